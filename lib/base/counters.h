@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* counters.h - every frame that is refused, and every event worth counting, by name.
+ *
+ * To add one: a line below, in its group, and the name is in `uroce` and in the tests.
+ */
+#pragma once
+
+#include "base/defs.h"
+
+/* X(enumerator, "name", "what it means to a person") */
+#define URO_COUNTERS(X)                                                                            \
+    X(RX_FRAMES, "rx_frames", "frames that arrived")                                               \
+    X(RX_ROCE, "rx_roce", "RoCE packets that passed every check and reached a queue pair")         \
+    X(TX_FRAMES, "tx_frames", "frames sent")                                                       \
+    X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmissions included")                           \
+    X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
+    X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
+    X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \
+    X(DROP_IP_HEADER, "drop_ip_header", "malformed IP header")                                     \
+    X(DROP_IP_CHECKSUM, "drop_ip_checksum", "wrong IPv4 header checksum")                          \
+    X(DROP_IP_OPTIONS, "drop_ip_options", "IPv4 options or IPv6 extension headers")                \
+    X(DROP_IP_FRAGMENT, "drop_ip_fragment", "IP fragment")                                         \
+    X(DROP_IP_DEST, "drop_ip_dest", "IP address not ours")                                         \
+    X(DROP_IP_PROTOCOL, "drop_ip_protocol", "neither UDP nor ICMP")                                \
+    X(DROP_UDP_PORT, "drop_udp_port", "UDP port other than 4791")                                  \
+    X(DROP_UDP_LENGTH, "drop_udp_length", "UDP length disagrees with the IP length")               \
+    X(DROP_UDP_CHECKSUM, "drop_udp_checksum", "UDP checksum present and wrong")                    \
+    X(DROP_ICRC, "drop_icrc", "invariant CRC wrong: corrupted or altered on the way")              \
+    X(DROP_OPCODE, "drop_opcode", "unknown or unsupported BTH opcode")                             \
+    X(DROP_LENGTH, "drop_length", "packet shorter than its opcode's headers and padding")          \
+    X(DROP_VERSION, "drop_version", "BTH transport version not 0")                                 \
+    X(DROP_QPN, "drop_qpn", "no such queue pair")                                                  \
+    X(DROP_SERVICE, "drop_service", "opcode of another service than the queue pair's")             \
+    X(DROP_STATE, "drop_state", "queue pair not in a state to receive this")                       \
+    X(DROP_ADDRESS, "drop_address", "not from the queue pair's peer address")                      \
+    X(DROP_PKEY, "drop_pkey", "partition key does not match")                                      \
+    X(DROP_QKEY, "drop_qkey", "Q_Key does not match")                                              \
+    X(DROP_GHOST_ACK, "drop_ghost_ack", "response to a packet that was never sent")                \
+    X(DROP_STALE_RESPONSE, "drop_stale_response", "response to something already answered")        \
+    X(DROP_BAD_RESPONSE, "drop_bad_response", "response that does not fit its request")            \
+    X(DROP_AFTER_NAK, "drop_after_nak", "request behind a gap that was already reported")          \
+    X(DROP_REPLAY, "drop_replay", "repeated request that is no longer remembered")                 \
+    X(DROP_MALFORMED_ARP, "drop_arp", "malformed ARP, ND or ICMP message")                         \
+    X(TX_NO_NEIGHBOR, "tx_no_neighbor", "frames dropped because the next hop did not answer")      \
+    X(ARP_RX, "arp_rx", "ARP and ND messages received")                                            \
+    X(ARP_TX, "arp_tx", "ARP and ND messages sent")                                                \
+    X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
+    X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
+    X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
+    X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
+    X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \
+    X(SEQ_NAK_RECEIVED, "rcvd_seq_err", "NAK sequence errors received")                            \
+    X(TIMEOUTS, "ack_timeouts", "local ACK timeouts")                                              \
+    X(RETRY_ROUNDS, "retry_rounds", "times a requester went back to send again")                   \
+    X(RETRY_EXCEEDED, "retry_exceeded_err", "queue pairs that failed with RETRY_EXC_ERR")          \
+    X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \
+    X(ACCESS_REFUSED, "access_refused", "requests refused for key, range or rights")               \
+    X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
+    X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")
+
+enum uro_counter {
+#define X(id, name, text) URO_COUNT_##id,
+    URO_COUNTERS(X)
+#undef X
+        URO_COUNTER_COUNT
+};
+
+struct uro_counters {
+    uint64_t value[URO_COUNTER_COUNT];
+};
+
+static inline void uro_count(struct uro_counters *counters, enum uro_counter counter)
+{
+    counters->value[counter]++;
+}
+
+const char *uro_counter_name(enum uro_counter counter);
+const char *uro_counter_text(enum uro_counter counter);

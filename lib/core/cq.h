@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq.h - completion queues: the engine writes, one application thread at a time reads.
+ *
+ * uro_cq_push() is the engine's; uro_cq_poll() and uro_cq_arm() belong to the reader, who holds
+ * the CQ's lock in lib/verbs. No lock is shared between the two sides.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/list.h"
+
+struct uro_shard;
+
+/* Values equal enum ibv_wc_status. */
+enum uro_wc_status {
+    URO_WC_SUCCESS = 0,
+    URO_WC_LOC_LEN_ERR = 1,
+    URO_WC_LOC_QP_OP_ERR = 2,
+    URO_WC_LOC_PROT_ERR = 4,
+    URO_WC_WR_FLUSH_ERR = 5,
+    URO_WC_MW_BIND_ERR = 6,
+    URO_WC_BAD_RESP_ERR = 7,
+    URO_WC_LOC_ACCESS_ERR = 8,
+    URO_WC_REM_INV_REQ_ERR = 9,
+    URO_WC_REM_ACCESS_ERR = 10,
+    URO_WC_REM_OP_ERR = 11,
+    URO_WC_RETRY_EXC_ERR = 12,
+    URO_WC_RNR_RETRY_EXC_ERR = 13,
+    URO_WC_FATAL_ERR = 19,
+    URO_WC_GENERAL_ERR = 21,
+};
+
+/* Values equal enum ibv_wc_opcode. */
+enum uro_wc_opcode {
+    URO_WC_SEND = 0,
+    URO_WC_RDMA_WRITE = 1,
+    URO_WC_RDMA_READ = 2,
+    URO_WC_COMP_SWAP = 3,
+    URO_WC_FETCH_ADD = 4,
+    URO_WC_BIND_MW = 5,
+    URO_WC_LOCAL_INV = 6,
+    URO_WC_FLUSH = 8,
+    URO_WC_ATOMIC_WRITE = 9,
+    URO_WC_RECV = 128,
+    URO_WC_RECV_RDMA_WITH_IMM = 129,
+};
+
+/* Values equal enum ibv_wc_flags. */
+#define URO_WC_GRH      (1u << 0)
+#define URO_WC_WITH_IMM (1u << 1)
+#define URO_WC_WITH_INV (1u << 3)
+
+struct uro_cqe {
+    uint64_t wr_id;
+    uint8_t status; /* enum uro_wc_status */
+    uint8_t opcode; /* enum uro_wc_opcode */
+    uint8_t flags;  /* set of URO_WC_* */
+    uint8_t service_level;
+    uint32_t vendor_error; /* why, when status is not success: enum uro_why (core/why.h) */
+    uint32_t byte_len;
+    uint32_t imm; /* octets as on the wire, or the invalidated rkey */
+    uint32_t qpn;
+    uint32_t source_qpn;
+    uint64_t timestamp; /* ns, the round that completed it */
+};
+
+enum uro_cq_arm { URO_CQ_NOT_ARMED, URO_CQ_ARMED_SOLICITED, URO_CQ_ARMED_NEXT };
+
+struct uro_cq {
+    struct uro_cqe *ring;
+    uint32_t mask;
+    uint32_t capacity;
+    void *user;             /* the owner's handle, for events */
+    struct uro_link events; /* in shard->cq_events while an event waits to be fetched */
+    bool event_completion;  /* engine: waiting events, see uro_shard_event() */
+    bool event_error;
+    bool overrun;                  /* engine: overflowed; every QP on it has failed */
+    atomic_uint armed;             /* enum uro_cq_arm */
+    _Alignas(64) atomic_uint tail; /* moved by the engine */
+    _Alignas(64) atomic_uint head; /* moved by the reader */
+};
+
+/* Octets of memory for a CQ that holds @capacity completions (1 .. URO_CQ_CAPACITY_MAX). */
+size_t uro_cq_size(uint32_t capacity);
+
+/* Builds a CQ in @memory (uro_cq_size() octets, aligned to 64). */
+struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
+
+/* Engine. Appends a completion; wakes whoever armed the CQ. False when the CQ is full: the CQ is
+ * then in error and the caller must fail the QP (nothing is silently lost: B10). */
+URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
+                               const struct uro_cqe *cqe, bool solicited);
+
+/* Reader. Takes at most @room completions, oldest first; returns how many. */
+uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t room);
+
+/* Reader. One event for the next completion (or the next solicited one, or any in error). Arming
+ * for "next" is not weakened by a later "solicited". */
+void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
+
+/* Engine locked. Forgets completions of @qpn that were not polled yet, as ibv_destroy_qp asks. */
+void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* event.h - what the engine has to tell the process, fetched after each round.
+ *
+ * Events are bits on their objects, so none is lost and none is repeated while it waits.
+ */
+#pragma once
+
+#include "base/defs.h"
+
+struct uro_shard;
+struct uro_cq;
+struct uro_qp;
+
+enum uro_event_kind {
+    URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
+    URO_EVENT_CQ_ERR,     /* IBV_EVENT_CQ_ERR */
+    URO_EVENT_QP_FATAL,
+    URO_EVENT_QP_REQ_ERR,
+    URO_EVENT_QP_ACCESS_ERR,
+    URO_EVENT_COMM_EST,
+    URO_EVENT_SQ_DRAINED,
+};
+
+struct uro_event {
+    enum uro_event_kind kind;
+    void *user; /* of the CQ or QP, as given at its creation */
+};
+
+/* Engine locked. Takes the next event; false when there is none. */
+bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* limits.h - how many, how big, how long: every bound of the core on one page. */
+#pragma once
+
+#include "base/defs.h"
+
+#define URO_WR_MAX          32768u   /* work requests of a queue; rings are indexed with a mask */
+#define URO_SGE_MAX         32u      /* elements of a request; uro_tx has a span for each */
+#define URO_INLINE_MAX      1024u    /* octets of an inline send */
+#define URO_CQ_CAPACITY_MAX 4194303u /* completions a CQ can hold */
+#define URO_RD_ATOMIC_MAX   128u /* READs and atomics outstanding, either direction (rxe: 128) */
+#define URO_MESSAGE_MAX     0x80000000u /* octets of a message: IBTA's 2^31 */
+#define URO_PATH_MTU_MIN    256u
+#define URO_PATH_MTU_MAX    4096u
+
+/* Packets a requester sends beyond the oldest unacknowledged one when the device configuration
+ * does not say otherwise. Enough for 64 KiB at MTU 256 or a bandwidth-delay product of 1 MiB at
+ * 4096; small enough for the default receive ring of the ports (512 descriptors). */
+#define URO_WINDOW_DEFAULT 256u
+#define URO_WINDOW_MAX     65536u
+/* Inside long messages one packet in this many asks for an ACK, so that the window moves. */
+#define URO_ACK_EVERY 32u
+static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
+static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
+
+/* Packets one queue pair may send before the next one has its turn. */
+#define URO_SCHEDULE_BUDGET 16u

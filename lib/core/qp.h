@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp.h - a queue pair as its creator sees it: create, modify, query, destroy, post.
+ *
+ * Everything here except uro_qp_state_now() and uro_qp_ring() runs with the engine locked.
+ */
+#pragma once
+
+#include "base/time.h"
+#include "core/cq.h"
+#include "core/qp_state.h"
+#include "core/work.h"
+#include "wire/gid.h"
+
+struct uro_qp;
+struct uro_shard;
+
+struct uro_qp_init {
+    enum uro_service service;
+    uint32_t pd;
+    struct uro_cq *send_cq;
+    struct uro_cq *recv_cq;
+    uint32_t send_capacity; /* work requests, 0 .. URO_WR_MAX */
+    uint32_t recv_capacity;
+    uint32_t send_sge_max; /* 0 .. URO_SGE_MAX */
+    uint32_t recv_sge_max;
+    uint32_t inline_max; /* octets, 0 .. URO_INLINE_MAX */
+    bool signal_all;
+    void *user; /* the owner's handle, for events */
+};
+
+struct uro_hop;
+
+/* The address vector, as in ibv_ah_attr with is_global. */
+struct uro_address {
+    struct uro_gid dest;
+    uint8_t sgid_index;
+    uint8_t hop_limit;
+    uint8_t traffic_class;
+    uint8_t service_level;
+    uint32_t flow_label; /* 20 bits */
+    struct uro_hop *hop; /* set by engine/: where frames to dest go next */
+};
+
+/* As struct ibv_qp_attr; which fields count is said by a mask of URO_ATTR_* (core/qp_state.h). */
+struct uro_qp_attr {
+    enum uro_qp_state state;
+    enum uro_qp_state current_state;
+    uint32_t path_mtu; /* octets: 256, 512, 1024, 2048, 4096 */
+    uint32_t qkey;
+    uint32_t rq_psn;
+    uint32_t sq_psn;
+    uint32_t dest_qpn;
+    uint32_t access; /* URO_ACCESS_REMOTE_* */
+    struct uro_address address;
+    uint16_t pkey_index;
+    uint8_t port;
+    uint8_t max_rd_atomic;      /* READs and atomics we may have outstanding */
+    uint8_t max_dest_rd_atomic; /* the peer may have */
+    uint8_t min_rnr_timer;
+    uint8_t timeout;
+    uint8_t retry_count;
+    uint8_t rnr_retry;
+    uint8_t path_mig_state;
+    bool sq_draining; /* query only */
+    bool sqd_notify;
+};
+
+/* Octets of memory for a queue pair, aligned to 64; 0 when a limit is exceeded. */
+size_t uro_qp_size(const struct uro_qp_init *init);
+
+/* Builds a queue pair in RESET in @memory and gives it a random unused QPN. */
+struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
+
+/* Returns 0, or
+ *   -EINVAL  transition or attribute mask not in the table, or a value out of its range */
+URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
+                                const struct uro_qp_attr *attr, unsigned mask, uro_time now);
+
+/* Everything that was set, as it was set. */
+void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr);
+
+/* Afterwards no packet, timer or completion refers to it; its memory is the caller's again. */
+void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
+
+uint32_t uro_qp_number(const struct uro_qp *qp);
+void *uro_qp_user(const struct uro_qp *qp);
+struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
+struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
+
+/* Thread: any. A snapshot; a poster publishes first and rings always, so none is missed. */
+enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp);
+
+/* Thread: any, after uro_wq_publish(). Sends always; receives only need it when
+ * uro_qp_state_now() is ERR after publishing (they are then flushed). */
+void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp);

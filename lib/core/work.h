@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* work.h - work requests and the rings they wait in.
+ *
+ * A ring has one producer (the posting thread, under its queue's lock in lib/verbs) and one
+ * consumer (the engine). Indices run freely; index & mask is the slot. The producer owns a slot
+ * from reserve to publish, the engine from publish until it moves `head` past it.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/defs.h"
+
+/* Values equal enum ibv_wr_opcode; lib/verbs/same.c asserts it. */
+enum uro_wr_opcode {
+    URO_WR_RDMA_WRITE = 0,
+    URO_WR_RDMA_WRITE_WITH_IMM = 1,
+    URO_WR_SEND = 2,
+    URO_WR_SEND_WITH_IMM = 3,
+    URO_WR_RDMA_READ = 4,
+    URO_WR_ATOMIC_CMP_AND_SWP = 5,
+    URO_WR_ATOMIC_FETCH_AND_ADD = 6,
+    URO_WR_LOCAL_INV = 7,
+    URO_WR_BIND_MW = 8,
+    URO_WR_SEND_WITH_INV = 9,
+    URO_WR_FLUSH = 14,
+    URO_WR_ATOMIC_WRITE = 15,
+};
+
+/* Values equal enum ibv_send_flags. */
+#define URO_SEND_FENCE     (1u << 0)
+#define URO_SEND_SIGNALED  (1u << 1)
+#define URO_SEND_SOLICITED (1u << 2)
+#define URO_SEND_INLINE    (1u << 3)
+
+/* Same layout as struct ibv_sge. */
+struct uro_sge {
+    uint64_t address;
+    uint32_t length;
+    uint32_t lkey;
+};
+
+/* A send work request in its slot. The poster fills the first part; the engine owns the second. */
+struct uro_wqe {
+    uint64_t wr_id;
+    uint64_t remote_address;
+    uint64_t compare_add;
+    uint64_t swap;
+    uint32_t rkey;
+    uint32_t imm;       /* four octets as the application gave them; SEND_WITH_INV: the rkey */
+    uint32_t length;    /* sum of the elements, or the inline octets */
+    uint8_t opcode;     /* enum uro_wr_opcode */
+    uint8_t flags;      /* set of URO_SEND_* */
+    uint16_t sge_count; /* 0 with URO_SEND_INLINE: the octets follow instead */
+
+    uint32_t first_psn; /* valid from the first transmission on */
+    uint32_t psn_count; /* PSNs the message uses; 0 = not started */
+    uint32_t status;    /* enum uro_wc_status found before its turn to complete came */
+    uint32_t reserved;
+    struct uro_sge sges[]; /* or the inline octets */
+};
+
+/* A receive work request in its slot. */
+struct uro_rqe {
+    uint64_t wr_id;
+    uint32_t length; /* sum of the elements */
+    uint32_t sge_count;
+    struct uro_sge sges[];
+};
+
+struct uro_wq {
+    uint8_t *slots;
+    uint32_t stride;   /* octets of a slot */
+    uint32_t mask;     /* slots - 1 */
+    uint32_t capacity; /* requests accepted at once, at most mask + 1 */
+    uint32_t sge_max;
+    uint32_t inline_max;
+    _Alignas(64) atomic_uint tail; /* next free; moved by the poster */
+    _Alignas(64) atomic_uint head; /* oldest not finished; moved by the engine */
+};
+
+static inline void *uro_wq_slot(const struct uro_wq *wq, uint32_t index)
+{
+    return wq->slots + (size_t)(index & wq->mask) * wq->stride;
+}
+
+/* The slot to fill, @ahead slots after the next one, or NULL when the queue is full. */
+static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead;
+    if (tail - atomic_load_explicit(&wq->head, memory_order_acquire) >= wq->capacity)
+        return NULL;
+    return uro_wq_slot(wq, tail);
+}
+
+/* The next @count reserved slots are filled: the engine may take them. */
+static inline void uro_wq_publish(struct uro_wq *wq, uint32_t count)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
+    atomic_store_explicit(&wq->tail, tail + count, memory_order_release);
+}
+
+/* Engine: one past the newest published request. */
+static inline uint32_t uro_wq_tail(const struct uro_wq *wq)
+{
+    return atomic_load_explicit(&wq->tail, memory_order_acquire);
+}
+
+/* Engine: oldest request not finished. */
+static inline uint32_t uro_wq_head(const struct uro_wq *wq)
+{
+    return atomic_load_explicit(&wq->head, memory_order_relaxed);
+}
+
+static inline void uro_wq_finish(struct uro_wq *wq, uint32_t head)
+{
+    atomic_store_explicit(&wq->head, head, memory_order_release);
+}
+
+/* Octets of slot memory for a queue; fills in everything but @wq->slots. Limits: core/limits.h. */
+size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,
+                          uint32_t inline_max);
+size_t uro_wq_layout_recv(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max);

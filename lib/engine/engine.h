@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.h - the whole stack of one port: transport (core), neighbours, later connections (cm).
+ *
+ * The engine does no I/O and reads no clock. Its driver calls, from one thread at a time and with
+ * a `now` that never decreases:
+ *
+ *     input    packets that arrived   -> state, completions
+ *     output   room for packets       <- packets to send (due timers run first)
+ *     event    -                      <- what the process must be told
+ *     next     -                      <- when output must be called even if nothing arrives
+ *
+ * Objects are made and changed through uro_engine_shard() with the same one-thread rule; posting
+ * and polling need no lock of the engine (core/work.h, core/cq.h).
+ */
+#pragma once
+
+#include "base/counters.h"
+#include "base/time.h"
+#include "core/event.h"
+#include "core/pkt.h"
+#include "core/qp.h"
+#include "core/tx.h"
+#include "wire/gid.h"
+
+#define URO_ENGINE_ADDRESSES_MAX 16u
+
+struct uro_engine;
+
+struct uro_engine_address {
+    struct uro_gid gid; /* also the GID table entry: index 0 is the link-local one */
+    uint8_t prefix;     /* bits; of an IPv4 address counted from its own start (0..32) */
+};
+
+struct uro_engine_config {
+    struct uro_mac mac;
+    uint32_t mtu; /* largest IP packet of the link, 576..9600 octets */
+    struct uro_engine_address addresses[URO_ENGINE_ADDRESSES_MAX];
+    uint32_t address_count;
+    struct uro_gid gateway4; /* zero: none */
+    struct uro_gid gateway6;
+    uint8_t seed[32];     /* all randomness of the engine */
+    uint32_t window;      /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
+    bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
+    uint8_t table_bits;   /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */
+};
+
+/* Octets of memory an engine needs: its only allocation, made by the caller, aligned to 64. */
+size_t uro_engine_size(const struct uro_engine_config *config);
+
+/* Returns 0 or
+ *   -EINVAL  a value of the configuration is out of its range */
+URO_NODISCARD int uro_engine_init(void *memory, const struct uro_engine_config *config,
+                                  uro_time now, struct uro_engine **engine);
+
+/* The packets are borrowed for the call. */
+void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
+                      uro_time now);
+
+/* Describes at most @room frames; returns how many. Each must be written before anything else is
+ * called: its spans point into registered memory. */
+URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
+                                         uint32_t room, uro_time now);
+
+/* Takes the next event; false when there is none. */
+bool uro_engine_event(struct uro_engine *engine, struct uro_event *event);
+
+/* `now` or earlier when there is work; URO_TIME_NEVER when only a packet or a bell can make some. */
+uro_time uro_engine_next(const struct uro_engine *engine);
+
+/* Thread: any. True when a posted request waits to be seen. */
+bool uro_engine_rung(const struct uro_engine *engine);
+
+/* For core's object functions: uro_qp_create(), uro_key_register() ... */
+struct uro_shard *uro_engine_shard(struct uro_engine *engine);
+
+/* Like uro_qp_modify(), and finds the next hop of a new address vector. Further error:
+ *   -ENETUNREACH  no route: the destination is in another subnet and no gateway is configured
+ *   -EINVAL       sgid_index is empty or of another IP version than the destination */
+URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp *qp,
+                                       const struct uro_qp_attr *attr, unsigned mask, uro_time now);
+void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
+
+const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
+
+/* The link went down or came up: neighbours are asked again. */
+void uro_engine_link(struct uro_engine *engine, bool up, uro_time now);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.h - what a driver (lib/io/...) does for an engine: frames in, frames out, a way to wait.
+ *
+ * A port is used by one thread at a time, the one that drives the engine; only wait_fd() may be
+ * polled by another. Drivers: io/dpdk (a plug-in, liburoce-dpdk.so), io/udp, io/sim, io/pcap.
+ */
+#pragma once
+
+#include "core/pkt.h"
+#include "core/tx.h"
+#include "wire/gid.h"
+
+#define URO_PORT_BURST     32u
+#define URO_PORT_ERROR_MAX 256u
+
+struct uro_port;
+
+/* What the host wants of a port; strings are borrowed for the call. */
+struct uro_port_config {
+    const char *device; /* "uroce0": used in names and messages */
+    const char *link;   /* the driver's own words: DPDK devargs such as
+                           "net_af_packet0,iface=veth0" */
+    uint32_t mtu;       /* largest IP packet wanted; 0 = the link's own */
+    bool has_mac;
+    struct uro_mac mac;              /* wanted address, when has_mac */
+    uint32_t memory_mib;             /* for packet buffers; 0 = driver's choice */
+    const struct uro_gid *addresses; /* our IP addresses: af_packet and tap keep the kernel from
+                                        answering for them */
+    uint32_t address_count;
+    bool verbose; /* let the driver's own log through to stderr */
+};
+
+struct uro_port_ops {
+    const char *name;
+
+    /* Frees the port. */
+    void (*close)(struct uro_port *port);
+
+    /* Lends at most @room received frames until release(); returns how many. */
+    uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+    void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
+
+    /* Frames that transmit() would take now: never more than URO_PORT_BURST, 0 when the link is
+     * full. Tries to flush what was left over from earlier. */
+    uint32_t (*room)(struct uro_port *port);
+    /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
+     * most the last room(). Frames a link cannot carry (down) are dropped and counted. */
+    void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
+
+    /* A descriptor that is readable when frames may have arrived, or -1 when the port can only be
+     * polled. Constant for the port's life. */
+    int (*wait_fd)(struct uro_port *port);
+    /* Before sleeping on wait_fd(): asks for a wake-up. Returns false when frames are already
+     * there: do not sleep. disarm() after waking, before polling again. */
+    bool (*arm)(struct uro_port *port);
+    void (*disarm)(struct uro_port *port);
+
+    bool (*link_up)(struct uro_port *port); /* cheap enough to ask every few milliseconds */
+};
+
+struct uro_port {
+    const struct uro_port_ops *ops;
+    struct uro_mac mac; /* the address in use */
+    uint32_t mtu;       /* largest IP packet in use */
+};
+
+/* The plug-in's one symbol, "uro_port_open": opens a port and starts it.
+ * Returns NULL with a sentence in @error that says what is wrong and what to do. */
+typedef struct uro_port *uro_port_open_fn(const struct uro_port_config *config,
+                                          char error[static URO_PORT_ERROR_MAX]);
+#define URO_PORT_OPEN_SYMBOL "uro_port_open"

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host.h - the process side: configured devices, their engines, and who drives them.
+ *
+ * Nothing here starts DPDK until uro_device_start(): listing, opening and querying a device cost
+ * no more than reading the configuration.
+ */
+#pragma once
+
+#include "engine/engine.h"
+#include "engine/port.h"
+
+struct uro_device;
+
+enum uro_progress_mode {
+    URO_PROGRESS_HYBRID, /* callers drive; a service thread takes over when they are silent */
+    URO_PROGRESS_THREAD, /* a thread of ours spins, on `cpu` if given */
+    URO_PROGRESS_CALLER, /* callers only: for programs that poll all the time */
+};
+
+/* One device as configured (host/config.c reads UROCE_CONFIG and UROCE_DEVICES). */
+struct uro_device_config {
+    char name[32];
+    char link[256];                                /* "net_memif0,role=server,socket=/run/a.sock" */
+    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0 = link-local, then ip= in order */
+    uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
+    uint32_t gid_count;
+    struct uro_gid gateway4, gateway6;
+    struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
+    uint32_t mtu;       /* largest IP packet */
+    uint32_t vendor_part_id;
+    uint32_t window;
+    bool retry_7_forever;
+    enum uro_progress_mode progress;
+    int cpu;        /* -1: not pinned */
+    char pcap[256]; /* "": no capture */
+    uint64_t seed;  /* 0: from the system's CSPRNG */
+    uint32_t memory_mib;
+    bool verbose;
+    char problem[256]; /* "" or why the device is not usable, with file and line */
+};
+
+/* All devices whose configuration is right, in its order; read once per process. Wrong entries are
+ * reported on stderr once, with file and line, and are absent. NULL-terminated, never NULL itself.
+ * Thread: any. */
+struct uro_device *const *uro_host_devices(void);
+
+/* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
+const struct uro_device_config *const *uro_host_config(void);
+
+const struct uro_device_config *uro_device_config(const struct uro_device *device);
+
+/* Opens the port and builds the engine, once; later calls return 0 at once. On failure returns
+ * -ENODEV (the reason is printed once on stderr and kept in uro_device_problem()), -ENOMEM, or
+ * -EIO in a forked child of a process whose engine ran. Thread: any; blocks while it starts. */
+URO_NODISCARD int uro_device_start(struct uro_device *device);
+bool uro_device_started(const struct uro_device *device);
+const char *uro_device_problem(const struct uro_device *device);
+
+/* The engine lock. While held, core's object functions may be called. Short: it stops the
+ * datapath. */
+void uro_device_lock(struct uro_device *device);
+void uro_device_unlock(struct uro_device *device);
+/* Started devices only. */
+struct uro_engine *uro_device_engine(struct uro_device *device);
+struct uro_shard *uro_device_shard(struct uro_device *device);
+uro_time uro_device_now(void);
+
+/* Called from ibv_poll_cq on an empty CQ (@posted false) and after ibv_post_* (@posted true):
+ * drives one bounded round in the caller unless somebody else holds the engine. */
+void uro_device_progress(struct uro_device *device, bool posted);
+
+/* An application thread is about to wait for events instead of polling: let the service thread
+ * take over at once (from ibv_req_notify_cq, ibv_get_cq_event). */
+void uro_device_hand_over(struct uro_device *device);
+
+/* Events of the engine, and of the port, are delivered to one sink, installed once by lib/verbs,
+ * from whichever thread drove the round, with the engine lock held: it must only queue and wake. */
+enum uro_port_event { URO_PORT_ACTIVE, URO_PORT_ERR };
+struct uro_event_sink {
+    void (*engine_event)(struct uro_device *device, const struct uro_event *event);
+    void (*port_event)(struct uro_device *device, enum uro_port_event event);
+};
+void uro_host_set_sink(const struct uro_event_sink *sink);
+
+/* Configured link state when not started: up. */
+bool uro_device_link_up(const struct uro_device *device);
+
+/* True in a child forked after an engine ran: every call but freeing must fail with EIO. */
+bool uro_host_forked(void);

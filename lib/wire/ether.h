@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ether.h - Ethernet II with at most one 802.1Q tag. */
+#pragma once
+
+#include "wire/bytes.h"
+#include "wire/gid.h"
+
+#define URO_ETHER_LEN     14u
+#define URO_VLAN_LEN      4u
+#define URO_ETHER_LEN_MAX (URO_ETHER_LEN + URO_VLAN_LEN)
+
+#define URO_ETHERTYPE_IPV4 0x0800u
+#define URO_ETHERTYPE_ARP  0x0806u
+#define URO_ETHERTYPE_VLAN 0x8100u
+#define URO_ETHERTYPE_IPV6 0x86ddu
+
+struct uro_ether {
+    struct uro_mac dest;
+    struct uro_mac source;
+    bool tagged;
+    uint16_t tag;  /* 802.1Q TCI (PCP, DEI, VID); meaningful when tagged */
+    uint16_t type; /* of what follows, behind the tag */
+};
+
+/* Takes 14 or 18 octets; false when there are fewer. */
+URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether);
+
+/* Writes 14 or 18 octets; returns how many. */
+size_t uro_ether_put(uint8_t out[static URO_ETHER_LEN_MAX], const struct uro_ether *ether);

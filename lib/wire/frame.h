@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* frame.h - a received frame as plain values: link and network first, then the RoCE packet.
+ *
+ * Two steps, because what lies between them differs: uro_frame_network() serves every frame,
+ * uro_frame_roce() only UDP port 4791 addressed to us.
+ */
+#pragma once
+
+#include "wire/bth.h"
+#include "wire/ether.h"
+#include "wire/ext.h"
+#include "wire/ip.h"
+#include "wire/opcode.h"
+
+enum uro_frame_result {
+    URO_FRAME_OK,
+    URO_FRAME_SHORT,
+    URO_FRAME_ETHER_TYPE,
+    URO_FRAME_IP_BAD,
+    URO_FRAME_IP_CHECKSUM,
+    URO_FRAME_IP_OPTIONS,
+    URO_FRAME_IP_FRAGMENT,
+    URO_FRAME_UDP_LENGTH,
+    URO_FRAME_UDP_CHECKSUM,
+    URO_FRAME_OPCODE,  /* not in the table */
+    URO_FRAME_LENGTH,  /* shorter than the opcode's headers, padding and ICRC; or payload where
+                          the opcode has none */
+    URO_FRAME_VERSION, /* BTH transport version not 0 */
+    URO_FRAME_ICRC,
+    URO_FRAME_RESULT_COUNT
+};
+
+/* Pointers are into the octets given; everything else is a copy in host order. Of the extension
+ * headers only those named in op->ext are set. */
+struct uro_frame {
+    struct uro_ether ether;
+    struct uro_ip ip; /* unset when ether.type is ARP */
+    struct uro_udp udp;
+    const uint8_t *network; /* first octet of the IP header (or of ARP) */
+    const uint8_t *body;    /* what follows the IP and, for UDP, the UDP header */
+    uint32_t body_length;
+
+    const struct uro_opcode *op;
+    struct uro_bth bth;
+    uint32_t xrc_srqn;
+    struct uro_deth deth;
+    struct uro_feth feth;
+    struct uro_reth reth;
+    struct uro_atomic_eth atomic;
+    struct uro_aeth aeth;
+    uint64_t atomic_ack; /* original remote value */
+    uint32_t imm;        /* the four octets as they stand on the wire (network order) */
+    uint32_t inv_rkey;
+    const uint8_t *payload;
+    uint32_t payload_length; /* without padding */
+};
+
+/* Ethernet, then IPv4/IPv6 and UDP when it is UDP (checksum 0 accepted for both). For ARP the
+ * body is the ARP message; for other IP protocols what follows the IP header. */
+URO_NODISCARD enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
+                                                      struct uro_frame *frame);
+
+/* BTH, extension headers, padding and ICRC of a frame whose UDP port is 4791. For FLUSH either
+ * the standard ICRC or rxe's doubled one is right (docs/PROTOCOL.md, ICRC.FLUSH). */
+URO_NODISCARD enum uro_frame_result uro_frame_roce(struct uro_frame *frame);
+
+const char *uro_frame_result_text(enum uro_frame_result result);

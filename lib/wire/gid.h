@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gid.h - a GID is an IP address: IPv6 as it is, IPv4 as ::ffff:a.b.c.d. */
+#pragma once
+
+#include <string.h>
+
+#include "base/defs.h"
+
+struct uro_gid {
+    uint8_t octets[16];
+};
+
+struct uro_mac {
+    uint8_t octets[6];
+};
+
+static inline bool uro_gid_equal(const struct uro_gid *a, const struct uro_gid *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+bool uro_gid_is_zero(const struct uro_gid *gid);
+bool uro_gid_is_ipv4(const struct uro_gid *gid); /* ::ffff:0:0/96 */
+bool uro_gid_is_multicast(const struct uro_gid *gid);
+bool uro_gid_is_link_local(const struct uro_gid *gid); /* fe80::/10 */
+
+struct uro_gid uro_gid_from_ipv4(const uint8_t address[static 4]);
+
+/* fe80:: with the modified EUI-64 of @mac: the default GID of a RoCE port. */
+struct uro_gid uro_gid_link_local(const struct uro_mac *mac);
+
+/* The modified EUI-64 of @mac, host order: node GUID. */
+uint64_t uro_guid_from_mac(const struct uro_mac *mac);
+
+/* The first @prefix bits of both addresses agree. */
+bool uro_gid_same_subnet(const struct uro_gid *a, const struct uro_gid *b, unsigned prefix);
+
+#define URO_GID_TEXT_MAX 46u
+/* As people write it: "10.0.0.1" or "fe80::1". Always NUL terminated. Returns @text. */
+char *uro_gid_text(const struct uro_gid *gid, char text[static URO_GID_TEXT_MAX]);
+
+/* Parses either form; false when it is neither. */
+bool uro_gid_parse(const char *text, struct uro_gid *gid);
+bool uro_mac_parse(const char *text, struct uro_mac *mac);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* icmp.h - ICMP and ICMPv6 echo (RFC 792, 4443) and neighbour discovery (RFC 4861). */
+#pragma once
+
+#include "wire/ip.h"
+
+#define URO_ICMP_ECHO_HEADER 8u
+#define URO_ND_LEN           32u /* solicitation or advertisement with one link-layer option */
+
+enum uro_icmp_kind {
+    URO_ICMP_OTHER, /* valid, of no interest */
+    URO_ICMP_ECHO_REQUEST,
+    URO_ICMP_ECHO_REPLY,
+    URO_ICMP_NEIGHBOR_SOLICIT,
+    URO_ICMP_NEIGHBOR_ADVERT,
+};
+
+struct uro_icmp {
+    enum uro_icmp_kind kind;
+    uint16_t echo_id; /* echo only */
+    uint16_t echo_seq;
+    const uint8_t *echo_data;
+    uint32_t echo_length;
+    struct uro_gid target; /* neighbour messages only */
+    bool has_mac;          /* the link-layer address option is present */
+    struct uro_mac mac;
+    bool solicited; /* advertisements */
+    bool override;
+};
+
+/* @ip is the header before it. False when too short, checksum wrong, or a neighbour message whose
+ * hop limit is not 255 or whose options are malformed. */
+URO_NODISCARD bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
+                                   struct uro_icmp *icmp);
+
+/* Encodes an echo request or reply (ip->v6 chooses the protocol) with its checksum; @out has room
+ * for URO_ICMP_ECHO_HEADER + echo_length octets. Returns the octets written. */
+uint32_t uro_icmp_encode_echo(uint8_t *out, const struct uro_ip *ip, const struct uro_icmp *icmp);
+
+/* Encodes a solicitation or advertisement with @icmp->mac as its option. */
+void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_ip *ip,
+                              const struct uro_icmp *icmp);
+
+/* The solicited-node multicast address of @target, and the MAC of any IPv4/IPv6 multicast group. */
+struct uro_gid uro_gid_solicited_node(const struct uro_gid *target);
+struct uro_mac uro_mac_multicast(const struct uro_gid *group);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* icrc.h - the invariant CRC of RoCEv2 (IBTA Annex A17): what it covers and what it masks. */
+#pragma once
+
+#include "base/crc32.h"
+#include "wire/bth.h"
+#include "wire/ip.h"
+
+/* CRC register after the absent LRH (8 octets of ones) and the masked IP, UDP and BTH headers
+ * that start at @network, contiguous. Feed the rest of the packet, then uro_crc32_finish(). */
+uint32_t uro_icrc_start(const uint8_t *network, bool v6);
+
+/* The ICRC of a whole packet: @length octets from the IP header up to, not including, the ICRC.
+ * At least the IP, UDP and BTH headers. Stored with uro_put_le32(). */
+uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
+
+/* What Linux rxe sends and expects for FLUSH: the headers from the BTH on are fed twice. */
+uint32_t uro_icrc_rxe_flush(const uint8_t *network, bool v6, size_t length);
