@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "support/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/pcap/pcap_write.h"
+
+#define FILE_HEADER  24u
+#define FRAME_HEADER 16u
+
+static char folder[] = "/tmp/uroce-pcap-XXXXXX";
+static char path[64];
+
+static const uint8_t octets[100] = { 1, 2, 3, [99] = 0xee };
+
+static struct uro_pcap_write *open_writer(uint64_t origin)
+{
+    struct uro_pcap_write *writer = NULL;
+    assert_int_equal(uro_pcap_write_open(path, origin, &writer), 0);
+    assert_non_null(writer);
+    return writer;
+}
+
+static int append(struct uro_pcap_write *writer, uint32_t length, uro_time now)
+{
+    struct uro_pkt pkt = { .octets = octets, .length = length };
+    return uro_pcap_write_pkt(writer, &pkt, now);
+}
+
+/* The whole file; returns its length. */
+static size_t content(uint8_t *at, size_t room)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t length = fread(at, 1, room, file);
+    fclose(file);
+    return length;
+}
+
+static uint32_t word(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static void file__two_frames__are_stored_with_nanoseconds(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_writer(UINT64_C(1700000000999999999));
+
+    assert_int_equal(append(writer, 14, 1), 0);
+    assert_int_equal(append(writer, 100, 12), 0);
+    uro_pcap_write_close(writer);
+
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + 2 * FRAME_HEADER + 114);
+    assert_int_equal(word(file), 0xa1b23c4d); /* magic: nanoseconds */
+    assert_int_equal(word(file + 4), 2 | 4 << 16);
+    assert_int_equal(word(file + 20), 1); /* Ethernet */
+    assert_int_equal(word(file + 24), 1700000001);
+    assert_int_equal(word(file + 28), 0);
+    assert_int_equal(word(file + 32), 14);
+    assert_int_equal(word(file + 36), 14);
+    assert_memory_equal(file + 40, octets, 14);
+    assert_int_equal(word(file + 54), 1700000001);
+    assert_int_equal(word(file + 58), 11);
+    assert_memory_equal(file + 70, octets, 100);
+}
+
+static void file__without_frames__is_a_capture(void **state)
+{
+    (void)state;
+    uint8_t file[100];
+
+    uro_pcap_write_close(open_writer(0));
+    assert_int_equal(content(file, sizeof file), FILE_HEADER);
+}
+
+static void flush__shows_everything_to_other_readers(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_writer(0);
+
+    assert_int_equal(append(writer, 50, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), 0);
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + FRAME_HEADER + 50);
+    uro_pcap_write_close(writer);
+}
+
+static void more_than_the_buffer__is_all_in_the_file(void **state)
+{
+    (void)state;
+    enum { FRAMES = 5000 };
+    struct stat status;
+    struct uro_pcap_write *writer = open_writer(0);
+
+    for (int i = 0; i < FRAMES; i++)
+        assert_int_equal(append(writer, 100, 0), 0);
+    uro_pcap_write_close(writer);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, FILE_HEADER + FRAMES * (FRAME_HEADER + 100));
+}
+
+static void limit_file_size(rlim_t octets_max)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = octets_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A file size limit behaves like a full disk: the write is cut short, then fails. */
+static void disk_full__is_told_once_and_the_capture_goes_on(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_writer(0);
+
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(append(writer, 20, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), 0);
+
+    limit_file_size(FILE_HEADER + FRAME_HEADER + 20 + 7);
+    assert_int_equal(append(writer, 30, 0), 0);
+    assert_int_equal(append(writer, 30, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), -EFBIG);
+    assert_int_equal(append(writer, 30, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), 0);
+    assert_int_equal(uro_pcap_write_lost(writer), 3);
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + FRAME_HEADER + 20);
+
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(append(writer, 40, 0), 0);
+    uro_pcap_write_close(writer);
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + 2 * FRAME_HEADER + 60);
+    assert_int_equal(word(file + FILE_HEADER + FRAME_HEADER + 20 + 8), 40);
+}
+
+static void disk_full__from_the_start__still_gives_a_capture_later(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_writer(0);
+
+    limit_file_size(10);
+    assert_int_equal(append(writer, 20, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), -EFBIG);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(append(writer, 30, 0), 0);
+    uro_pcap_write_close(writer);
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + FRAME_HEADER + 30);
+    assert_int_equal(word(file), 0xa1b23c4d);
+}
+
+static void open__symbolic_link__is_refused(void **state)
+{
+    (void)state;
+    struct uro_pcap_write *writer = NULL;
+    char target[80];
+
+    snprintf(target, sizeof target, "%s.target", path);
+    unlink(path);
+    assert_int_equal(symlink(target, path), 0);
+    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -ELOOP);
+    assert_int_equal(access(target, F_OK), -1);
+    unlink(path);
+}
+
+static void open__fifo__is_refused_without_waiting(void **state)
+{
+    (void)state;
+    struct uro_pcap_write *writer = NULL;
+
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -EINVAL);
+    close(reader);
+    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -ENXIO);
+    unlink(path);
+}
+
+static void open__new_file__only_its_owner_may_read(void **state)
+{
+    (void)state;
+    struct stat status;
+
+    umask(0);
+    unlink(path);
+    uro_pcap_write_close(open_writer(0));
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/a.pcap", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file__two_frames__are_stored_with_nanoseconds),
+        cmocka_unit_test(file__without_frames__is_a_capture),
+        cmocka_unit_test(flush__shows_everything_to_other_readers),
+        cmocka_unit_test(more_than_the_buffer__is_all_in_the_file),
+        cmocka_unit_test(disk_full__is_told_once_and_the_capture_goes_on),
+        cmocka_unit_test(disk_full__from_the_start__still_gives_a_capture_later),
+        cmocka_unit_test(open__symbolic_link__is_refused),
+        cmocka_unit_test(open__fifo__is_refused_without_waiting),
+        cmocka_unit_test(open__new_file__only_its_owner_may_read),
+    };
+    return cmocka_run_group_tests_name("io/pcap_write", tests, make_folder, remove_folder);
+}
