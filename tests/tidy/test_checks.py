@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every check must be seen failing: each case puts one violation into a small clean tree."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+C = "/* SPDX-License-Identifier: BSD-3-Clause */\n/* {name} - a sample. */\n"
+PY = "# SPDX-License-Identifier: BSD-3-Clause\n"
+TABLE = "# Protocol\n\n| id | rule | source | code | test | state |\n|---|---|---|---|---|---|\n"
+DONE = TABLE + "| RSP.A | a rule | here | `core/a.c` | test_a.c | done |\n"
+OPEN = TABLE + "| RSP.A | a rule | here | - | - | open |\n"
+MARK = C.format(name="a.c") + 'void f(void)\n{\n    URO_MARK("RSP.A");\n}\n'
+ASK = C.format(name="test_a.c") + 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A"));\n}\n'
+LONG = "void f(void)\n{\n" + "    g();\n" * 61 + "}\n"
+
+
+def c(body: str, name: str = "a.c") -> str:
+    return C.format(name=name) + body
+
+
+# The clean tree; every check passes on it.
+CLEAN = {
+    "docs/PROTOCOL.md": OPEN,
+    "README.md": "# Sample\n\nSee [the protocol](docs/PROTOCOL.md#protocol) and `lib/core/a.c`.\n",
+    "lib/core/a.c": c('#include "base/a.h"\n\n/* malloc() may be named here */\n'),
+    "lib/base/a.h": c("#pragma once\n\n#include <stdint.h>\n\nuint8_t f(void);\n", "a.h"),
+    "include/uroce/a.h": c("#pragma once\n\nint uro_a(void);\n", "a.h"),
+    "tests/unit/test_a.c": "/* SPDX-License-Identifier: BSD-3-Clause */\nint main(void);\n",
+    "tools/a": "#!/usr/bin/env bash\n# SPDX-License-Identifier: BSD-3-Clause\nset -eu\n",
+    "tools/a.py": PY + "print('a')\n",
+}
+
+# (the check, {file: its bad text}, what the complaint must say)
+CASES = [
+    ("check_layers.py", {"lib/base/a.c": c('#include "core/qp.h"\n')}, "layer base may not"),
+    ("check_layers.py", {"lib/wire/a.c": c("#include <stdlib.h>\n")}, "layer wire may not"),
+    ("check_layers.py", {"lib/host/a.c": c("#include <rte_mbuf.h>\n")}, "layer host may not"),
+    ("check_layers.py", {"lib/core/b.c": c("#include <infiniband/verbs.h>\n")}, "layer core may"),
+    ("check_layers.py", {"lib/base/b.c": c("#include <immintrin.h>\n")}, "layer base may not"),
+    ("check_layers.py", {"lib/new/a.c": c("")}, "belongs to no layer"),
+    ("check_sizes.py", {"lib/core/a.c": c("int a;\n" * 500)}, "at most 500"),
+    ("check_sizes.py", {"tools/b.py": PY + "a = 1\n" * 500}, "at most 500"),
+    ("check_sizes.py", {"lib/core/a.c": c(LONG)}, "f has 61 lines"),
+    ("check_words.py", {"lib/core/a.c": c("int *p = malloc(4);\n")}, "memory is an argument"),
+    ("check_words.py", {"lib/engine/a.c": c("void f(void *p)\n{\n    free(p);\n}\n")}, "a.c:5: free"),
+    ("check_words.py", {"lib/verbs/a.c": c('void f(void)\n{\n    printf("a");\n}\n')}, "printf"),
+    ("check_words.py", {"lib/core/a.c": c("int a = htons(4);\n")}, "uro_get_be16"),
+    ("check_words.py", {"lib/core/a.c": c("int a = clock_gettime(0, 0);\n")}, "time is an arg"),
+    ("check_words.py", {"lib/host/a.c": c("int a = __rdtsc();\n")}, "time is an argument"),
+    ("check_words.py", {"tests/a.c": c("int a = rand();\n")}, "uro_rng_u32"),
+    ("check_words.py", {"lib/core/a.c": c("int a = getrandom(0, 0, 0);\n")}, "seeded by the host"),
+    ("check_words.py", {"lib/host/a.c": c("volatile int a;\n")}, "_Atomic"),
+    ("check_words.py", {"lib/wire/a.h": c("struct __attribute__((packed)) a;\n")}, "packed"),
+    ("check_words.py", {"lib/wire/a.h": c("#pragma pack(1)\n")}, "pragma pack"),
+    ("check_words.py", {"lib/wire/a.h": c("struct a {\n    uint8_t b : 4;\n};\n")}, "plain field"),
+    ("check_words.py", {"lib/core/a.c": c("int *p = (struct bth *)pkt->octets;\n")}, "never a str"),
+    ("check_words.py", {"app/a.c": c("int a = atoi(b);\n")}, "strtoul"),
+    ("check_words.py", {"tests/a.c": c("#include <cmocka.h>\n")}, "support/check.h"),
+    ("check_words.py", {"app/a.c": c("#include <rte_eal.h>\n")}, "only lib/io/dpdk"),
+    ("check_words.py", {"lib/core/a.c": c("/* TODO later */\n")}, "a name and a date"),
+    ("check_words.py", {"lib/core/a.c": "int a;\n"}, "SPDX"),
+    ("check_words.py", {"lib/core/a.c": "/* SPDX-License-Identifier: BSD-3-Clause */\nint a;\n"},
+     "what the file is for"),
+    ("check_words.py", {"tools/b.py": "a = 1\n"}, "SPDX"),
+    ("check_headers.py", {"lib/base/a.h": c("#pragma once\nuint8_t f(void);\n")}, "compile alone"),
+    ("check_headers.py --cxx", {"include/uroce/a.h": c("#pragma once\nint f(int class);\n")},
+     "as C++"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE}, 'no URO_MARK("RSP.A")'),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK}, "no test asks"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/b.c": MARK,
+                              "tests/unit/test_a.c": ASK}, "code column must name"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK,
+                              "tests/unit/test_b.c": ASK}, "test column must name"),
+    ("check_conformance.py", {"tests/unit/test_a.c": ASK}, "no line of lib/ has it"),
+    ("check_conformance.py", {"lib/core/a.c": MARK.replace("RSP.A", "RSP.B")}, "has no row"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "| RSP.B | half a row | open |\n"},
+     "a row is"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + OPEN.splitlines()[-1] + "\n"}, "twice"),
+    ("check_links.py", {"README.md": "[a](docs/GONE.md)\n"}, "no such file"),
+    ("check_links.py", {"README.md": "[a](docs/PROTOCOL.md#gone)\n"}, "no such heading"),
+    ("check_links.py", {"README.md": "Read `lib/core/gone.c`.\n"}, "no such file"),
+    ("check_links.py", {"README.md": "[a](../)\n"}, "outside the project"),
+    ("check_scripts.py", {"tools/a.py": PY + "def f(:\n"}, "Python"),
+    ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\nif true; then\n"}, "sh:"),
+    ("check_scripts.py", {"tools/a": "#!/bin/sh\ntrue\n"}, "set -eu"),
+    ("format --check", {"lib/core/a.c": c("int  a ;\n")}, "not laid out"),
+]
+
+
+def write_tree(top: pathlib.Path, tree: dict[str, str]) -> None:
+    for name, text in tree.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        if text.startswith("#!"):
+            path.chmod(0o755)
+
+
+def run_check(check: str, top: pathlib.Path) -> tuple[int, str]:
+    name, *options = check.split()
+    tool = ROOT / "tools" / name
+    command = [sys.executable, str(tool)] if name.endswith(".py") else [str(tool)]
+    run = subprocess.run([*command, *options, str(top)], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, check=False)
+    return run.returncode, run.stdout + run.stderr
+
+
+def judge(check: str, tree: dict[str, str], says: str | None) -> str:
+    """Empty when the check behaves; else what went wrong."""
+    with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as name:
+        top = pathlib.Path(name)
+        write_tree(top, CLEAN)
+        shutil.copy(ROOT / ".clang-format", top)
+        write_tree(top, tree)
+        status, output = run_check(check, top)
+    if status == 77:
+        return "SKIP"
+    if says is None:
+        return "" if status == 0 else f"refuses the clean tree: {output}"
+    if status != 1:
+        return f"exit {status}, not 1: {output}"
+    return "" if says in output else f"does not say '{says}': {output}"
+
+
+def main() -> int:
+    checks = list(dict.fromkeys(check for check, _, _ in CASES))
+    cases = [(check, {}, None) for check in checks] + CASES
+    failed = 0
+    print(f"1..{len(cases)}")
+    for number, (check, tree, says) in enumerate(cases, 1):
+        problem = judge(check, tree, says)
+        skip = " # SKIP its tool is not installed" if problem == "SKIP" else ""
+        bad = bool(problem) and not skip
+        failed += bad
+        about = f"complains: {says}" if says else "passes a clean tree"
+        print(f"{'not ok' if bad else 'ok'} {number} - {check} {about}{skip}".replace("#!", "#"))
+        if bad:
+            print("\n".join("# " + line for line in problem.splitlines()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fails when a header does not compile alone: all of them as C11, the public ones as C++ too."""
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import sources
+
+FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_GNU_SOURCE"]
+SKIPPED = 77
+
+
+def dpdk_flags() -> list[str] | None:
+    """What <rte_...> needs, or None when DPDK's headers are not installed."""
+    try:
+        out = subprocess.run(["pkg-config", "--cflags", "libdpdk"], capture_output=True, text=True,
+                             check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return out.replace("-I", "-isystem").split()
+
+
+def compile_alone(compiler: list[str], root: pathlib.Path, include: str, extra: list[str]) -> str:
+    """The compiler's complaint about a file that only includes the header; empty when fine."""
+    command = [*compiler, *FLAGS, f"-I{root / 'lib'}", f"-I{root / 'include'}",
+               f"-I{root / 'tests'}", *extra, "-"]
+    run = subprocess.run(command, input=f'#include "{include}"\n', capture_output=True, text=True,
+                         check=False)
+    return run.stderr if run.returncode else ""
+
+
+def check_c(root: pathlib.Path, report: sources.Report) -> None:
+    compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-xc"]
+    dpdk = dpdk_flags()
+    jobs = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for path in sources.files(root, "lib/**/*.h", "include/**/*.h", "tests/support/*.h"):
+            rel = path.relative_to(root)
+            extra = ["-std=gnu11", *(dpdk or [])] if rel.parts[:3] == ("lib", "io", "dpdk") else []
+            if extra and dpdk is None:
+                print(f"NOT CHECKED: {rel}: DPDK is not installed (libdpdk-dev)")
+                continue
+            include = "/".join(rel.parts[1:])
+            jobs.append((rel, pool.submit(compile_alone, compiler, root, include, extra)))
+        for rel, job in jobs:
+            if job.result():
+                report.add(rel, None, "does not compile alone:\n" + job.result())
+
+
+def check_cxx(root: pathlib.Path, report: sources.Report, compiler: str) -> None:
+    for path in sources.files(root, "include/**/*.h"):
+        rel = path.relative_to(root)
+        complaint = compile_alone([compiler, "-std=c++11", "-xc++"], root,
+                                  "/".join(rel.parts[1:]), [])
+        if complaint:
+            report.add(rel, None, "does not compile alone as C++:\n" + complaint)
+
+
+def main() -> int:
+    root = sources.root_argument().resolve()
+    report = sources.Report()
+    if "--cxx" not in sys.argv:
+        check_c(root, report)
+        return report.finish("every header compiles alone")
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        print("no C++ compiler (g++ or clang++): public headers not checked as C++")
+        return SKIPPED
+    check_cxx(root, report, compiler)
+    return report.finish("every public header compiles as C++")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fails on a script that does not parse, cannot be run as a program, or hides its failures."""
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import sources
+
+
+def check_python(report: sources.Report, rel: pathlib.PurePath, text: str) -> None:
+    try:
+        ast.parse(text, str(rel))
+    except SyntaxError as error:
+        report.add(rel, error.lineno, f"Python: {error.msg}")
+
+
+def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Path) -> None:
+    shell = "bash" if "bash" in path.read_text().split("\n", 1)[0] else "sh"
+    run = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, check=False)
+    if run.returncode:
+        report.add(rel, None, f"{shell}: {run.stderr.strip()}")
+    if not re.search(r"^set -\w*[eu]", path.read_text(), re.M) and path.name != "init":
+        report.add(rel, 1, "a shell script starts with set -eu (init alone must go on)")
+
+
+def main() -> int:
+    root = sources.root_argument()
+    report = sources.Report()
+    for path in sources.files(root, "*"):
+        rel = path.relative_to(root)
+        if path.suffix in (".c", ".h", ".md", ".pcap", ".build"):
+            continue
+        first = path.open("rb").readline()
+        if path.suffix == ".py" or (first.startswith(b"#!") and b"python" in first):
+            check_python(report, rel, path.read_text())
+        elif first.startswith(b"#!") and re.search(rb"\b(ba)?sh\b", first):
+            check_shell(report, rel, path)
+        if first.startswith(b"#!") and not os.access(path, os.X_OK):
+            report.add(rel, 1, "starts with #! but is not executable: chmod +x")
+    return report.finish("scripts")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

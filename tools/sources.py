@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tree as the checks see it: which files there are, and C text without its comments."""
+import pathlib
+import re
+import subprocess
+import sys
+
+SKIP_DIRS = re.compile(r"^(build[^/]*|\.git|__pycache__|corpus)$")
+
+
+def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
+    """Files below root whose path from root matches one of the glob patterns, sorted.
+
+    In a git work tree what git ignores is left out, so that nobody's scratch file is judged.
+    """
+    found = []
+    for path in sorted(root.rglob("*")):
+        rel = path.relative_to(root)
+        if any(SKIP_DIRS.match(part) for part in rel.parts) or not path.is_file():
+            continue
+        if any(rel.match(pattern) for pattern in patterns):
+            found.append(path)
+    return not_ignored(root, found)
+
+
+def not_ignored(root: pathlib.Path, paths: list[pathlib.Path]) -> list[pathlib.Path]:
+    if not (root / ".git").exists() or not paths:
+        return paths
+    names = "\0".join(str(p.relative_to(root)) for p in paths)
+    git = subprocess.run(["git", "-C", str(root), "check-ignore", "-z", "--stdin"],
+                         input=names, capture_output=True, text=True, check=False)
+    ignored = set(git.stdout.split("\0"))
+    return [p for p in paths if str(p.relative_to(root)) not in ignored]
+
+
+def c_files(root: pathlib.Path, *dirs: str) -> list[pathlib.Path]:
+    return [p for p in files(root, "*.c", "*.h")
+            if p.relative_to(root).parts[0] in (dirs or ("lib", "app", "tests", "include"))]
+
+
+TOKEN = re.compile(
+    r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def _blank(match: re.Match) -> str:
+    text = match.group(0)
+    if text[0] in "\"'":
+        return text[0] + re.sub(r"[^\n]", " ", text[1:-1]) + text[0]
+    return re.sub(r"[^\n]", " ", text)
+
+
+def code_only(text: str) -> str:
+    """C text with comments and the insides of strings blanked; positions stay."""
+    return TOKEN.sub(_blank, text)
+
+
+def line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+class Report:
+    """Collects what is wrong; finish() prints it and is the exit status."""
+
+    def __init__(self) -> None:
+        self.bad: list[str] = []
+
+    def add(self, path: pathlib.PurePath | str, line: int | None, message: str) -> None:
+        self.bad.append(f"{path}:{line}: {message}" if line else f"{path}: {message}")
+
+    def finish(self, subject: str) -> int:
+        for message in self.bad:
+            print(message)
+        if self.bad:
+            print(f"{len(self.bad)} to mend ({subject})")
+            return 1
+        print(f"fine: {subject}")
+        return 0
+
+
+def root_argument() -> pathlib.Path:
+    """The first argument that is no option, or the tree this file stands in."""
+    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+    return pathlib.Path(names[0]) if names else pathlib.Path(__file__).resolve().parent.parent
