@@ -127,6 +127,7 @@ static void disk_full__is_told_once_and_the_capture_goes_on(void **state)
     struct uro_pcap_write *writer = open_writer(0);
 
     signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(uro_pcap_write_flush(writer), 0);
     assert_int_equal(append(writer, 20, 0), 0);
     assert_int_equal(uro_pcap_write_flush(writer), 0);
 

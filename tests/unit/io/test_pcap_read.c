@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/pcap/pcap_read.h"
+#include "io/pcap/pcap_write.h"
+
+#define ORIGIN UINT64_C(1700000000123456789)
+
+static char folder[] = "/tmp/uroce-pcap-XXXXXX";
+static char path[64];
+static char error[URO_PCAP_ERROR_MAX];
+
+/* Three frames of 60, 61 and 62 octets, 1 ns apart. */
+static void write_three(void)
+{
+    uint8_t octets[100];
+    struct uro_pcap_write *writer;
+
+    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct uro_pkt pkt = { .octets = octets, .length = 60 + i };
+        memset(octets, (int)i, sizeof octets);
+        assert_int_equal(uro_pcap_write_pkt(writer, &pkt, i), 0);
+    }
+    uro_pcap_write_close(writer);
+}
+
+static void patch(long at, uint32_t value)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_equal(fwrite(&value, sizeof value, 1, file), 1);
+    fclose(file);
+}
+
+static void what_was_written__is_read_back_to_the_nanosecond(void **state)
+{
+    (void)state;
+    struct uro_pcap_read_frame frame;
+
+    write_three();
+    struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
+    assert_non_null(reader);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+        assert_true(frame.time == ORIGIN + i);
+        assert_int_equal(frame.length, 60 + i);
+        assert_int_equal(frame.pkt.length, 60 + i);
+        for (uint32_t j = 0; j < 60 + i; j++)
+            assert_int_equal(frame.pkt.octets[j], i);
+    }
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 0);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 0);
+    uro_pcap_read_close(reader);
+}
+
+static void frame_the_capture_cut__says_both_lengths(void **state)
+{
+    (void)state;
+    struct uro_pcap_read_frame frame;
+
+    write_three();
+    patch(24 + 12, 1500);
+    struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
+    assert_non_null(reader);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+    assert_int_equal(frame.length, 1500);
+    assert_int_equal(frame.pkt.length, 60);
+    uro_pcap_read_close(reader);
+}
+
+static void file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason(void **state)
+{
+    (void)state;
+    struct uro_pcap_read_frame frame;
+
+    write_three();
+    assert_int_equal(truncate(path, 24 + 16 + 60 + 16 + 30), 0);
+    struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
+    assert_non_null(reader);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), -EBADMSG);
+    assert_non_null(strstr(uro_pcap_read_problem(reader), "truncated"));
+    uro_pcap_read_close(reader);
+}
+
+static void other_link_type__is_refused_by_name(void **state)
+{
+    (void)state;
+
+    write_three();
+    patch(20, 247); /* InfiniBand */
+    assert_null(uro_pcap_read_open(path, error));
+    assert_non_null(strstr(error, path));
+    assert_non_null(strstr(error, "INFINIBAND"));
+    assert_non_null(strstr(error, "Ethernet"));
+}
+
+static void no_capture_at_all__is_refused_with_the_file_named(void **state)
+{
+    (void)state;
+
+    write_three();
+    patch(0, 0x21212121);
+    assert_null(uro_pcap_read_open(path, error));
+    assert_non_null(strstr(error, path));
+    unlink(path);
+    assert_null(uro_pcap_read_open(path, error));
+    assert_non_null(strstr(error, path));
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/a.pcap", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written__is_read_back_to_the_nanosecond),
+        cmocka_unit_test(frame_the_capture_cut__says_both_lengths),
+        cmocka_unit_test(file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason),
+        cmocka_unit_test(other_link_type__is_refused_by_name),
+        cmocka_unit_test(no_capture_at_all__is_refused_with_the_file_named),
+    };
+    return cmocka_run_group_tests_name("io/pcap_read", tests, make_folder, remove_folder);
+}
