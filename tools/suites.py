@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds and runs every suite and says in one table what passed, failed and was skipped.
+
+Called by tools/check. Counts single cases, read from meson's testlog.json and the TAP each test
+wrote: an exit status alone would hide a case that was skipped or never ran.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import fuzzing
+import tally
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true"]
+SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+                 "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
+
+# stage: (compiler, meson options, suites, environment of the tests)
+STAGES = {
+    "gcc": ("gcc", [], SUITES, {}),
+    "clang": ("clang", [], ("unit", "scenario", "sim", "replay", "api"), {}),
+    "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay"), SANITIZER_ENV),
+}
+QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_SEEDS": "4"})
+
+
+def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
+    """The build directory, up to date; None when it does not build (what failed is printed)."""
+    where = ROOT / f"build-{stage}"
+    log = where / "build.log"
+    env = {**os.environ, "CC": compiler}
+    commands = [["ninja", "-C", str(where)]]
+    if not (where / "build.ninja").exists():
+        commands.insert(0, ["meson", "setup", str(where), str(ROOT), *options])
+    where.mkdir(exist_ok=True)
+    with log.open("w") as out:
+        for command in commands:
+            if subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=env,
+                              check=False).returncode:
+                print(f"--- {stage} does not build; the end of {log.relative_to(ROOT)}:")
+                print("\n".join(log.read_text().splitlines()[-60:]))
+                return None
+    return where
+
+
+def run_tests(where: pathlib.Path, suites: tuple[str, ...], extra: dict[str, str]) -> None:
+    """meson's own exit status is not looked at: tally reads what each test did."""
+    log = where / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    command = ["meson", "test", "-C", str(where), "--no-rebuild", "--print-errorlogs"]
+    for suite in suites:
+        command += ["--suite", suite]
+    subprocess.run(command, env={**os.environ, **extra}, check=False)
+
+
+def run_stage(stage: str, suites: tuple[str, ...], env: dict[str, str],
+              rows: list[tally.Row]) -> None:
+    compiler, options, _, _ = STAGES[stage]
+    print(f"=== {stage}: build", flush=True)
+    where = build(stage, compiler, options)
+    if where is None:
+        rows.append(tally.Row(stage, "build", failed=["does not build"]))
+        return
+    print(f"=== {stage}: {' '.join(suites)}", flush=True)
+    run_tests(where, suites, env)
+    listed = json.loads(subprocess.run(["meson", "introspect", "--tests", str(where)],
+                                       capture_output=True, text=True, check=True).stdout)
+    rows.extend(tally.read(stage, suites, listed, where / "meson-logs" / "testlog.json"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
+    parser.add_argument("--stage", action="append", choices=[*STAGES, "fuzz"],
+                        help="only this one (may be repeated)")
+    parser.add_argument("--fuzz-seconds", type=int, default=60, help="for all targets together")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    start = time.monotonic()
+    rows: list[tally.Row] = []
+    if options.quick:
+        stage, suites, env = QUICK
+        run_stage(stage, suites, env, rows)
+    else:
+        for stage in options.stage or [*STAGES, "fuzz"]:
+            if stage == "fuzz":
+                rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
+            else:
+                run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows)
+    print(tally.table(rows))
+    print(f"took {time.monotonic() - start:.0f} s")
+    return 1 if any(row.failed for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

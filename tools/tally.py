@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts what tests did, case by case, from meson's testlog.json and the TAP inside it."""
+import json
+import pathlib
+import re
+from dataclasses import dataclass, field
+
+PLAN = re.compile(r"^1\.\.(\d+)", re.M)
+CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(?:#[ \t]*(\w+)[ \t]*(.*))?$", re.M)
+PASSED = ("OK", "EXPECTEDFAIL")
+
+
+@dataclass
+class Row:
+    """One line of the table; failed and skipped hold a sentence for each case."""
+    stage: str
+    suite: str
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def last_words(entry: dict) -> str:
+    said = (entry.get("stdout", "") + "\n" + entry.get("stderr", "")).strip().splitlines()
+    return said[-1].strip() if said else "it gives no reason"
+
+
+def count_tap(row: Row, name: str, entry: dict) -> None:
+    cases = list(CASE.finditer(entry["stdout"]))
+    planned = sum(int(n) for n in PLAN.findall(entry["stdout"]))
+    failed_before = len(row.failed)
+    for case in cases:
+        bad, _, title, directive, reason = case.groups()
+        title = f"{name}: {(title or reason or '').strip()}"
+        if (directive or "").upper() == "SKIP":
+            row.skipped.append(f"{title} ({(reason or '').strip() or 'no reason given'})")
+        elif bad:
+            row.failed.append(title)
+        else:
+            row.passed += 1
+    if len(cases) < planned:
+        row.failed.append(f"{name}: {planned - len(cases)} of {planned} cases never ran")
+    if entry["result"] not in (*PASSED, "SKIP") and len(row.failed) == failed_before:
+        row.failed.append(f"{name}: {entry['result']}: {last_words(entry)}")
+
+
+def count(row: Row, name: str, entry: dict) -> None:
+    """Adds one test program to its row."""
+    if PLAN.search(entry.get("stdout", "")) and CASE.search(entry["stdout"]):
+        count_tap(row, name, entry)
+    elif entry["result"] in PASSED:
+        row.passed += 1
+    elif entry["result"] == "SKIP":
+        skip_all = re.search(r"^1\.\.0[ \t]*#[ \t]*SKIP[ \t]*(.*)$", entry.get("stdout", ""), re.M)
+        row.skipped.append(f"{name}: {skip_all.group(1) if skip_all else last_words(entry)}")
+    else:
+        row.failed.append(f"{name}: {entry['result']}: {last_words(entry)}")
+
+
+def suite_of(test: dict) -> str:
+    return test["suite"][0].split(":")[-1]
+
+
+def read(stage: str, suites: tuple[str, ...], listed: list[dict], log: pathlib.Path) -> list[Row]:
+    """A row for each suite; a test that is listed but left no result has failed."""
+    rows = {suite: Row(stage, suite) for suite in suites}
+    entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    results = {}
+    for entry in entries:
+        suite, _, name = entry["name"].rpartition(" / ")
+        results[suite.split(":")[-1].split("+")[0], name or entry["name"]] = entry
+    for test in listed:
+        suite, name = suite_of(test), test["name"]
+        if suite not in rows:
+            continue
+        if (suite, name) in results:
+            count(rows[suite], name, results[suite, name])
+        else:
+            rows[suite].failed.append(f"{name}: left no result")
+    for row in rows.values():
+        if not (row.passed or row.failed or row.skipped):
+            row.skipped.append("the suite is empty")
+    return list(rows.values())
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["", f"{'stage':8} {'suite':10} {'passed':>7} {'failed':>7} {'SKIPPED':>8}"]
+    for row in rows:
+        lines.append(f"{row.stage:8} {row.suite:10} {row.passed:7} {len(row.failed):7} "
+                     f"{len(row.skipped):8}")
+    lines.append(f"{'all':19} {sum(r.passed for r in rows):7} {sum(len(r.failed) for r in rows):7} "
+                 f"{sum(len(r.skipped) for r in rows):8}")
+    for title, pick in (("SKIPPED, so not shown to work here", "skipped"), ("FAILED", "failed")):
+        found = [f"  {row.stage} {row.suite}: {text}" for row in rows for text in getattr(row, pick)]
+        if found:
+            lines += ["", f"{title}:", *found]
+    return "\n".join(lines)
