@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the distribution's verbs programs over uroce, row by row of docs/PROGRAMS.md; writes TAP.
+
+    test_programs.py build/app/uroce [--match REGEX] [--list]
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+
+import programs
+import pairs  # from tools/, which programs put on the path
+
+SECONDS = 90  # for one row; the slowest take a tenth of it
+DEAD_PEER_SECONDS = 60  # 8 timeouts of 67 ms, and what it takes to start and stop
+
+
+def run_row(uroce: pathlib.Path, row: programs.Row) -> str:
+    """Empty when the row holds, else why not."""
+    with pairs.Pair(uroce) as pair:
+        if row.alone:
+            output = pair.alone(row.program)
+            missing = [word for word in row.must_say if word not in output.text]
+            if output.status != 0:
+                return f"{pairs.ending(output.status)}\n{output.tail()}"
+            return f"does not say {', '.join(missing)}\n{output.text}" if missing else ""
+        run = pair.run(row.program, SECONDS)
+        problem = run.problem() or programs.sane(row, run.client.text)
+        return problem and f"{problem}\n{run.client.tail()}"
+
+
+def peer_killed(uroce: pathlib.Path) -> str:
+    program = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+    with pairs.Pair(uroce) as pair:
+        port = pairs.free_port()
+        server, _ = pair.serve(program, port)
+        client, output = pair.start("client", [*program, "-p", str(port), "localhost"])
+        flows = pairs.wait_for(lambda: programs.figures.bandwidths(pair.said("client"))
+                               or client.poll() is not None, 30)
+        if not flows or client.poll() is not None:
+            return f"no traffic before the server is killed\n{pair.said('client')}"
+        os.killpg(server.pid, signal.SIGKILL)
+        pair.finish("client", client, output, DEAD_PEER_SECONDS)
+        if output.status is None:
+            return f"the client goes on without its peer\n{output.tail()}"
+        if not re.search(r"[Ss]tatus (?:is )?12\b", output.text):
+            return f"the client does not report status 12\n{output.tail()}"
+    return ""
+
+
+def no_configuration(uroce: pathlib.Path) -> str:
+    with pairs.Pair(uroce) as pair:
+        pair.command = lambda role, program: [str(uroce), "run", "--", *program]
+        output = pair.alone(["ibv_devices"])
+    if output.status != 0 or "uroce" in output.text.split("device", 1)[-1]:
+        return f"{pairs.ending(output.status)}\n{output.tail()}"
+    return ""
+
+
+def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
+    """(name, programs it needs, what runs it)"""
+    found = [(row.name, [row.program[0]], lambda row=row: run_row(uroce, row))
+             for row in programs.rows()]
+    return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),
+                    ("no_configuration", ["ibv_devices"], lambda: no_configuration(uroce))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("uroce", type=pathlib.Path)
+    parser.add_argument("--match", default="", help="only rows whose name has this pattern")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    uroce = options.uroce.resolve()
+    chosen = [case for case in cases(uroce) if re.search(options.match, case[0])]
+    if options.list:
+        print("\n".join(name for name, _, _ in chosen))
+        return 0
+    if not uroce.exists():
+        print(f"1..0 # SKIP {uroce} is not built: DPDK or libibverbs headers are missing")
+        return 77
+    print(f"1..{len(chosen)}", flush=True)
+    failed = 0
+    for number, (name, needs, run) in enumerate(chosen, 1):
+        absent = [program for program in needs if shutil.which(program) is None]
+        problem = "" if absent else run()
+        failed += bool(problem)
+        skip = f" # SKIP {absent[0]} is not installed" if absent else ""
+        print(f"{'not ok' if problem else 'ok'} {number} - {name}{skip}", flush=True)
+        for line in problem.splitlines():
+            print("#", line, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

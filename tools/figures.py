@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads the tables that verbs programs print."""
+import re
+from dataclasses import dataclass
+
+# perftest: size, iterations, then the columns of the test
+BANDWIDTH = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]+([\d.]+|inf)[ \t]+([\d.]+)[ \t]+([\d.]+)[ \t]*$",
+                       re.M)
+LATENCY = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+){7})[ \t]*$", re.M)
+# with -D: size, iterations, t_avg, tps
+LATENCY_TIMED = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]+([\d.]+)[ \t]+([\d.]+)[ \t]*$", re.M)
+PINGPONG = re.compile(r"^(\d+) iters in ([\d.]+) seconds = ([\d.]+) usec/iter", re.M)
+
+
+@dataclass
+class Bandwidth:
+    size: int
+    iterations: int
+    average: float  # MiB/s
+    rate: float     # million messages a second
+
+
+@dataclass
+class Latency:
+    size: int
+    iterations: int
+    typical: float  # median, us; half a round trip
+    average: float
+    p99: float
+
+
+def bandwidths(text: str) -> list[Bandwidth]:
+    return [Bandwidth(int(m[1]), int(m[2]), float(m[4]), float(m[5]))
+            for m in BANDWIDTH.finditer(text)]
+
+
+def latencies(text: str) -> list[Latency]:
+    rows = []
+    for m in LATENCY.finditer(text):
+        _, _, typical, average, _, p99, _ = (float(v) for v in m[3].split())
+        rows.append(Latency(int(m[1]), int(m[2]), typical, average, p99))
+    rows += [Latency(int(m[1]), int(m[2]), float(m[3]), float(m[3]), 0.0)
+             for m in LATENCY_TIMED.finditer(text)]
+    return rows
+
+
+def pingpong(text: str) -> float | None:
+    """us for each iteration."""
+    m = PINGPONG.search(text)
+    return float(m[3]) if m else None

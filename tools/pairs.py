@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two processes over uroce, joined by shared memory (memif): a server and its client.
+
+No root and no hugepages are needed: as root the programs run as the user nobody, when that user can
+reach them. Only processes started here are ended, and the link lives in a directory of its own.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+LINK = "net_memif0,role={role},socket={where}/link.sock"
+ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
+NOBODY = 65534
+LAST_LINES = 15
+
+
+@dataclass
+class Output:
+    """What one side printed and how it ended."""
+    command: list[str]
+    status: int | None = None  # None: had to be ended; negative: by a signal
+    text: str = ""
+
+    def tail(self) -> str:
+        return "\n".join("    " + line for line in self.text.strip().splitlines()[-LAST_LINES:])
+
+
+@dataclass
+class Run:
+    server: Output
+    client: Output
+    seconds: float = 0.0
+
+    def problem(self) -> str:
+        """Empty when both sides ended well; else the cause and the last words of both."""
+        bad = [name for name in ("client", "server") if getattr(self, name).status != 0]
+        if not bad:
+            return ""
+        return "\n".join(f"{name} {ending(getattr(self, name).status)}: "
+                         f"{' '.join(getattr(self, name).command)}\n{getattr(self, name).tail()}"
+                         for name in ("client", "server"))
+
+
+def ending(status: int | None) -> str:
+    if status is None:
+        return "was not done in time"
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::", 0))
+        return probe.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[1].endswith(f":{port:04X}") and words[3] == "0A":
+                return True
+    return False
+
+
+def wait_for(holds, seconds: float) -> bool:
+    """Whether holds() became true in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def plain_user(uroce: pathlib.Path) -> list[str]:
+    """The command that drops root, when there is root to drop and nobody can run uroce."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return []
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    can = subprocess.run([*drop, "test", "-x", str(uroce), "-a", "-r", str(uroce)], check=False)
+    return drop if can.returncode == 0 else []
+
+
+@dataclass
+class Pair:
+    """`with Pair(uroce) as pair: pair.run([...])`; uroce is the program of that name."""
+    uroce: pathlib.Path
+    settings: str = ""  # more of the device, such as ";window=64"
+    link: str = ""      # more of the link, such as ",bsize=8192"
+    device: str = "uroce0"
+    where: pathlib.Path = field(init=False)
+    drop: list[str] = field(init=False)
+    running: list[subprocess.Popen] = field(default_factory=list)
+
+    def __enter__(self) -> "Pair":
+        self.where = pathlib.Path(tempfile.mkdtemp(prefix="uroce-pair-"))
+        self.drop = plain_user(self.uroce)
+        if self.drop:
+            os.chown(self.where, NOBODY, NOBODY)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            self.end(process)
+        shutil.rmtree(self.where, ignore_errors=True)
+
+    def configuration(self, role: str) -> str:
+        return (f"{self.device}:{LINK.format(role=role, where=self.where)}{self.link};"
+                f"ip={ADDRESSES[role]}{self.settings}")
+
+    def command(self, role: str, program: list[str]) -> list[str]:
+        return [str(self.uroce), "run", "--device", self.configuration(role), "--", *program]
+
+    def start(self, role: str, program: list[str]) -> tuple[subprocess.Popen, Output]:
+        """Output goes to a file, so that a full pipe never stops a program."""
+        command = self.command(role, program)
+        log = self.where / f"{role}.log"
+        with log.open("wb") as out:
+            # A group of its own: ending it ends what uroce started, and nothing else.
+            process = subprocess.Popen([*self.drop, *command], stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, cwd=self.where,
+                                       start_new_session=True)
+        self.running.append(process)
+        return process, Output(command)
+
+    def said(self, role: str) -> str:
+        return (self.where / f"{role}.log").read_text(errors="replace")
+
+    def end(self, process: subprocess.Popen) -> None:
+        if process.poll() is None:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+    def finish(self, role: str, process: subprocess.Popen, output: Output, seconds: float) -> None:
+        try:
+            output.status = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.end(process)
+        output.text = self.said(role)
+
+    def serve(self, program: list[str], port: int) -> tuple[subprocess.Popen, Output]:
+        """Starts the server and waits until it listens (or has ended)."""
+        process, output = self.start("server", [*program, "-p", str(port)])
+        wait_for(lambda: listens(port) or process.poll() is not None, 20)
+        return process, output
+
+    def run(self, program: list[str], seconds: float = 60) -> Run:
+        """The same program on both sides; the client is told where the server is."""
+        port = free_port()
+        begin = time.monotonic()
+        server, run = self.serve(program, port), Run(Output([]), Output([]))
+        run.server = server[1]
+        client, run.client = self.start("client", [*program, "-p", str(port), "localhost"])
+        self.finish("client", client, run.client, seconds)
+        self.finish("server", server[0], run.server, 10 if run.client.status == 0 else 2)
+        run.seconds = time.monotonic() - begin
+        return run
+
+    def alone(self, program: list[str], seconds: float = 30) -> Output:
+        """One program that needs no peer."""
+        process, output = self.start("server", program)
+        self.finish("server", process, output, seconds)
+        return output
