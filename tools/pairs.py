@@ -80,6 +80,11 @@ def wait_for(holds, seconds: float) -> bool:
     return True
 
 
+def end_politely(_number: int, _frame: object) -> None:
+    """Leaves through __exit__, which ends what was started."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
 def plain_user(uroce: pathlib.Path) -> list[str]:
     """The command that drops root, when there is root to drop and nobody can run uroce."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
@@ -101,6 +106,7 @@ class Pair:
     running: list[subprocess.Popen] = field(default_factory=list)
 
     def __enter__(self) -> "Pair":
+        signal.signal(signal.SIGTERM, end_politely)
         self.where = pathlib.Path(tempfile.mkdtemp(prefix="uroce-pair-"))
         self.drop = plain_user(self.uroce)
         if self.drop:

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs of tools/demo: runs each between two processes and shows both sides."""
+import os
+import pathlib
+import sys
+
+import pairs
+
+PROGRAMS = (
+    ["ibv_rc_pingpong", "-g", "1", "-c"],
+    ["ib_send_bw", "-F", "-x", "1"],
+    ["ib_write_lat", "-F", "-x", "1"],
+)
+WIDTH = 92
+SECONDS = 60
+
+
+def worth_showing(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith(("*", "Waiting"))
+
+
+def side_by_side(left: str, right: str) -> str:
+    ours, theirs = ([line[:WIDTH].rstrip() for line in text.expandtabs().splitlines()
+                     if worth_showing(line)] for text in (left, right))
+    width = max([len(line) for line in ours] + [20])
+    height = max(len(ours), len(theirs))
+    ours += [""] * (height - len(ours))
+    theirs += [""] * (height - len(theirs))
+    return "\n".join(f"  {a:{width}} | {b}" for a, b in zip(ours, theirs))
+
+
+def show(pair: pairs.Pair, run: pairs.Run) -> None:
+    who = "nobody" if pair.drop else f"uid {os.getuid()}"
+    print(f"\n=== {' '.join(run.client.command[5:])}"
+          f"   ({run.seconds:.1f} s, as {who})")
+    for name, output in (("server", run.server), ("client", run.client)):
+        command = output.command
+        print(f'  {name}: {command[0]} run --device "{command[3]}" -- {" ".join(command[5:])}')
+    print(side_by_side("server\n" + run.server.text, "client\n" + run.client.text))
+
+
+def main() -> int:
+    uroce = pathlib.Path(sys.argv[1]).resolve()
+    for program in PROGRAMS:
+        with pairs.Pair(uroce) as pair:
+            run = pair.run(program, SECONDS)
+            problem = run.problem()
+            if problem:
+                print(f"\ndemo: {program[0]} failed\n{problem}", file=sys.stderr)
+                return 1
+            show(pair, run)
+    print("\ndemo: unmodified programs, two processes, no RDMA hardware and no kernel module")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
