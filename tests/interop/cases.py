@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cases.py - what the interop runner runs: a table, and which rows of it meet which link.
+
+In a command, {dev} {gid} {port} {mtu} are the running side's, and {host} (empty for the server)
+is where the other side's TCP port is. Every case is run twice: uroce as server, uroce as client.
+"""
+from dataclasses import dataclass
+
+SIZES = (1, 33, 4095, 65536, 1048576)
+# Few: the peer is an emulated machine.
+ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
+
+PERFTEST = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
+ATOMIC = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -n 60 {extra} {host}"
+PINGPONG = "{tool} -d {dev} -g {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
+DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"
+VERIFY = "{verify} -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
+
+# command, tool, extra options, sizes
+TOOLS = (
+    (PINGPONG, "ibv_rc_pingpong", "-c", (33, 4096)),
+    (PINGPONG, "ibv_rc_pingpong", "-c -e", (33, 4096)),
+    (PERFTEST, "ib_send_bw", "", SIZES),
+    (PERFTEST, "ib_send_lat", "", SIZES),
+    (PERFTEST, "ib_write_bw", "", SIZES),
+    (PERFTEST, "ib_write_lat", "", SIZES),
+    (PERFTEST, "ib_read_bw", "", SIZES),
+    (PERFTEST, "ib_read_lat", "", SIZES),
+    (ATOMIC, "ib_atomic_bw", "-A CMP_AND_SWAP", (8,)),
+    (ATOMIC, "ib_atomic_bw", "-A FETCH_AND_ADD", (8,)),
+    (ATOMIC, "ib_atomic_lat", "-A FETCH_AND_ADD", (8,)),
+)
+# Beyond RC: one link is enough.
+OTHERS = (
+    (PERFTEST, "ib_send_lat", "-e", (33,)),
+    (PINGPONG, "ibv_uc_pingpong", "", (4096,)),
+    (DATAGRAM, "ibv_ud_pingpong", "", (1000,)),
+    (DATAGRAM, "ibv_srq_pingpong", "-q 4", (4096,)),
+)
+
+# IB MTU, IP version; the netdev's MTU goes with the IB MTU
+LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
+NETDEV_MTU = {1024: 1500, 4096: 4200}
+
+# name: (netem for what the guest sends, netem for what it receives)
+LOSS = ("loss 1%", "loss 1%")
+REORDER = ("delay 300us reorder 2%", "delay 300us reorder 2%")
+DUPLICATE = ("duplicate 3%", "duplicate 3%")
+
+# command, tool, extra, size, links, impairment
+IMPAIRED = (
+    (VERIFY, "verify", "", 0, (LINKS[0], LINKS[1]), LOSS),
+    (VERIFY, "verify", "", 0, (LINKS[0],), REORDER),
+    (VERIFY, "verify", "", 0, (LINKS[0],), DUPLICATE),
+    (PERFTEST, "ib_send_bw", "", 65536, (LINKS[0],), LOSS),
+    (PERFTEST, "ib_read_bw", "", 65536, (LINKS[0],), LOSS),
+    (ATOMIC, "ib_atomic_bw", "-A FETCH_AND_ADD", 8, (LINKS[0],), LOSS),
+)
+
+ROLES = ("client", "server")  # of uroce
+
+
+@dataclass(frozen=True)
+class Case:
+    command: str
+    tool: str
+    extra: str
+    size: int
+    ib_mtu: int
+    family: int
+    role: str
+    impairment: tuple = ()
+
+    @property
+    def name(self):
+        size = f" {self.size}" if self.size else ""
+        words = [f"{self.tool}{size} {self.extra}".strip(),
+                 f"mtu {self.ib_mtu}", f"IPv{self.family}", f"uroce is {self.role}"]
+        return ", ".join(words + ([self.impairment[0]] if self.impairment else []))
+
+    @property
+    def netdev_mtu(self):
+        return NETDEV_MTU[self.ib_mtu]
+
+    def text(self, **where):
+        return self.command.format(tool=self.tool, extra=self.extra, size=self.size,
+                                   n=ITERATIONS.get(self.size, 50), mtu=self.ib_mtu, **where)
+
+
+def plain(full):
+    """Every tool meets every size in both roles, and every link; with @full, all combinations."""
+    for i, (command, tool, extra, sizes) in enumerate(TOOLS):
+        for j, size in enumerate(sizes):
+            for k, role in enumerate(ROLES):
+                some = LINKS if full or len(sizes) == 1 else (LINKS[(i + j + 2 * k) % 4],)
+                for link in some:
+                    yield Case(command, tool, extra, size, *link, role)
+    for command, tool, extra, sizes in OTHERS:
+        for role in ROLES:
+            yield Case(command, tool, extra, sizes[0], *LINKS[0], role)
+    for i, link in enumerate(LINKS):
+        for k, role in enumerate(ROLES):
+            if full or i % 2 == k:
+                yield Case(VERIFY, "verify", "-z", 0, *link, role)
+
+
+def impaired():
+    for command, tool, extra, size, links, impairment in IMPAIRED:
+        for link in links:
+            for role in ROLES:
+                yield Case(command, tool, extra, size, *link, role, impairment)
+
+
+def plan(full=False):
+    """All cases, those that need the same link next to each other."""
+    cases = list(plain(full)) + list(impaired())
+    return sorted(cases, key=lambda c: (c.impairment, c.ib_mtu))

@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""run.py - stock verbs programs over uroce against Linux rxe: the cases of cases.py, TAP output.
+
+Needs root (namespaces), QEMU and the rxe peer's image (tools/rxe-peer); says what is missing and
+ends with status 77 otherwise.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import cases
+from sides import GUEST_PORT, ROOT, RXE_PEER, Namespace, Rxe, Unavailable, Uroce, must
+
+SECONDS = 40  # for a case; with an impaired link three times as long
+FAILURES_MAX = 10
+SERVER_GRACE = 15
+SHOWN_LINES = 25
+PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
+AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192"
+
+
+class Pair:
+    """Two sides on one link, and how each finds the other's TCP port."""
+
+    def __init__(self, kind, options, namespace):
+        verify, build = options.build / "tests" / "interop" / "verify", options.build
+        self.namespace = namespace
+        self.tap = None
+        self.sides = []
+        self.set_up = None  # the netdev MTU and impairment in force
+        ours, peer = kind.split("-")
+        if kind == "uroce-uroce":
+            namespace.veth("va", "vb")
+            self.tap = "va"
+            self.sides = [Uroce(namespace, build, verify, AF_PACKET.format("va")),
+                          Uroce(namespace, build, verify, AF_PACKET.format("vb"), 2, 18603)]
+            self.hosts = ("127.0.0.1", "127.0.0.1")
+            return
+        link = ("-b", "br0") if ours == "rxe" else ("-f", GUEST_PORT)
+        self.sides = [Rxe("b", namespace, options.kernel, verify, extra=link)]
+        self.tap = self.sides[0].tap
+        if ours == "rxe":
+            self.sides.insert(0, Rxe("a", namespace, options.kernel, verify, 3, ("-b", "br0")))
+            self.hosts = (self.sides[0].address, self.sides[1].address)
+        else:
+            self.sides.insert(0, Uroce(namespace, build, verify, AF_PACKET.format(self.tap)))
+            self.hosts = ("10.0.2.2", "127.0.0.1")
+
+    def prepare(self, case):
+        if self.set_up == (case.netdev_mtu, case.impairment):
+            return
+        for side in self.sides:
+            side.set_mtu(case.netdev_mtu)
+        for link in ("va", "vb") if self.tap == "va" else ():
+            self.namespace.up(link, case.netdev_mtu)
+        self.sides[1].impair(case.impairment)
+        self.set_up = (case.netdev_mtu, case.impairment)
+
+
+def stop_guests(scratch):
+    """Those that run, and what one that did not start left behind."""
+    for state in pathlib.Path(scratch).glob("*/config"):
+        subprocess.run([RXE_PEER, "stop", "-n", state.parent.name], check=False)
+
+
+def finish(side, process, tool, seconds):
+    """Its output, and whether it ended well in time."""
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        side.kill(tool, process)
+        out, _ = process.communicate()
+        return out, f"not done after {seconds} s"
+    return out, "" if process.returncode == 0 else f"status {process.returncode}"
+
+
+def run_case(pair, case):
+    """None, or what went wrong."""
+    pair.prepare(case)
+    at = case.role == "client"  # the server's number
+    server, client = pair.sides[at], pair.sides[1 - at]
+    seconds = SECONDS * (3 if case.impairment else 1)
+
+    serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
+    if not server.wait_listening(serving):
+        server.kill(case.tool, serving)
+        out, _ = serving.communicate()
+        return f"the server does not listen\n{tail(out)}"
+    asking = client.spawn(case.text(port=server.port, **client.where(case, pair.hosts[at])),
+                          seconds)
+    client_out, client_bad = finish(client, asking, case.tool, seconds)
+    server_out, server_bad = finish(server, serving, case.tool, 2 if client_bad else SERVER_GRACE)
+    if not client_bad and not server_bad:
+        return None
+    return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
+            f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
+
+
+def tail(text):
+    return "\n".join("    " + line for line in text.strip().splitlines()[-SHOWN_LINES:])
+
+
+def capture(pair, path):
+    tool = shutil.which("dumpcap") or shutil.which("tcpdump")
+    if not tool:
+        return None
+    process = subprocess.Popen(
+        pair.namespace.command(tool, "-i", pair.tap, "-w", path), text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while line := process.stderr.readline():
+        if re.search("listening on|File:", line):
+            break
+    return process
+
+
+def again_with_capture(pair, case, directory):
+    """Runs @case once more while recording the link."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / (re.sub(r"[^A-Za-z0-9]+", "_", case.name) + ".pcap")
+    process = capture(pair, path)
+    why = run_case(pair, case)
+    if not process:
+        return "once more: no dumpcap and no tcpdump to record it with"
+    process.terminate()
+    process.wait()
+    return f"once more, recorded in {path}: {'it failed' if why else 'it PASSED'}"
+
+
+def run_all(pair, chosen, options):
+    failures = 0
+    print(f"1..{len(chosen)}", flush=True)
+    for number, case in enumerate(chosen, 1):
+        start = time.monotonic()
+        why = run_case(pair, case)
+        took = time.monotonic() - start
+        print(f"{'not ok' if why else 'ok'} {number} - {case.name} # {took:.1f} s", flush=True)
+        if not why:
+            continue
+        failures += 1
+        if options.pcap:
+            why += "\n" + again_with_capture(pair, case, options.pcap)
+        print("\n".join("# " + line for line in why.splitlines()), flush=True)
+        if failures == options.failures:
+            print(f"Bail out! {failures} failures", flush=True)
+            break
+    return failures
+
+
+def check_machine(options):
+    ours = options.pair.split("-")
+    if os.geteuid() != 0:
+        raise Unavailable("not root: cannot make a network namespace")
+    if not shutil.which("ip"):
+        raise Unavailable("no ip program (iproute2)")
+    if "uroce" in ours and not (options.build / "app" / "uroce").exists():
+        raise Unavailable(f"no {options.build}/app/uroce: not built")
+    if not (options.build / "tests" / "interop" / "verify").exists():
+        raise Unavailable("verify is not built: no libibverbs headers?")
+    if "rxe" in ours:
+        if not shutil.which("qemu-system-x86_64"):
+            raise Unavailable("no qemu-system-x86_64")
+        must(RXE_PEER.parent / "build-image", "-k", options.kernel)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--kernel", default="6.1", choices=("6.1", "6.12"))
+    parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
+                        help="rxe-rxe: what the cases themselves do, without uroce")
+    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    parser.add_argument("--full", action="store_true", help="every combination")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--pcap", type=lambda text: pathlib.Path(text).resolve(),
+                        help="failed cases are run again, recorded into this directory")
+    parser.add_argument("--failures", type=int, default=FAILURES_MAX, help="give up after so many")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    return options
+
+
+def main():
+    options = parse()
+    chosen = [c for c in cases.plan(options.full) if re.search(options.match, c.name)]
+    if "rxe" not in options.pair:
+        chosen = [c for c in chosen if not c.impairment]
+    if options.list:
+        print("\n".join(c.name for c in chosen))
+        return 0
+    try:
+        check_machine(options)
+        namespace = Namespace(f"uroce-interop-{os.getpid()}")
+    except Unavailable as reason:
+        print(f"1..0 # SKIP {reason}", flush=True)
+        print(f"SKIPPED: {reason}", file=sys.stderr)
+        return 77
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="uroce-interop-") as scratch:
+        os.environ["UROCE_RXE_DIR"] = scratch
+        try:
+            failures = run_all(Pair(options.pair, options, namespace), chosen, options)
+        except Unavailable as reason:
+            print(f"Bail out! {reason}", flush=True)
+            return 1
+        finally:
+            stop_guests(scratch)
+            namespace.remove()
+    print(f"# {len(chosen)} cases, {failures} failed, {time.monotonic() - start:.0f} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

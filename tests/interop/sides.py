@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""sides.py - where the two ends of an interop case run: under uroce, or in a guest with Linux rxe."""
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RXE_PEER = ROOT / "tools" / "rxe-peer" / "rxe-peer"
+GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
+UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
+LISTEN_SECONDS = 15
+
+# One queueing discipline a direction, for RoCE only: ARP and the rest pass unharmed. What the
+# guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
+IMPAIR = """
+set -e
+for m in ifb sch_ingress act_mirred cls_flower sch_netem sch_prio; do modprobe $m; done
+ip link set ifb0 up
+tc qdisc del dev eth0 root 2>/dev/null || :
+tc qdisc del dev eth0 ingress 2>/dev/null || :
+tc qdisc del dev ifb0 root 2>/dev/null || :
+[ -n "{out}" ] || exit 0
+tc qdisc add dev eth0 root handle 1: prio bands 4 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+tc qdisc add dev eth0 parent 1:4 netem {out}
+tc qdisc add dev eth0 ingress
+tc qdisc add dev ifb0 root netem {back}
+for p in ip ipv6; do
+    tc filter add dev eth0 parent 1: protocol $p flower ip_proto udp dst_port 4791 classid 1:4
+    tc filter add dev eth0 ingress protocol $p flower ip_proto udp dst_port 4791 \\
+        action mirred egress redirect dev ifb0
+done
+"""
+
+
+class Unavailable(Exception):
+    """What a case needs cannot be had: the reason."""
+
+
+def must(*argv):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
+    if done.returncode:
+        raise Unavailable(f"{' '.join(map(str, argv))}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def listens(tables, port):
+    """Whether /proc/net/tcp text shows a listener on @port."""
+    for line in tables.splitlines():
+        words = line.split()
+        if len(words) > 3 and words[1].endswith(f":{port:04X}") and words[3] == "0A":
+            return True
+    return False
+
+
+class Namespace:
+    def __init__(self, name):
+        self.name = name
+        must("ip", "netns", "add", name)
+        must("ip", "-n", name, "link", "set", "lo", "up")
+
+    def remove(self):
+        subprocess.run(["ip", "netns", "del", self.name], check=False)
+
+    def command(self, *argv):
+        return ["ip", "netns", "exec", self.name, *map(str, argv)]
+
+    def veth(self, one, other):
+        must("ip", "-n", self.name, "link", "add", one, "type", "veth", "peer", "name", other)
+        for link in (one, other):
+            must(*self.command("sh", "-c",
+                               f"echo 1 >/proc/sys/net/ipv6/conf/{link}/disable_ipv6"))
+            self.up(link, 1500)
+
+    def up(self, link, mtu):
+        must("ip", "-n", self.name, "link", "set", link, "mtu", mtu, "up")
+
+
+class Side:
+    """One end. spawn() runs a shell command there; its process is this machine's to wait for."""
+
+    port = 0
+    device = ""
+    verify = ""
+
+    def where(self, case, host):
+        return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "verify": self.verify,
+                "host": host}
+
+    def listen_tables(self):
+        raise NotImplementedError
+
+    def wait_listening(self, process):
+        until = time.monotonic() + LISTEN_SECONDS
+        while process.poll() is None and time.monotonic() < until:
+            if listens(self.listen_tables(), self.port):
+                return True
+            time.sleep(0.02)
+        return False
+
+
+class Rxe(Side):
+    """A guest with Linux rxe."""
+
+    port = GUEST_PORT
+    device = "rxe0"
+    verify = "/tmp/verify"
+
+    def __init__(self, name, namespace, kernel, verify, number=2, extra=()):
+        self.name, self.namespace = name, namespace
+        self.mtu = 0
+        self.address = f"10.77.0.{number}"
+        self.tap = f"rxetap-{name}"
+        must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
+             "-4", f"{self.address}/24", "-6", f"fd77::{number}/64",
+             "-a", f"52:54:00:77:00:{number:02x}", *extra)
+        must(RXE_PEER, "put", "-n", name, verify, self.verify)
+
+    def spawn(self, command, seconds):
+        return subprocess.Popen([RXE_PEER, "exec", "-n", self.name, "-T", str(seconds), command],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                errors="replace", start_new_session=True)
+
+    def run(self, command):
+        return must(RXE_PEER, "exec", "-n", self.name, command)
+
+    def kill(self, tool, process):
+        """Ends @tool in the guest; then the exec that runs it ends."""
+        self.run(f"killall -9 {tool} 2>/dev/null || :")
+
+    def listen_tables(self):
+        return self.run("cat /proc/net/tcp /proc/net/tcp6")
+
+    def set_mtu(self, mtu):
+        self.run(f"/bin/ip link set eth0 mtu {mtu}")
+        if self.tap:
+            self.namespace.up(self.tap, mtu)
+
+    def impair(self, impairment):
+        out, back = impairment or ("", "")
+        self.run(IMPAIR.format(out=out, back=back))
+
+
+class Uroce(Side):
+    """Programs under `uroce run`, on one interface of the namespace or any other link."""
+
+    device = "uroce0"
+
+    def __init__(self, namespace, build, verify, link, number=1, port=UROCE_PORT):
+        self.namespace, self.verify, self.link, self.number = namespace, verify, link, number
+        self.program = build / "app" / "uroce"
+        self.port = port
+        self.mtu = 1500
+        self.pcap = None
+
+    def description(self):
+        text = (f"{self.device}:{self.link};ip=10.77.0.{self.number}/24,fd77::{self.number}/64;"
+                f"mtu={self.mtu}")
+        return text + (f";pcap={self.pcap}" if self.pcap else "")
+
+    def spawn(self, command, seconds):
+        del seconds  # the runner kills what is late
+        argv = self.namespace.command(self.program, "run", "--device", self.description(), "--",
+                                      *shlex.split(command))
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                errors="replace", start_new_session=True)
+
+    def kill(self, tool, process):
+        del tool
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def listen_tables(self):
+        return must(*self.namespace.command("cat", "/proc/net/tcp", "/proc/net/tcp6"))
+
+    def set_mtu(self, mtu):
+        self.mtu = mtu
+
+    def impair(self, impairment):
+        pass

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verify.c - command line of the verify program.
+ *
+ * usage: verify [options]        waits for the other end
+ *        verify [options] HOST   meets the other end at HOST
+ *
+ *   -p PORT    TCP port to meet at (default 18515)
+ *   -d DEVICE  default: the first
+ *   -x INDEX   of the GID to use (default 1)
+ * and, for the end that names a HOST:
+ *   -m MTU     IB path MTU (default 1024)
+ *   -r N       rounds (default 1)
+ *   -s SEED    of the content (default 1)
+ *   -o NAME    only this operation
+ *   -z         also READs of no octets
+ *
+ * Status 0 and a last line "verified" if everything was right.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verify.h"
+
+static uint32_t number(const char *text, uint32_t most)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 0);
+
+    if (*text == '\0' || *end != '\0' || value > most)
+        verify_die("not a number up to %u: %s", most, text);
+    return (uint32_t)value;
+}
+
+static void parse(int argc, char **argv, struct verify_options *options)
+{
+    int opt;
+
+    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:z")) != -1) {
+        switch (opt) {
+        case 'p':
+            options->port = (uint16_t)number(optarg, 65535);
+            break;
+        case 'd':
+            options->device = optarg;
+            break;
+        case 'x':
+            options->gid_index = (uint8_t)number(optarg, 255);
+            break;
+        case 'm':
+            options->mtu = number(optarg, 4096);
+            break;
+        case 'r':
+            options->rounds = number(optarg, 1000000);
+            break;
+        case 's':
+            options->seed = number(optarg, UINT32_MAX);
+            break;
+        case 'o':
+            options->only = optarg;
+            break;
+        case 'z':
+            options->zero_read = true;
+            break;
+        default:
+            verify_die("usage: verify [-p port] [-d device] [-x gid] [-m mtu] [-r rounds] "
+                       "[-s seed] [-o operation] [-z] [host]");
+        }
+    }
+    if (optind < argc)
+        options->host = argv[optind];
+}
+
+int main(int argc, char **argv)
+{
+    struct verify_options options = {
+        .port = 18515, .gid_index = 1, .mtu = 1024, .rounds = 1, .seed = 1
+    };
+    struct verify_end end = { .peer = -1 };
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    parse(argc, argv, &options);
+    verify_end_open(&end, &options);
+    for (uint32_t round = 0; round < options.rounds; round++)
+        verify_steps_run(&end, &options, round);
+    verify_end_close(&end);
+    printf("verified\n");
+    return 0;
+}

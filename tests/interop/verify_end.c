@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verify_end.c - one end of a verify connection: the TCP meeting and the verbs objects. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "verify.h"
+
+/* First PSNs: each direction soon passes a place where the arithmetic can go wrong. */
+#define CLIENT_PSN 0xfffff0u
+#define SERVER_PSN 0x7ffff0u
+
+#define OPERATION_NAME_MAX 32
+
+/* What the ends tell each other, in this machine's octet order: both are the same kind. */
+struct hello {
+    uint8_t gid[16];
+    uint64_t target;
+    uint32_t key;
+    uint32_t qpn;
+    uint32_t psn;
+    uint32_t mtu;
+    uint32_t rounds;
+    uint32_t seed;
+    uint32_t zero_read;
+    char only[OPERATION_NAME_MAX];
+};
+
+_Noreturn void verify_die(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    printf("verify: FAILED: ");
+    vprintf(format, args);
+    printf("\n");
+    va_end(args);
+    exit(1);
+}
+
+/* ---- TCP ---- */
+
+static int listen_and_accept(uint16_t port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port) };
+    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0), peer;
+
+    if (listener < 0)
+        verify_die("socket: %s", strerror(errno));
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 1) != 0)
+        verify_die("port %u: %s", port, strerror(errno));
+    peer = accept(listener, NULL, NULL);
+    if (peer < 0)
+        verify_die("accept: %s", strerror(errno));
+    close(listener);
+    return peer;
+}
+
+static int meet(const char *host, uint16_t port)
+{
+    struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *found;
+    char service[8];
+    int peer;
+
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        verify_die("no address: %s", host);
+    peer = socket(AF_INET, SOCK_STREAM, 0);
+    if (peer < 0 || connect(peer, found->ai_addr, found->ai_addrlen) != 0)
+        verify_die("%s port %u: %s", host, port, strerror(errno));
+    freeaddrinfo(found);
+    return peer;
+}
+
+static void tell(int peer, const void *data, size_t length)
+{
+    if (send(peer, data, length, MSG_NOSIGNAL) != (ssize_t)length)
+        verify_die("the other end is gone: %s", strerror(errno));
+}
+
+static void hear(int peer, void *data, size_t length)
+{
+    ssize_t got = recv(peer, data, length, MSG_WAITALL);
+
+    if (got != (ssize_t)length)
+        verify_die("the other end is gone%s%s", got < 0 ? ": " : "",
+                   got < 0 ? strerror(errno) : "");
+}
+
+void verify_end_barrier(struct verify_end *end)
+{
+    char word = 'r';
+
+    tell(end->peer, &word, 1);
+    hear(end->peer, &word, 1);
+}
+
+/* ---- verbs ---- */
+
+static void open_device(struct verify_end *end, const char *name)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    for (int i = 0; list != NULL && i < count; i++) {
+        if (name != NULL && strcmp(name, ibv_get_device_name(list[i])) != 0)
+            continue;
+        end->context = ibv_open_device(list[i]);
+        if (end->context == NULL)
+            verify_die("cannot open %s", ibv_get_device_name(list[i]));
+        break;
+    }
+    if (end->context == NULL)
+        verify_die("no device %s", name != NULL ? name : "at all");
+    ibv_free_device_list(list);
+}
+
+static struct ibv_mr *area(struct ibv_pd *pd, int access, uint8_t **memory)
+{
+    struct ibv_mr *mr;
+
+    *memory = aligned_alloc(4096, VERIFY_AREA);
+    if (*memory == NULL)
+        verify_die("no memory");
+    memset(*memory, 0, VERIFY_AREA);
+    mr = (ibv_reg_mr)(pd, *memory, VERIFY_AREA, access); /* not the macro: it warns */
+    if (mr == NULL)
+        verify_die("ibv_reg_mr: %s", strerror(errno));
+    return mr;
+}
+
+static void make_objects(struct verify_end *end)
+{
+    struct ibv_qp_init_attr attr = {
+        .qp_type = IBV_QPT_RC,
+        .cap = { .max_send_wr = VERIFY_DEPTH,
+                 .max_recv_wr = VERIFY_DEPTH,
+                 .max_send_sge = 2,
+                 .max_recv_sge = 2,
+                 .max_inline_data = 64 },
+    };
+
+    end->pd = ibv_alloc_pd(end->context);
+    if (end->pd == NULL)
+        verify_die("ibv_alloc_pd: %s", strerror(errno));
+    end->cq = ibv_create_cq(end->context, 2 * VERIFY_DEPTH, NULL, NULL, 0);
+    if (end->cq == NULL)
+        verify_die("ibv_create_cq: %s", strerror(errno));
+    attr.send_cq = attr.recv_cq = end->cq;
+    end->qp = ibv_create_qp(end->pd, &attr);
+    if (end->qp == NULL)
+        verify_die("ibv_create_qp: %s", strerror(errno));
+    end->local_mr = area(end->pd, IBV_ACCESS_LOCAL_WRITE, &end->local);
+    end->target_mr = area(end->pd,
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+                          &end->target);
+}
+
+static enum ibv_mtu mtu_code(uint32_t octets)
+{
+    for (uint32_t code = IBV_MTU_256; code <= IBV_MTU_4096; code++)
+        if (octets == 128u << code)
+            return (enum ibv_mtu)code;
+    verify_die("no IB MTU: %u", octets);
+}
+
+static void modify(struct verify_end *end, struct ibv_qp_attr *attr, int mask, const char *state)
+{
+    int error = ibv_modify_qp(end->qp, attr, mask);
+
+    if (error != 0)
+        verify_die("ibv_modify_qp to %s: %s", state, strerror(error));
+}
+
+static void to_init(struct verify_end *end)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = 1,
+        .qp_access_flags =
+            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    };
+
+    modify(end, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+           "INIT");
+}
+
+static void to_rts(struct verify_end *end, const struct verify_options *options,
+                   const struct hello *mine, const struct hello *theirs)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = mtu_code(options->mtu),
+        .dest_qp_num = theirs->qpn,
+        .rq_psn = theirs->psn,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 12, /* 0.64 ms */
+        .ah_attr = { .is_global = 1,
+                     .port_num = 1,
+                     .grh = { .hop_limit = 64, .sgid_index = options->gid_index } },
+    };
+
+    memcpy(attr.ah_attr.grh.dgid.raw, theirs->gid, sizeof theirs->gid);
+    modify(end, &attr,
+           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+           "RTR");
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = mine->psn,
+        .timeout = 14, /* 67 ms */
+        .retry_cnt = 7,
+        .rnr_retry = 7,
+        .max_rd_atomic = 4,
+    };
+    modify(end, &attr,
+           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+               IBV_QP_MAX_QP_RD_ATOMIC,
+           "RTS");
+}
+
+void verify_end_open(struct verify_end *end, struct verify_options *options)
+{
+    struct hello mine = { 0 };
+    static struct hello theirs; /* static: options->only may stay in it */
+    union ibv_gid gid;
+    bool client = options->host != NULL;
+
+    open_device(end, options->device);
+    make_objects(end);
+    if (ibv_query_gid(end->context, 1, options->gid_index, &gid) != 0)
+        verify_die("no GID %u", options->gid_index);
+    to_init(end);
+
+    end->peer = client ? meet(options->host, options->port) : listen_and_accept(options->port);
+    memcpy(mine.gid, gid.raw, sizeof mine.gid);
+    mine.target = (uintptr_t)end->target;
+    mine.key = end->target_mr->rkey;
+    mine.qpn = end->qp->qp_num;
+    mine.psn = client ? CLIENT_PSN : SERVER_PSN;
+    mine.mtu = options->mtu;
+    mine.rounds = options->rounds;
+    mine.seed = options->seed;
+    mine.zero_read = options->zero_read;
+    if (options->only != NULL)
+        snprintf(mine.only, sizeof mine.only, "%s", options->only);
+    tell(end->peer, &mine, sizeof mine);
+    hear(end->peer, &theirs, sizeof theirs);
+    if (!client) {
+        options->mtu = theirs.mtu;
+        options->rounds = theirs.rounds;
+        options->seed = theirs.seed;
+        options->zero_read = theirs.zero_read;
+        theirs.only[OPERATION_NAME_MAX - 1] = '\0';
+        options->only = theirs.only[0] != '\0' ? theirs.only : NULL;
+    }
+    end->remote_target = theirs.target;
+    end->remote_key = theirs.key;
+    to_rts(end, options, &mine, &theirs);
+    verify_end_barrier(end);
+}
+
+void verify_end_close(struct verify_end *end)
+{
+    /* Both are done: nobody takes down what the other still needs. */
+    verify_end_barrier(end);
+    if (ibv_destroy_qp(end->qp) != 0 || ibv_destroy_cq(end->cq) != 0 ||
+        ibv_dereg_mr(end->local_mr) != 0 || ibv_dereg_mr(end->target_mr) != 0 ||
+        ibv_dealloc_pd(end->pd) != 0 || ibv_close_device(end->context) != 0)
+        verify_die("taking the objects down");
+    free(end->local);
+    free(end->target);
+    close(end->peer);
+}
