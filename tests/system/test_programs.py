@@ -82,7 +82,7 @@ def main() -> int:
         return 0
     if not uroce.exists():
         print(f"1..0 # SKIP {uroce} is not built: DPDK or libibverbs headers are missing")
-        return 77
+        return 0
     print(f"1..{len(chosen)}", flush=True)
     failed = 0
     for number, (name, needs, run) in enumerate(chosen, 1):
