@@ -75,10 +75,25 @@ def run_stage(stage: str, suites: tuple[str, ...], env: dict[str, str],
     rows.extend(tally.read(stage, suites, listed, where / "meson-logs" / "testlog.json"))
 
 
+def lint() -> tally.Row:
+    print("=== lint", flush=True)
+    run = subprocess.run([ROOT / "tools" / "lint"], capture_output=True, text=True, check=False)
+    print(run.stdout, end="")
+    last = (run.stdout.strip().splitlines() or [run.stderr.strip()])[-1]
+    row = tally.Row("clang", "lint")
+    if run.returncode == 77:
+        row.skipped.append(last)
+    elif run.returncode:
+        row.failed.append(f"tools/lint: {last}")
+    else:
+        row.passed += 1
+    return row
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
-    parser.add_argument("--stage", action="append", choices=[*STAGES, "fuzz"],
+    parser.add_argument("--stage", action="append", choices=[*STAGES, "lint", "fuzz"],
                         help="only this one (may be repeated)")
     parser.add_argument("--fuzz-seconds", type=int, default=60, help="for all targets together")
     options = parser.parse_args()
@@ -89,8 +104,10 @@ def main() -> int:
         stage, suites, env = QUICK
         run_stage(stage, suites, env, rows)
     else:
-        for stage in options.stage or [*STAGES, "fuzz"]:
-            if stage == "fuzz":
+        for stage in options.stage or [*STAGES, "lint", "fuzz"]:
+            if stage == "lint":
+                rows.append(lint())
+            elif stage == "fuzz":
                 rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
             else:
                 run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows)
