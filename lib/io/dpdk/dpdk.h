@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dpdk.h - one open DPDK port: what the files of this driver share.
+ *
+ *   eal.c    DPDK itself, once per process      pool.c   packet buffers
+ *   log.c    what DPDK has to say               queue.c  frames in, frames out
+ *   link.c   the words a user writes            wait.c   sleeping until a frame arrives
+ *   port.c   open, start, close                 quiet.c  keeps the kernel from answering
+ *   memif.c  connecting again
+ */
+#pragma once
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "engine/port.h"
+#include "io/dpdk/memif.h"
+
+#define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
+
+enum uro_dpdk_kind {
+    URO_DPDK_PCI, /* a network card, or a virtual one on the PCI bus */
+    URO_DPDK_AF_PACKET,
+    URO_DPDK_AF_XDP,
+    URO_DPDK_MEMIF,
+    URO_DPDK_PCAP,
+    URO_DPDK_RING,
+    URO_DPDK_NULL,
+    URO_DPDK_TAP,
+    URO_DPDK_VHOST,
+    URO_DPDK_VIRTIO_USER,
+    URO_DPDK_KIND_COUNT
+};
+
+struct uro_dpdk_counters {
+    uint64_t rx_dropped; /* in several pieces and too long to be made one */
+    uint64_t tx_dropped; /* no link, no buffer, or longer than the link takes */
+};
+
+struct uro_dpdk {
+    struct uro_port port; /* first: the host holds a pointer to it */
+    enum uro_dpdk_kind kind;
+    char name[RTE_ETH_NAME_MAX_LEN]; /* of the DPDK device */
+    uint16_t id;                     /* of the DPDK port */
+    bool started;
+
+    struct uro_memif memif; /* when kind is URO_DPDK_MEMIF */
+    struct rte_mempool *pool;
+    uint32_t frame_max; /* longest frame sent */
+    uint32_t idle;      /* receives without a frame */
+
+    uint32_t backlog_count; /* frames the link had no room for, oldest first */
+    struct rte_mbuf *backlog[URO_DPDK_BACKLOG_MAX];
+    uint32_t stash_count; /* frames arm() found */
+    struct rte_mbuf *stash[URO_PORT_BURST];
+
+    struct uro_dpdk_counters counters;
+};
+
+static inline struct uro_dpdk *uro_dpdk_of(struct uro_port *port)
+{
+    return URO_CONTAINER_OF(port, struct uro_dpdk, port);
+}

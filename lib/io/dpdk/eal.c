@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* eal.c - DPDK itself: started at most once per process, hidden from the program around it.
+ *
+ * DPDK wants a machine of its own: it pins its caller, takes signals in threads of its own,
+ * reserves hugepages, leaves files for other processes and logs to syslog. Here it gets none of
+ * that, so that any verbs program, run by any user, keeps working the way it did.
+ */
+#define _GNU_SOURCE
+#include "io/dpdk/eal.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "io/dpdk/log.h"
+
+#define ARGS_MAX       16
+#define HUGEPAGE_BYTES (2u << 20)
+
+/* Memory without hugepages is reserved, not touched: only what packets use becomes real. */
+#define MEMORY_MIB_DEFAULT 256u
+#define MEMORY_MIB_SPARE   64u /* for DPDK's own structures */
+#define MEMORY_MIB_MAX     65536u
+
+struct arguments {
+    int count;
+    char *list[ARGS_MAX + 1];
+    char words[ARGS_MAX][64];
+    char lcores[CPU_SETSIZE * 5];
+};
+
+static void add(struct arguments *args, const char *word)
+{
+    URO_ASSERT(args->count < ARGS_MAX);
+    char *slot = args->words[args->count];
+
+    snprintf(slot, sizeof args->words[0], "%s", word);
+    args->list[args->count++] = slot;
+}
+
+/* One logical core that may run on every CPU we may run on: nothing is pinned. */
+static void add_lcores(struct arguments *args, const cpu_set_t *cpus)
+{
+    size_t used = (size_t)snprintf(args->lcores, sizeof args->lcores, "0@(");
+
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE && used < sizeof args->lcores - 8; cpu++)
+        if (CPU_ISSET(cpu, cpus))
+            used += (size_t)snprintf(args->lcores + used, sizeof args->lcores - used, "%u,", cpu);
+    args->lcores[used - 1] = ')';
+
+    add(args, "--lcores");
+    URO_ASSERT(args->count < ARGS_MAX);
+    args->list[args->count++] = args->lcores;
+}
+
+static uint32_t memory_mib(const struct uro_port_config *config)
+{
+    uint32_t mib = config->memory_mib == 0 ? MEMORY_MIB_DEFAULT : config->memory_mib;
+
+    return (mib < MEMORY_MIB_MAX ? mib : MEMORY_MIB_MAX) + MEMORY_MIB_SPARE;
+}
+
+/* DPDK cannot be started a second time after a failure, so the pages are asked for beforehand. */
+static bool hugepages_free(uint32_t mib)
+{
+    size_t bytes = (size_t)mib << 20;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT), -1, 0);
+
+    if (at == MAP_FAILED)
+        return false;
+    munmap(at, bytes);
+    return true;
+}
+
+static void fill(struct arguments *args, const struct uro_port_config *config,
+                 const cpu_set_t *cpus, bool pci)
+{
+    uint32_t mib = memory_mib(config);
+    char word[64];
+
+    add(args, "uroce");
+    add_lcores(args, cpus);
+    snprintf(word, sizeof word, "--file-prefix=uroce-%ld", (long)getpid());
+    add(args, word);
+    add(args, "--no-telemetry");
+    add(args, config->verbose ? "--log-level=*:info" : "--log-level=*:error");
+    /* No shared files: nothing outlives the process. --in-memory says the same for hugepages,
+     * and DPDK refuses it together with --no-huge. */
+    if (hugepages_free(mib)) {
+        add(args, "--in-memory");
+    } else {
+        add(args, "--no-huge");
+        add(args, "--no-shconf");
+        snprintf(word, sizeof word, "-m%u", mib);
+        add(args, word);
+    }
+    if (!pci) {
+        add(args, "--no-pci");
+        add(args, "--iova-mode=va");
+    }
+}
+
+static int start(const struct uro_port_config *config, bool pci)
+{
+    struct arguments *args = calloc(1, sizeof *args);
+    cpu_set_t cpus;
+    sigset_t all, before;
+
+    if (args == NULL || pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) {
+        free(args);
+        return -1;
+    }
+    fill(args, config, &cpus, pci);
+
+    /* DPDK's threads inherit the mask: the program's signals must not end up in them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = rte_eal_init(args->count, args->list);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+
+    if (status >= 0)
+        rmdir(rte_eal_get_runtime_dir()); /* empty, since nothing is shared */
+    free(args);
+    return status < 0 ? -1 : 0;
+}
+
+int uro_eal_start(const struct uro_port_config *config, bool pci,
+                  char error[static URO_PORT_ERROR_MAX])
+{
+    static enum { NOT_YET, STARTED, FAILED } state;
+    static bool has_pci;
+    char why[128];
+
+    uro_log_capture();
+    if (config->verbose)
+        uro_log_show();
+    if (state == NOT_YET) {
+        uro_log_forget();
+        state = start(config, pci) == 0 ? STARTED : FAILED;
+        has_pci = pci;
+    }
+    if (state == FAILED) {
+        uro_log_complaint(why, sizeof why);
+        snprintf(error, URO_PORT_ERROR_MAX, "DPDK does not start: %s%s",
+                 why[0] != '\0' ? why : rte_strerror(rte_errno),
+                 config->verbose ? "" : " (verbose=yes shows its log)");
+        return -1;
+    }
+    if (pci && !has_pci) {
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "DPDK was started for a virtual device and did not look at PCI; "
+                 "use the PCI device before the others");
+        return -1;
+    }
+    return 0;
+}

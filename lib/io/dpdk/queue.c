@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.c - frames in, frames out: the port operations of the data path. */
+#include "io/dpdk/queue.h"
+
+#include <string.h>
+
+/* Receives without a frame between looks at the link, which may want to be connected again. */
+#define LOOK_EVERY 1024u
+
+/* Cuts out what the engine must never see: frames that do not lie in one piece. */
+static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
+{
+    uint16_t kept = 0;
+
+    for (uint16_t i = 0; i < count; i++) {
+        struct rte_mbuf *mbuf = mbufs[i];
+
+        if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {
+            rte_pktmbuf_free(mbuf);
+            dpdk->counters.rx_dropped++;
+            continue;
+        }
+        mbufs[kept++] = mbuf;
+    }
+    return kept;
+}
+
+static uint16_t rx(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t room)
+{
+    uint16_t count;
+
+    if (dpdk->kind != URO_DPDK_MEMIF)
+        return rte_eth_rx_burst(dpdk->id, 0, mbufs, room);
+    uro_memif_enter(&dpdk->memif);
+    count = rte_eth_rx_burst(dpdk->id, 0, mbufs, room);
+    uro_memif_leave(&dpdk->memif);
+    return count;
+}
+
+static uint16_t tx(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
+{
+    uint16_t sent;
+
+    if (dpdk->kind != URO_DPDK_MEMIF)
+        return rte_eth_tx_burst(dpdk->id, 0, mbufs, count);
+    uro_memif_enter(&dpdk->memif);
+    sent = rte_eth_tx_burst(dpdk->id, 0, mbufs, count);
+    uro_memif_leave(&dpdk->memif);
+    return sent;
+}
+
+static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
+{
+    uint16_t count = 0;
+
+    if (dpdk->started)
+        count = keep_whole(dpdk, mbufs, rx(dpdk, mbufs, (uint16_t)room));
+    if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
+        dpdk->port.ops->link_up(&dpdk->port);
+    return count;
+}
+
+static uint32_t take_stash(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
+{
+    uint32_t count = dpdk->stash_count < room ? dpdk->stash_count : room;
+
+    memcpy(mbufs, dpdk->stash, count * sizeof mbufs[0]);
+    dpdk->stash_count -= count;
+    memmove(dpdk->stash, dpdk->stash + count, dpdk->stash_count * sizeof mbufs[0]);
+    return count;
+}
+
+uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+    struct rte_mbuf *mbufs[URO_PORT_BURST];
+    uint32_t limit = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    uint32_t count = 0;
+
+    if (dpdk->stash_count > 0)
+        count = take_stash(dpdk, mbufs, limit);
+    if (count < limit)
+        count += burst(dpdk, mbufs + count, limit - count);
+
+    for (uint32_t i = 0; i < count; i++)
+        pkts[i] = (struct uro_pkt){ .octets = rte_pktmbuf_mtod(mbufs[i], const uint8_t *),
+                                    .length = rte_pktmbuf_data_len(mbufs[i]),
+                                    .owner = mbufs[i] };
+    return count;
+}
+
+void uro_queue_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    struct rte_mbuf *mbufs[URO_PORT_BURST];
+
+    (void)port;
+    while (count > 0) {
+        uint32_t now = count < URO_PORT_BURST ? count : URO_PORT_BURST;
+
+        for (uint32_t i = 0; i < now; i++)
+            mbufs[i] = pkts[i].owner;
+        rte_pktmbuf_free_bulk(mbufs, now);
+        pkts += now;
+        count -= now;
+    }
+}
+
+bool uro_queue_peek(struct uro_dpdk *dpdk)
+{
+    if (dpdk->stash_count == 0)
+        dpdk->stash_count = burst(dpdk, dpdk->stash, URO_PORT_BURST);
+    return dpdk->stash_count > 0;
+}
+
+static void drop_backlog(struct uro_dpdk *dpdk)
+{
+    rte_pktmbuf_free_bulk(dpdk->backlog, dpdk->backlog_count);
+    dpdk->counters.tx_dropped += dpdk->backlog_count;
+    dpdk->backlog_count = 0;
+}
+
+static void flush(struct uro_dpdk *dpdk)
+{
+    uint16_t sent = 0;
+
+    if (dpdk->started)
+        sent = tx(dpdk, dpdk->backlog, (uint16_t)dpdk->backlog_count);
+    dpdk->backlog_count -= sent;
+    if (dpdk->backlog_count == 0)
+        return;
+    if (sent == 0 && !dpdk->port.ops->link_up(&dpdk->port)) {
+        drop_backlog(dpdk);
+        return;
+    }
+    memmove(dpdk->backlog, dpdk->backlog + sent, dpdk->backlog_count * sizeof dpdk->backlog[0]);
+}
+
+uint32_t uro_queue_room(struct uro_port *port)
+{
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+
+    if (dpdk->backlog_count > 0)
+        flush(dpdk);
+    return URO_DPDK_BACKLOG_MAX - dpdk->backlog_count;
+}
+
+static struct rte_mbuf *write_frame(struct uro_dpdk *dpdk, const struct uro_tx *frame)
+{
+    uint32_t length = uro_tx_length(frame);
+    struct rte_mbuf *mbuf = NULL;
+
+    if (length <= dpdk->frame_max)
+        mbuf = rte_pktmbuf_alloc(dpdk->pool);
+    if (mbuf == NULL) {
+        dpdk->counters.tx_dropped++;
+        return NULL;
+    }
+    uro_tx_write(frame, rte_pktmbuf_mtod(mbuf, uint8_t *));
+    rte_pktmbuf_data_len(mbuf) = (uint16_t)length;
+    rte_pktmbuf_pkt_len(mbuf) = length;
+    return mbuf;
+}
+
+void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)
+{
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct rte_mbuf *mbuf = write_frame(dpdk, &frames[i]);
+
+        if (mbuf == NULL)
+            continue;
+        URO_ASSERT(dpdk->backlog_count < URO_DPDK_BACKLOG_MAX);
+        dpdk->backlog[dpdk->backlog_count++] = mbuf;
+    }
+    if (dpdk->backlog_count > 0)
+        flush(dpdk);
+}
+
+void uro_queue_drop_all(struct uro_dpdk *dpdk)
+{
+    drop_backlog(dpdk);
+    rte_pktmbuf_free_bulk(dpdk->stash, dpdk->stash_count);
+    dpdk->stash_count = 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port_echo.c - the other end of a link: opens it and returns every frame of the kit. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "system/port_kit.h"
+
+int main(int argc, char **argv)
+{
+    uint32_t sequence;
+
+    if (argc != 4)
+        return 2;
+    if (strcmp(argv[3], "plain") == 0)
+        kit_become_plain();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user forgot it */
+
+    struct uro_port *port = kit_open(argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
+    for (;;) {
+        uint32_t length = kit_receive(port, &sequence, 60);
+        if (length != 0)
+            kit_send(port, sequence, length);
+    }
+}

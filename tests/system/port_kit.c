@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port_kit.c - opens ports of the plug-in and moves frames that say themselves if they are whole. */
+#define _GNU_SOURCE
+#include "system/port_kit.h"
+
+#include <dlfcn.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ETHER_TYPE_HIGH 0x88 /* 0x88b5: local experiments */
+#define ETHER_TYPE_LOW  0xb5
+#define HEAD            22u
+#define NOBODY          65534u
+
+static void die(const char *what)
+{
+    printf("Bail out! %s\n", what);
+    fflush(stdout);
+    _exit(1);
+}
+
+static uro_port_open_fn *plugin(void)
+{
+    static uro_port_open_fn *open_port;
+    const char *path = getenv("UROCE_DPDK_PLUGIN");
+    void *library;
+
+    if (open_port != NULL)
+        return open_port;
+    library = dlopen(path != NULL ? path : "liburoce-dpdk.so", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        die(dlerror());
+    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL);
+    if (open_port == NULL)
+        die(dlerror());
+    return open_port;
+}
+
+struct uro_port *kit_try_open(const struct uro_port_config *config,
+                              char error[static URO_PORT_ERROR_MAX])
+{
+    return plugin()(config, error);
+}
+
+struct uro_port *kit_open(const char *link, uint32_t mtu)
+{
+    char error[URO_PORT_ERROR_MAX];
+    struct uro_port_config config = {
+        .device = "kit", .link = link, .mtu = mtu, .verbose = getenv("UROCE_TEST_VERBOSE") != NULL
+    };
+    struct uro_port *port = kit_try_open(&config, error);
+
+    if (port == NULL)
+        die(error);
+    return port;
+}
+
+static uint8_t octet(uint32_t sequence, uint32_t at)
+{
+    return (uint8_t)(sequence * 31 + at * 7 + (at >> 8));
+}
+
+static void put32(uint8_t *at, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length)
+{
+    static _Thread_local uint8_t body[KIT_FRAME_MAX];
+    static const uint8_t ether[14] = {
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 1, ETHER_TYPE_HIGH, ETHER_TYPE_LOW
+    };
+    struct uro_tx tx = { .head_length = HEAD,
+                         .payload_length = length - HEAD,
+                         .span_count = 1,
+                         .spans = { { body, length - HEAD } } };
+
+    URO_ASSERT(length >= KIT_FRAME_MIN && length <= KIT_FRAME_MAX);
+    memcpy(tx.head, ether, sizeof ether);
+    put32(tx.head + 14, sequence);
+    put32(tx.head + 18, length);
+    for (uint32_t i = HEAD; i < length; i++)
+        body[i - HEAD] = octet(sequence, i);
+    while (port->ops->room(port) == 0)
+        sched_yield();
+    port->ops->transmit(port, &tx, 1);
+    port->ops->room(port);
+}
+
+static bool ours(const struct uro_pkt *pkt)
+{
+    return pkt->length >= HEAD && pkt->octets[12] == ETHER_TYPE_HIGH &&
+           pkt->octets[13] == ETHER_TYPE_LOW;
+}
+
+static void check(const struct uro_pkt *pkt)
+{
+    uint32_t sequence = get32(pkt->octets + 14);
+
+    if (get32(pkt->octets + 18) != pkt->length)
+        die("a frame has another length than it was sent with");
+    for (uint32_t i = HEAD; i < pkt->length; i++)
+        if (pkt->octets[i] != octet(sequence, i))
+            die("a frame has other octets than it was sent with");
+}
+
+static time_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds)
+{
+    time_t end = now() + (time_t)seconds + 1;
+    struct uro_pkt pkt;
+
+    do {
+        if (port->ops->receive(port, &pkt, 1) == 0) {
+            port->ops->room(port);
+            sched_yield();
+            continue;
+        }
+        uint32_t length = ours(&pkt) ? pkt.length : 0;
+        if (length != 0) {
+            check(&pkt);
+            *sequence = get32(pkt.octets + 14);
+        }
+        port->ops->release(port, &pkt, 1);
+        if (length != 0)
+            return length;
+    } while (now() < end);
+    return 0;
+}
+
+bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
+{
+    time_t end = now() + (time_t)seconds + 1;
+    struct uro_pkt pkt;
+
+    while (port->ops->link_up(port) != up) {
+        if (now() >= end)
+            return false;
+        if (port->ops->receive(port, &pkt, 1) == 1)
+            port->ops->release(port, &pkt, 1);
+        sched_yield();
+    }
+    return true;
+}
+
+void kit_become_plain(void)
+{
+    plugin(); /* while its folder can surely be read */
+    if (geteuid() != 0)
+        return;
+    if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+        die("cannot become an ordinary user");
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
+pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns)
+{
+    char text[16];
+    pid_t parent = getpid();
+    const char *program = getenv("UROCE_PORT_ECHO");
+
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    if (netns >= 0 && setns(netns, CLONE_NEWNET) != 0)
+        die("cannot enter the network namespace");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    snprintf(text, sizeof text, "%u", mtu);
+    execl(program, program, link, text, plain ? "plain" : "as-is", NULL);
+    die("cannot start the echo program (UROCE_PORT_ECHO)");
+    return -1;
+}
+
+void kit_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port_kit.h - opens ports of the plug-in and moves frames that say themselves if they are whole.
+ *
+ * A frame of the kit is an Ethernet header of a type nobody else uses, a sequence number, its
+ * length, and octets that follow from both.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "engine/port.h"
+
+#define KIT_FRAME_MIN 60u
+#define KIT_FRAME_MAX 9018u
+
+/* Loads the plug-in (UROCE_DPDK_PLUGIN) on first use; fails the process when that fails. */
+struct uro_port *kit_try_open(const struct uro_port_config *config,
+                              char error[static URO_PORT_ERROR_MAX]);
+/* Opens @link or ends the process with the port's own words. */
+struct uro_port *kit_open(const char *link, uint32_t mtu);
+
+/* Sends frame number @sequence of @length octets, waiting for room. */
+void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length);
+
+/* Waits for the next frame of the kit, passing over any other. Returns its length, or 0 after
+ * about @seconds; the octets must be right. */
+uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds);
+
+/* True once the link is up; false after about @seconds. */
+bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds);
+
+/* Starts a process (port_echo.c) that opens @link and returns every frame of the kit, as an
+ * ordinary user when @plain; in the network namespace of the file descriptor @netns unless it is
+ * -1. It ends with this process at the latest. */
+pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns);
+void kit_kill(pid_t pid);
+
+/* Becomes an ordinary user, when root; the plug-in is loaded before. */
+void kit_become_plain(void);

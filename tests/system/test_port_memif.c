@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port_memif.c - two processes of an ordinary user, without hugepages, over shared memory. */
+#include "support/check.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "system/port_kit.h"
+
+static char server[128];
+static char client[128];
+
+static void memif__frames_of_every_length__come_back(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(server, 9000, true, -1);
+    struct uro_port *port = kit_open(client, 9000);
+    uint32_t sequence;
+
+    assert_true(kit_wait_link(port, true, 20));
+    for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 17) {
+        kit_send(port, length, length);
+        assert_int_equal(kit_receive(port, &sequence, 20), length);
+        assert_int_equal(sequence, length);
+    }
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
+static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
+{
+    (void)state;
+    const char *ours[] = { client, server };
+    const char *theirs[] = { server, client };
+    uint32_t sequence;
+
+    for (unsigned i = 0; i < 2; i++) {
+        pid_t peer = kit_echo(theirs[i], 9000, true, -1);
+        struct uro_port *port = kit_open(ours[i], 9000);
+
+        for (uint32_t life = 0; life < 3; life++) {
+            assert_true(kit_wait_link(port, true, 20));
+            for (uint32_t n = 0; n < 100; n++) {
+                kit_send(port, n, 4000);
+                assert_int_equal(kit_receive(port, &sequence, 20), 4000);
+            }
+            kit_kill(peer);
+            assert_true(kit_wait_link(port, false, 20));
+            kit_send(port, 1, 4000); /* into the void */
+            peer = kit_echo(theirs[i], 9000, true, -1);
+        }
+        kit_kill(peer);
+        port->ops->close(port);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memif__frames_of_every_length__come_back),
+        cmocka_unit_test(memif__peer_dies_and_comes_back__traffic_goes_on),
+    };
+
+    snprintf(server, sizeof server, "net_memif0,role=server,socket=/uroce-test-%ld",
+             (long)getpid());
+    snprintf(client, sizeof client, "net_memif0,role=client,socket=/uroce-test-%ld",
+             (long)getpid());
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

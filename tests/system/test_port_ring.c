@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port_ring.c - ports without a wire: a frame comes back, and wrong words are explained. */
+#include "support/check.h"
+
+#include <string.h>
+
+#include "system/port_kit.h"
+
+static void ring__frames_of_every_length__come_back(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open("net_ring0", 9000);
+    uint32_t sequence;
+
+    assert_int_equal(port->mtu, 9000);
+    for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 61) {
+        kit_send(port, length, length);
+        assert_int_equal(kit_receive(port, &sequence, 5), length);
+        assert_int_equal(sequence, length);
+    }
+    port->ops->close(port);
+}
+
+static void ring__two_ports_in_one_process__do_not_meet(void **state)
+{
+    (void)state;
+    struct uro_port *a = kit_open("net_ring1", 0);
+    struct uro_port *b = kit_open("net_ring2", 0);
+    struct uro_pkt pkt;
+    uint32_t sequence;
+
+    kit_send(a, 1, 100);
+    assert_int_equal(b->ops->receive(b, &pkt, 1), 0);
+    kit_send(b, 2, 200);
+    assert_int_equal(kit_receive(a, &sequence, 5), 100);
+    assert_int_equal(kit_receive(b, &sequence, 5), 200);
+    a->ops->close(a);
+    b->ops->close(b);
+}
+
+static void ring__closed_port__opens_again(void **state)
+{
+    (void)state;
+    uint32_t sequence;
+
+    for (uint32_t i = 0; i < 20; i++) {
+        struct uro_port *port = kit_open("net_ring3", 4096);
+        kit_send(port, i, 1000);
+        if (i % 2 == 0)
+            assert_int_equal(kit_receive(port, &sequence, 5), 1000);
+        port->ops->close(port);
+    }
+}
+
+static void ring__arm_with_frames_there__does_not_sleep(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open("net_ring4", 0);
+    uint32_t sequence;
+
+    assert_true(port->ops->arm(port));
+    port->ops->disarm(port);
+    kit_send(port, 1, 100);
+    assert_false(port->ops->arm(port));
+    port->ops->disarm(port);
+    assert_int_equal(kit_receive(port, &sequence, 5), 100);
+    port->ops->close(port);
+}
+
+static void explains(const char *link, const char *words)
+{
+    char error[URO_PORT_ERROR_MAX];
+    struct uro_port_config config = { .device = "kit", .link = link };
+
+    if (kit_try_open(&config, error) != NULL)
+        fail_msg("\"%s\" was opened", link);
+    if (strstr(error, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error, words);
+}
+
+static void open__wrong_words__says_what_is_wrong(void **state)
+{
+    (void)state;
+    explains("memif0", "neither a PCI address nor");
+    explains("", "neither a PCI address nor");
+    explains("net_af_packet0", "write net_af_packet0,iface=NAME");
+    explains("net_af_packet0,iface=none0", "no network interface none0");
+    explains("net_memif0,role=emperor", "Unknown role");
+    explains("0000:00:1f.7", "PCI");
+
+    struct uro_port *port = kit_open("net_ring5", 0);
+    explains("net_ring5", "open already");
+    port->ops->close(port);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring__frames_of_every_length__come_back),
+        cmocka_unit_test(ring__two_ports_in_one_process__do_not_meet),
+        cmocka_unit_test(ring__closed_port__opens_again),
+        cmocka_unit_test(ring__arm_with_frames_there__does_not_sleep),
+        cmocka_unit_test(open__wrong_words__says_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
