@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_log.h>
 
@@ -36,8 +37,8 @@ static ssize_t take_line(void *cookie, const char *line, size_t length)
     pthread_mutex_lock(&log_state.lock);
     if (rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR)
         keep_complaint(line, length);
-    if (log_state.shown)
-        fwrite(line, 1, length, stderr);
+    if (log_state.shown && write(STDERR_FILENO, line, length) < 0)
+        log_state.shown = false;
     pthread_mutex_unlock(&log_state.lock);
     return (ssize_t)length;
 }
