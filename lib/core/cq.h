@@ -87,6 +87,9 @@ size_t uro_cq_size(uint32_t capacity);
 /* Builds a CQ in @memory (uro_cq_size() octets, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
+/* Engine locked. Afterwards no event refers to it; its memory is the caller's again. */
+void uro_cq_fini(struct uro_cq *cq);
+
 /* Engine. Appends a completion; wakes whoever armed the CQ. False when the CQ is full: the CQ is
  * then in error and the caller must fail the QP (nothing is silently lost: B10). */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,

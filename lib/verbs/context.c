@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context.c - an opened device, and how long the objects made from it live.
+ *
+ * Closing detaches whatever is left from the engine, as a kernel does when the descriptor is
+ * closed: no packet touches the program's memory afterwards. The memory of left objects stays, so
+ * that destroying one late is harmless.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/objects.h"
+
+static int refuse_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    (void)qp, (void)mw, (void)bind;
+    return EOPNOTSUPP;
+}
+
+static int refuse_dealloc_mw(struct ibv_mw *mw)
+{
+    (void)mw;
+    return EOPNOTSUPP;
+}
+
+static int refuse_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                                struct ibv_recv_wr **bad_wr)
+{
+    (void)srq;
+    *bad_wr = wr;
+    return EOPNOTSUPP;
+}
+
+static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
+{
+    (void)xrcd;
+    return EOPNOTSUPP;
+}
+
+/* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP;
+ * the refusing ones are those it calls without looking. */
+static void fill_operations(struct verbs_context *verbs)
+{
+    verbs->query_port = uro_ibv_query_port;
+    verbs->query_device_ex = uro_ibv_query_device_ex;
+    verbs->close_xrcd = refuse_close_xrcd;
+    verbs->sz = sizeof *verbs;
+    verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    verbs->context.ops.bind_mw = refuse_bind_mw;
+    verbs->context.ops.dealloc_mw = refuse_dealloc_mw;
+    verbs->context.ops.post_srq_recv = refuse_post_srq_recv;
+    verbs->context.ops.post_send = uro_ibv_post_send;
+    verbs->context.ops.post_recv = uro_ibv_post_recv;
+    verbs->context.ops.poll_cq = uro_ibv_poll_cq;
+    verbs->context.ops.req_notify_cq = uro_ibv_req_notify_cq;
+}
+
+static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_device *device)
+{
+    context->port_active =
+        (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ACTIVE };
+    context->port_err =
+        (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ERR };
+    uro_ibv_contexts_lock();
+    uro_list_append(&device->contexts, &context->link);
+    uro_ibv_contexts_unlock();
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+{
+    struct uro_ibv_device *device = uro_ibv_device(ibv);
+    struct uro_ibv_context *context = uro_ibv_new(sizeof *context);
+    int error;
+
+    if (context == NULL)
+        return NULL;
+    struct ibv_context *opened = &context->verbs.context;
+    error = uro_events_open(&context->events);
+    if (error != 0)
+        goto free_context;
+    /* Programs pass it around and compare it; one inode per context tells them apart. */
+    opened->cmd_fd = memfd_create(ibv->name, MFD_CLOEXEC);
+    if (opened->cmd_fd < 0) {
+        error = -errno;
+        goto close_events;
+    }
+
+    fill_operations(&context->verbs);
+    opened->device = ibv;
+    opened->async_fd = context->events.fd;
+    opened->num_comp_vectors = URO_COMP_VECTORS;
+    pthread_mutex_init(&opened->mutex, NULL);
+    pthread_mutex_init(&context->lock, NULL);
+    uro_list_init(&context->objects);
+    context->device = device->host;
+    context->references = 1;
+    listen_to_port(context, device);
+    return opened;
+
+close_events:
+    uro_events_close(&context->events);
+free_context:
+    free(context);
+    errno = -error;
+    return NULL;
+}
+
+/* A forked child has one thread, and its copy of a lock may be held by a thread it has not. */
+static void lock(struct uro_ibv_context *context)
+{
+    if (!uro_host_forked())
+        pthread_mutex_lock(&context->lock);
+}
+
+static void unlock(struct uro_ibv_context *context)
+{
+    if (!uro_host_forked())
+        pthread_mutex_unlock(&context->lock);
+}
+
+/* Gives up one reference; the context lock is held and let go. */
+static void release(struct uro_ibv_context *context)
+{
+    bool last = --context->references == 0;
+
+    unlock(context);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&context->lock);
+    pthread_mutex_destroy(&context->verbs.context.mutex);
+    free(context);
+}
+
+/* Newest first: what was made of an object goes before it. */
+static void detach_all(struct uro_ibv_context *context)
+{
+    while (!uro_list_empty(&context->objects)) {
+        struct uro_object *object =
+            URO_CONTAINER_OF(context->objects.head.prev, struct uro_object, link);
+        uro_list_remove(&object->link);
+        object->detached = true;
+        if (object->detach != NULL && !uro_host_forked())
+            object->detach(object);
+    }
+}
+
+int ibv_close_device(struct ibv_context *ibv)
+{
+    struct uro_ibv_context *context = uro_ibv_context(ibv);
+
+    if (!uro_host_forked()) {
+        uro_ibv_contexts_lock();
+        uro_list_remove(&context->link);
+        uro_ibv_contexts_unlock();
+    }
+    lock(context);
+    detach_all(context);
+    close(ibv->cmd_fd);
+    uro_events_close(&context->events);
+    release(context);
+    return 0;
+}
+
+void *uro_ibv_new(size_t size)
+{
+    if (uro_host_forked()) {
+        errno = EIO;
+        return NULL;
+    }
+    void *memory = calloc(1, size);
+    if (memory == NULL)
+        errno = ENOMEM;
+    return memory;
+}
+
+bool uro_ibv_start(struct ibv_context *context)
+{
+    int error = uro_device_start(uro_ibv_host(context));
+
+    if (error != 0)
+        errno = -error;
+    return error == 0;
+}
+
+void uro_object_add(struct uro_object *object, struct ibv_context *ibv,
+                    void (*detach)(struct uro_object *object))
+{
+    struct uro_ibv_context *context = uro_ibv_context(ibv);
+
+    object->context = context;
+    object->detach = detach;
+    lock(context);
+    uro_list_append(&context->objects, &object->link);
+    context->references++;
+    unlock(context);
+}
+
+bool uro_object_detach(struct uro_object *object)
+{
+    struct uro_ibv_context *context = object->context;
+
+    lock(context);
+    bool here = !object->detached && !uro_host_forked();
+    object->detached = true;
+    uro_list_remove(&object->link);
+    unlock(context);
+
+    if (here && object->detach != NULL)
+        object->detach(object);
+    return here;
+}
+
+void uro_object_drop(struct uro_object *object)
+{
+    lock(object->context);
+    release(object->context);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq.c - completion queues as programs make and destroy them; poll.c reads them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/limits.h"
+#include "verbs/objects.h"
+
+#define ALIGNMENT 64u
+
+/* Rings have 2^n slots: what would be rounded away is granted, but for one slot, so that the
+ * largest CQ has the largest ring. */
+static uint32_t granted(uint32_t wanted)
+{
+    uint32_t slots = 2;
+
+    while (slots - 1 < wanted)
+        slots *= 2;
+    return slots - 1;
+}
+
+static_assert((URO_CQ_CAPACITY_MAX & (URO_CQ_CAPACITY_MAX + 1)) == 0, "one less than 2^n");
+
+static void detach(struct uro_object *object)
+{
+    struct uro_ibv_cq *cq = URO_CONTAINER_OF(object, struct uro_ibv_cq, object);
+    struct uro_device *device = object->context->device;
+
+    uro_device_lock(device);
+    uro_cq_fini(cq->core);
+    uro_device_unlock(device);
+    uro_events_withdraw(&cq->completion);
+    uro_events_withdraw(&cq->error);
+}
+
+static void name_events(struct uro_ibv_cq *cq)
+{
+    struct ibv_comp_channel *channel = cq->ibv.channel;
+
+    cq->error = (struct uro_event_node){ .queue = &uro_ibv_context(cq->ibv.context)->events,
+                                         .object = &cq->ibv,
+                                         .type = IBV_EVENT_CQ_ERR };
+    cq->completion.object = &cq->ibv;
+    if (channel != NULL) {
+        cq->completion.queue = &uro_ibv_channel(channel)->events;
+        atomic_fetch_add(&uro_ibv_channel(channel)->users, 1);
+    }
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                             struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct uro_ibv_cq *cq;
+    void *memory;
+
+    if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX || comp_vector < 0 ||
+        comp_vector >= context->num_comp_vectors) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!uro_ibv_start(context) || (cq = uro_ibv_new(sizeof *cq)) == NULL)
+        return NULL;
+    uint32_t capacity = granted((uint32_t)cqe);
+    if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0) {
+        free(cq);
+        errno = ENOMEM;
+        return NULL;
+    }
+
+    cq->core = uro_cq_init(memory, capacity, cq);
+    cq->ibv.context = context;
+    cq->ibv.channel = channel;
+    cq->ibv.cq_context = cq_context;
+    cq->ibv.cqe = (int)capacity;
+    pthread_mutex_init(&cq->ibv.mutex, NULL);
+    pthread_cond_init(&cq->ibv.cond, NULL);
+    pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+    name_events(cq);
+    uro_object_add(&cq->object, context, detach);
+    return &cq->ibv;
+}
+
+/* No completion queue is moved into a larger ring while queue pairs write to it. */
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+    (void)cq, (void)cqe;
+    return EOPNOTSUPP;
+}
+
+/* Returns when the program has acknowledged every event it took. */
+static void settle(struct uro_ibv_cq *cq)
+{
+    pthread_mutex_lock(&cq->ibv.mutex);
+    while (cq->ibv.comp_events_completed != cq->completion.taken ||
+           cq->ibv.async_events_completed != cq->error.taken)
+        pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+    pthread_mutex_unlock(&cq->ibv.mutex);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+    struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
+
+    if (atomic_load(&cq->users) != 0)
+        return EBUSY;
+    if (uro_object_detach(&cq->object))
+        settle(cq);
+    if (ibv->channel != NULL)
+        atomic_fetch_sub(&uro_ibv_channel(ibv->channel)->users, 1);
+    uro_object_drop(&cq->object);
+    pthread_spin_destroy(&cq->lock);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(cq->core);
+    free(cq);
+    return 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* objects.h - what stands behind each struct ibv_*: our part after the part programs may read.
+ *
+ * Locks, outermost first:
+ *     context           which objects a context still has
+ *     engine            uro_device_lock(): registering, creating, modifying, destroying
+ *     QP send, receive  posting; taken under the engine by modify and destroy
+ *     CQ                polling; taken under the engine by modify to RESET and destroy
+ *     context list      which contexts a port event goes to
+ *     event queue       (events.h)
+ * Nothing is posted or polled under the engine lock, and nobody waits under any of them.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "core/key.h"
+#include "core/qp.h"
+#include "host/host.h"
+#include "verbs/events.h"
+
+/* verbs.h makes these macros for callers. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define URO_PORT            1u /* the only port of a device */
+#define URO_GID_TABLE       URO_ENGINE_ADDRESSES_MAX
+#define URO_COMP_VECTORS    1         /* one engine */
+#define URO_VERBS_VENDOR_ID 0x75726fu /* "uro": the group bit is set, so nobody can own it */
+
+/* struct ibv_device as libmlx5 and libefa look at it: they read `ops`, the word behind the public
+ * part, to see whether a device is theirs. The rest keeps the size programs may copy. */
+struct uro_ibv_device {
+    struct ibv_device ibv;
+    const void *ops; /* of our own kind: equal to no provider's */
+    int reference_count;
+    void *list[2];
+    void *sysfs;
+    uint64_t core_support;
+    struct uro_device *host;
+    int index;
+    struct uro_list contexts; /* open ones, under the context list lock */
+};
+
+/* Memory goes when it is closed and the last object made from it is gone. */
+struct uro_ibv_context {
+    struct verbs_context verbs;
+    struct uro_device *device;
+    struct uro_link link; /* in uro_ibv_device.contexts */
+    struct uro_event_queue events;
+    struct uro_event_node port_active;
+    struct uro_event_node port_err;
+    pthread_mutex_t lock; /* objects, references */
+    struct uro_list objects;
+    uint32_t references; /* one while open, one per object */
+};
+
+/* What every object of a context begins its private part with. */
+struct uro_object {
+    struct uro_link link; /* in uro_ibv_context.objects */
+    struct uro_ibv_context *context;
+    /* Takes the object and its events out of the engine; NULL when it is not in there. */
+    void (*detach)(struct uro_object *object);
+    bool detached;
+};
+
+struct uro_ibv_pd {
+    struct ibv_pd ibv;
+    struct uro_object object;
+    atomic_uint users; /* MRs, QPs and AHs */
+};
+
+struct uro_ibv_mr {
+    struct ibv_mr ibv;
+    struct uro_object object;
+    struct uro_key key;
+};
+
+struct uro_ibv_channel {
+    struct ibv_comp_channel ibv;
+    struct uro_object object;
+    struct uro_event_queue events;
+    atomic_uint users; /* CQs */
+};
+
+struct uro_ibv_cq {
+    struct ibv_cq ibv;
+    struct uro_object object;
+    struct uro_cq *core;
+    pthread_spinlock_t lock; /* the reader's */
+    atomic_uint users;       /* a QP counts twice when it uses the CQ for both directions */
+    struct uro_event_node completion;
+    struct uro_event_node error;
+};
+
+#define URO_QP_EVENTS 5u /* URO_EVENT_QP_FATAL .. URO_EVENT_SQ_DRAINED */
+
+struct uro_ibv_qp {
+    struct ibv_qp ibv;
+    struct uro_object object;
+    struct uro_qp *core;
+    struct uro_shard *shard;
+    struct uro_wq *send;
+    struct uro_wq *recv;
+    pthread_spinlock_t send_lock;
+    pthread_spinlock_t recv_lock;
+    bool signal_all;
+    struct ibv_qp_cap cap;
+    struct ibv_ah_attr address; /* as it was set, for ibv_query_qp */
+    struct uro_event_node events[URO_QP_EVENTS];
+};
+
+struct uro_ibv_ah {
+    struct ibv_ah ibv;
+    struct uro_object object;
+    struct ibv_ah_attr attr;
+};
+
+#define URO_IBV_CAST(name)                                                                         \
+    static inline struct uro_ibv_##name *uro_ibv_##name(struct ibv_##name *ibv)                    \
+    {                                                                                              \
+        return URO_CONTAINER_OF(ibv, struct uro_ibv_##name, ibv);                                  \
+    }
+URO_IBV_CAST(device)
+URO_IBV_CAST(pd)
+URO_IBV_CAST(mr)
+URO_IBV_CAST(cq)
+URO_IBV_CAST(qp)
+URO_IBV_CAST(ah)
+
+static inline struct uro_ibv_context *uro_ibv_context(struct ibv_context *ibv)
+{
+    return URO_CONTAINER_OF(ibv, struct uro_ibv_context, verbs.context);
+}
+
+static inline struct uro_ibv_channel *uro_ibv_channel(struct ibv_comp_channel *ibv)
+{
+    return URO_CONTAINER_OF(ibv, struct uro_ibv_channel, ibv);
+}
+
+static inline struct uro_device *uro_ibv_host(struct ibv_context *ibv)
+{
+    return uro_ibv_context(ibv)->device;
+}
+
+/* context.c */
+
+/* Zeroed memory for an object, or NULL with errno ENOMEM, or EIO in a forked child. */
+void *uro_ibv_new(size_t size);
+
+/* Starts the engine when it does not run yet; false with errno set when it cannot. */
+URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
+
+/* The object now belongs to @context, which lives at least as long. */
+void uro_object_add(struct uro_object *object, struct ibv_context *context,
+                    void (*detach)(struct uro_object *object));
+
+/* Takes the object out of its context and the engine. False when there is nothing left to take
+ * it out of: the context was closed before, or this is a forked child. */
+bool uro_object_detach(struct uro_object *object);
+
+/* Forgets the detached object: its context may be gone afterwards. */
+void uro_object_drop(struct uro_object *object);
+
+static inline void uro_object_remove(struct uro_object *object)
+{
+    (void)uro_object_detach(object);
+    uro_object_drop(object);
+}
+
+/* device.c */
+
+/* Both directions of "which of our devices": installs the event sink too. */
+struct uro_ibv_device *uro_ibv_device_of(const struct uro_device *device);
+
+/* Held while the list of a device's open contexts is read or changed. */
+void uro_ibv_contexts_lock(void);
+void uro_ibv_contexts_unlock(void);
+
+/* sink.c: engine and port events into the queues. */
+extern const struct uro_event_sink uro_ibv_sink;
+
+/* qp_attr.c */
+
+/* Stops the engine and whoever posts to the QP or polls its CQs. */
+void uro_ibv_qp_lock(struct uro_ibv_qp *qp);
+void uro_ibv_qp_unlock(struct uro_ibv_qp *qp);
+
+/* query.c */
+int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                       size_t size);
+int uro_ibv_query_device_ex(struct ibv_context *context,
+                            const struct ibv_query_device_ex_input *input,
+                            struct ibv_device_attr_ex *attr, size_t size);
+/* True when @attr names a destination that RoCE can reach from a port of ours. */
+bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr *attr);
+
+/* post.c, poll.c: entries of ibv_context.ops */
+int uro_ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int uro_ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int uro_ibv_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);
+int uro_ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only);

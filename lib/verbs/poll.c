@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* poll.c - completions as struct ibv_wc, and asking to be woken by the next one. */
+#include <errno.h>
+
+#include "verbs/objects.h"
+
+#define BATCH 16u
+
+static void translate(const struct uro_cqe *cqe, struct ibv_wc *wc)
+{
+    *wc = (struct ibv_wc){
+        .wr_id = cqe->wr_id,
+        .status = (enum ibv_wc_status)cqe->status,
+        .opcode = (enum ibv_wc_opcode)cqe->opcode,
+        .vendor_err = cqe->vendor_error,
+        .byte_len = cqe->byte_len,
+        .imm_data = cqe->imm, /* or the invalidated rkey: one place for both */
+        .qp_num = cqe->qpn,
+        .src_qp = cqe->source_qpn,
+        .wc_flags = cqe->flags,
+        .sl = cqe->service_level,
+    };
+}
+
+static int take(struct uro_ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+    struct uro_cqe cqes[BATCH];
+    uint32_t count, wanted;
+    int taken = 0;
+
+    pthread_spin_lock(&cq->lock);
+    do {
+        wanted = (uint32_t)(room - taken) < BATCH ? (uint32_t)(room - taken) : BATCH;
+        count = uro_cq_poll(cq->core, cqes, wanted);
+        for (uint32_t i = 0; i < count; i++)
+            translate(&cqes[i], &wc[taken++]);
+    } while (count == BATCH && taken < room);
+    pthread_spin_unlock(&cq->lock);
+    return taken;
+}
+
+int uro_ibv_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wc)
+{
+    struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
+
+    if (uro_host_forked())
+        return -EIO;
+    if (room <= 0)
+        return room == 0 ? 0 : -EINVAL;
+    int taken = take(cq, room, wc);
+    if (taken > 0)
+        return taken;
+    uro_device_progress(cq->object.context->device, false);
+    return take(cq, room, wc);
+}
+
+int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+    struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
+
+    if (uro_host_forked())
+        return EIO;
+    pthread_spin_lock(&cq->lock);
+    uro_cq_arm(cq->core, solicited_only != 0);
+    pthread_spin_unlock(&cq->lock);
+    uro_device_hand_over(cq->object.context->device);
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp_attr.c - ibv_modify_qp and ibv_query_qp: their attributes and the engine's. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "verbs/objects.h"
+
+#define HANDLED ((URO_ATTR_DEST_QPN << 1) - 1) /* all bits of enum ibv_qp_attr_mask but rates */
+
+void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
+{
+    struct uro_ibv_cq *send = uro_ibv_cq(qp->ibv.send_cq);
+    struct uro_ibv_cq *recv = uro_ibv_cq(qp->ibv.recv_cq);
+
+    uro_device_lock(qp->object.context->device);
+    pthread_spin_lock(&qp->send_lock);
+    pthread_spin_lock(&qp->recv_lock);
+    pthread_spin_lock(&send->lock);
+    if (recv != send)
+        pthread_spin_lock(&recv->lock);
+}
+
+void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
+{
+    struct uro_ibv_cq *send = uro_ibv_cq(qp->ibv.send_cq);
+    struct uro_ibv_cq *recv = uro_ibv_cq(qp->ibv.recv_cq);
+
+    if (recv != send)
+        pthread_spin_unlock(&recv->lock);
+    pthread_spin_unlock(&send->lock);
+    pthread_spin_unlock(&qp->recv_lock);
+    pthread_spin_unlock(&qp->send_lock);
+    uro_device_unlock(qp->object.context->device);
+}
+
+static uint32_t octets_of(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+static enum ibv_mtu mtu_of(uint32_t octets)
+{
+    return octets < URO_PATH_MTU_MIN ? 0 : (enum ibv_mtu)(__builtin_ctz(octets) - 7);
+}
+
+static void from_address(const struct ibv_ah_attr *ah, struct uro_address *address)
+{
+    address->sgid_index = ah->grh.sgid_index;
+    address->hop_limit = ah->grh.hop_limit;
+    address->traffic_class = ah->grh.traffic_class;
+    address->service_level = ah->sl;
+    address->flow_label = ah->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
+    memcpy(address->dest.octets, ah->grh.dgid.raw, sizeof address->dest.octets);
+}
+
+static void from_ibv(const struct ibv_qp_attr *ibv, struct uro_qp_attr *attr)
+{
+    *attr = (struct uro_qp_attr){
+        .state = (enum uro_qp_state)ibv->qp_state,
+        .current_state = (enum uro_qp_state)ibv->cur_qp_state,
+        .path_mtu = octets_of(ibv->path_mtu),
+        .qkey = ibv->qkey,
+        .rq_psn = ibv->rq_psn,
+        .sq_psn = ibv->sq_psn,
+        .dest_qpn = ibv->dest_qp_num,
+        .access = ibv->qp_access_flags,
+        .pkey_index = ibv->pkey_index,
+        .port = ibv->port_num,
+        .max_rd_atomic = ibv->max_rd_atomic,
+        .max_dest_rd_atomic = ibv->max_dest_rd_atomic,
+        .min_rnr_timer = ibv->min_rnr_timer,
+        .timeout = ibv->timeout,
+        .retry_count = ibv->retry_cnt,
+        .rnr_retry = ibv->rnr_retry,
+        .path_mig_state = (uint8_t)ibv->path_mig_state,
+        .sqd_notify = ibv->en_sqd_async_notify != 0,
+    };
+    from_address(&ibv->ah_attr, &attr->address);
+}
+
+static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)
+{
+    *ibv = (struct ibv_qp_attr){
+        .qp_state = (enum ibv_qp_state)attr->state,
+        .cur_qp_state = (enum ibv_qp_state)attr->current_state,
+        .path_mtu = mtu_of(attr->path_mtu),
+        .path_mig_state = (enum ibv_mig_state)attr->path_mig_state,
+        .qkey = attr->qkey,
+        .rq_psn = attr->rq_psn,
+        .sq_psn = attr->sq_psn,
+        .dest_qp_num = attr->dest_qpn,
+        .qp_access_flags = attr->access,
+        .pkey_index = attr->pkey_index,
+        .en_sqd_async_notify = attr->sqd_notify,
+        .sq_draining = attr->sq_draining,
+        .max_rd_atomic = attr->max_rd_atomic,
+        .max_dest_rd_atomic = attr->max_dest_rd_atomic,
+        .min_rnr_timer = attr->min_rnr_timer,
+        .port_num = attr->port,
+        .timeout = attr->timeout,
+        .retry_cnt = attr->retry_count,
+        .rnr_retry = attr->rnr_retry,
+    };
+}
+
+int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    struct uro_device *device = qp->object.context->device;
+    unsigned bits = (unsigned)mask;
+    struct uro_qp_attr attr;
+
+    if (uro_host_forked())
+        return EIO;
+    if ((bits & ~HANDLED) != 0 ||
+        ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr)))
+        return EINVAL;
+
+    from_ibv(wanted, &attr);
+    uro_ibv_qp_lock(qp);
+    int error =
+        uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits, uro_device_now());
+    if (error == 0 && (bits & URO_ATTR_AV))
+        qp->address = wanted->ah_attr;
+    if (error == 0 && (bits & URO_ATTR_STATE)) {
+        ibv->state = wanted->qp_state;
+        if (ibv->state == IBV_QPS_RESET)
+            qp->address = (struct ibv_ah_attr){ 0 };
+    }
+    uro_ibv_qp_unlock(qp);
+    if (error == 0)
+        uro_device_progress(device, true); /* flushed, drained or resumed work is under way */
+    return -error;
+}
+
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+                 struct ibv_qp_init_attr *init_attr)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    struct uro_device *device = qp->object.context->device;
+    struct uro_qp_attr now;
+
+    (void)mask; /* everything is cheap */
+    if (uro_host_forked())
+        return EIO;
+    uro_device_lock(device);
+    uro_qp_query(qp->core, &now);
+    to_ibv(&now, attr);
+    attr->ah_attr = qp->address;
+    attr->cap = qp->cap;
+    ibv->state = attr->qp_state;
+    uro_device_unlock(device);
+
+    *init_attr = (struct ibv_qp_init_attr){ .qp_context = ibv->qp_context,
+                                            .send_cq = ibv->send_cq,
+                                            .recv_cq = ibv->recv_cq,
+                                            .cap = qp->cap,
+                                            .qp_type = ibv->qp_type,
+                                            .sq_sig_all = qp->signal_all };
+    return 0;
+}
+
+/* Packets that are sent again write nothing twice, but none of this is promised yet. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+    (void)qp, (void)op, (void)flags;
+    return 0;
+}

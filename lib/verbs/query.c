@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* query.c - what a device, its port and its tables say of themselves. Nothing here starts it. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "verbs/objects.h"
+#include "wire/bytes.h"
+
+#define QP_MAX        1048560 /* QPNs and numbers of objects are bounded by memory, not by us: */
+#define OBJECT_MAX    1048576 /* these say what rxe says */
+#define PAGE_SIZES    UINT64_C(0xfffff000)
+#define ROCE_OVERHEAD 80u /* from the IP header to the ICRC, as rxe counts it */
+#define ACK_DELAY     15  /* 4.096 us << 15 = 134 ms: a process may be preempted */
+#define PKEY_DEFAULT  0xffffu
+#define PKEYS         1
+#define WIDTH_1X      1 /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
+#define SPEED_2_5     1
+#define PHYS_POLLING  2
+#define PHYS_LINK_UP  5
+#define COUNTER_MAX   0xffffu
+
+/* For the stub of a private name, lib/abi/symbols.txt. */
+int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
+
+static const struct uro_device_config *config_of(struct ibv_context *context)
+{
+    return uro_device_config(uro_ibv_host(context));
+}
+
+/* As -1 and errno, the form of the table queries. */
+static int refuse(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static enum ibv_mtu active_mtu(const struct uro_device_config *config)
+{
+    enum ibv_mtu mtu = IBV_MTU_4096;
+
+    while (mtu > IBV_MTU_256 && (128u << mtu) + ROCE_OVERHEAD > config->mtu)
+        mtu--;
+    return mtu;
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    if (uro_host_forked())
+        return EIO;
+    *attr = (struct ibv_device_attr){
+        .fw_ver = URO_VERSION,
+        .node_guid = ibv_get_device_guid(context->device),
+        .sys_image_guid = ibv_get_device_guid(context->device),
+        .max_mr_size = UINT64_MAX,
+        .page_size_cap = PAGE_SIZES,
+        .vendor_id = URO_VERBS_VENDOR_ID,
+        .vendor_part_id = config_of(context)->vendor_part_id,
+        .max_qp = QP_MAX,
+        .max_qp_wr = URO_WR_MAX,
+        .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+        .max_sge = URO_SGE_MAX,
+        .max_sge_rd = URO_SGE_MAX,
+        .max_cq = OBJECT_MAX,
+        .max_cqe = URO_CQ_CAPACITY_MAX,
+        .max_mr = OBJECT_MAX,
+        .max_pd = OBJECT_MAX,
+        .max_qp_rd_atom = URO_RD_ATOMIC_MAX,
+        .max_res_rd_atom = (int)URO_RD_ATOMIC_MAX * QP_MAX,
+        .max_qp_init_rd_atom = URO_RD_ATOMIC_MAX,
+        .atomic_cap = IBV_ATOMIC_HCA,
+        .max_ah = OBJECT_MAX,
+        .max_pkeys = PKEYS,
+        .local_ca_ack_delay = ACK_DELAY,
+        .phys_port_cnt = URO_PORT,
+    };
+    return 0;
+}
+
+int uro_ibv_query_device_ex(struct ibv_context *context,
+                            const struct ibv_query_device_ex_input *input,
+                            struct ibv_device_attr_ex *attr, size_t size)
+{
+    struct ibv_device_attr_ex all = { .phys_port_cnt_ex = URO_PORT };
+
+    if ((input != NULL && input->comp_mask != 0) || size < sizeof all.orig_attr)
+        return EINVAL;
+    int error = ibv_query_device(context, &all.orig_attr);
+    if (error != 0)
+        return error;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    /* The caller's struct is older or newer than ours: what it does not share stays zero. */
+    memset(attr, 0, size);
+    memcpy(attr, &all, size < sizeof all ? size : sizeof all);
+    return 0;
+}
+
+static uint32_t counted(struct uro_device *device, enum uro_counter counter)
+{
+    uint64_t value = 0;
+
+    if (uro_device_started(device)) {
+        uro_device_lock(device);
+        value = uro_engine_counters(uro_device_engine(device))->value[counter];
+        uro_device_unlock(device);
+    }
+    return value < COUNTER_MAX ? (uint32_t)value : COUNTER_MAX;
+}
+
+int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                       size_t size)
+{
+    struct uro_device *device = uro_ibv_host(context);
+    bool up = uro_device_link_up(device);
+
+    if (uro_host_forked())
+        return EIO;
+    if (port != URO_PORT)
+        return EINVAL;
+    const struct ibv_port_attr all = {
+        .state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+        .max_mtu = IBV_MTU_4096,
+        .active_mtu = active_mtu(uro_device_config(device)),
+        .gid_tbl_len = URO_GID_TABLE,
+        .port_cap_flags = IBV_PORT_IP_BASED_GIDS,
+        .max_msg_sz = URO_MESSAGE_MAX,
+        .bad_pkey_cntr = counted(device, URO_COUNT_DROP_PKEY),
+        .qkey_viol_cntr = counted(device, URO_COUNT_DROP_QKEY),
+        .pkey_tbl_len = PKEYS,
+        .max_vl_num = 1,
+        .active_width = WIDTH_1X,
+        .active_speed = SPEED_2_5,
+        .phys_state = up ? PHYS_LINK_UP : PHYS_POLLING,
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+        .flags = IBV_QPF_GRH_REQUIRED,
+    };
+    memset(attr, 0, size);
+    memcpy(attr, &all, size < sizeof all ? size : sizeof all);
+    return 0;
+}
+
+/* For programs built before the struct grew its last field. */
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+                   struct _compat_ibv_port_attr *port_attr)
+{
+    return uro_ibv_query_port(context, port_num, (struct ibv_port_attr *)(void *)port_attr,
+                              offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* The entry, zero when the slot is empty. */
+static union ibv_gid gid_at(struct ibv_context *context, uint32_t index)
+{
+    const struct uro_device_config *config = config_of(context);
+    union ibv_gid gid = { .raw = { 0 } };
+
+    if (index < config->gid_count)
+        memcpy(gid.raw, config->gids[index].octets, sizeof gid.raw);
+    return gid;
+}
+
+static bool slot_exists(uint32_t port, uint32_t index)
+{
+    return port == URO_PORT && index < URO_GID_TABLE;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+    if (uro_host_forked())
+        return refuse(EIO);
+    if (!slot_exists(port_num, (uint32_t)index))
+        return refuse(EINVAL);
+    *gid = gid_at(context, (uint32_t)index);
+    return 0;
+}
+
+static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index)
+{
+    bool used = index < config_of(context)->gid_count;
+
+    return (struct ibv_gid_entry){ .gid = gid_at(context, index),
+                                   .gid_index = index,
+                                   .port_num = URO_PORT,
+                                   .gid_type = used ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB };
+}
+
+/* An empty slot is a zero GID and no error: perftest walks the whole table and gives up on one. */
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+    if (uro_host_forked())
+        return EIO;
+    if (flags != 0 || entry_size < sizeof *entry || !slot_exists(port_num, gid_index))
+        return EINVAL;
+    *entry = entry_at(context, gid_index);
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                             size_t max_entries, uint32_t flags, size_t entry_size)
+{
+    uint32_t count = config_of(context)->gid_count;
+
+    if (uro_host_forked())
+        return -EIO;
+    if (flags != 0 || entry_size < sizeof *entries || max_entries < count)
+        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *slot = (uint8_t *)entries + i * entry_size;
+        const struct ibv_gid_entry entry = entry_at(context, i);
+        memset(slot, 0, entry_size);
+        memcpy(slot, &entry, sizeof entry);
+    }
+    return (ssize_t)count;
+}
+
+/* The kernel's numbers: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. */
+int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type)
+{
+    (void)context;
+    if (!slot_exists(port, index))
+        return refuse(EINVAL);
+    *type = 1;
+    return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+    uint8_t octets[2];
+
+    (void)context;
+    if (uro_host_forked())
+        return refuse(EIO);
+    if (port_num != URO_PORT || index < 0 || index >= PKEYS)
+        return refuse(EINVAL);
+    uro_put_be16(octets, PKEY_DEFAULT);
+    memcpy(pkey, octets, sizeof *pkey);
+    return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+    __be16 here;
+
+    for (int i = 0; i < PKEYS; i++)
+        if (ibv_query_pkey(context, port_num, i, &here) == 0 && here == pkey)
+            return i;
+    return -1;
+}
+
+bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr *attr)
+{
+    struct uro_gid dest;
+
+    memcpy(dest.octets, attr->grh.dgid.raw, sizeof dest.octets);
+    return attr->is_global && attr->port_num == URO_PORT &&
+           attr->grh.sgid_index < config_of(context)->gid_count && !uro_gid_is_zero(&dest);
+}

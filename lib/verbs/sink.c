@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sink.c - what the engine has to tell becomes an event that a program can wait for.
+ *
+ * Runs with the engine lock held, in whichever thread drove the round: it only queues.
+ */
+#include "verbs/objects.h"
+
+static void engine_event(struct uro_device *device, const struct uro_event *event)
+{
+    struct uro_ibv_cq *cq = event->user;
+    struct uro_ibv_qp *qp = event->user;
+
+    (void)device;
+    switch (event->kind) {
+    case URO_EVENT_COMPLETION:
+        uro_events_put(&cq->completion);
+        break;
+    case URO_EVENT_CQ_ERR:
+        uro_events_put(&cq->error);
+        break;
+    case URO_EVENT_QP_FATAL:
+    case URO_EVENT_QP_REQ_ERR:
+    case URO_EVENT_QP_ACCESS_ERR:
+    case URO_EVENT_COMM_EST:
+    case URO_EVENT_SQ_DRAINED:
+        uro_events_put(&qp->events[event->kind - URO_EVENT_QP_FATAL]);
+        break;
+    }
+}
+
+static void port_event(struct uro_device *device, enum uro_port_event event)
+{
+    struct uro_ibv_device *ibv = uro_ibv_device_of(device);
+
+    if (ibv == NULL)
+        return;
+    uro_ibv_contexts_lock();
+    for (struct uro_link *at = ibv->contexts.head.next; at != &ibv->contexts.head; at = at->next) {
+        struct uro_ibv_context *context = URO_CONTAINER_OF(at, struct uro_ibv_context, link);
+        uro_events_put(event == URO_PORT_ACTIVE ? &context->port_active : &context->port_err);
+    }
+    uro_ibv_contexts_unlock();
+}
+
+const struct uro_event_sink uro_ibv_sink = { .engine_event = engine_event,
+                                             .port_event = port_event };

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sysfs.c - reading attribute files, for librdmacm and the tools that ask the library to. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/objects.h"
+
+/* Not in verbs.h: they are between rdma-core's own libraries. */
+const char *ibv_get_sysfs_path(void);
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+/* Where sysfs is; SYSFS_PATH says otherwise, but not to a set-user-ID program. */
+const char *ibv_get_sysfs_path(void)
+{
+    const char *path = secure_getenv("SYSFS_PATH");
+
+    return path != NULL && path[0] == '/' ? path : "/sys";
+}
+
+/* Returns the octets read, less one newline at their end, or -1 with errno. NUL terminated where
+ * there is room. */
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+    char path[IBV_SYSFS_PATH_MAX * 2];
+    int length = snprintf(path, sizeof path, "%s/%s", dir, file);
+
+    if (length < 0 || (size_t)length >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t octets = read(fd, buf, size);
+    close(fd);
+    if (octets > 0 && buf[octets - 1] == '\n')
+        octets--;
+    if (octets >= 0 && (size_t)octets < size)
+        buf[octets] = '\0';
+    return (int)octets;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "support/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "verbs/events.h"
+
+struct pair {
+    struct uro_event_queue queue;
+    struct uro_event_node one, two;
+};
+
+static void open_pair(struct pair *pair)
+{
+    *pair = (struct pair){ .one.type = 1, .two.type = 2 };
+    assert_int_equal(uro_events_open(&pair->queue), 0);
+    pair->one.queue = pair->two.queue = &pair->queue;
+}
+
+static void set_nonblocking(int fd)
+{
+    assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd wait = { .fd = fd, .events = POLLIN };
+    return poll(&wait, 1, 0) == 1;
+}
+
+static void expect_type(struct pair *pair, int type)
+{
+    const struct uro_event_node *node = uro_events_take(&pair->queue);
+
+    assert_non_null(node);
+    assert_int_equal(node->type, type);
+}
+
+static void events__of_several_objects__come_in_the_order_they_were_put(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_put(&pair.two);
+    uro_events_put(&pair.one);
+    expect_type(&pair, 2);
+    expect_type(&pair, 1);
+    uro_events_close(&pair.queue);
+}
+
+static void events__put_twice_by_one_object__are_two_and_let_others_pass(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_put(&pair.one);
+    uro_events_put(&pair.one);
+    uro_events_put(&pair.two);
+    expect_type(&pair, 1);
+    expect_type(&pair, 2);
+    expect_type(&pair, 1);
+    assert_false(readable(pair.queue.fd));
+    assert_int_equal(pair.one.taken, 2);
+    uro_events_close(&pair.queue);
+}
+
+static void take__nothing_waits_and_descriptor_is_nonblocking__is_eagain(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    set_nonblocking(pair.queue.fd);
+    errno = 0;
+    assert_null(uro_events_take(&pair.queue));
+    assert_int_equal(errno, EAGAIN);
+    uro_events_close(&pair.queue);
+}
+
+static void withdraw__of_one_object__leaves_the_other_and_its_readiness(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_put(&pair.one);
+    uro_events_put(&pair.two);
+    uro_events_put(&pair.one);
+    uro_events_withdraw(&pair.one);
+    assert_int_equal(pair.one.taken, 0);
+    assert_true(readable(pair.queue.fd));
+    expect_type(&pair, 2);
+    assert_false(readable(pair.queue.fd)); /* the descriptor blocks: withdraw did not wait on it */
+    uro_events_close(&pair.queue);
+}
+
+static void withdraw__then_put_again__is_an_event_again(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_put(&pair.one);
+    uro_events_withdraw(&pair.one);
+    uro_events_put(&pair.one);
+    expect_type(&pair, 1);
+    assert_false(readable(pair.queue.fd));
+    uro_events_close(&pair.queue);
+}
+
+static void put__on_an_object_without_a_queue__does_nothing(void **state)
+{
+    struct uro_event_node node = { .type = 1 };
+
+    (void)state;
+    uro_events_put(&node);
+    uro_events_withdraw(&node);
+    assert_int_equal(node.waiting, 0);
+}
+
+/* Edge-triggered waiters get one edge per event, not one per object. */
+static void epoll__edge_triggered__sees_every_put(void **state)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, pair.queue.fd, &event), 0);
+    for (int i = 0; i < 3; i++) {
+        uro_events_put(&pair.one);
+        assert_int_equal(epoll_wait(epoll, &event, 1, 0), 1);
+        assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+    }
+    close(epoll);
+    uro_events_close(&pair.queue);
+}
+
+static void *put_many(void *node)
+{
+    for (int i = 0; i < 1000; i++)
+        uro_events_put(node);
+    return NULL;
+}
+
+static void events__put_by_two_threads_at_once__are_all_taken(void **state)
+{
+    struct pair pair;
+    pthread_t threads[2];
+    uint32_t seen[3] = { 0 };
+
+    (void)state;
+    open_pair(&pair);
+    assert_int_equal(pthread_create(&threads[0], NULL, put_many, &pair.one), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, put_many, &pair.two), 0);
+    for (int i = 0; i < 2000; i++)
+        seen[uro_events_take(&pair.queue)->type]++;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    assert_int_equal(seen[1], 1000);
+    assert_int_equal(seen[2], 1000);
+    assert_false(readable(pair.queue.fd));
+    uro_events_close(&pair.queue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events__of_several_objects__come_in_the_order_they_were_put),
+        cmocka_unit_test(events__put_twice_by_one_object__are_two_and_let_others_pass),
+        cmocka_unit_test(take__nothing_waits_and_descriptor_is_nonblocking__is_eagain),
+        cmocka_unit_test(withdraw__of_one_object__leaves_the_other_and_its_readiness),
+        cmocka_unit_test(withdraw__then_put_again__is_an_event_again),
+        cmocka_unit_test(put__on_an_object_without_a_queue__does_nothing),
+        cmocka_unit_test(epoll__edge_triggered__sees_every_put),
+        cmocka_unit_test(events__put_by_two_threads_at_once__are_all_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
