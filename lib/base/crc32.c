@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* crc32.c - the table method, which runs anywhere, and the choice of the fastest method.
+ *
+ * Slicing by eight: the register after eight octets is a sum of eight table entries, because the
+ * CRC is linear. Entry slice[k][v] is what octet v contributes when k more octets follow it in
+ * the group: bit b of v is x^(7-b) of that octet, so slice[k][1 << b] = x^(7-b+8k+32) mod P.
+ * Those 64 powers are written below; the compiler adds up the other entries.
+ */
+#include "base/crc32.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/crc32_method.h"
+
+#define SLICES 8u
+
+/* Entry v of a slice: the powers of its set bits, added. */
+#define BIT(v, b, power) (((v) >> (b)&1u) * (power))
+#define ENTRY(v, b0, b1, b2, b3, b4, b5, b6, b7)                                                   \
+    (BIT(v, 0, b0) ^ BIT(v, 1, b1) ^ BIT(v, 2, b2) ^ BIT(v, 3, b3) ^ BIT(v, 4, b4) ^               \
+     BIT(v, 5, b5) ^ BIT(v, 6, b6) ^ BIT(v, 7, b7))
+#define ENTRIES_4(v, ...)                                                                          \
+    ENTRY(v, __VA_ARGS__), ENTRY((v) + 1u, __VA_ARGS__), ENTRY((v) + 2u, __VA_ARGS__),             \
+        ENTRY((v) + 3u, __VA_ARGS__)
+#define ENTRIES_16(v, ...)                                                                         \
+    ENTRIES_4(v, __VA_ARGS__), ENTRIES_4((v) + 4u, __VA_ARGS__), ENTRIES_4((v) + 8u, __VA_ARGS__), \
+        ENTRIES_4((v) + 12u, __VA_ARGS__)
+#define ENTRIES_64(v, ...)                                                                         \
+    ENTRIES_16(v, __VA_ARGS__), ENTRIES_16((v) + 16u, __VA_ARGS__),                                \
+        ENTRIES_16((v) + 32u, __VA_ARGS__), ENTRIES_16((v) + 48u, __VA_ARGS__)
+#define ENTRIES(...)                                                                               \
+    {                                                                                              \
+        ENTRIES_64(0u, __VA_ARGS__), ENTRIES_64(64u, __VA_ARGS__), ENTRIES_64(128u, __VA_ARGS__),  \
+            ENTRIES_64(192u, __VA_ARGS__)                                                          \
+    }
+
+/* Row k, column b: x^(39 - b + 8k) mod P, reflected. The unit test divides bit by bit. */
+/* clang-format off */
+static const uint32_t slice[SLICES][256] = {
+    ENTRIES(0x77073096, 0xee0e612c, 0x076dc419, 0x0edb8832, 0x1db71064, 0x3b6e20c8, 0x76dc4190, 0xedb88320),
+    ENTRIES(0x191b3141, 0x32366282, 0x646cc504, 0xc8d98a08, 0x4ac21251, 0x958424a2, 0xf0794f05, 0x3b83984b),
+    ENTRIES(0x01c26a37, 0x0384d46e, 0x0709a8dc, 0x0e1351b8, 0x1c26a370, 0x384d46e0, 0x709a8dc0, 0xe1351b80),
+    ENTRIES(0xb8bc6765, 0xaa09c88b, 0x8f629757, 0xc5b428ef, 0x5019579f, 0xa032af3e, 0x9b14583d, 0xed59b63b),
+    ENTRIES(0x3d6029b0, 0x7ac05360, 0xf580a6c0, 0x30704bc1, 0x60e09782, 0xc1c12f04, 0x58f35849, 0xb1e6b092),
+    ENTRIES(0xcb5cd3a5, 0x4dc8a10b, 0x9b914216, 0xec53826d, 0x03d6029b, 0x07ac0536, 0x0f580a6c, 0x1eb014d8),
+    ENTRIES(0xa6770bb4, 0x979f1129, 0xf44f2413, 0x33ef4e67, 0x67de9cce, 0xcfbd399c, 0x440b7579, 0x8816eaf2),
+    ENTRIES(0xccaa009e, 0x4225077d, 0x844a0efa, 0xd3e51bb5, 0x7cbb312b, 0xf9766256, 0x299dc2ed, 0x533b85da),
+};
+/* clang-format on */
+
+/* Four or eight octets from memory that another thread may be writing. The empty statement keeps
+ * the value in a register: the compiler may not read the memory a second time. */
+static inline uint32_t load_4(const uint8_t *from)
+{
+    uint32_t value;
+
+    memcpy(&value, from, sizeof value);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+static inline uint64_t load_8(const uint8_t *from)
+{
+    uint64_t value;
+
+    memcpy(&value, from, sizeof value);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+static inline uint8_t load_1(const uint8_t *from)
+{
+    uint8_t value = *from;
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+/* The step functions take octets as they were loaded; the first one must be the lowest. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define FIRST_LOWEST_4(v) __builtin_bswap32(v)
+#define FIRST_LOWEST_8(v) __builtin_bswap64(v)
+#else
+#define FIRST_LOWEST_4(v) (v)
+#define FIRST_LOWEST_8(v) (v)
+#endif
+
+static inline uint32_t step_1(uint32_t reg, uint8_t octet)
+{
+    return reg >> 8 ^ slice[0][(uint8_t)reg ^ octet];
+}
+
+static inline uint32_t step_4(uint32_t reg, uint32_t loaded)
+{
+    const uint32_t v = FIRST_LOWEST_4(loaded) ^ reg;
+
+    return slice[3][v & 0xff] ^ slice[2][v >> 8 & 0xff] ^ slice[1][v >> 16 & 0xff] ^
+           slice[0][v >> 24];
+}
+
+static inline uint32_t step_8(uint32_t reg, uint64_t loaded)
+{
+    const uint64_t v = FIRST_LOWEST_8(loaded) ^ reg;
+
+    return slice[7][v & 0xff] ^ slice[6][v >> 8 & 0xff] ^ slice[5][v >> 16 & 0xff] ^
+           slice[4][v >> 24 & 0xff] ^ slice[3][v >> 32 & 0xff] ^ slice[2][v >> 40 & 0xff] ^
+           slice[1][v >> 48 & 0xff] ^ slice[0][v >> 56];
+}
+
+static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
+{
+    for (; length >= 8; from += 8, length -= 8)
+        reg = step_8(reg, load_8(from));
+    if (length >= 4) {
+        reg = step_4(reg, load_4(from));
+        from += 4, length -= 4;
+    }
+    for (; length > 0; from++, length--)
+        reg = step_1(reg, *from);
+    return reg;
+}
+
+static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
+                           size_t length)
+{
+    for (; length >= 8; from += 8, to += 8, length -= 8) {
+        uint64_t octets = load_8(from);
+        memcpy(to, &octets, sizeof octets);
+        reg = step_8(reg, octets);
+    }
+    if (length >= 4) {
+        uint32_t octets = load_4(from);
+        memcpy(to, &octets, sizeof octets);
+        reg = step_4(reg, octets);
+        from += 4, to += 4, length -= 4;
+    }
+    for (; length > 0; from++, to++, length--) {
+        *to = load_1(from);
+        reg = step_1(reg, *to);
+    }
+    return reg;
+}
+
+const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_copy };
+
+/* The nth best method here; NULL when there are no more. */
+static const struct uro_crc32_method *method_at(unsigned nth)
+{
+    if (nth == 0)
+        return &uro_crc32_table;
+    return NULL;
+}
+
+static uint32_t choose_and_feed(uint32_t reg, const uint8_t *from, size_t length);
+static uint32_t choose_and_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
+                                size_t length);
+
+/* The first call through this one replaces it by the best; every thread chooses the same. */
+static const struct uro_crc32_method undecided = { "", choose_and_feed, choose_and_copy };
+static _Atomic(const struct uro_crc32_method *) in_use = &undecided;
+
+static const struct uro_crc32_method *choose(void)
+{
+    const struct uro_crc32_method *best = method_at(0);
+    atomic_store_explicit(&in_use, best, memory_order_relaxed);
+    return best;
+}
+
+static uint32_t choose_and_feed(uint32_t reg, const uint8_t *from, size_t length)
+{
+    return choose()->feed(reg, from, length);
+}
+
+static uint32_t choose_and_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
+                                size_t length)
+{
+    return choose()->copy(reg, to, from, length);
+}
+
+uint32_t uro_crc32(uint32_t reg, const void *from, size_t length)
+{
+    return atomic_load_explicit(&in_use, memory_order_relaxed)->feed(reg, from, length);
+}
+
+uint32_t uro_crc32_copy(uint32_t reg, void *restrict to, const void *restrict from, size_t length)
+{
+    return atomic_load_explicit(&in_use, memory_order_relaxed)->copy(reg, to, from, length);
+}
+
+const char *uro_crc32_method(void)
+{
+    const struct uro_crc32_method *method = atomic_load_explicit(&in_use, memory_order_relaxed);
+    return (method == &undecided ? choose() : method)->name;
+}
+
+bool uro_crc32_use(const char *name)
+{
+    const struct uro_crc32_method *method;
+
+    for (unsigned i = 0; (method = method_at(i)) != NULL; i++) {
+        if (strcmp(method->name, name) == 0) {
+            atomic_store_explicit(&in_use, method, memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}

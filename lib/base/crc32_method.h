@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* crc32_method.h - one way to compute the CRC; private to crc32.c and crc32_x86.c.
+ *
+ * Arithmetic, for all methods. A register or an octet string stands for a polynomial over GF(2);
+ * "reflected" means that bit 0 of the first octet is the coefficient of the highest power. In the
+ * 32-bit register bit i is the coefficient of x^(31-i). Feeding octets M to register R gives
+ * (R placed on M's first four octets + M) * x^32 mod P, with P = x^32 + ... = 0x104c11db7.
+ */
+#pragma once
+
+#include "base/crc32.h"
+
+struct uro_crc32_method {
+    const char *name;
+    uint32_t (*feed)(uint32_t reg, const uint8_t *from, size_t length);
+    uint32_t (*copy)(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
+                     size_t length);
+};
+
+/* Slicing by eight; serves every CPU, and the other methods for less than 16 octets. */
+extern const struct uro_crc32_method uro_crc32_table;
+
+/* The @nth best folding method of this CPU, from 0; NULL when there are no more. */
+const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth);

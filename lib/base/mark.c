@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mark.c - which rules of docs/PROTOCOL.md ran since the last clear; see mark.h. */
+#include "base/mark.h"
+
+#ifdef URO_MARKS
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Rules in docs/PROTOCOL.md that have a mark; one slot each. */
+#define MARKS_MAX 1024u
+
+/* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. Threads may mark
+ * at the same time; two of them may then use two slots for one rule, which is harmless. */
+static _Atomic(const char *) rules[MARKS_MAX];
+static atomic_bool hits[MARKS_MAX];
+
+void uro_mark(const char *rule)
+{
+    for (unsigned i = 0; i < MARKS_MAX; i++) {
+        const char *known = NULL;
+        if (atomic_compare_exchange_strong(&rules[i], &known, rule) || strcmp(known, rule) == 0) {
+            atomic_store(&hits[i], true);
+            return;
+        }
+    }
+    URO_ASSERT(!"more marks than MARKS_MAX");
+}
+
+bool uro_mark_hit(const char *rule)
+{
+    for (unsigned i = 0; i < MARKS_MAX; i++) {
+        const char *known = atomic_load(&rules[i]);
+        if (known == NULL)
+            return false;
+        if (strcmp(known, rule) == 0 && atomic_load(&hits[i]))
+            return true;
+    }
+    return false;
+}
+
+void uro_mark_clear(void)
+{
+    for (unsigned i = 0; i < MARKS_MAX; i++)
+        atomic_store(&hits[i], false);
+}
+
+#else
+
+bool uro_mark_hit(const char *rule)
+{
+    (void)rule;
+    return false;
+}
+
+void uro_mark_clear(void)
+{
+}
+
+#endif

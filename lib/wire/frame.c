@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* frame.c - the two steps of reading a received frame; see frame.h. */
+#include "wire/frame.h"
+
+#include "wire/icrc.h"
+
+static enum uro_frame_result of_ip_result(enum uro_ip_result result)
+{
+    switch (result) {
+    case URO_IP_OK:
+        return URO_FRAME_OK;
+    case URO_IP_SHORT:
+        return URO_FRAME_SHORT;
+    case URO_IP_BAD:
+        return URO_FRAME_IP_BAD;
+    case URO_IP_CHECKSUM:
+        return URO_FRAME_IP_CHECKSUM;
+    case URO_IP_OPTIONS:
+        return URO_FRAME_IP_OPTIONS;
+    case URO_IP_FRAGMENT:
+        return URO_FRAME_IP_FRAGMENT;
+    }
+    return URO_FRAME_IP_BAD;
+}
+
+/* A correct sum over everything, the checksum included, finishes as 0. */
+static bool udp_sum_right(const struct uro_ip *ip, const uint8_t *udp, uint32_t length)
+{
+    const uint32_t pseudo = uro_ip_pseudo_sum(ip, URO_IPPROTO_UDP, length);
+    return uro_ip_sum_finish(uro_ip_sum(pseudo, udp, length)) == 0;
+}
+
+/* The UDP length may be less than the IP packet holds: what is behind it is not ours. */
+static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_frame *frame)
+{
+    const uint8_t *in = uro_take(reader, URO_UDP_LEN);
+    if (in == NULL)
+        return URO_FRAME_SHORT;
+
+    uro_udp_decode(in, &frame->udp);
+    if (frame->udp.length < URO_UDP_LEN || frame->udp.length > frame->ip.payload_length)
+        return URO_FRAME_UDP_LENGTH;
+    if (frame->udp.checksum != 0 && !udp_sum_right(&frame->ip, in, frame->udp.length))
+        return URO_FRAME_UDP_CHECKSUM;
+    reader->end = in + frame->udp.length;
+    return URO_FRAME_OK;
+}
+
+static enum uro_frame_result take_ip(struct uro_reader *reader, struct uro_frame *frame)
+{
+    const bool v6 = frame->ether.type == URO_ETHERTYPE_IPV6;
+    const enum uro_ip_result result = uro_ip_take(reader, v6, &frame->ip);
+
+    if (result != URO_IP_OK)
+        return of_ip_result(result);
+    if (frame->ip.protocol != URO_IPPROTO_UDP)
+        return URO_FRAME_OK;
+    return take_udp(reader, frame);
+}
+
+enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
+                                        struct uro_frame *frame)
+{
+    struct uro_reader reader = { octets, octets + length };
+
+    if (!uro_ether_take(&reader, &frame->ether))
+        return URO_FRAME_SHORT;
+    frame->network = reader.at;
+
+    enum uro_frame_result result = URO_FRAME_OK;
+    if (frame->ether.type == URO_ETHERTYPE_IPV4 || frame->ether.type == URO_ETHERTYPE_IPV6)
+        result = take_ip(&reader, frame);
+    else if (frame->ether.type != URO_ETHERTYPE_ARP)
+        result = URO_FRAME_ETHER_TYPE;
+
+    frame->body = reader.at;
+    frame->body_length = (uint32_t)(reader.end - reader.at);
+    return result;
+}
+
+/* The headers that few packets carry, in their order on the wire. There is room for all of them. */
+static const uint8_t *decode_ext(const uint8_t *at, unsigned ext, struct uro_frame *frame)
+{
+    if (ext & URO_EXT_XRCETH) {
+        frame->xrc_srqn = uro_get_be24(at + 1); /* behind a reserved octet */
+        at += URO_XRCETH_LEN;
+    }
+    if (ext & URO_EXT_DETH) {
+        uro_deth_decode(at, &frame->deth);
+        at += URO_DETH_LEN;
+    }
+    if (ext & URO_EXT_FETH) {
+        uro_feth_decode(at, &frame->feth);
+        at += URO_FETH_LEN;
+    }
+    if (ext & URO_EXT_RETH) {
+        uro_reth_decode(at, &frame->reth);
+        at += URO_RETH_LEN;
+    }
+    if (ext & URO_EXT_ATOMIC) {
+        uro_atomic_eth_decode(at, &frame->atomic);
+        at += URO_ATOMIC_LEN;
+    }
+    if (ext & URO_EXT_AETH) {
+        uro_aeth_decode(at, &frame->aeth);
+        at += URO_AETH_LEN;
+    }
+    if (ext & URO_EXT_ATOMIC_ACK) {
+        frame->atomic_ack = uro_get_be64(at);
+        at += URO_ATOMIC_ACK_LEN;
+    }
+    if (ext & URO_EXT_IMM) {
+        memcpy(&frame->imm, at, URO_IMM_LEN);
+        at += URO_IMM_LEN;
+    }
+    if (ext & URO_EXT_INV) {
+        frame->inv_rkey = uro_get_be32(at);
+        at += URO_INV_LEN;
+    }
+    if (ext & URO_EXT_CNP)
+        at += URO_CNP_LEN;
+    return at;
+}
+
+/* Everything between the UDP header and the ICRC. frame->op stays NULL when it is not known, and
+ * frame->payload when the packet is too short for its headers. */
+static enum uro_frame_result decode_roce(struct uro_frame *frame)
+{
+    const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
+    const uint8_t *at = frame->body + URO_BTH_LEN;
+
+    uro_bth_decode(frame->body, &frame->bth);
+    const struct uro_opcode *op = &uro_opcodes[frame->bth.opcode];
+    if (op->name == NULL)
+        return URO_FRAME_OPCODE;
+    frame->op = op;
+    if (frame->bth.version != 0)
+        return URO_FRAME_VERSION;
+
+    if (op->ext != 0) {
+        if ((size_t)(end - at) < uro_ext_length(op->ext))
+            return URO_FRAME_LENGTH;
+        at = decode_ext(at, op->ext, frame);
+    }
+    const size_t rest = (size_t)(end - at);
+    if (rest < frame->bth.pad_count || (rest != 0 && !op->payload))
+        return URO_FRAME_LENGTH;
+
+    frame->payload = at;
+    frame->payload_length = (uint32_t)rest - frame->bth.pad_count;
+    return URO_FRAME_OK;
+}
+
+static bool icrc_right(const struct uro_frame *frame)
+{
+    const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
+    const size_t length = (size_t)(end - frame->network);
+    const uint32_t found = uro_get_le32(end);
+
+    if (uro_icrc(frame->network, frame->ip.v6, length) == found)
+        return true;
+    return frame->op != NULL && frame->op->verb == URO_FLUSH &&
+           uro_icrc_rxe_flush(frame->network, frame->ip.v6, length) == found;
+}
+
+enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
+{
+    frame->op = NULL;
+    frame->payload = NULL;
+    frame->payload_length = 0;
+    if (frame->body_length < URO_BTH_LEN + URO_ICRC_LEN)
+        return URO_FRAME_LENGTH;
+
+    const enum uro_frame_result result = decode_roce(frame);
+    if (!icrc_right(frame))
+        return URO_FRAME_ICRC; /* nothing else in it can be believed, so this comes first */
+    return result;
+}
+
+const char *uro_frame_result_text(enum uro_frame_result result)
+{
+    static const char *const texts[URO_FRAME_RESULT_COUNT] = {
+        [URO_FRAME_OK] = "good",
+        [URO_FRAME_SHORT] = "shorter than its headers say",
+        [URO_FRAME_ETHER_TYPE] = "neither IPv4, IPv6 nor ARP",
+        [URO_FRAME_IP_BAD] = "malformed IP header",
+        [URO_FRAME_IP_CHECKSUM] = "wrong IPv4 header checksum",
+        [URO_FRAME_IP_OPTIONS] = "IPv4 options or IPv6 extension headers",
+        [URO_FRAME_IP_FRAGMENT] = "IP fragment",
+        [URO_FRAME_UDP_LENGTH] = "UDP length disagrees with the IP length",
+        [URO_FRAME_UDP_CHECKSUM] = "wrong UDP checksum",
+        [URO_FRAME_OPCODE] = "unknown opcode",
+        [URO_FRAME_LENGTH] = "length does not fit the opcode",
+        [URO_FRAME_VERSION] = "transport version not 0",
+        [URO_FRAME_ICRC] = "wrong ICRC",
+    };
+    URO_ASSERT(result < URO_FRAME_RESULT_COUNT);
+    return texts[result];
+}

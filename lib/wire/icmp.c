@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* icmp.c - echo of both IP versions, and neighbour discovery. */
+#include "wire/icmp.h"
+
+enum {
+    AT_TYPE = 0,
+    AT_CODE = 1,
+    AT_CHECKSUM = 2,
+    AT_ECHO_ID = 4,
+    AT_ECHO_SEQ = 6,
+    AT_ND_FLAGS = 4,
+    AT_ND_TARGET = 8,
+    AT_ND_OPTIONS = 24,
+};
+static_assert(AT_ECHO_SEQ + 2 == URO_ICMP_ECHO_HEADER, "the offsets must cover the header");
+static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follows the target");
+
+#define V4_ECHO_REPLY       0u
+#define V4_ECHO_REQUEST     8u
+#define V6_ECHO_REQUEST     128u
+#define V6_ECHO_REPLY       129u
+#define V6_NEIGHBOR_SOLICIT 135u
+#define V6_NEIGHBOR_ADVERT  136u
+
+#define ND_HOP_LIMIT      255u /* proves that the sender is on this link */
+#define ND_FLAG_SOLICITED 0x40u
+#define ND_FLAG_OVERRIDE  0x20u
+
+#define OPTION_SOURCE_MAC 1u
+#define OPTION_TARGET_MAC 2u
+#define OPTION_UNIT       8u /* octets; what an option's length counts */
+
+static enum uro_icmp_kind kind_of(bool v6, uint8_t type)
+{
+    if (!v6 && type == V4_ECHO_REQUEST)
+        return URO_ICMP_ECHO_REQUEST;
+    if (!v6 && type == V4_ECHO_REPLY)
+        return URO_ICMP_ECHO_REPLY;
+    if (v6 && type == V6_ECHO_REQUEST)
+        return URO_ICMP_ECHO_REQUEST;
+    if (v6 && type == V6_ECHO_REPLY)
+        return URO_ICMP_ECHO_REPLY;
+    if (v6 && type == V6_NEIGHBOR_SOLICIT)
+        return URO_ICMP_NEIGHBOR_SOLICIT;
+    if (v6 && type == V6_NEIGHBOR_ADVERT)
+        return URO_ICMP_NEIGHBOR_ADVERT;
+    return URO_ICMP_OTHER;
+}
+
+static uint32_t start_sum(const struct uro_ip *ip, uint32_t length)
+{
+    return ip->v6 ? uro_ip_pseudo_sum(ip, URO_IPPROTO_ICMPV6, length) : 0;
+}
+
+static bool take_echo(const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
+{
+    if (in[AT_CODE] != 0)
+        return false;
+    icmp->echo_id = uro_get_be16(&in[AT_ECHO_ID]);
+    icmp->echo_seq = uro_get_be16(&in[AT_ECHO_SEQ]);
+    icmp->echo_data = in + URO_ICMP_ECHO_HEADER;
+    icmp->echo_length = length - URO_ICMP_ECHO_HEADER;
+    return true;
+}
+
+static bool take_options(struct uro_reader *reader, struct uro_icmp *icmp)
+{
+    const uint8_t wanted =
+        icmp->kind == URO_ICMP_NEIGHBOR_SOLICIT ? OPTION_SOURCE_MAC : OPTION_TARGET_MAC;
+
+    while (reader->at != reader->end) {
+        if (reader->end - reader->at < 2)
+            return false;
+        const size_t length = reader->at[1] * OPTION_UNIT;
+        const uint8_t *option = uro_take(reader, length);
+        if (length == 0 || option == NULL)
+            return false;
+        if (option[0] != wanted)
+            continue;
+        if (length != OPTION_UNIT)
+            return false;
+        icmp->has_mac = true;
+        memcpy(icmp->mac.octets, &option[2], sizeof icmp->mac.octets);
+    }
+    return true;
+}
+
+/* RFC 4861, 7.1: what a neighbour message must satisfy. */
+static bool take_neighbor(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
+                          struct uro_icmp *icmp)
+{
+    struct uro_reader reader = { in, in + length };
+
+    if (ip->hop_limit != ND_HOP_LIMIT || in[AT_CODE] != 0)
+        return false;
+    if (uro_take(&reader, AT_ND_OPTIONS) == NULL)
+        return false;
+    memcpy(icmp->target.octets, &in[AT_ND_TARGET], sizeof icmp->target.octets);
+    if (uro_gid_is_multicast(&icmp->target) || !take_options(&reader, icmp))
+        return false;
+
+    if (icmp->kind == URO_ICMP_NEIGHBOR_SOLICIT)
+        return !icmp->has_mac || !uro_gid_is_zero(&ip->source);
+    icmp->solicited = in[AT_ND_FLAGS] & ND_FLAG_SOLICITED;
+    icmp->override = in[AT_ND_FLAGS] & ND_FLAG_OVERRIDE;
+    return !icmp->solicited || !uro_gid_is_multicast(&ip->dest);
+}
+
+bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
+                     struct uro_icmp *icmp)
+{
+    if (length < URO_ICMP_ECHO_HEADER ||
+        uro_ip_sum_finish(uro_ip_sum(start_sum(ip, length), in, length)) != 0)
+        return false;
+
+    *icmp = (struct uro_icmp){ .kind = kind_of(ip->v6, in[AT_TYPE]) };
+    switch (icmp->kind) {
+    case URO_ICMP_OTHER:
+        return true;
+    case URO_ICMP_ECHO_REQUEST:
+    case URO_ICMP_ECHO_REPLY:
+        return take_echo(in, length, icmp);
+    case URO_ICMP_NEIGHBOR_SOLICIT:
+    case URO_ICMP_NEIGHBOR_ADVERT:
+        return take_neighbor(ip, in, length, icmp);
+    }
+    return false;
+}
+
+static void put_checksum(uint8_t *out, const struct uro_ip *ip, uint32_t length)
+{
+    uro_put_be16(&out[AT_CHECKSUM], 0);
+    uro_put_be16(&out[AT_CHECKSUM],
+                 uro_ip_sum_finish(uro_ip_sum(start_sum(ip, length), out, length)));
+}
+
+uint32_t uro_icmp_encode_echo(uint8_t *out, const struct uro_ip *ip, const struct uro_icmp *icmp)
+{
+    const bool request = icmp->kind == URO_ICMP_ECHO_REQUEST;
+    const uint32_t length = URO_ICMP_ECHO_HEADER + icmp->echo_length;
+
+    URO_ASSERT(request || icmp->kind == URO_ICMP_ECHO_REPLY);
+    if (ip->v6)
+        out[AT_TYPE] = request ? V6_ECHO_REQUEST : V6_ECHO_REPLY;
+    else
+        out[AT_TYPE] = request ? V4_ECHO_REQUEST : V4_ECHO_REPLY;
+    out[AT_CODE] = 0;
+    uro_put_be16(&out[AT_ECHO_ID], icmp->echo_id);
+    uro_put_be16(&out[AT_ECHO_SEQ], icmp->echo_seq);
+    if (icmp->echo_length > 0)
+        memcpy(out + URO_ICMP_ECHO_HEADER, icmp->echo_data, icmp->echo_length);
+    put_checksum(out, ip, length);
+    return length;
+}
+
+void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_ip *ip,
+                              const struct uro_icmp *icmp)
+{
+    const bool solicit = icmp->kind == URO_ICMP_NEIGHBOR_SOLICIT;
+
+    URO_ASSERT(ip->v6);
+    URO_ASSERT(solicit || icmp->kind == URO_ICMP_NEIGHBOR_ADVERT);
+    memset(out, 0, URO_ND_LEN);
+    out[AT_TYPE] = solicit ? V6_NEIGHBOR_SOLICIT : V6_NEIGHBOR_ADVERT;
+    if (!solicit && icmp->solicited)
+        out[AT_ND_FLAGS] |= ND_FLAG_SOLICITED;
+    if (!solicit && icmp->override)
+        out[AT_ND_FLAGS] |= ND_FLAG_OVERRIDE;
+    memcpy(&out[AT_ND_TARGET], icmp->target.octets, sizeof icmp->target.octets);
+    out[AT_ND_OPTIONS] = solicit ? OPTION_SOURCE_MAC : OPTION_TARGET_MAC;
+    out[AT_ND_OPTIONS + 1] = 1;
+    memcpy(&out[AT_ND_OPTIONS + 2], icmp->mac.octets, sizeof icmp->mac.octets);
+    put_checksum(out, ip, URO_ND_LEN);
+}
+
+struct uro_gid uro_gid_solicited_node(const struct uro_gid *target)
+{
+    struct uro_gid group = { { 0xff, 0x02, [11] = 0x01, [12] = 0xff } };
+
+    memcpy(&group.octets[13], &target->octets[13], 3);
+    return group;
+}
+
+struct uro_mac uro_mac_multicast(const struct uro_gid *group)
+{
+    struct uro_mac mac = { { 0x33, 0x33 } };
+
+    memcpy(&mac.octets[2], &group->octets[12], 4);
+    if (uro_gid_is_ipv4(group)) {
+        memcpy(mac.octets, (const uint8_t[]){ 0x01, 0x00, 0x5e }, 3);
+        mac.octets[3] &= 0x7f;
+    }
+    return mac;
+}

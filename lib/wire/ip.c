@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ip.c - IPv4, IPv6 and UDP headers and their checksum. */
+#include "wire/ip.h"
+
+enum {
+    V4_VERSION_IHL = 0,
+    V4_TOS = 1,
+    V4_TOTAL_LENGTH = 2,
+    V4_IDENTIFICATION = 4,
+    V4_FRAGMENT = 6,
+    V4_TTL = 8,
+    V4_PROTOCOL = 9,
+    V4_CHECKSUM = 10,
+    V4_SOURCE = 12,
+    V4_DEST = 16,
+};
+static_assert(V4_DEST + 4 == URO_IPV4_LEN, "the offsets must cover the header");
+
+#define V4_DONT_FRAGMENT   0x4000u
+#define V4_MORE_FRAGMENTS  0x2000u
+#define V4_FRAGMENT_OFFSET 0x1fffu
+
+enum {
+    V6_VERSION_CLASS_FLOW = 0,
+    V6_PAYLOAD_LENGTH = 4,
+    V6_NEXT_HEADER = 6,
+    V6_HOP_LIMIT = 7,
+    V6_SOURCE = 8,
+    V6_DEST = 24,
+};
+static_assert(V6_DEST + 16 == URO_IPV6_LEN, "the offsets must cover the header");
+
+/* Next headers that are extension headers (IANA "IPv6 Extension Header Types"). */
+#define V6_FRAGMENT 44u
+
+static bool v6_is_extension(uint8_t next_header)
+{
+    switch (next_header) {
+    case 0:   /* hop-by-hop options */
+    case 43:  /* routing */
+    case 50:  /* encapsulating security payload */
+    case 51:  /* authentication */
+    case 60:  /* destination options */
+    case 135: /* mobility */
+    case 139: /* host identity */
+    case 140: /* shim6 */
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint32_t uro_ip_sum(uint32_t sum, const void *from, size_t length)
+{
+    const uint8_t *at = from;
+    uint64_t wide = sum;
+
+    /* 2^16 is 1 modulo 2^16 - 1, so a 32-bit word adds the same as its two halves. */
+    for (; length >= 4; at += 4, length -= 4)
+        wide += uro_get_be32(at);
+    if (length >= 2)
+        wide += uro_get_be16(at);
+    if (length % 2 != 0)
+        wide += (uint32_t)at[length - 1] << 8;
+    while (wide >> 24 != 0)
+        wide = (wide & 0xffff) + (wide >> 16);
+    return (uint32_t)wide;
+}
+
+uint16_t uro_ip_sum_finish(uint32_t sum)
+{
+    while (sum >> 16 != 0)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t)~sum;
+}
+
+uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t length)
+{
+    const size_t skip = ip->v6 ? 0 : 12; /* of an IPv4-mapped GID */
+    uint32_t sum = uro_ip_sum(0, ip->source.octets + skip, 16 - skip);
+
+    sum = uro_ip_sum(sum, ip->dest.octets + skip, 16 - skip);
+    return sum + protocol + (length & 0xffff) + (length >> 16);
+}
+
+static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
+{
+    const uint8_t *in = uro_take(reader, URO_IPV4_LEN);
+    if (in == NULL)
+        return URO_IP_SHORT;
+
+    const size_t header = (in[V4_VERSION_IHL] & 0xfu) * 4;
+    if (in[V4_VERSION_IHL] >> 4 != 4 || header < URO_IPV4_LEN)
+        return URO_IP_BAD;
+    if (uro_take(reader, header - URO_IPV4_LEN) == NULL)
+        return URO_IP_SHORT;
+    if (uro_ip_sum_finish(uro_ip_sum(0, in, header)) != 0)
+        return URO_IP_CHECKSUM;
+
+    const size_t total = uro_get_be16(&in[V4_TOTAL_LENGTH]);
+    if (total < header)
+        return URO_IP_BAD;
+    if (total - header > (size_t)(reader->end - reader->at))
+        return URO_IP_SHORT;
+    if (header != URO_IPV4_LEN)
+        return URO_IP_OPTIONS;
+
+    const uint16_t fragment = uro_get_be16(&in[V4_FRAGMENT]);
+    if ((fragment & (V4_MORE_FRAGMENTS | V4_FRAGMENT_OFFSET)) != 0)
+        return URO_IP_FRAGMENT;
+
+    reader->end = in + total;
+    ip->v6 = false;
+    ip->dont_fragment = fragment & V4_DONT_FRAGMENT;
+    ip->traffic_class = in[V4_TOS];
+    ip->hop_limit = in[V4_TTL];
+    ip->protocol = in[V4_PROTOCOL];
+    ip->identification = uro_get_be16(&in[V4_IDENTIFICATION]);
+    ip->flow_label = 0;
+    ip->payload_length = (uint16_t)(total - header);
+    ip->source = uro_gid_from_ipv4(&in[V4_SOURCE]);
+    ip->dest = uro_gid_from_ipv4(&in[V4_DEST]);
+    return URO_IP_OK;
+}
+
+static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
+{
+    const uint8_t *in = uro_take(reader, URO_IPV6_LEN);
+    if (in == NULL)
+        return URO_IP_SHORT;
+
+    const uint32_t word = uro_get_be32(&in[V6_VERSION_CLASS_FLOW]);
+    if (word >> 28 != 6)
+        return URO_IP_BAD;
+    const uint16_t length = uro_get_be16(&in[V6_PAYLOAD_LENGTH]);
+    if (length > (size_t)(reader->end - reader->at))
+        return URO_IP_SHORT;
+    if (in[V6_NEXT_HEADER] == V6_FRAGMENT)
+        return URO_IP_FRAGMENT;
+    if (v6_is_extension(in[V6_NEXT_HEADER]))
+        return URO_IP_OPTIONS;
+
+    reader->end = reader->at + length;
+    ip->v6 = true;
+    ip->dont_fragment = true;
+    ip->traffic_class = (uint8_t)(word >> 20);
+    ip->hop_limit = in[V6_HOP_LIMIT];
+    ip->protocol = in[V6_NEXT_HEADER];
+    ip->identification = 0;
+    ip->flow_label = word & 0xfffff;
+    ip->payload_length = length;
+    memcpy(ip->source.octets, &in[V6_SOURCE], sizeof ip->source.octets);
+    memcpy(ip->dest.octets, &in[V6_DEST], sizeof ip->dest.octets);
+    return URO_IP_OK;
+}
+
+enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip *ip)
+{
+    return v6 ? v6_take(reader, ip) : v4_take(reader, ip);
+}
+
+static size_t v4_put(uint8_t *out, const struct uro_ip *ip)
+{
+    URO_ASSERT(ip->payload_length <= 0xffff - URO_IPV4_LEN);
+
+    out[V4_VERSION_IHL] = 0x45;
+    out[V4_TOS] = ip->traffic_class;
+    uro_put_be16(&out[V4_TOTAL_LENGTH], (uint16_t)(URO_IPV4_LEN + ip->payload_length));
+    uro_put_be16(&out[V4_IDENTIFICATION], ip->identification);
+    uro_put_be16(&out[V4_FRAGMENT], ip->dont_fragment ? V4_DONT_FRAGMENT : 0);
+    out[V4_TTL] = ip->hop_limit;
+    out[V4_PROTOCOL] = ip->protocol;
+    uro_put_be16(&out[V4_CHECKSUM], 0);
+    memcpy(&out[V4_SOURCE], &ip->source.octets[12], 4);
+    memcpy(&out[V4_DEST], &ip->dest.octets[12], 4);
+    uro_put_be16(&out[V4_CHECKSUM], uro_ip_sum_finish(uro_ip_sum(0, out, URO_IPV4_LEN)));
+    return URO_IPV4_LEN;
+}
+
+static size_t v6_put(uint8_t *out, const struct uro_ip *ip)
+{
+    URO_ASSERT(ip->flow_label <= 0xfffff);
+
+    uro_put_be32(&out[V6_VERSION_CLASS_FLOW],
+                 UINT32_C(6) << 28 | (uint32_t)ip->traffic_class << 20 | ip->flow_label);
+    uro_put_be16(&out[V6_PAYLOAD_LENGTH], ip->payload_length);
+    out[V6_NEXT_HEADER] = ip->protocol;
+    out[V6_HOP_LIMIT] = ip->hop_limit;
+    memcpy(&out[V6_SOURCE], ip->source.octets, sizeof ip->source.octets);
+    memcpy(&out[V6_DEST], ip->dest.octets, sizeof ip->dest.octets);
+    return URO_IPV6_LEN;
+}
+
+size_t uro_ip_put(uint8_t out[static URO_IPV6_LEN], const struct uro_ip *ip)
+{
+    return ip->v6 ? v6_put(out, ip) : v4_put(out, ip);
+}
+
+enum { UDP_SOURCE = 0, UDP_DEST = 2, UDP_LENGTH = 4, UDP_CHECKSUM = 6 };
+static_assert(UDP_CHECKSUM + 2 == URO_UDP_LEN, "the offsets must cover the header");
+
+void uro_udp_decode(const uint8_t in[static URO_UDP_LEN], struct uro_udp *udp)
+{
+    udp->source_port = uro_get_be16(&in[UDP_SOURCE]);
+    udp->dest_port = uro_get_be16(&in[UDP_DEST]);
+    udp->length = uro_get_be16(&in[UDP_LENGTH]);
+    udp->checksum = uro_get_be16(&in[UDP_CHECKSUM]);
+}
+
+void uro_udp_encode(uint8_t out[static URO_UDP_LEN], const struct uro_udp *udp)
+{
+    uro_put_be16(&out[UDP_SOURCE], udp->source_port);
+    uro_put_be16(&out[UDP_DEST], udp->dest_port);
+    uro_put_be16(&out[UDP_LENGTH], udp->length);
+    uro_put_be16(&out[UDP_CHECKSUM], udp->checksum);
+}
