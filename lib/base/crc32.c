@@ -76,14 +76,22 @@ static inline uint8_t load_1(const uint8_t *from)
     return value;
 }
 
-/* The step functions take octets as they were loaded; the first one must be the lowest. */
+/* Loaded octets with the first one lowest, whatever the byte order of the machine. */
+static inline uint32_t first_lowest_4(uint32_t v)
+{
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define FIRST_LOWEST_4(v) __builtin_bswap32(v)
-#define FIRST_LOWEST_8(v) __builtin_bswap64(v)
-#else
-#define FIRST_LOWEST_4(v) (v)
-#define FIRST_LOWEST_8(v) (v)
+    v = v >> 24 | (v >> 8 & 0xff00) | (v & 0xff00) << 8 | v << 24;
 #endif
+    return v;
+}
+
+static inline uint64_t first_lowest_8(uint64_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = (uint64_t)first_lowest_4((uint32_t)v) << 32 | first_lowest_4((uint32_t)(v >> 32));
+#endif
+    return v;
+}
 
 static inline uint32_t step_1(uint32_t reg, uint8_t octet)
 {
@@ -92,7 +100,7 @@ static inline uint32_t step_1(uint32_t reg, uint8_t octet)
 
 static inline uint32_t step_4(uint32_t reg, uint32_t loaded)
 {
-    const uint32_t v = FIRST_LOWEST_4(loaded) ^ reg;
+    const uint32_t v = first_lowest_4(loaded) ^ reg;
 
     return slice[3][v & 0xff] ^ slice[2][v >> 8 & 0xff] ^ slice[1][v >> 16 & 0xff] ^
            slice[0][v >> 24];
@@ -100,7 +108,7 @@ static inline uint32_t step_4(uint32_t reg, uint32_t loaded)
 
 static inline uint32_t step_8(uint32_t reg, uint64_t loaded)
 {
-    const uint64_t v = FIRST_LOWEST_8(loaded) ^ reg;
+    const uint64_t v = first_lowest_8(loaded) ^ reg;
 
     return slice[7][v & 0xff] ^ slice[6][v >> 8 & 0xff] ^ slice[5][v >> 16 & 0xff] ^
            slice[4][v >> 24 & 0xff] ^ slice[3][v >> 32 & 0xff] ^ slice[2][v >> 40 & 0xff] ^
