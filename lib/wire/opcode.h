@@ -35,6 +35,16 @@ enum uro_verb {
 /* Place of a packet in its message. Four words, not two flags that must agree. */
 enum uro_place { URO_FIRST, URO_MIDDLE, URO_LAST, URO_ONLY };
 
+static inline bool uro_place_begins(enum uro_place place)
+{
+    return place == URO_FIRST || place == URO_ONLY;
+}
+
+static inline bool uro_place_ends(enum uro_place place)
+{
+    return place == URO_LAST || place == URO_ONLY;
+}
+
 /* Extension headers, one bit each; the bit order is the order on the wire. */
 #define URO_EXT_XRCETH     (1u << 0)
 #define URO_EXT_DETH       (1u << 1)

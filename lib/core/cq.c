@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq.c - the completion ring; see cq.h for who may call what. */
+#include "core/cq.h"
+
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/shard.h"
+
+static uint32_t slots_for(uint32_t capacity)
+{
+    uint32_t slots = 1;
+    while (slots < capacity)
+        slots *= 2;
+    return slots;
+}
+
+/* The ring follows the struct in the same memory. */
+static size_t ring_offset(void)
+{
+    return (sizeof(struct uro_cq) + 63) & ~(size_t)63;
+}
+
+size_t uro_cq_size(uint32_t capacity)
+{
+    URO_ASSERT(capacity >= 1 && capacity <= URO_CQ_CAPACITY_MAX);
+    return ring_offset() + slots_for(capacity) * sizeof(struct uro_cqe);
+}
+
+struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user)
+{
+    struct uro_cq *cq = memory;
+
+    memset(cq, 0, sizeof *cq);
+    cq->ring = (struct uro_cqe *)(void *)((uint8_t *)memory + ring_offset());
+    cq->mask = slots_for(capacity) - 1;
+    cq->capacity = capacity;
+    cq->user = user;
+    return cq;
+}
+
+void uro_cq_fini(struct uro_cq *cq)
+{
+    uro_list_remove(&cq->events);
+}
+
+static void announce(struct uro_shard *shard, struct uro_cq *cq)
+{
+    if (!uro_link_used(&cq->events))
+        uro_list_append(&shard->cq_events, &cq->events);
+}
+
+/* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
+ * full fence on both sides at least one of us sees the other. */
+static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    unsigned armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+    if (armed == URO_CQ_NOT_ARMED || (armed == URO_CQ_ARMED_SOLICITED && !solicited))
+        return;
+    atomic_store_explicit(&cq->armed, URO_CQ_NOT_ARMED, memory_order_relaxed);
+    cq->event_completion = true;
+    announce(shard, cq);
+}
+
+bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
+                 bool solicited)
+{
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+
+    if (cq->overrun)
+        return false;
+    if (tail - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity) {
+        cq->overrun = true;
+        cq->event_error = true;
+        uro_count(&shard->counters, URO_COUNT_CQ_OVERRUN);
+        announce(shard, cq);
+        return false;
+    }
+
+    struct uro_cqe *slot = &cq->ring[tail & cq->mask];
+    *slot = *cqe;
+    slot->timestamp = shard->now;
+    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    wake(shard, cq, solicited || cqe->status != URO_WC_SUCCESS);
+    return true;
+}
+
+uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t room)
+{
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    uint32_t ready = atomic_load_explicit(&cq->tail, memory_order_acquire) - head;
+    uint32_t count = ready < room ? ready : room;
+
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = cq->ring[(head + i) & cq->mask];
+    if (count > 0)
+        atomic_store_explicit(&cq->head, head + count, memory_order_release);
+    return count;
+}
+
+void uro_cq_arm(struct uro_cq *cq, bool solicited_only)
+{
+    unsigned want = solicited_only ? URO_CQ_ARMED_SOLICITED : URO_CQ_ARMED_NEXT;
+    unsigned now = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+
+    while (now < want && !atomic_compare_exchange_weak(&cq->armed, &now, want))
+        ;
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
+{
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t to = tail;
+
+    /* From the newest back, so that what stays keeps its order and the reader's end moves. */
+    for (uint32_t from = tail; from != head; from--) {
+        const struct uro_cqe *cqe = &cq->ring[(from - 1) & cq->mask];
+        if (cqe->qpn == qpn)
+            continue;
+        to--;
+        if (to != from - 1)
+            cq->ring[to & cq->mask] = *cqe;
+    }
+    atomic_store_explicit(&cq->head, to, memory_order_release);
+}

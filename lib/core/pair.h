@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pair.h - the inside of a queue pair: path, requester, responder. For core/ only.
+ *
+ * Each field names the one file that changes it (besides qp.c, which resets everything).
+ */
+#pragma once
+
+#include "base/bells.h"
+#include "base/table.h"
+#include "core/event.h"
+#include "core/path.h"
+#include "core/psn.h"
+#include "core/qp.h"
+#include "core/req_retry.h"
+#include "core/why.h"
+#include "wire/ext.h"
+#include "wire/frame.h"
+
+/* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
+ * going back next may be anywhere in [una, max]. */
+struct uro_req {
+    uro_psn una;                /* oldest unacknowledged; req_complete.c */
+    uro_psn next;               /* to send next; req_send.c, and req_complete.c going back */
+    uro_psn max;                /* req_send.c */
+    uint32_t cursor;            /* send queue index of the request that `next` belongs to */
+    uint32_t started;           /* index after the newest request that has its PSNs */
+    uint32_t since_ack_req;     /* packets sent since the last that asked for an ACK */
+    uint32_t depth_used;        /* READs and atomics in flight */
+    uint32_t read_psns;         /* PSNs of `next - una` that are READ responses to come */
+    bool recovering;            /* went back for a gap and saw no progress since */
+    struct uro_req_retry retry; /* req_retry.c */
+};
+
+/* A READ or atomic that was executed: remembered so that it can be answered again. */
+struct uro_rd {
+    uro_psn first;
+    uint32_t count; /* PSNs of its responses */
+    enum uro_verb verb;
+    uint32_t rkey;
+    uint64_t va;       /* READ */
+    uint32_t length;   /* READ, octets */
+    uint32_t at;       /* response to send next, 0 .. end */
+    uint32_t begin;    /* first response of the present answer: FIRST or ONLY */
+    uint32_t end;      /* one past the last response of the present answer */
+    uint64_t original; /* atomic: the value before */
+};
+
+/* The receiving side. */
+struct uro_rsp {
+    uro_psn expected;   /* rsp_serve.c */
+    uint32_t msn;       /* rsp_serve.c; 24 bits */
+    bool in_message;    /* rsp_serve.c: between FIRST and LAST */
+    enum uro_verb verb; /* of the message in progress */
+    uint32_t offset;    /* octets of it received */
+    uint64_t va;        /* WRITE in progress */
+    uint32_t rkey;
+    uint32_t length;
+    bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */
+    bool established;  /* COMM_EST was raised */
+
+    bool ack_due; /* rsp_ack.c, until it is sent */
+    bool nak_due;
+    uro_psn ack_psn;
+    uro_psn nak_psn;
+    enum uro_aeth_kind nak_kind;
+    uint8_t nak_value;
+
+    struct uro_rd *rd; /* ring; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
+    uint32_t rd_mask;
+    uint32_t rd_oldest;  /* free-running */
+    uint32_t rd_newest;  /* one past */
+    uint32_t rd_pending; /* entries with at < end */
+    uint32_t depth;      /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+};
+
+struct uro_qp {
+    struct uro_table_node node; /* node.number is the QPN */
+    struct uro_shard *shard;
+    atomic_int state; /* enum uro_qp_state; qp.c, read by posters */
+    struct uro_path path;
+    uint32_t pd;
+    struct uro_cq *send_cq;
+    struct uro_cq *recv_cq;
+    bool signal_all;
+    enum uro_service service;
+    void *user;
+    unsigned events; /* set of 1 << enum uro_event_kind */
+    struct uro_link event_link;
+    struct uro_link response_link; /* schedule.c */
+    struct uro_link request_link;
+    struct uro_bell bell;
+    struct uro_req req;
+    struct uro_rsp rsp;
+    struct uro_qp_attr attr; /* as set, for query */
+    struct uro_wq send;
+    struct uro_wq recv;
+};
+
+static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
+{
+    return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+static inline struct uro_wqe *uro_pair_wqe(const struct uro_qp *qp, uint32_t index)
+{
+    return uro_wq_slot(&qp->send, index);
+}
+
+/* pair_fail.c: for the rest of core. */
+
+/* Posters on other threads see it before they look away: they publish, then look. */
+void uro_pair_set_state(struct uro_qp *qp, enum uro_qp_state state);
+
+/* ERR: nothing is sent as a requester any more; answers that are due still are. */
+void uro_pair_enter_error(struct uro_qp *qp);
+
+/* Appends an asynchronous event for the owner. */
+void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);
+
+/* To ERR. The send request at index @guilty completes with @status, the others and all receives
+ * are flushed in queue order. URO_PAIR_NOBODY: only flushes. */
+#define URO_PAIR_NOBODY UINT32_MAX
+void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+                        enum uro_why why);
+
+/* To ERR for a fault of the receiving side: the oldest receive completes with @status unless that
+ * is URO_WC_SUCCESS, everything else is flushed. */
+void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why);
+
+/* Flushes what was posted since the pair went to ERR. */
+void uro_pair_flush(struct uro_qp *qp);
+
+/* The CQ overflowed under a completion of this pair. */
+void uro_pair_overrun(struct uro_qp *qp);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pair_fail.c - how a queue pair goes to ERR and what happens to the work that was posted. */
+#include "base/mark.h"
+#include "core/pair.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
+{
+    qp->events |= 1u << event_kind;
+    if (!uro_link_used(&qp->event_link))
+        uro_list_append(&qp->shard->qp_events, &qp->event_link);
+}
+
+void uro_pair_set_state(struct uro_qp *qp, enum uro_qp_state state)
+{
+    atomic_store(&qp->state, (int)state);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
+                        enum uro_why why)
+{
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, index);
+    const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
+                                 .status = (uint8_t)status,
+                                 .vendor_error = why,
+                                 .qpn = uro_qp_number(qp) };
+
+    uro_wq_finish(&qp->send, index + 1);
+    if (!uro_cq_push(qp->shard, qp->send_cq, &cqe, true))
+        URO_MARK("CQ.OVERRUN.FLUSH"); /* the CQ is in error and says so itself */
+}
+
+static void finish_recv(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
+                        enum uro_why why)
+{
+    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, index);
+    const struct uro_cqe cqe = { .wr_id = rqe->wr_id,
+                                 .status = (uint8_t)status,
+                                 .opcode = URO_WC_RECV,
+                                 .vendor_error = why,
+                                 .qpn = uro_qp_number(qp) };
+
+    uro_wq_finish(&qp->recv, index + 1);
+    if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, true))
+        URO_MARK("CQ.OVERRUN.FLUSH");
+}
+
+void uro_pair_flush(struct uro_qp *qp)
+{
+    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
+        finish_send(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++)
+        finish_recv(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+}
+
+void uro_pair_enter_error(struct uro_qp *qp)
+{
+    uro_pair_set_state(qp, URO_QPS_ERR);
+    qp->attr.sq_draining = false;
+    uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
+    uro_list_remove(&qp->request_link);
+    uro_count(&qp->shard->counters, URO_COUNT_QP_FAILED);
+}
+
+void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+                        enum uro_why why)
+{
+    uro_pair_enter_error(qp);
+    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
+        finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
+                    i == guilty ? why : URO_WHY_FLUSHED);
+    uro_pair_flush(qp);
+}
+
+void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+{
+    uint32_t head = uro_wq_head(&qp->recv);
+
+    uro_pair_enter_error(qp);
+    if (status != URO_WC_SUCCESS && uro_wq_tail(&qp->recv) != head)
+        finish_recv(qp, head, status, why);
+    uro_pair_flush(qp);
+}
+
+void uro_pair_overrun(struct uro_qp *qp)
+{
+    URO_MARK("CQ.OVERRUN");
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return;
+    uro_pair_raise(qp, URO_EVENT_QP_FATAL);
+    uro_pair_enter_error(qp);
+    uro_pair_flush(qp);
+}

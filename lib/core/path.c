@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* path.c - header templates. */
+#include "core/path.h"
+
+#include <string.h>
+
+#include "core/shard.h"
+#include "wire/ext.h"
+#include "wire/icrc.h"
+
+#define HOP_LIMIT_DEFAULT 64u
+#define AT_IPV4_LENGTH    2u
+#define AT_IPV4_CHECKSUM  10u
+#define AT_IPV6_LENGTH    4u
+#define AT_UDP_LENGTH     4u
+#define SOURCE_PORT_BASE  0xc000u
+#define SOURCE_PORT_MASK  0x3fffu
+
+uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn)
+{
+    uint32_t label = flow_label & 0xfffff;
+
+    if (label == 0) {
+        uint64_t product = (uint64_t)local_qpn * remote_qpn;
+        product ^= product >> 20;
+        product ^= product >> 40;
+        label = (uint32_t)product & 0xfffff;
+    }
+    return (uint16_t)(SOURCE_PORT_BASE | (((label & SOURCE_PORT_MASK) ^ (label >> 14))));
+}
+
+void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
+                   const struct uro_address *address, uint32_t mtu, uint16_t source_port)
+{
+    const struct uro_gid *source = &shard->config.gids[address->sgid_index];
+    bool v6 = !uro_gid_is_ipv4(&address->dest);
+
+    *path = (struct uro_path){
+        .hop = address->hop, .source = *source, .dest = address->dest, .mtu = mtu, .v6 = v6
+    };
+    path->hop_version = address->hop->version;
+
+    const struct uro_ether ether = { .dest = address->hop->mac,
+                                     .source = shard->config.mac,
+                                     .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    const struct uro_ip ip = {
+        .v6 = v6,
+        .dont_fragment = true,
+        .traffic_class = address->traffic_class,
+        .hop_limit = address->hop_limit != 0 ? address->hop_limit : HOP_LIMIT_DEFAULT,
+        .protocol = URO_IPPROTO_UDP,
+        .flow_label = address->flow_label & 0xfffff,
+        .source = *source,
+        .dest = address->dest,
+    };
+    const struct uro_udp udp = { .source_port = source_port, .dest_port = URO_ROCE_PORT };
+
+    uint8_t *at = path->head;
+    at += uro_ether_put(at, &ether);
+    path->network_at = (uint8_t)(at - path->head);
+    at += uro_ip_put(at, &ip);
+    uro_udp_encode(at, &udp);
+    path->head_length = (uint8_t)(at + URO_UDP_LEN - path->head);
+
+    if (!v6) {
+        uint8_t *network = path->head + path->network_at;
+        uro_put_be16(network + AT_IPV4_LENGTH, 0);
+        uro_put_be16(network + AT_IPV4_CHECKSUM, 0);
+        path->checksum = uro_ip_sum(0, network, URO_IPV4_LEN);
+    }
+}
+
+static void put_lengths(const struct uro_path *path, uint8_t *network, uint32_t udp_length)
+{
+    uint8_t *udp;
+
+    if (path->v6) {
+        uro_put_be16(network + AT_IPV6_LENGTH, (uint16_t)udp_length);
+        udp = network + URO_IPV6_LEN;
+    } else {
+        uint16_t total = (uint16_t)(URO_IPV4_LEN + udp_length);
+        uro_put_be16(network + AT_IPV4_LENGTH, total);
+        uro_put_be16(network + AT_IPV4_CHECKSUM, uro_ip_sum_finish(path->checksum + total));
+        udp = network + URO_IPV4_LEN;
+    }
+    uro_put_be16(udp + AT_UDP_LENGTH, (uint16_t)udp_length);
+}
+
+void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth,
+                   uint32_t ext_length)
+{
+    if (path->hop_version != path->hop->version) {
+        memcpy(path->head, path->hop->mac.octets, sizeof path->hop->mac.octets);
+        path->hop_version = path->hop->version;
+    }
+
+    bth->pad_count = (uint8_t)(-tx->payload_length & 3u);
+    tx->pad_count = bth->pad_count;
+    tx->icrc = true;
+    tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
+
+    memcpy(tx->head, path->head, path->head_length);
+    put_lengths(path, tx->head + path->network_at,
+                URO_UDP_LEN + URO_BTH_LEN + ext_length + tx->payload_length + tx->pad_count +
+                    URO_ICRC_LEN);
+    uro_bth_encode(tx->head + path->head_length, bth);
+    tx->crc = uro_icrc_start(tx->head + path->network_at, path->v6);
+    tx->crc = uro_crc32(tx->crc, tx->head + path->head_length + URO_BTH_LEN, ext_length);
+}

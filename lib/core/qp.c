@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp.c - the life of a queue pair: create, modify, query, fail, destroy. */
+#include "core/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/event.h"
+#include "core/key.h"
+#include "core/limits.h"
+#include "core/pair.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+#define QPN_BITS            24u
+#define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
+#define RD_REMEMBERED_LEAST 16u
+#define ROCE_OVERHEAD       80u /* IP header to ICRC, for the active MTU (as rxe counts it) */
+
+static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
+
+static size_t align64(size_t size)
+{
+    return (size + 63) & ~(size_t)63;
+}
+
+struct layout {
+    struct uro_wq send;
+    struct uro_wq recv;
+    size_t send_at;
+    size_t recv_at;
+    size_t rd_at;
+    size_t size;
+};
+
+static bool within_limits(const struct uro_qp_init *init)
+{
+    return init->service == URO_RC && init->send_capacity <= URO_WR_MAX &&
+           init->recv_capacity <= URO_WR_MAX && init->send_sge_max <= URO_SGE_MAX &&
+           init->recv_sge_max <= URO_SGE_MAX && init->inline_max <= URO_INLINE_MAX;
+}
+
+static void lay_out(const struct uro_qp_init *init, struct layout *layout)
+{
+    layout->send_at = align64(sizeof(struct uro_qp));
+    layout->recv_at =
+        layout->send_at + align64(uro_wq_layout_send(&layout->send, init->send_capacity,
+                                                     init->send_sge_max, init->inline_max));
+    layout->rd_at = layout->recv_at + align64(uro_wq_layout_recv(&layout->recv, init->recv_capacity,
+                                                                 init->recv_sge_max));
+    layout->size = layout->rd_at + align64(URO_RD_ATOMIC_MAX * sizeof(struct uro_rd));
+}
+
+size_t uro_qp_size(const struct uro_qp_init *init)
+{
+    struct layout layout;
+
+    if (!within_limits(init))
+        return 0;
+    lay_out(init, &layout);
+    return layout.size;
+}
+
+struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory)
+{
+    struct uro_qp *qp = memory;
+    uint8_t *octets = memory;
+    struct layout layout;
+
+    URO_ASSERT(within_limits(init));
+    lay_out(init, &layout);
+    memset(qp, 0, sizeof *qp);
+    qp->shard = shard;
+    qp->pd = init->pd;
+    qp->send_cq = init->send_cq;
+    qp->recv_cq = init->recv_cq;
+    qp->signal_all = init->signal_all;
+    qp->service = init->service;
+    qp->user = init->user;
+    qp->send = layout.send;
+    qp->send.slots = octets + layout.send_at;
+    qp->recv = layout.recv;
+    qp->recv.slots = octets + layout.recv_at;
+    qp->rsp.rd = (struct uro_rd *)(void *)(octets + layout.rd_at);
+    atomic_init(&qp->state, URO_QPS_RESET);
+
+    do
+        qp->node.number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
+    while (qp->node.number == URO_QPN_MULTICAST);
+    uro_table_insert(&shard->qps, &qp->node);
+    return qp;
+}
+
+uint32_t uro_qp_number(const struct uro_qp *qp)
+{
+    return qp->node.number;
+}
+
+void *uro_qp_user(const struct uro_qp *qp)
+{
+    return qp->user;
+}
+
+struct uro_wq *uro_qp_send_queue(struct uro_qp *qp)
+{
+    return &qp->send;
+}
+
+struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp)
+{
+    return &qp->recv;
+}
+
+enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp)
+{
+    /* A poster publishes and then looks; uro_pair_fail_*() changes the state and then looks. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
+{
+    uro_bell_ring(&shard->bells, &qp->bell);
+}
+
+/* ---- modify ------------------------------------------------------------- */
+
+static uint32_t round_up_pow2(uint32_t n)
+{
+    uint32_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
+{
+    bool power = (mtu & (mtu - 1)) == 0;
+
+    return power && mtu >= URO_PATH_MTU_MIN && mtu <= URO_PATH_MTU_MAX &&
+           (mtu + ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN);
+}
+
+/* Every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
+static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
+                     const struct uro_qp_attr *attr, unsigned mask)
+{
+    const struct {
+        unsigned bit;
+        bool good;
+    } rules[] = {
+        { URO_ATTR_CUR_STATE, attr->current_state == uro_pair_state(qp) },
+        { URO_ATTR_ACCESS, (attr->access & ~(URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE |
+                                             URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |
+                                             URO_ACCESS_OPTIONAL)) == 0 },
+        { URO_ATTR_PKEY_INDEX, attr->pkey_index == 0 },
+        { URO_ATTR_PORT, attr->port == 1 },
+        { URO_ATTR_AV,
+          attr->address.sgid_index < shard->config.gid_count && attr->address.hop != NULL },
+        { URO_ATTR_PATH_MTU, is_path_mtu(shard, attr->path_mtu) },
+        { URO_ATTR_TIMEOUT, attr->timeout <= 31 },
+        { URO_ATTR_RETRY_CNT, attr->retry_count <= 7 },
+        { URO_ATTR_RNR_RETRY, attr->rnr_retry <= 7 },
+        { URO_ATTR_MIN_RNR, attr->min_rnr_timer <= 31 },
+        { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
+        { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
+        { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
+        { URO_ATTR_ALT_PATH, false }, /* RoCE has no automatic path migration */
+        { URO_ATTR_CAP, false },
+    };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(rules); i++)
+        if ((mask & rules[i].bit) && !rules[i].good)
+            return false;
+    return true;
+}
+
+static void store(struct uro_qp_attr *to, const struct uro_qp_attr *from, unsigned mask)
+{
+#define STORE(bit, field)                                                                          \
+    if (mask & URO_ATTR_##bit)                                                                     \
+    to->field = from->field
+    STORE(SQD_NOTIFY, sqd_notify);
+    STORE(ACCESS, access);
+    STORE(PKEY_INDEX, pkey_index);
+    STORE(PORT, port);
+    STORE(QKEY, qkey);
+    STORE(AV, address);
+    STORE(PATH_MTU, path_mtu);
+    STORE(TIMEOUT, timeout);
+    STORE(RETRY_CNT, retry_count);
+    STORE(RNR_RETRY, rnr_retry);
+    STORE(RQ_PSN, rq_psn);
+    STORE(RD_ATOMIC, max_rd_atomic);
+    STORE(MIN_RNR, min_rnr_timer);
+    STORE(SQ_PSN, sq_psn);
+    STORE(DEST_RD, max_dest_rd_atomic);
+    STORE(MIG_STATE, path_mig_state);
+    STORE(DEST_QPN, dest_qpn);
+#undef STORE
+    to->rq_psn &= URO_PSN_MASK;
+    to->sq_psn &= URO_PSN_MASK;
+}
+
+static void reset(struct uro_qp *qp)
+{
+    struct uro_rd *rd = qp->rsp.rd;
+
+    uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
+    uro_schedule_forget(qp);
+    uro_cq_forget(qp->send_cq, uro_qp_number(qp));
+    uro_cq_forget(qp->recv_cq, uro_qp_number(qp));
+    uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
+    uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
+    memset(&qp->req, 0, sizeof qp->req);
+    memset(&qp->rsp, 0, sizeof qp->rsp);
+    memset(&qp->attr, 0, sizeof qp->attr);
+    memset(&qp->path, 0, sizeof qp->path);
+    qp->rsp.rd = rd;
+    qp->events = 0;
+    uro_list_remove(&qp->event_link);
+}
+
+/* Retry budgets and depths take effect when the send side starts or was drained. */
+static void configure(struct uro_qp *qp)
+{
+    const struct uro_req_retry_config config = {
+        .timeout_exponent = qp->attr.timeout,
+        .retry_max = qp->attr.retry_count,
+        .rnr_retry_max = qp->attr.rnr_retry,
+        .retry_7_forever = qp->shard->config.retry_7_forever,
+    };
+    uint32_t depth = round_up_pow2(qp->attr.max_dest_rd_atomic);
+    uint32_t remembered = depth < RD_REMEMBERED_LEAST ? RD_REMEMBERED_LEAST : depth;
+
+    if (qp->req.retry.wait == URO_REQ_WAIT_NOTHING) {
+        uro_wheel_cancel(&qp->shard->wheel, &qp->req.retry.timer);
+        uro_req_retry_init(&qp->req.retry, &config);
+    }
+    qp->rsp.depth = qp->attr.max_dest_rd_atomic == 0 ? 0 : depth;
+    if (qp->rsp.rd_mask != remembered - 1) {
+        qp->rsp.rd_mask = remembered - 1;
+        qp->rsp.rd_oldest = qp->rsp.rd_newest;
+        qp->rsp.rd_pending = 0;
+    }
+}
+
+static void start_sending(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    req->una = req->next = req->max = uro_psn_make(qp->attr.sq_psn);
+    req->cursor = req->started = uro_wq_head(&qp->send);
+}
+
+/* What reaching @to from @from does besides storing attributes. */
+static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state to, unsigned mask)
+{
+    if (mask & URO_ATTR_AV)
+        uro_path_init(&qp->path, qp->shard, &qp->attr.address, qp->attr.path_mtu,
+                      uro_path_source_port(qp->attr.address.flow_label, uro_qp_number(qp),
+                                           qp->attr.dest_qpn));
+    if (from == URO_QPS_INIT && to == URO_QPS_RTR)
+        qp->rsp.expected = uro_psn_make(qp->attr.rq_psn);
+    if (from == URO_QPS_RTR && to == URO_QPS_RTS)
+        start_sending(qp);
+    if (mask & (URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_DEST_RD))
+        configure(qp);
+    uro_pair_set_state(qp, to);
+    if (to == URO_QPS_SQD && from == URO_QPS_RTS) {
+        qp->attr.sq_draining = uro_wq_head(&qp->send) != qp->req.started;
+        if (!qp->attr.sq_draining)
+            uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+    }
+    if (to == URO_QPS_RTS)
+        uro_schedule_request(qp);
+}
+
+int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_qp_attr *attr,
+                  unsigned mask, uro_time now)
+{
+    enum uro_qp_state from = uro_pair_state(qp);
+    enum uro_qp_state to = mask & URO_ATTR_STATE ? attr->state : from;
+    int error = uro_qp_state_check(qp->service, from, to, mask);
+
+    shard->now = now;
+    if (error != 0 || !in_range(shard, qp, attr, mask))
+        return -EINVAL;
+    if (from == URO_QPS_SQD && qp->attr.sq_draining && to != URO_QPS_ERR && to != URO_QPS_RESET)
+        return -EINVAL;
+
+    if (to == URO_QPS_RESET) {
+        reset(qp);
+        uro_pair_set_state(qp, to);
+    } else if (to == URO_QPS_ERR) {
+        if (from != URO_QPS_ERR) {
+            uro_pair_enter_error(qp);
+            uro_schedule_forget(qp);
+        }
+        uro_pair_flush(qp);
+    } else {
+        store(&qp->attr, attr, mask);
+        enter(qp, from, to, mask);
+    }
+    return 0;
+}
+
+void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr)
+{
+    *attr = qp->attr;
+    attr->state = attr->current_state = uro_pair_state(qp);
+}
+
+void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
+{
+    uro_schedule_hear(shard); /* its bell may be on the way */
+    reset(qp);
+    uro_table_remove(&shard->qps, &qp->node);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* receive.c - the checks between a valid packet and its queue pair, then requester or responder.
+ *
+ * A packet that could not have come from the queue pair's peer changes nothing and is counted
+ * under the name of the first thing that is wrong with it.
+ */
+#include "core/receive.h"
+
+#include "base/mark.h"
+#include "core/pair.h"
+#include "core/req.h"
+#include "core/rsp.h"
+#include "core/shard.h"
+
+#define PKEY_MASK 0x7fffu /* without the membership bit */
+
+/* Whether a queue pair in @state looks at packets of @role (IBTA Vol. 1, QP states). */
+static bool listens(enum uro_qp_state state, enum uro_role role)
+{
+    if (role == URO_RESPONSE)
+        return state == URO_QPS_RTS || state == URO_QPS_SQD;
+    return state == URO_QPS_RTR || state == URO_QPS_RTS || state == URO_QPS_SQD;
+}
+
+static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)
+{
+    return uro_gid_equal(&frame->ip.source, &qp->path.dest) &&
+           uro_gid_equal(&frame->ip.dest, &qp->path.source);
+}
+
+void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
+{
+    struct uro_counters *counters = &shard->counters;
+    struct uro_table_node *node = uro_table_find(&shard->qps, frame->bth.dest_qpn);
+
+    if (node == NULL) {
+        URO_MARK("RX.QPN");
+        uro_count(counters, URO_COUNT_DROP_QPN);
+        return;
+    }
+    struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
+    if (frame->op->service != qp->service) {
+        URO_MARK("RX.SERVICE");
+        uro_count(counters, URO_COUNT_DROP_SERVICE);
+        return;
+    }
+    if (!listens(uro_pair_state(qp), frame->op->role)) {
+        URO_MARK("RX.STATE");
+        uro_count(counters, URO_COUNT_DROP_STATE);
+        return;
+    }
+    if (!from_peer(qp, frame)) {
+        URO_MARK("RX.ADDRESS");
+        uro_count(counters, URO_COUNT_DROP_ADDRESS);
+        return;
+    }
+    if ((frame->bth.pkey & PKEY_MASK) != (URO_PKEY_DEFAULT & PKEY_MASK)) {
+        URO_MARK("RX.PKEY");
+        uro_count(counters, URO_COUNT_DROP_PKEY);
+        return;
+    }
+
+    uro_count(counters, URO_COUNT_RX_ROCE);
+    if (frame->op->role == URO_REQUEST)
+        uro_rsp_receive(qp, frame);
+    else
+        uro_req_receive(qp, frame);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_complete.c - what responses mean for an RC requester (IBTA Vol. 1, "Requester behaviour").
+ *
+ * Responses come in PSN order or not at all, so each one is first an acknowledgement of everything
+ * before it. What cannot be acknowledged that way, a READ or atomic whose data never came, means
+ * that a response was lost: the cursor goes back to it.
+ */
+#include "base/mark.h"
+#include "core/limits.h"
+#include "core/req.h"
+#include "core/schedule.h"
+#include "core/sgl.h"
+#include "core/shard.h"
+
+static uint32_t head_of(const struct uro_qp *qp)
+{
+    return uro_wq_head(&qp->send);
+}
+
+static bool answered_with_data(const struct uro_wqe *wqe)
+{
+    enum uro_verb verb = URO_SEND;
+
+    return uro_req_verb(wqe->opcode, &verb) && verb != URO_SEND && verb != URO_WRITE;
+}
+
+/* ---- completing --------------------------------------------------------- */
+
+static uint8_t wc_opcode(uint8_t wr_opcode)
+{
+    static const uint8_t opcodes[16] = {
+        [URO_WR_RDMA_WRITE] = URO_WC_RDMA_WRITE,
+        [URO_WR_RDMA_WRITE_WITH_IMM] = URO_WC_RDMA_WRITE,
+        [URO_WR_SEND] = URO_WC_SEND,
+        [URO_WR_SEND_WITH_IMM] = URO_WC_SEND,
+        [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
+        [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
+        [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
+    };
+    return opcodes[wr_opcode & 15];
+}
+
+/* The oldest request succeeded. */
+static void complete_head(struct uro_qp *qp)
+{
+    uint32_t head = head_of(qp);
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, head);
+    const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
+                                 .status = URO_WC_SUCCESS,
+                                 .opcode = wc_opcode(wqe->opcode),
+                                 .byte_len = wqe->length,
+                                 .qpn = uro_qp_number(qp) };
+    bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
+
+    qp->req.read_psns -= wqe->reserved;
+    uro_wq_finish(&qp->send, head + 1);
+    if (signal && !uro_cq_push(qp->shard, qp->send_cq, &cqe, false))
+        uro_pair_overrun(qp);
+}
+
+/* After una moved past the cursor (a late ACK while sending again) the cursor follows. */
+static void follow(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    if (uro_psn_diff(req->next, req->una) < 0) {
+        req->next = req->una;
+        req->cursor = head_of(qp);
+    }
+    if (head_of(qp) == req->started) {
+        req->depth_used = 0;
+        req->read_psns = 0;
+    }
+}
+
+/* Everything up to, not including, @until is acknowledged, as far as a bare acknowledgement can.
+ * False when an unanswered READ or atomic stands in the way. */
+static bool acknowledge(struct uro_qp *qp, uro_psn until)
+{
+    struct uro_req *req = &qp->req;
+    uro_psn before = req->una;
+    bool whole = true;
+
+    while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
+        const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+        if (answered_with_data(wqe)) {
+            whole = false;
+            break;
+        }
+        uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
+        if (uro_psn_diff(until, end) < 0) {
+            req->una = until;
+            break;
+        }
+        req->una = end;
+        complete_head(qp);
+        if (uro_pair_state(qp) == URO_QPS_ERR)
+            return true;
+    }
+    if (uro_psn_diff(req->una, before) != 0) {
+        req->recovering = false;
+        follow(qp);
+        uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now,
+                                  uro_psn_diff(req->next, req->una) > 0);
+        uro_schedule_request(qp);
+    }
+    return whole;
+}
+
+static void drained(struct uro_qp *qp)
+{
+    if (qp->attr.sq_draining && head_of(qp) == qp->req.started) {
+        qp->attr.sq_draining = false;
+        uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+    }
+}
+
+/* ---- going back --------------------------------------------------------- */
+
+static void go_back(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    req->next = req->una;
+    req->cursor = head_of(qp);
+    req->depth_used = 0;
+    req->read_psns = 0;
+    req->since_ack_req = 0;
+    for (uint32_t i = req->cursor; i != req->started; i++)
+        uro_pair_wqe(qp, i)->reserved = 0;
+    uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+    uro_schedule_request(qp);
+}
+
+static void obey(struct uro_qp *qp, enum uro_req_retry_action action)
+{
+    switch (action) {
+    case URO_REQ_RETRY_NONE:
+        break;
+    case URO_REQ_RETRY_RESEND:
+        go_back(qp);
+        break;
+    case URO_REQ_RETRY_FAIL_TIMEOUT:
+        uro_count(&qp->shard->counters, URO_COUNT_RETRY_EXCEEDED);
+        uro_pair_fail_send(qp, head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
+        break;
+    case URO_REQ_RETRY_FAIL_RNR:
+        uro_count(&qp->shard->counters, URO_COUNT_RNR_EXCEEDED);
+        uro_pair_fail_send(qp, head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
+        break;
+    }
+}
+
+/* Something before the newest response is missing: send again, once until there is progress, so
+ * that a burst of late responses does not start a burst of retries. */
+static void gap(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR)
+        return;
+    URO_MARK("REQ.GAP.BACK");
+    req->recovering = true;
+    obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
+}
+
+void uro_req_on_timer(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+    bool rnr = req->retry.wait == URO_REQ_WAIT_RNR;
+    enum uro_req_retry_action action =
+        uro_req_retry_on_expiry(&req->retry, &qp->shard->wheel, qp->shard->now);
+
+    if (action == URO_REQ_RETRY_NONE)
+        return;
+    req->recovering = false;
+    if (!rnr)
+        uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
+    obey(qp, action);
+}
+
+/* ---- responses ---------------------------------------------------------- */
+
+static void fail_head(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+{
+    uro_pair_fail_send(qp, head_of(qp), status, why);
+}
+
+static void bad_response(struct uro_qp *qp)
+{
+    URO_MARK("REQ.RESP.BAD");
+    uro_count(&qp->shard->counters, URO_COUNT_DROP_BAD_RESPONSE);
+    fail_head(qp, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_RESPONSE);
+}
+
+/* The index of the request that @psn belongs to; the oldest one if none does. */
+static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
+{
+    for (uint32_t i = head_of(qp); i != qp->req.started; i++) {
+        const struct uro_wqe *wqe = uro_pair_wqe(qp, i);
+        if (uro_psn_diff(psn, uro_psn_make(wqe->first_psn)) < (int32_t)wqe->psn_count)
+            return i;
+    }
+    return head_of(qp);
+}
+
+static void receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
+{
+    static const struct {
+        enum uro_wc_status status;
+        enum uro_why why;
+    } meaning[] = {
+        [URO_NAK_INVALID_REQ] = { URO_WC_REM_INV_REQ_ERR, URO_WHY_NAK_INVALID },
+        [URO_NAK_ACCESS] = { URO_WC_REM_ACCESS_ERR, URO_WHY_NAK_ACCESS },
+        [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_WHY_NAK_OPERATIONAL },
+    };
+
+    bool whole = acknowledge(qp, psn);
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return;
+    if (code == URO_NAK_PSN_SEQUENCE) {
+        uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
+        gap(qp);
+        return;
+    }
+    uint32_t guilty = whole ? head_of(qp) : owner_of(qp, psn);
+    if (code >= URO_ARRAY_LEN(meaning))
+        uro_pair_fail_send(qp, guilty, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
+    else
+        uro_pair_fail_send(qp, guilty, meaning[code].status, meaning[code].why);
+}
+
+static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
+{
+    struct uro_req *req = &qp->req;
+
+    uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);
+    bool whole = acknowledge(qp, psn);
+    if (uro_pair_state(qp) == URO_QPS_ERR || req->retry.wait == URO_REQ_WAIT_RNR)
+        return;
+    if (!whole) {
+        gap(qp);
+        return;
+    }
+    obey(qp, uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
+}
+
+static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *aeth)
+{
+    switch (aeth->kind) {
+    case URO_AETH_ACK:
+        if (!acknowledge(qp, uro_psn_add(psn, 1)))
+            gap(qp);
+        break;
+    case URO_AETH_RNR:
+        receive_rnr(qp, psn, aeth->value);
+        break;
+    case URO_AETH_NAK:
+        receive_nak(qp, psn, aeth->value);
+        break;
+    case URO_AETH_RESERVED:
+        acknowledge(qp, psn);
+        if (uro_pair_state(qp) != URO_QPS_ERR)
+            uro_pair_fail_send(qp, owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
+        break;
+    }
+}
+
+static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
+                    const void *from, uint32_t length)
+{
+    const struct uro_sgl sgl = { .elements = wqe->sges, .count = wqe->sge_count, .pd = qp->pd };
+
+    return uro_sgl_scatter(qp->shard, &sgl, offset, from, length);
+}
+
+/* One more response of the oldest request is in place. */
+static void progress(struct uro_qp *qp, const struct uro_wqe *wqe, bool answer_ends)
+{
+    struct uro_req *req = &qp->req;
+    uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
+
+    req->una = uro_psn_add(req->una, 1);
+    req->recovering = false;
+    if (answer_ends && req->depth_used > 0)
+        req->depth_used--;
+    if (uro_psn_diff(req->una, end) == 0)
+        complete_head(qp);
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return;
+    follow(qp);
+    uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now,
+                              uro_psn_diff(req->next, req->una) > 0);
+    uro_schedule_request(qp);
+}
+
+/* Whether a READ response looks as the response number @index of the request must. */
+static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t index,
+                 const struct uro_frame *frame)
+{
+    uint32_t left = wqe->length - index * qp->path.mtu;
+    uint32_t want = left < qp->path.mtu ? left : qp->path.mtu;
+    enum uro_place place = frame->op->place;
+    bool ends = uro_place_ends(place);
+    bool must_end = index + 1 == wqe->psn_count;
+    bool may_end = must_end || (index + 1) % URO_REQ_READ_PIECE == 0;
+
+    if ((frame->op->ext & URO_EXT_AETH) && frame->aeth.kind != URO_AETH_ACK)
+        return false;
+    if (index == 0 && place != URO_FIRST && place != URO_ONLY)
+        return false;
+    if (frame->payload_length != want)
+        return false;
+    return ends ? may_end : !must_end;
+}
+
+static void receive_read(struct uro_qp *qp, const struct uro_wqe *wqe,
+                         const struct uro_frame *frame)
+{
+    uint32_t index = (uint32_t)uro_psn_diff(qp->req.una, uro_psn_make(wqe->first_psn));
+    bool ends = uro_place_ends(frame->op->place);
+
+    if (!fits(qp, wqe, index, frame)) {
+        bad_response(qp);
+        return;
+    }
+    if (!scatter(qp, wqe, index * qp->path.mtu, frame->payload, frame->payload_length)) {
+        fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return;
+    }
+    progress(qp, wqe, ends);
+}
+
+static void receive_atomic(struct uro_qp *qp, const struct uro_wqe *wqe,
+                           const struct uro_frame *frame)
+{
+    uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
+
+    if (frame->aeth.kind != URO_AETH_ACK) {
+        bad_response(qp);
+        return;
+    }
+    if (!scatter(qp, wqe, 0, &original, sizeof original)) {
+        fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return;
+    }
+    progress(qp, wqe, true);
+}
+
+/* READ responses and atomic acknowledgements carry data for exactly one PSN. */
+static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame *frame)
+{
+    if (!acknowledge(qp, psn)) {
+        gap(qp);
+        return;
+    }
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return;
+
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+    enum uro_verb verb = URO_SEND;
+    bool known = uro_req_verb(wqe->opcode, &verb);
+    URO_ASSERT(known);
+    if (uro_psn_diff(psn, qp->req.una) != 0) {
+        bad_response(qp); /* inside a SEND or WRITE */
+        return;
+    }
+    if (frame->op->verb == URO_READ && verb == URO_READ)
+        receive_read(qp, wqe, frame);
+    else if (frame->op->verb == URO_ATOMIC_ACK && (verb == URO_CMP_SWAP || verb == URO_FETCH_ADD))
+        receive_atomic(qp, wqe, frame);
+    else
+        bad_response(qp);
+}
+
+void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_req *req = &qp->req;
+    uro_psn psn = uro_psn_make(frame->bth.psn);
+
+    if (uro_psn_diff(psn, req->una) < 0) {
+        uro_count(&qp->shard->counters, URO_COUNT_DROP_STALE_RESPONSE);
+        return;
+    }
+    if (uro_psn_diff(psn, req->max) >= 0) {
+        URO_MARK("REQ.ACK.GHOST");
+        uro_count(&qp->shard->counters, URO_COUNT_DROP_GHOST_ACK);
+        return;
+    }
+    if (frame->op->verb == URO_ACK)
+        receive_ack(qp, psn, &frame->aeth);
+    else
+        receive_data(qp, psn, frame);
+    if (uro_pair_state(qp) == URO_QPS_SQD)
+        drained(qp);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_plan.c - decides which packet an RC requester sends next. Reads everything, changes nothing.
+ *
+ * Reasons to send nothing, in the order they are asked:
+ *   the queue pair is not in RTS (or in SQD with a started message)     -> modify
+ *   an RNR wait runs                                                    -> timer
+ *   the next hop is not known yet                                       -> engine/neigh.c
+ *   nothing is posted beyond the cursor                                 -> bell
+ *   the window is full                                                  -> ACK
+ *   fence or depth: earlier READs or atomics are in flight              -> response
+ */
+#include "core/limits.h"
+#include "core/req.h"
+#include "core/shard.h"
+
+/* Loses nothing: opcodes not listed are refused when posted and, should one get here, fail. */
+static const struct {
+    bool known;
+    enum uro_verb verb;
+} verbs[16] = {
+    [URO_WR_RDMA_WRITE] = { true, URO_WRITE },
+    [URO_WR_RDMA_WRITE_WITH_IMM] = { true, URO_WRITE },
+    [URO_WR_SEND] = { true, URO_SEND },
+    [URO_WR_SEND_WITH_IMM] = { true, URO_SEND },
+    [URO_WR_RDMA_READ] = { true, URO_READ },
+    [URO_WR_ATOMIC_CMP_AND_SWP] = { true, URO_CMP_SWAP },
+    [URO_WR_ATOMIC_FETCH_AND_ADD] = { true, URO_FETCH_ADD },
+};
+
+bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb)
+{
+    if (wr_opcode >= URO_ARRAY_LEN(verbs) || !verbs[wr_opcode].known)
+        return false;
+    *verb = verbs[wr_opcode].verb;
+    return true;
+}
+
+static bool is_deep(enum uro_verb verb)
+{
+    return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD;
+}
+
+static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
+{
+    if (wqe->length == 0 || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD)
+        return 1;
+    return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
+}
+
+static enum uro_place place_of(uint32_t index, uint32_t count)
+{
+    if (count == 1)
+        return URO_ONLY;
+    if (index == 0)
+        return URO_FIRST;
+    return index + 1 == count ? URO_LAST : URO_MIDDLE;
+}
+
+static bool held(const struct uro_qp *qp)
+{
+    enum uro_qp_state state = uro_pair_state(qp);
+
+    if (state == URO_QPS_SQD)
+        return qp->req.cursor == qp->req.started;
+    return state != URO_QPS_RTS;
+}
+
+/* Whether the window has room. READ responses on their way do not count: the responder paces
+ * them. */
+static bool window_full(const struct uro_qp *qp)
+{
+    int32_t flight = uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
+
+    return flight >= (int32_t)qp->shard->config.window ||
+           uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);
+}
+
+static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)
+{
+    uint32_t into_piece = plan->index % URO_REQ_READ_PIECE;
+    uint32_t left = wqe->length - plan->offset;
+    uint64_t piece = (uint64_t)(URO_REQ_READ_PIECE - into_piece) * qp->path.mtu;
+
+    plan->psns = plan->psn_count - plan->index;
+    if (plan->psns > URO_REQ_READ_PIECE - into_piece)
+        plan->psns = URO_REQ_READ_PIECE - into_piece;
+    plan->length = left < piece ? left : (uint32_t)piece;
+    plan->place = URO_ONLY;
+    plan->ack_req = true;
+}
+
+static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)
+{
+    uint32_t left = wqe->length - plan->offset;
+
+    plan->psns = 1;
+    plan->length = left < qp->path.mtu ? left : qp->path.mtu;
+    plan->place = place_of(plan->index, plan->psn_count);
+    plan->ack_req = plan->place == URO_LAST || plan->place == URO_ONLY ||
+                    qp->req.since_ack_req + 1 >= URO_ACK_EVERY;
+}
+
+void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
+{
+    const struct uro_req *req = &qp->req;
+
+    *plan = (struct uro_req_plan){ .kind = URO_REQ_PLAN_NOTHING };
+    if (held(qp) || req->retry.wait == URO_REQ_WAIT_RNR)
+        return;
+    if (req->cursor == uro_wq_tail(&qp->send) || qp->path.hop->state == URO_HOP_ASKING)
+        return;
+
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, req->cursor);
+    plan->starts = req->cursor == req->started;
+    if (!plan->starts && wqe->status != URO_WC_SUCCESS) {
+        /* Failed locally: completes when everything before it has. */
+        if (req->cursor == uro_wq_head(&qp->send))
+            plan->kind = URO_REQ_PLAN_FAIL;
+        return;
+    }
+    if (window_full(qp))
+        return;
+    if (!uro_req_verb(wqe->opcode, &plan->verb)) {
+        plan->kind = URO_REQ_PLAN_PACKET; /* req_send.c refuses it */
+        return;
+    }
+    if (plan->starts && (wqe->flags & URO_SEND_FENCE) && req->depth_used > 0)
+        return;
+    if (is_deep(plan->verb) && req->depth_used >= qp->attr.max_rd_atomic &&
+        qp->attr.max_rd_atomic != 0)
+        return;
+
+    plan->kind = URO_REQ_PLAN_PACKET;
+    plan->psn_count = plan->starts ? psns_of(wqe, plan->verb, qp->path.mtu) : wqe->psn_count;
+    plan->index =
+        plan->starts ? 0 : (uint32_t)uro_psn_diff(req->next, uro_psn_make(wqe->first_psn));
+    plan->offset = plan->index * qp->path.mtu;
+    if (plan->verb == URO_READ) {
+        plan_read(qp, wqe, plan);
+    } else if (is_deep(plan->verb)) {
+        plan->psns = 1;
+        plan->place = URO_ONLY;
+        plan->ack_req = true;
+    } else {
+        plan_data(qp, wqe, plan);
+    }
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_retry.c - every reason an RC requester waits.
+ *
+ * A requester waits for at most one thing, so it has exactly one timer:
+ *
+ *   sent           start the ACK wait, unless one is already running
+ *   progress       something was acknowledged: refill the budgets, restart or stop the wait
+ *   RNR NAK        wait as long as the responder asked, then send from that PSN again
+ *   gap            the responder missed something: send again at once, retry_max times
+ *   ACK expiry     send everything outstanding again, retry_max times, then fail the QP
+ *
+ * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
+ * early is armed again. No other file arms, cancels or reads this timer.
+ */
+#include "core/req_retry.h"
+
+#include "base/mark.h"
+
+#define RNR_FOREVER   7
+#define RETRY_FOREVER 7
+
+/* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */
+static const uint32_t rnr_delay_us[32] = {
+    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,    320,
+    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
+    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+uro_time uro_req_retry_rnr_delay(uint8_t rnr_code)
+{
+    URO_ASSERT(rnr_code < URO_ARRAY_LEN(rnr_delay_us));
+    return URO_US(rnr_delay_us[rnr_code]);
+}
+
+static void wait_until(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time deadline)
+{
+    retry->deadline = deadline;
+    if (!uro_timer_armed(&retry->timer) || retry->timer.due_tick > deadline >> URO_WHEEL_TICK_SHIFT)
+        uro_wheel_arm(wheel, &retry->timer, deadline);
+}
+
+static void wait_for_ack(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now)
+{
+    retry->wait = URO_REQ_WAIT_ACK;
+    retry->deadline = URO_TIME_NEVER;
+    if (retry->config.timeout_exponent != 0)
+        wait_until(retry, wheel, now + (UINT64_C(4096) << retry->config.timeout_exponent));
+}
+
+static void refill_budgets(struct uro_req_retry *retry)
+{
+    retry->retries_left = retry->config.retry_max;
+    retry->rnr_retries_left = retry->config.rnr_retry_max;
+}
+
+/* False when the budget is used up. */
+static bool take_retry(struct uro_req_retry *retry)
+{
+    if (retry->config.retry_7_forever && retry->config.retry_max == RETRY_FOREVER)
+        return true;
+    if (retry->retries_left == 0)
+        return false;
+    retry->retries_left--;
+    return true;
+}
+
+void uro_req_retry_init(struct uro_req_retry *retry, const struct uro_req_retry_config *config)
+{
+    URO_ASSERT(!uro_timer_armed(&retry->timer));
+    retry->config = *config;
+    retry->wait = URO_REQ_WAIT_NOTHING;
+    retry->deadline = URO_TIME_NEVER;
+    refill_budgets(retry);
+}
+
+void uro_req_retry_stop(struct uro_req_retry *retry, struct uro_wheel *wheel)
+{
+    uro_wheel_cancel(wheel, &retry->timer);
+    retry->wait = URO_REQ_WAIT_NOTHING;
+}
+
+void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now)
+{
+    URO_ASSERT(retry->wait != URO_REQ_WAIT_RNR); /* req_plan.c plans nothing during an RNR wait */
+    if (retry->wait == URO_REQ_WAIT_NOTHING)
+        wait_for_ack(retry, wheel, now);
+}
+
+void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
+                               bool outstanding)
+{
+    refill_budgets(retry);
+    retry->wait = URO_REQ_WAIT_NOTHING;
+    if (outstanding)
+        wait_for_ack(retry, wheel, now);
+}
+
+enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
+                                                   struct uro_wheel *wheel, uro_time now,
+                                                   uint8_t rnr_code)
+{
+    if (retry->config.rnr_retry_max != RNR_FOREVER) {
+        if (retry->rnr_retries_left == 0)
+            return URO_REQ_RETRY_FAIL_RNR;
+        retry->rnr_retries_left--;
+    }
+    URO_MARK("REQ.RNR.WAIT");
+    retry->wait = URO_REQ_WAIT_RNR;
+    wait_until(retry, wheel, now + uro_req_retry_rnr_delay(rnr_code));
+    return URO_REQ_RETRY_RESEND;
+}
+
+enum uro_req_retry_action uro_req_retry_on_gap(struct uro_req_retry *retry, struct uro_wheel *wheel,
+                                               uro_time now)
+{
+    if (!take_retry(retry))
+        return URO_REQ_RETRY_FAIL_TIMEOUT;
+    wait_for_ack(retry, wheel, now);
+    return URO_REQ_RETRY_RESEND;
+}
+
+enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
+                                                  struct uro_wheel *wheel, uro_time now)
+{
+    enum uro_req_wait expired = retry->wait;
+
+    if (expired == URO_REQ_WAIT_NOTHING)
+        return URO_REQ_RETRY_NONE; /* progress left it running */
+    if (retry->deadline > now) {
+        if (retry->deadline != URO_TIME_NEVER)
+            uro_wheel_arm(wheel, &retry->timer, retry->deadline);
+        return URO_REQ_RETRY_NONE;
+    }
+
+    retry->wait = URO_REQ_WAIT_NOTHING;
+    if (expired == URO_REQ_WAIT_RNR)
+        return URO_REQ_RETRY_RESEND;
+    if (!take_retry(retry))
+        return URO_REQ_RETRY_FAIL_TIMEOUT;
+    return URO_REQ_RETRY_RESEND;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rsp.h - the RC responder: what its files offer to the rest of core.
+ *
+ *   rsp_judge.c    asks in the spec's order and returns a verdict; changes nothing
+ *   rsp_verdict.c  what each verdict means: NAK, completion, event, failed queue pair
+ *   rsp_serve.c    executes an accepted request
+ *   rsp_replay.c   answers a repeated request again, without executing it
+ *   rsp_ack.c      the answers that are due, in PSN order
+ */
+#pragma once
+
+#include "core/pair.h"
+#include "core/rsp_verdict.h"
+
+/* Where an accepted request acts, found out by the judge. */
+struct uro_rsp_target {
+    uint8_t *memory; /* WRITE: for this packet's payload; atomic: the operand; else NULL */
+};
+
+enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
+                                   struct uro_rsp_target *target);
+
+/* Returns URO_RSP_ACCEPT, or what went wrong while writing to local memory. */
+enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
+                                   const struct uro_rsp_target *target);
+
+void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame);
+
+/* Answers with the consequence of a verdict other than ACCEPT and DUPLICATE. */
+void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_rsp_verdict verdict);
+
+/* A request for this queue pair that passed the checks of receive.c. */
+void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
+
+/* An acknowledgement up to @psn is due; later ones replace earlier ones. */
+void uro_rsp_ack(struct uro_qp *qp, uro_psn psn);
+
+/* Describes the next answer; false when none is due. */
+bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx);

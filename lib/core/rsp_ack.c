@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rsp_ack.c - the answers an RC responder owes, in PSN order.
+ *
+ * Three kinds of debt: READ and atomic responses (entries of the rd ring with at < end), one
+ * acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
+ * overtakes the data of an earlier READ or atomic, since it would acknowledge it.
+ */
+#include "base/mark.h"
+#include "core/key.h"
+#include "core/rsp.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+void uro_rsp_ack(struct uro_qp *qp, uro_psn psn)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    if (!rsp->ack_due || uro_psn_diff(psn, rsp->ack_psn) > 0)
+        rsp->ack_psn = psn;
+    rsp->ack_due = true;
+    uro_schedule_response(qp);
+}
+
+static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
+{
+    URO_ASSERT(opcode >= 0);
+    struct uro_bth bth = { .opcode = (uint8_t)opcode,
+                           .migrated = true,
+                           .pkey = URO_PKEY_DEFAULT,
+                           .dest_qpn = qp->attr.dest_qpn,
+                           .psn = psn.value };
+    uro_path_seal(tx, &qp->path, &bth, uro_ext_length(uro_opcodes[opcode].ext));
+}
+
+static void acknowledge(struct uro_qp *qp, struct uro_tx *tx, uro_psn psn, enum uro_aeth_kind kind,
+                        uint8_t value)
+{
+    const struct uro_aeth aeth = { .kind = kind, .value = value, .msn = qp->rsp.msn };
+
+    tx->payload_length = 0;
+    tx->span_count = 0;
+    uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_ACK, URO_ONLY, 0), psn);
+}
+
+static struct uro_rd *oldest_pending(struct uro_rsp *rsp)
+{
+    if (rsp->rd_pending == 0)
+        return NULL;
+    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
+        struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
+        if (rd->at < rd->end)
+            return rd;
+    }
+    URO_ASSERT(false);
+    return NULL;
+}
+
+static enum uro_place place_in(const struct uro_rd *rd)
+{
+    bool first = rd->at == rd->begin;
+    bool last = rd->at + 1 == rd->end;
+
+    if (first)
+        return last ? URO_ONLY : URO_FIRST;
+    return last ? URO_LAST : URO_MIDDLE;
+}
+
+static void sent_one(struct uro_rsp *rsp, struct uro_rd *rd)
+{
+    rd->at++;
+    if (rd->at == rd->end)
+        rsp->rd_pending--;
+}
+
+/* The key was good when the READ was accepted and is not any more: the READ fails instead. */
+static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    URO_MARK("RSP.READ.REVOKED");
+    uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
+    rsp->nak_due = true;
+    rsp->nak_psn = uro_psn_add(rd->first, rd->at);
+    rsp->nak_kind = URO_AETH_NAK;
+    rsp->nak_value = URO_NAK_ACCESS;
+    rsp->ack_due = false;
+    rsp->rd_pending = 0;
+    rsp->rd_oldest = rsp->rd_newest;
+    uro_pair_raise(qp, URO_EVENT_QP_ACCESS_ERR);
+    uro_pair_fail_recv(qp, URO_WC_SUCCESS, URO_WHY_PEER_ACCESS);
+}
+
+/* False when the memory may no longer be read. */
+static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+{
+    uint32_t offset = rd->at * qp->path.mtu;
+    uint32_t left = rd->length - offset;
+    uint32_t length = left < qp->path.mtu ? left : qp->path.mtu;
+    enum uro_place place = place_in(rd);
+
+    tx->payload_length = length;
+    tx->span_count = length > 0;
+    if (length > 0) {
+        tx->spans[0].length = length;
+        tx->spans[0].at = uro_key_resolve(qp->shard, rd->rkey, qp->pd, URO_ACCESS_REMOTE_READ,
+                                          rd->va + offset, length);
+        if (tx->spans[0].at == NULL)
+            return false;
+    }
+    if (place != URO_MIDDLE) {
+        const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
+                                       .value = URO_CREDITS_UNLIMITED,
+                                       .msn = qp->rsp.msn };
+        uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
+    }
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0),
+         uro_psn_add(rd->first, rd->at));
+    sent_one(&qp->rsp, rd);
+    return true;
+}
+
+static void atomic_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+{
+    const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
+                                   .value = URO_CREDITS_UNLIMITED,
+                                   .msn = qp->rsp.msn };
+    uint8_t *ext = uro_path_ext(tx, &qp->path);
+
+    tx->payload_length = 0;
+    tx->span_count = 0;
+    uro_aeth_encode(ext, &aeth);
+    uro_put_be64(ext + URO_AETH_LEN, rd->original);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_ATOMIC_ACK, URO_ONLY, 0),
+         rd->first);
+    sent_one(&qp->rsp, rd);
+}
+
+bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING)
+        return false;
+
+    struct uro_rd *rd = oldest_pending(rsp);
+    if (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
+        if (rd->verb != URO_READ) {
+            atomic_response(qp, rd, tx);
+            return true;
+        }
+        if (read_response(qp, rd, tx))
+            return true;
+        lose_access(qp, rd);
+    }
+    if (rsp->ack_due) {
+        URO_MARK("RSP.ACK.COALESCED");
+        rsp->ack_due = false;
+        acknowledge(qp, tx, rsp->ack_psn, URO_AETH_ACK, URO_CREDITS_UNLIMITED);
+        return true;
+    }
+    if (rsp->nak_due) {
+        rsp->nak_due = false;
+        acknowledge(qp, tx, rsp->nak_psn, rsp->nak_kind, rsp->nak_value);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rsp_replay.c - a repeated request is answered again and never executed again.
+ *
+ * SEND and WRITE: acknowledged up to the repeated packet, never further, because a READ whose
+ * answer was lost may follow it. READ: the part asked for is sent again from memory. Atomic: the
+ * stored original value is sent again.
+ */
+#include "base/mark.h"
+#include "core/rsp.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin, uint32_t end)
+{
+    if (rd->at >= rd->end)
+        qp->rsp.rd_pending++;
+    rd->begin = rd->at = begin;
+    rd->end = end;
+    uro_schedule_response(qp);
+}
+
+/* The part of a remembered READ that a repeated request asks for; false when it asks for
+ * something else than was asked before. */
+static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t index,
+                      const struct uro_frame *frame, uint32_t *count)
+{
+    uint32_t mtu = qp->path.mtu;
+    uint32_t skipped = index * mtu;
+    uint32_t length = frame->reth.length;
+
+    if (rd->verb != URO_READ || rd->rkey != frame->reth.rkey)
+        return false;
+    if (frame->reth.va != rd->va + skipped || length > rd->length - skipped)
+        return false;
+    *count = length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+    return true;
+}
+
+/* True when @frame repeats the request that @rd remembers; it is then due again. */
+static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame *frame)
+{
+    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), rd->first);
+    uint32_t count = 1;
+
+    if (index < 0 || index >= (int32_t)rd->count)
+        return false;
+    if (frame->op->verb == URO_READ) {
+        if (!same_read(qp, rd, (uint32_t)index, frame, &count))
+            return false;
+        URO_MARK("RSP.DUP.READ");
+    } else {
+        if (rd->verb != frame->op->verb || rd->va != frame->atomic.va)
+            return false;
+        URO_MARK("RSP.DUP.ATOMIC");
+    }
+    answer_again(qp, rd, (uint32_t)index, (uint32_t)index + count);
+    return true;
+}
+
+void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
+    if (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE) {
+        URO_MARK("RSP.DUP.SEND");
+        uro_rsp_ack(qp, uro_psn_make(frame->bth.psn));
+        return;
+    }
+    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--)
+        if (replay(qp, &rsp->rd[(i - 1) & rsp->rd_mask], frame))
+            return;
+    uro_count(&qp->shard->counters, URO_COUNT_DROP_REPLAY);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rsp_serve.c - executes accepted requests and refuses the others. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/rsp.h"
+#include "core/schedule.h"
+#include "core/sgl.h"
+#include "core/shard.h"
+
+#define MSN_MASK 0xffffffu
+
+static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, uint8_t opcode,
+                             uint32_t length)
+{
+    uint32_t head = uro_wq_head(&qp->recv);
+    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, head);
+    const struct uro_cqe cqe = {
+        .wr_id = rqe->wr_id,
+        .status = URO_WC_SUCCESS,
+        .opcode = opcode,
+        .flags = frame->op->ext & URO_EXT_IMM ? URO_WC_WITH_IMM : 0,
+        .byte_len = length,
+        .imm = frame->op->ext & URO_EXT_IMM ? frame->imm : 0,
+        .qpn = uro_qp_number(qp),
+        .source_qpn = qp->attr.dest_qpn,
+    };
+
+    uro_wq_finish(&qp->recv, head + 1);
+    if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, frame->bth.solicited))
+        uro_pair_overrun(qp);
+}
+
+static void next_message(struct uro_rsp *rsp)
+{
+    rsp->in_message = false;
+    rsp->msn = (rsp->msn + 1) & MSN_MASK;
+}
+
+static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    if (uro_place_begins(frame->op->place)) {
+        rsp->in_message = true;
+        rsp->verb = URO_SEND;
+        rsp->offset = 0;
+    }
+    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, uro_wq_head(&qp->recv));
+    const struct uro_sgl sgl = { .elements = rqe->sges, .count = rqe->sge_count, .pd = qp->pd };
+    if (!uro_sgl_scatter(qp->shard, &sgl, rsp->offset, frame->payload, frame->payload_length))
+        return URO_RSP_BAD_LOCAL;
+    rsp->offset += frame->payload_length;
+    if (uro_place_ends(frame->op->place)) {
+        next_message(rsp);
+        complete_receive(qp, frame, URO_WC_RECV, rsp->offset);
+    }
+    return URO_RSP_ACCEPT;
+}
+
+static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    if (uro_place_begins(frame->op->place)) {
+        rsp->in_message = true;
+        rsp->verb = URO_WRITE;
+        rsp->offset = 0;
+        rsp->va = frame->reth.va;
+        rsp->rkey = frame->reth.rkey;
+        rsp->length = frame->reth.length;
+    }
+    if (frame->payload_length > 0)
+        memcpy(memory, frame->payload, frame->payload_length);
+    rsp->offset += frame->payload_length;
+    if (uro_place_ends(frame->op->place)) {
+        next_message(rsp);
+        if (frame->op->takes_recv)
+            complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
+    }
+}
+
+/* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
+static struct uro_rd *remember(struct uro_rsp *rsp)
+{
+    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask)
+        rsp->rd_oldest++;
+    rsp->rd_pending++;
+    return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
+}
+
+static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    uint32_t length = frame->reth.length;
+    uint32_t mtu = qp->path.mtu;
+    uint32_t count = length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+
+    *remember(&qp->rsp) = (struct uro_rd){ .first = uro_psn_make(frame->bth.psn),
+                                           .count = count,
+                                           .verb = URO_READ,
+                                           .rkey = frame->reth.rkey,
+                                           .va = frame->reth.va,
+                                           .length = length,
+                                           .end = count };
+    return count;
+}
+
+/* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
+static void serve_atomic(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+{
+    _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
+    uint64_t original = frame->atomic.compare;
+
+    if (frame->op->verb == URO_CMP_SWAP)
+        atomic_compare_exchange_strong(operand, &original, frame->atomic.swap_add);
+    else
+        original = atomic_fetch_add(operand, frame->atomic.swap_add);
+
+    *remember(&qp->rsp) = (struct uro_rd){ .first = uro_psn_make(frame->bth.psn),
+                                           .count = 1,
+                                           .verb = frame->op->verb,
+                                           .rkey = frame->atomic.rkey,
+                                           .va = frame->atomic.va,
+                                           .end = 1,
+                                           .original = original };
+}
+
+enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
+                                   const struct uro_rsp_target *target)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+    uro_psn psn = rsp->expected;
+    uint32_t psns = 1;
+
+    if (frame->op->verb == URO_SEND) {
+        enum uro_rsp_verdict verdict = serve_send(qp, frame);
+        if (verdict != URO_RSP_ACCEPT)
+            return verdict;
+    } else if (frame->op->verb == URO_WRITE) {
+        serve_write(qp, frame, target->memory);
+    } else {
+        if (frame->op->verb == URO_READ)
+            psns = serve_read(qp, frame);
+        else
+            serve_atomic(qp, frame, target->memory);
+        next_message(rsp);
+        uro_schedule_response(qp);
+    }
+    rsp->expected = uro_psn_add(psn, psns);
+    rsp->gap_reported = false;
+    rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
+    if (frame->bth.ack_req && (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE))
+        uro_rsp_ack(qp, psn);
+    return URO_RSP_ACCEPT;
+}
+
+void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_rsp_verdict verdict)
+{
+    const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
+    struct uro_rsp *rsp = &qp->rsp;
+    struct uro_counters *counters = &qp->shard->counters;
+    bool in_use = rsp->in_message && rsp->verb == URO_SEND;
+
+    if (verdict == URO_RSP_PSN_GAP) {
+        if (rsp->gap_reported) {
+            uro_count(counters, URO_COUNT_DROP_AFTER_NAK);
+            return;
+        }
+        URO_MARK("RSP.GAP.NAK");
+        uro_count(counters, URO_COUNT_RX_OUT_OF_SEQ);
+    } else if (verdict == URO_RSP_NO_RECEIVE) {
+        URO_MARK("RSP.RNR");
+        uro_count(counters, URO_COUNT_RNR_SENT);
+    } else if (verdict == URO_RSP_BAD_ACCESS) {
+        URO_MARK("RSP.ACCESS.NAK");
+        uro_count(counters, URO_COUNT_ACCESS_REFUSED);
+    }
+
+    rsp->gap_reported = true;
+    rsp->nak_due = true;
+    rsp->nak_psn = rsp->expected;
+    rsp->nak_kind = what->kind;
+    rsp->nak_value = what->kind == URO_AETH_RNR ? qp->attr.min_rnr_timer : what->nak;
+    uro_schedule_response(qp);
+
+    if (what->fails) {
+        bool takes = in_use || verdict == URO_RSP_TOO_LONG || verdict == URO_RSP_BAD_LOCAL ||
+                     (verdict == URO_RSP_BAD_LENGTH && frame->op->verb == URO_SEND);
+        if (what->event >= 0)
+            uro_pair_raise(qp, (unsigned)what->event);
+        uro_pair_fail_recv(qp, takes && what->completes ? what->status : URO_WC_SUCCESS, what->why);
+    }
+}
+
+void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp_target target;
+    enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
+
+    if (!qp->rsp.established && uro_pair_state(qp) == URO_QPS_RTR) {
+        qp->rsp.established = true;
+        uro_pair_raise(qp, URO_EVENT_COMM_EST);
+    }
+    if (verdict == URO_RSP_ACCEPT)
+        verdict = uro_rsp_serve(qp, frame, &target);
+    if (verdict == URO_RSP_ACCEPT)
+        return;
+    if (verdict == URO_RSP_DUPLICATE)
+        uro_rsp_replay(qp, frame);
+    else
+        uro_rsp_refuse(qp, frame, verdict);
+}

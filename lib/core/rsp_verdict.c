@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rsp_verdict.c - the responder error table of IBTA Vol. 1 ("Responder error behaviour") for RC.
+ *
+ * Where Linux rxe differs (NAK 0x63 and LOC_QP_OP_ERR for a message too long, no events) the
+ * architecture is followed; docs/PROTOCOL.md lists the differences.
+ */
+#include "core/rsp_verdict.h"
+
+#define NAK(code) .answers = true, .kind = URO_AETH_NAK, .nak = (code)
+#define FATAL(e)  .fails = true, .event = (e)
+
+static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
+    [URO_RSP_PSN_GAP] = { NAK(URO_NAK_PSN_SEQUENCE), .event = -1 },
+    [URO_RSP_BAD_SEQUENCE] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                               .completes = true, .status = URO_WC_REM_INV_REQ_ERR,
+                               .why = URO_WHY_PEER_SEQUENCE },
+    [URO_RSP_UNSUPPORTED] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                              .why = URO_WHY_UNSUPPORTED },
+    [URO_RSP_NO_RIGHT] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                           .why = URO_WHY_PEER_RIGHTS },
+    [URO_RSP_TOO_DEEP] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                           .why = URO_WHY_PEER_DEPTH },
+    [URO_RSP_BAD_LENGTH] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                             .completes = true, .status = URO_WC_LOC_LEN_ERR,
+                             .why = URO_WHY_PEER_LENGTH },
+    [URO_RSP_MISALIGNED] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                             .why = URO_WHY_PEER_LENGTH },
+    [URO_RSP_NO_RECEIVE] = { .answers = true, .kind = URO_AETH_RNR, .event = -1 },
+    [URO_RSP_TOO_LONG] = { NAK(URO_NAK_INVALID_REQ), FATAL(-1), .completes = true,
+                           .status = URO_WC_LOC_LEN_ERR, .why = URO_WHY_PEER_TOO_LONG },
+    [URO_RSP_BAD_ACCESS] = { NAK(URO_NAK_ACCESS), FATAL(URO_EVENT_QP_ACCESS_ERR),
+                             .why = URO_WHY_PEER_ACCESS },
+    [URO_RSP_BAD_LOCAL] = { NAK(URO_NAK_OPERATIONAL), FATAL(-1), .completes = true,
+                            .status = URO_WC_LOC_PROT_ERR, .why = URO_WHY_LOCAL_KEY },
+};
+
+const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict)
+{
+    URO_ASSERT(verdict > URO_RSP_DUPLICATE && verdict < URO_RSP_VERDICT_COUNT);
+    return &consequences[verdict];
+}

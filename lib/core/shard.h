@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shard.h - all mutable state of one engine's transport; one thread at a time. */
+#pragma once
+
+#include "base/bells.h"
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "base/table.h"
+#include "base/wheel.h"
+#include "wire/gid.h"
+
+#define URO_SHARD_GIDS_MAX 16u
+
+struct uro_shard_config {
+    struct uro_mac mac;
+    uint32_t mtu;    /* largest IP packet of the link */
+    uint32_t window; /* packets in flight per queue pair */
+    bool retry_7_forever;
+    uint8_t table_bits;
+    uint8_t seed[URO_RNG_SEED_OCTETS];
+    struct uro_gid gids[URO_SHARD_GIDS_MAX];
+    uint32_t gid_count;
+};
+
+struct uro_shard {
+    struct uro_counters counters;
+    struct uro_shard_config config;
+    struct uro_wheel wheel; /* one timer per queue pair */
+    struct uro_rng rng;
+    struct uro_table qps;                /* by QPN */
+    struct uro_table keys;               /* by lkey = rkey */
+    struct uro_list responses;           /* queue pairs with something to answer */
+    struct uro_list requests;            /* queue pairs that may have something to send */
+    struct uro_list cq_events;           /* completion queues with an event to fetch */
+    struct uro_list qp_events;           /* queue pairs with an event to fetch */
+    uro_time now;                        /* of the round in progress */
+    _Alignas(64) struct uro_bells bells; /* rung by posting threads */
+};
+
+/* Octets of bucket memory the tables need. */
+size_t uro_shard_table_size(const struct uro_shard_config *config);
+
+/* @tables: uro_shard_table_size() octets, aligned to 64. */
+void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
+                    uro_time now);
+
+/* A number of @bits bits, not below @least and not in @table. */
+uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
+                          uint32_t least);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* demux.c - sorts received frames. Every refusal has a counter of its own. */
+#include "engine/demux.h"
+
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/receive.h"
+#include "core/schedule.h"
+
+static const enum uro_counter refusals[URO_FRAME_RESULT_COUNT] = {
+    [URO_FRAME_SHORT] = URO_COUNT_DROP_SHORT,
+    [URO_FRAME_ETHER_TYPE] = URO_COUNT_DROP_ETHER_TYPE,
+    [URO_FRAME_IP_BAD] = URO_COUNT_DROP_IP_HEADER,
+    [URO_FRAME_IP_CHECKSUM] = URO_COUNT_DROP_IP_CHECKSUM,
+    [URO_FRAME_IP_OPTIONS] = URO_COUNT_DROP_IP_OPTIONS,
+    [URO_FRAME_IP_FRAGMENT] = URO_COUNT_DROP_IP_FRAGMENT,
+    [URO_FRAME_UDP_LENGTH] = URO_COUNT_DROP_UDP_LENGTH,
+    [URO_FRAME_UDP_CHECKSUM] = URO_COUNT_DROP_UDP_CHECKSUM,
+    [URO_FRAME_OPCODE] = URO_COUNT_DROP_OPCODE,
+    [URO_FRAME_LENGTH] = URO_COUNT_DROP_LENGTH,
+    [URO_FRAME_VERSION] = URO_COUNT_DROP_VERSION,
+    [URO_FRAME_ICRC] = URO_COUNT_DROP_ICRC,
+};
+
+static bool for_us(const struct uro_shard *shard, const struct uro_mac *dest)
+{
+    return (dest->octets[0] & 1) || memcmp(dest, &shard->config.mac, sizeof *dest) == 0;
+}
+
+static bool our_address(const struct uro_shard *shard, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < shard->config.gid_count; i++)
+        if (uro_gid_equal(&shard->config.gids[i], address))
+            return true;
+    return false;
+}
+
+static void roce(struct uro_shard *shard, struct uro_frame *frame)
+{
+    if (frame->udp.dest_port != URO_ROCE_PORT) {
+        uro_count(&shard->counters, URO_COUNT_DROP_UDP_PORT);
+        return;
+    }
+    if (!our_address(shard, &frame->ip.dest)) {
+        uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
+        return;
+    }
+    enum uro_frame_result result = uro_frame_roce(frame);
+    if (result != URO_FRAME_OK) {
+        uro_count(&shard->counters, refusals[result]);
+        return;
+    }
+    uro_receive(shard, frame);
+}
+
+void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, const struct uro_pkt *pkt,
+               uro_time now)
+{
+    struct uro_frame frame;
+    bool hops_changed = false;
+    enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
+
+    uro_count(&shard->counters, URO_COUNT_RX_FRAMES);
+    if (result != URO_FRAME_OK) {
+        uro_count(&shard->counters, refusals[result]);
+        return;
+    }
+    if (!for_us(shard, &frame.ether.dest)) {
+        uro_count(&shard->counters, URO_COUNT_DROP_ETHER_DEST);
+        return;
+    }
+
+    if (frame.ether.type == URO_ETHERTYPE_ARP)
+        hops_changed = uro_neigh_arp(neigh, &frame, now);
+    else if (frame.ip.protocol == URO_IPPROTO_UDP)
+        roce(shard, &frame);
+    else if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
+        hops_changed = uro_neigh_icmp(neigh, &frame, now);
+    else
+        uro_count(&shard->counters, URO_COUNT_DROP_IP_PROTOCOL);
+
+    if (hops_changed)
+        uro_schedule_all(shard);
+}

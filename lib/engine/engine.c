@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.c - core and neighbours behind a few functions. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/schedule.h"
+#include "engine/demux.h"
+
+#define MTU_LEAST          576u
+#define MTU_MOST           9600u
+#define TABLE_BITS_DEFAULT 14u
+
+struct uro_engine {
+    struct uro_shard shard;
+    struct uro_engine_config config;
+    struct uro_neigh neigh;
+};
+
+static_assert(URO_ENGINE_ADDRESSES_MAX == URO_SHARD_GIDS_MAX, "one table, two names");
+
+static size_t tables_at(void)
+{
+    return (sizeof(struct uro_engine) + 63) & ~(size_t)63;
+}
+
+static uint8_t table_bits(const struct uro_engine_config *config)
+{
+    return config->table_bits != 0 ? config->table_bits : TABLE_BITS_DEFAULT;
+}
+
+size_t uro_engine_size(const struct uro_engine_config *config)
+{
+    const struct uro_shard_config shard = { .table_bits = table_bits(config) };
+
+    return tables_at() + uro_shard_table_size(&shard);
+}
+
+static bool valid(const struct uro_engine_config *config)
+{
+    return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
+           config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
+           table_bits(config) >= 4 && table_bits(config) <= 20;
+}
+
+int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_time now,
+                    struct uro_engine **engine)
+{
+    struct uro_engine *e = memory;
+
+    if (!valid(config))
+        return -EINVAL;
+    struct uro_shard_config shard = { .mac = config->mac,
+                                      .mtu = config->mtu,
+                                      .window = config->window,
+                                      .retry_7_forever = config->retry_7_forever,
+                                      .table_bits = table_bits(config),
+                                      .gid_count = config->address_count };
+    if (shard.window == 0)
+        shard.window = URO_WINDOW_DEFAULT;
+    memcpy(shard.seed, config->seed, sizeof shard.seed);
+    for (uint32_t i = 0; i < config->address_count; i++)
+        shard.gids[i] = config->addresses[i].gid;
+
+    e->config = *config;
+    uro_shard_init(&e->shard, &shard, (uint8_t *)memory + tables_at(), now);
+    uro_neigh_init(&e->neigh, &e->config, &e->shard.counters);
+    *engine = e;
+    return 0;
+}
+
+void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
+                      uro_time now)
+{
+    engine->shard.now = now;
+    for (uint32_t i = 0; i < count; i++)
+        uro_demux(&engine->shard, &engine->neigh, &pkts[i], now);
+}
+
+uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t room,
+                           uro_time now)
+{
+    engine->shard.now = now;
+    if (uro_neigh_run(&engine->neigh, now))
+        uro_schedule_all(&engine->shard);
+
+    uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
+    count += uro_schedule_output(&engine->shard, tx + count, room - count);
+    engine->shard.counters.value[URO_COUNT_TX_FRAMES] += count;
+    return count;
+}
+
+bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)
+{
+    return uro_shard_event(&engine->shard, event);
+}
+
+uro_time uro_engine_next(const struct uro_engine *engine)
+{
+    uro_time transport = uro_schedule_next(&engine->shard);
+    uro_time neighbours = uro_neigh_next(&engine->neigh, engine->shard.now);
+
+    return transport < neighbours ? transport : neighbours;
+}
+
+bool uro_engine_rung(const struct uro_engine *engine)
+{
+    return !uro_bells_silent(&engine->shard.bells);
+}
+
+struct uro_shard *uro_engine_shard(struct uro_engine *engine)
+{
+    return &engine->shard;
+}
+
+static struct uro_hop *hop_of(const struct uro_qp *qp)
+{
+    struct uro_qp_attr attr;
+
+    uro_qp_query(qp, &attr);
+    return attr.address.hop;
+}
+
+int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp *qp,
+                         const struct uro_qp_attr *attr, unsigned mask, uro_time now)
+{
+    struct uro_qp_attr wanted = *attr;
+    struct uro_hop *before = hop_of(qp);
+
+    wanted.address.hop = NULL;
+    if (mask & URO_ATTR_AV) {
+        int error = uro_neigh_get(&engine->neigh, attr->address.sgid_index, &attr->address.dest,
+                                  now, &wanted.address.hop);
+        if (error != 0)
+            return error;
+    }
+    int error = uro_qp_modify(&engine->shard, qp, &wanted, mask, now);
+    if (error != 0) {
+        if (wanted.address.hop != NULL)
+            uro_neigh_put(&engine->neigh, wanted.address.hop);
+        return error;
+    }
+    if (before != NULL && ((mask & URO_ATTR_AV) || hop_of(qp) == NULL))
+        uro_neigh_put(&engine->neigh, before);
+    return 0;
+}
+
+void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp)
+{
+    struct uro_hop *hop = hop_of(qp);
+
+    uro_qp_destroy(&engine->shard, qp);
+    if (hop != NULL)
+        uro_neigh_put(&engine->neigh, hop);
+}
+
+const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
+{
+    return &engine->shard.counters;
+}
+
+void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
+{
+    if (up)
+        uro_neigh_forget(&engine->neigh, now);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* neigh.c - the next hops in use and when each is asked about.
+ *
+ *   ASKING  a request every 200 ms; after five without answer LOST. Frames wait.
+ *   KNOWN   asked again, by unicast, 30 s after the last answer; three unanswered: ASKING.
+ *   LOST    a request every second for as long as somebody uses it. Frames are dropped, so that
+ *           the retry budget of a queue pair ends as its attributes say.
+ *
+ * An answer, or any ARP or ND message that names the address, makes it KNOWN.
+ */
+#include "engine/neigh.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "engine/neigh_frames.h"
+
+#define ASK_INTERVAL     URO_MS(200)
+#define ASK_MAX          5u
+#define LOST_INTERVAL    URO_MS(1000)
+#define KNOWN_FOR        URO_MS(30000)
+#define CONFIRM_INTERVAL URO_MS(1000)
+#define CONFIRM_MAX      3u
+
+void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
+                    struct uro_counters *counters)
+{
+    memset(neigh, 0, sizeof *neigh);
+    neigh->config = config;
+    neigh->counters = counters;
+    neigh->due = URO_TIME_NEVER;
+}
+
+static void due_at(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time due)
+{
+    entry->due = due;
+    if (due < neigh->due)
+        neigh->due = due;
+}
+
+/* The address to ask for: the destination itself, or the gateway. */
+static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
+                 struct uro_gid *next)
+{
+    const struct uro_engine_config *config = neigh->config;
+
+    if (sgid_index >= config->address_count)
+        return -EINVAL;
+    const struct uro_engine_address *from = &config->addresses[sgid_index];
+    bool v4 = uro_gid_is_ipv4(dest);
+    if (uro_gid_is_ipv4(&from->gid) != v4 || uro_gid_is_zero(dest) || uro_gid_is_zero(&from->gid))
+        return -EINVAL;
+
+    unsigned prefix = v4 ? from->prefix + 96u : from->prefix;
+    *next = *dest;
+    if (uro_gid_is_link_local(dest) || uro_gid_same_subnet(dest, &from->gid, prefix))
+        return 0;
+    *next = v4 ? config->gateway4 : config->gateway6;
+    return uro_gid_is_zero(next) ? -ENETUNREACH : 0;
+}
+
+static struct uro_neigh_entry *find(struct uro_neigh *neigh, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < neigh->used; i++)
+        if (neigh->entries[i].users > 0 && uro_gid_equal(&neigh->entries[i].address, address))
+            return &neigh->entries[i];
+    return NULL;
+}
+
+static struct uro_neigh_entry *unused(struct uro_neigh *neigh)
+{
+    for (uint32_t i = 0; i < neigh->used; i++)
+        if (neigh->entries[i].users == 0)
+            return &neigh->entries[i];
+    return neigh->used < URO_NEIGH_HOPS_MAX ? &neigh->entries[neigh->used++] : NULL;
+}
+
+int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
+                  uro_time now, struct uro_hop **hop)
+{
+    struct uro_gid next;
+    int error = route(neigh, sgid_index, dest, &next);
+
+    if (error != 0)
+        return error;
+    struct uro_neigh_entry *entry = find(neigh, &next);
+    if (entry == NULL) {
+        entry = unused(neigh);
+        if (entry == NULL)
+            return -ENOMEM;
+        *entry = (struct uro_neigh_entry){ .address = next,
+                                           .source = neigh->config->addresses[sgid_index].gid };
+        due_at(neigh, entry, now);
+    }
+    entry->users++;
+    *hop = &entry->hop;
+    return 0;
+}
+
+void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop)
+{
+    struct uro_neigh_entry *entry = URO_CONTAINER_OF(hop, struct uro_neigh_entry, hop);
+
+    (void)neigh;
+    URO_ASSERT(entry->users > 0);
+    entry->users--;
+}
+
+/* Somebody said that @address is at @mac. */
+static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const struct uro_mac *mac,
+                  uro_time now)
+{
+    struct uro_neigh_entry *entry = find(neigh, address);
+
+    if (entry == NULL || (mac->octets[0] & 1)) /* a group address is nobody's */
+        return false;
+    bool same = memcmp(&entry->hop.mac, mac, sizeof *mac) == 0;
+    bool news = entry->hop.state != URO_HOP_KNOWN || !same;
+    entry->hop.state = URO_HOP_KNOWN;
+    entry->hop.mac = *mac;
+    entry->hop.version += news;
+    entry->asked = 0;
+    due_at(neigh, entry, now + KNOWN_FOR);
+    return news;
+}
+
+static bool ours(const struct uro_neigh *neigh, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < neigh->config->address_count; i++)
+        if (uro_gid_equal(&neigh->config->addresses[i].gid, address))
+            return true;
+    return false;
+}
+
+bool uro_neigh_arp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_time now)
+{
+    struct uro_arp arp;
+
+    if (!uro_arp_decode(frame->body, frame->body_length, &arp)) {
+        uro_count(neigh->counters, URO_COUNT_DROP_MALFORMED_ARP);
+        return false;
+    }
+    uro_count(neigh->counters, URO_COUNT_ARP_RX);
+    if (arp.request && ours(neigh, &arp.target)) {
+        URO_MARK("NEIGH.ARP.ANSWER");
+        uro_neigh_send_arp_reply(neigh, &arp);
+    }
+    return learn(neigh, &arp.sender, &arp.sender_mac, now);
+}
+
+bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_time now)
+{
+    struct uro_icmp icmp;
+
+    if (!uro_icmp_decode(&frame->ip, frame->body, frame->body_length, &icmp)) {
+        uro_count(neigh->counters, URO_COUNT_DROP_MALFORMED_ARP);
+        return false;
+    }
+    switch (icmp.kind) {
+    case URO_ICMP_ECHO_REQUEST:
+        if (!ours(neigh, &frame->ip.dest))
+            return false;
+        uro_count(neigh->counters, URO_COUNT_ICMP_ECHO);
+        uro_neigh_send_echo_reply(neigh, frame, &icmp);
+        return false;
+    case URO_ICMP_NEIGHBOR_SOLICIT:
+        uro_count(neigh->counters, URO_COUNT_ARP_RX);
+        if (!ours(neigh, &icmp.target))
+            return false;
+        URO_MARK("NEIGH.ND.ANSWER");
+        uro_neigh_send_advert(neigh, frame, &icmp);
+        return icmp.has_mac && learn(neigh, &frame->ip.source, &icmp.mac, now);
+    case URO_ICMP_NEIGHBOR_ADVERT:
+        uro_count(neigh->counters, URO_COUNT_ARP_RX);
+        return icmp.has_mac && learn(neigh, &icmp.target, &icmp.mac, now);
+    case URO_ICMP_ECHO_REPLY:
+    case URO_ICMP_OTHER:
+        break;
+    }
+    return false;
+}
+
+/* One due entry: ask, or change its state. True when the state changed. */
+static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
+{
+    enum uro_hop_state before = entry->hop.state;
+    uint32_t limit = before == URO_HOP_KNOWN ? CONFIRM_MAX : ASK_MAX;
+
+    if (before != URO_HOP_LOST && entry->asked >= limit) {
+        entry->hop.state = before == URO_HOP_KNOWN ? URO_HOP_ASKING : URO_HOP_LOST;
+        entry->asked = 0;
+    }
+    entry->asked++;
+    uro_neigh_ask(neigh, entry);
+    switch (entry->hop.state) {
+    case URO_HOP_ASKING:
+        entry->due = now + ASK_INTERVAL;
+        break;
+    case URO_HOP_KNOWN:
+        entry->due = now + CONFIRM_INTERVAL;
+        break;
+    case URO_HOP_LOST:
+        entry->due = now + LOST_INTERVAL;
+        break;
+    }
+    return entry->hop.state != before;
+}
+
+bool uro_neigh_run(struct uro_neigh *neigh, uro_time now)
+{
+    bool changed = false;
+
+    if (now < neigh->due)
+        return false;
+    neigh->due = URO_TIME_NEVER;
+    for (uint32_t i = 0; i < neigh->used; i++) {
+        struct uro_neigh_entry *entry = &neigh->entries[i];
+        if (entry->users == 0)
+            continue;
+        if (entry->due <= now)
+            changed |= act(neigh, entry, now);
+        if (entry->due < neigh->due)
+            neigh->due = entry->due;
+    }
+    return changed;
+}
+
+void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
+{
+    for (uint32_t i = 0; i < neigh->used; i++) {
+        struct uro_neigh_entry *entry = &neigh->entries[i];
+        if (entry->users == 0)
+            continue;
+        entry->hop.state = URO_HOP_ASKING;
+        entry->asked = 0;
+        due_at(neigh, entry, now);
+    }
+}
+
+uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t room)
+{
+    uint32_t count = 0;
+
+    while (count < room && neigh->reply_count > 0) {
+        const struct uro_neigh_reply *reply = &neigh->replies[neigh->reply_first];
+        tx[count].head_length = 0;
+        tx[count].pad_count = 0;
+        tx[count].icrc = false;
+        tx[count].payload_length = reply->length;
+        tx[count].span_count = 1;
+        tx[count].spans[0] = (struct uro_span){ .at = reply->octets, .length = reply->length };
+        neigh->reply_first = (neigh->reply_first + 1) % URO_NEIGH_REPLIES_MAX;
+        neigh->reply_count--;
+        count++;
+    }
+    return count;
+}
+
+uro_time uro_neigh_next(const struct uro_neigh *neigh, uro_time now)
+{
+    return neigh->reply_count > 0 ? now : neigh->due;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* neigh_frames.h - builds the frames of engine/neigh.c into its queue; a full queue drops. */
+#pragma once
+
+#include "engine/neigh.h"
+#include "wire/arp.h"
+#include "wire/icmp.h"
+
+/* ARP request or neighbour solicitation: by multicast while asking, else to the known MAC. */
+void uro_neigh_ask(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
+
+void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *request);
+void uro_neigh_send_advert(struct uro_neigh *neigh, const struct uro_frame *frame,
+                           const struct uro_icmp *solicit);
+void uro_neigh_send_echo_reply(struct uro_neigh *neigh, const struct uro_frame *frame,
+                               const struct uro_icmp *request);

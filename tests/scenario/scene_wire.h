@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* scene_wire.h - packets of a scene as octets, and back. */
+#pragma once
+
+#include "scene.h"
+
+uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, uint8_t *out);
+
+/* Everything in @packet is filled in. Returns the octets. */
+uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_mac *to,
+                          const struct uro_mac *from, uint8_t *out);
+
+/* Fails the test unless @frame is the packet. Fields of @packet that are 0 and optional (va, rkey,
+ * dma of requests) are compared too; syndrome 0 means 0x1f. */
+void scene_wire_compare(const struct scene_packet *packet, const uint8_t *frame, uint32_t length);
+
+void scene_wire_fail(const char *why, const uint8_t *frame, uint32_t length);
