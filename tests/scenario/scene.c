@@ -78,9 +78,8 @@ static void open_memory(struct scene *scene)
 
 static void modify(struct scene *scene, const struct uro_qp_attr *attr, unsigned mask)
 {
-    assert_int_equal(uro_engine_qp_modify(scene->engine, scene->qp, attr, mask | URO_ATTR_STATE,
-                                          scene->now),
-                     0);
+    assert_int_equal(
+        uro_engine_qp_modify(scene->engine, scene->qp, attr, mask | URO_ATTR_STATE, scene->now), 0);
 }
 
 /* The engine asks for the peer's MAC address and is told. */
@@ -190,22 +189,23 @@ void scene_post_send(struct scene *scene, const struct scene_send *send)
     assert_non_null(wqe);
     if (send->text != NULL)
         memcpy(scene->local + send->at, send->text, length);
-    *wqe = (struct uro_wqe){ .wr_id = send->id,
-                             .opcode = (uint8_t)send->op,
-                             .flags = (uint8_t)(send->flags | (send->quiet ? 0 : URO_SEND_SIGNALED)),
-                             .length = length,
-                             .remote_address = send->remote_address,
-                             .rkey = send->rkey,
-                             .imm = send->imm,
-                             .compare_add = send->compare_add,
-                             .swap = send->swap };
+    *wqe =
+        (struct uro_wqe){ .wr_id = send->id,
+                          .opcode = (uint8_t)send->op,
+                          .flags = (uint8_t)(send->flags | (send->quiet ? 0 : URO_SEND_SIGNALED)),
+                          .length = length,
+                          .remote_address = send->remote_address,
+                          .rkey = send->rkey,
+                          .imm = send->imm,
+                          .compare_add = send->compare_add,
+                          .swap = send->swap };
     if (send->flags & URO_SEND_INLINE) {
         memcpy(wqe->sges, scene->local + send->at, length);
     } else {
         wqe->sge_count = 1;
-        wqe->sges[0] = (struct uro_sge){ (uintptr_t)scene->local + send->at, length,
-                                         send->lkey != 0 ? send->lkey :
-                                                           uro_key_number(&scene->local_key) };
+        wqe->sges[0] =
+            (struct uro_sge){ (uintptr_t)scene->local + send->at, length,
+                              send->lkey != 0 ? send->lkey : uro_key_number(&scene->local_key) };
     }
     uro_wq_publish(uro_qp_send_queue(scene->qp), 1);
     uro_qp_ring(uro_engine_shard(scene->engine), scene->qp);
@@ -284,8 +284,7 @@ void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status stat
     expect_completion(scene->send_cq, "send", id, status);
 }
 
-void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status,
-                       uint32_t length)
+void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status, uint32_t length)
 {
     expect_completion(scene->recv_cq, "receive", id, status);
     if (status == URO_WC_SUCCESS)

@@ -24,16 +24,16 @@ struct scene {
     struct uro_cq *recv_cq;
     void *qp_memory;
     struct uro_qp *qp;
-    uint8_t *local;         /* for sends, receives and READ sinks */
-    uint8_t *remote;        /* what the peer reads and writes */
+    uint8_t *local;  /* for sends, receives and READ sinks */
+    uint8_t *remote; /* what the peer reads and writes */
     struct uro_key local_key;
     struct uro_key remote_key;
-    uint32_t recv_used;     /* octets of local, from its middle, given to receives */
+    uint32_t recv_used; /* octets of local, from its middle, given to receives */
     uint32_t mtu;
 };
 
 struct scene_options {
-    uint32_t mtu;          /* 1024 */
+    uint32_t mtu; /* 1024 */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */
@@ -44,7 +44,7 @@ struct scene_options {
     uint8_t dest_depth;    /* max_dest_rd_atomic, 4 */
     uint32_t access;       /* all remote rights */
     uint32_t window;
-    uint32_t cq_capacity;  /* 256 */
+    uint32_t cq_capacity; /* 256 */
     bool retry_7_forever;
     enum uro_qp_state stop_at; /* RTS */
 };
@@ -83,7 +83,7 @@ struct scene_packet {
     uint32_t qpn;     /* arriving: the scene's queue pair when left 0 */
     const char *from; /* source address, 10.0.0.2 when left out */
     uint8_t version;
-    int pad;          /* wrong padding for the payload when not 0 */
+    int pad; /* wrong padding for the payload when not 0 */
 };
 #define PACKET(...) (&(const struct scene_packet){ __VA_ARGS__ })
 

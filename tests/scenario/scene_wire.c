@@ -38,9 +38,9 @@ static uint8_t *put_ext(const struct scene_packet *packet, unsigned ext, uint8_t
         at += URO_RETH_LEN;
     }
     if (ext & URO_EXT_ATOMIC) {
-        uro_atomic_eth_encode(at, &(const struct uro_atomic_eth){ packet->va, packet->rkey,
-                                                                  packet->swap_add,
-                                                                  packet->compare });
+        uro_atomic_eth_encode(at,
+                              &(const struct uro_atomic_eth){ packet->va, packet->rkey,
+                                                              packet->swap_add, packet->compare });
         at += URO_ATOMIC_LEN;
     }
     if (ext & URO_EXT_AETH) {
@@ -81,20 +81,20 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
     at = put_ext(packet, uro_opcodes[opcode].ext, at);
     uint8_t *payload = at;
     at = put_payload(packet, at);
-    uint8_t pad = (uint8_t)(((uint32_t)-(at - payload) & 3u));
+    uint8_t pad = (uint8_t)(((uint32_t) - (at - payload) & 3u));
     if (packet->pad != 0)
         pad = (uint8_t)packet->pad & 3;
     memset(at, 0, pad);
     at += pad;
-    uro_bth_encode(body, &(const struct uro_bth){
-                             .opcode = (uint8_t)opcode,
-                             .solicited = packet->solicited,
-                             .pad_count = pad,
-                             .version = packet->version,
-                             .pkey = packet->pkey != 0 ? packet->pkey : URO_PKEY_DEFAULT,
-                             .dest_qpn = packet->qpn,
-                             .ack_req = packet->ack_req,
-                             .psn = packet->psn });
+    uro_bth_encode(
+        body, &(const struct uro_bth){ .opcode = (uint8_t)opcode,
+                                       .solicited = packet->solicited,
+                                       .pad_count = pad,
+                                       .version = packet->version,
+                                       .pkey = packet->pkey != 0 ? packet->pkey : URO_PKEY_DEFAULT,
+                                       .dest_qpn = packet->qpn,
+                                       .ack_req = packet->ack_req,
+                                       .psn = packet->psn });
 
     uint32_t udp_length = URO_UDP_LEN + (uint32_t)(at - body) + URO_ICRC_LEN;
     const struct uro_ip ip = { .dont_fragment = true,

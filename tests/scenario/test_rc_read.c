@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_read.c - RDMA READ and atomics: answers that carry data, lost and repeated. */
+#include <string.h>
+
+#include "scene.h"
+
+static uint64_t remote_va(const struct scene *s, uint32_t offset)
+{
+    return (uintptr_t)s->remote + offset;
+}
+
+/* ---- as responder ------------------------------------------------------- */
+
+static void rc_read__three_packets__are_answered_in_order(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 2500);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+    scene_close(s);
+}
+
+static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 2500);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct uro_tx tx;
+        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    }
+    scene_rx(s, 0,
+             PACKET(.op = "RC_READ_REQUEST", .psn = 101, .ack_req = true, .va = remote_va(s, 1024),
+                    .dma = 1476));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESP_FIRST", .psn = 101, .msn = 1, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+    /* And from the start again: the memory of the first request did not shrink. */
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+    scene_expect_mark(s, "RSP.DUP.READ");
+    scene_close(s);
+}
+
+/* The acknowledgement of the SEND would acknowledge the READ as well, so the data goes first. */
+static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 10);
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "hi"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 100, .msn = 2, .length = 10));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_close(s);
+}
+
+static void rc_read__zero_octets_twice__is_answered_twice(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    for (int i = 0; i < 2; i++) {
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .rkey = 5));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 100, .msn = 1));
+    }
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_close(s);
+}
+
+static void rc_read__region_deregistered_meanwhile__access_nak(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    struct uro_tx tx;
+
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    uro_key_deregister(uro_engine_shard(s->engine), &s->remote_key);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x62, .msn = 1));
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "RSP.READ.REVOKED");
+    uro_key_register(uro_engine_shard(s->engine), &s->remote_key);
+    scene_close(s);
+}
+
+static void rc_atomic__repeated__same_answer_executed_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    uint64_t value = 40;
+
+    memcpy(s->remote, &value, sizeof value);
+    for (int i = 0; i < 3; i++) {
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .ack_req = true, .swap_add = 2));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 100, .msn = 1, .original = 40));
+    }
+    memcpy(&value, s->remote, sizeof value);
+    assert_int_equal(value, 42);
+    scene_expect_mark(s, "RSP.DUP.ATOMIC");
+    scene_close(s);
+}
+
+/* ---- as requester ------------------------------------------------------- */
+
+static void rc_read__response_lost__asked_again_from_the_first_missing(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 2000);
+    const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 3000, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 2000, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 3000));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 2000, .msn = 1, .length = 1024));
+    scene_expect_tx(s, later,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 2001, .ack_req = true, .va = 0x1400,
+                           .rkey = 0x77, .dma = 1976));
+    scene_rx(s, later,
+             PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 2001, .length = 1024, .fill = 1024));
+    scene_rx(s, later,
+             PACKET(.op = "RC_READ_RESP_LAST", .psn = 2002, .msn = 1, .length = 952, .fill = 2048));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_assert_filled(s->local, 0, 3000);
+    scene_close(s);
+}
+
+static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 100, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 100));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 100));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 100));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.GAP.BACK");
+    scene_close(s);
+}
+
+static void rc_read__response_too_short__error_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 100, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 100));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 99));
+    scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+    scene_expect_mark(s, "REQ.RESP.BAD");
+    scene_close(s);
+}
+
+static void rc_read__depth_used_up__the_next_one_waits(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .depth = 1);
+
+    for (uint64_t id = 1; id <= 2; id++)
+        scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                                .remote_address = 0x1000, .at = (uint32_t)id * 8));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 8));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 6, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 6, .msn = 2, .length = 8));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 9);
+    uint64_t result;
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_CMP_AND_SWP, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x2000, .compare_add = 11, .swap = 22));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_CMP_SWAP", .psn = 9, .ack_req = true, .va = 0x2000,
+                           .rkey = 0x77, .swap_add = 22, .compare = 11));
+    scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 9, .msn = 1, .original = 0x1122334455));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    memcpy(&result, s->local, sizeof result);
+    assert_true(result == 0x1122334455);
+    scene_close(s);
+}
+
+static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_post_send(s, SEND(.id = 2, .flags = URO_SEND_FENCE, .text = "x", .at = 64));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 8));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 6, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_read__three_packets__are_answered_in_order),
+        cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
+        cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
+        cmocka_unit_test(rc_read__zero_octets_twice__is_answered_twice),
+        cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
+        cmocka_unit_test(rc_atomic__repeated__same_answer_executed_once),
+        cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
+        cmocka_unit_test(rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion),
+        cmocka_unit_test(rc_read__response_too_short__error_completion),
+        cmocka_unit_test(rc_read__depth_used_up__the_next_one_waits),
+        cmocka_unit_test(rc_atomic__compare_and_swap__operands_and_result_in_place),
+        cmocka_unit_test(rc_fence__send_behind_a_read__waits_for_its_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
