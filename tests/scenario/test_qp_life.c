@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_qp_life.c - states, flushes, events, and packets that must change nothing. */
+#include <string.h>
+
+#include "scene.h"
+
+static int to_state(struct scene *s, enum uro_qp_state to)
+{
+    const struct uro_qp_attr attr = { .state = to };
+    return uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now);
+}
+
+static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .quiet = true));
+    scene_post_recv(s, 3, 8);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    assert_int_equal(to_state(s, URO_QPS_ERR), 0);
+    scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
+    scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
+    scene_expect_recv(s, 3, URO_WC_WR_FLUSH_ERR, 0);
+    /* Posted afterwards: flushed as well, without anything else happening. */
+    scene_post_send(s, SEND(.id = 4, .text = "c"));
+    scene_post_recv(s, 5, 8);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
+    scene_expect_recv(s, 5, URO_WC_WR_FLUSH_ERR, 0);
+    scene_close(s);
+}
+
+static void qp__reset_and_connected_again__starts_afresh(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    assert_int_equal(to_state(s, URO_QPS_RESET), 0);
+    scene_expect_silence(s, URO_MS(500));
+    scene_rx(s, URO_MS(500), PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_close(s);
+}
+
+static void qp__drained__started_messages_finish_and_no_new_one_starts(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    struct uro_qp_attr attr;
+
+    scene_post_send(s, SEND(.id = 1, .length = 2048));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024, .fill = 0));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 4096));
+    assert_int_equal(to_state(s, URO_QPS_SQD), 0);
+    uro_qp_query(s->qp, &attr);
+    assert_true(attr.sq_draining);
+    assert_int_equal(to_state(s, URO_QPS_RTS), -22);
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_LAST", .psn = 11, .ack_req = true, .length = 1024, .fill = 1024));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_event(s, URO_EVENT_SQ_DRAINED);
+    assert_int_equal(to_state(s, URO_QPS_RTS), 0);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "b"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 12, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void qp__first_packet_in_rtr__raises_established_once_and_is_served(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 5, .stop_at = URO_QPS_RTR);
+
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 5, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_event(s, URO_EVENT_COMM_EST);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 5, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
+    struct uro_event event;
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_close(s);
+}
+
+static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .cq_capacity = 1);
+
+    for (uint64_t id = 1; id <= 2; id++) {
+        scene_post_send(s, SEND(.id = id, .text = "a"));
+        scene_expect_tx(
+            s, 0,
+            PACKET(.op = "RC_SEND_ONLY", .psn = 9 + (uint32_t)id, .ack_req = true, .text = "a"));
+    }
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    scene_expect_event(s, URO_EVENT_QP_FATAL);
+    scene_expect_mark(s, "CQ.OVERRUN");
+    scene_close(s);
+}
+
+static void cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    struct uro_event event;
+
+    scene_post_recv(s, 1, 8);
+    scene_post_recv(s, 2, 8);
+    uro_cq_arm(s->recv_cq, true);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "a"));
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .solicited = true, .text = "a"));
+    scene_expect_event(s, URO_EVENT_COMPLETION);
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+/* Packets that cannot be the peer's, or are malformed: one counter each, and nothing changes. */
+static const struct {
+    struct scene_packet packet;
+    enum uro_counter counter;
+    const char *mark;
+} strangers[] = {
+    { { .op = "RC_SEND_ONLY", .psn = 100, .from = "10.0.0.3" },
+      URO_COUNT_DROP_ADDRESS,
+      "RX.ADDRESS" },
+    { { .op = "RC_SEND_ONLY", .psn = 100, .qpn = 0x777777 }, URO_COUNT_DROP_QPN, "RX.QPN" },
+    { { .op = "RC_SEND_ONLY", .psn = 100, .pkey = 0x8001 }, URO_COUNT_DROP_PKEY, "RX.PKEY" },
+    { { .op = "UC_SEND_ONLY", .psn = 100 }, URO_COUNT_DROP_SERVICE, "RX.SERVICE" },
+    { { .op = "RC_SEND_ONLY", .psn = 100, .version = 1 }, URO_COUNT_DROP_VERSION, NULL },
+    { { .op = "RC_ACK", .psn = 9 }, URO_COUNT_DROP_STALE_RESPONSE, NULL },
+    { { .op = "RC_ACK", .psn = 10 }, URO_COUNT_DROP_GHOST_ACK, NULL },
+    { { .op = "RC_FETCH_ADD", .psn = 99 }, URO_COUNT_DROP_REPLAY, NULL },
+};
+
+static void receive__packet_of_a_stranger__is_counted_and_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(strangers); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+        struct scene_packet packet = strangers[i].packet;
+
+        packet.text = strstr(packet.op, "SEND") != NULL ? "x" : NULL;
+        packet.ack_req = packet.text != NULL;
+        scene_post_recv(s, 1, 8);
+        scene_rx(s, 0, &packet);
+        assert_int_equal(scene_counter(s, strangers[i].counter), 1);
+        if (strangers[i].mark != NULL)
+            scene_expect_mark(s, strangers[i].mark);
+        scene_expect_state(s, URO_QPS_RTS);
+        scene_expect_silence(s, 0);
+        scene_close(s);
+    }
+}
+
+static void receive__limited_membership_pkey__is_accepted(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .pkey = 0x7fff, .text = "x"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+static void receive__state_before_rtr__request_is_dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT);
+
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 0, .ack_req = true));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_expect_mark(s, "RX.STATE");
+    scene_close(s);
+}
+
+static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT);
+    struct uro_qp_attr good = { .state = URO_QPS_RTR,
+                                .path_mtu = 1024,
+                                .address = { .sgid_index = 1 } };
+    const unsigned mask = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                          URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
+    struct uro_qp_attr bad[6];
+
+    assert_true(uro_gid_parse("10.0.0.2", &good.address.dest));
+    for (size_t i = 0; i < URO_ARRAY_LEN(bad); i++)
+        bad[i] = good;
+    bad[0].path_mtu = 1000;
+    bad[1].path_mtu = 8192;
+    bad[2].address.sgid_index = 9;
+    bad[3].min_rnr_timer = 32;
+    bad[4].max_dest_rd_atomic = 129;
+    bad[5].address.sgid_index = 0; /* IPv6 source, IPv4 destination */
+    for (size_t i = 0; i < URO_ARRAY_LEN(bad); i++) {
+        assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &bad[i], mask, s->now), -22);
+        scene_expect_state(s, URO_QPS_INIT);
+    }
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &good, mask & ~URO_ATTR_AV, s->now),
+                     -22);
+    assert_true(uro_gid_parse("192.168.1.1", &good.address.dest));
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &good, mask, s->now), -101);
+    scene_expect_state(s, URO_QPS_INIT);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(qp__moved_to_error__everything_posted_is_flushed_in_order),
+        cmocka_unit_test(qp__reset_and_connected_again__starts_afresh),
+        cmocka_unit_test(qp__drained__started_messages_finish_and_no_new_one_starts),
+        cmocka_unit_test(qp__first_packet_in_rtr__raises_established_once_and_is_served),
+        cmocka_unit_test(cq__full__overrun_is_an_event_and_the_queue_pair_fails),
+        cmocka_unit_test(cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes),
+        cmocka_unit_test(receive__packet_of_a_stranger__is_counted_and_changes_nothing),
+        cmocka_unit_test(receive__limited_membership_pkey__is_accepted),
+        cmocka_unit_test(receive__state_before_rtr__request_is_dropped),
+        cmocka_unit_test(modify__value_out_of_range__einval_and_nothing_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_write.c - RDMA WRITE: what may be written, and what a refusal looks like at both ends. */
+#include <string.h>
+
+#include "scene.h"
+
+/* ---- as responder ------------------------------------------------------- */
+
+static void rc_write__two_packets__land_in_the_region_without_a_receive(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    memset(s->remote, 0, 2048);
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .dma = 1500, .length = 1024));
+    scene_rx(
+        s, 0,
+        PACKET(.op = "RC_WRITE_LAST", .psn = 101, .ack_req = true, .length = 476, .fill = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 1));
+    scene_assert_filled(s->remote, 0, 1500);
+    assert_int_equal(s->remote[1500], 0);
+    scene_close(s);
+}
+
+static void rc_write__with_immediate__takes_a_receive_at_its_last_packet(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .dma = 1100, .length = 1024));
+    /* Only the last packet needs the receive, so only it is sent again after the RNR NAK. */
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_LAST_IMM", .psn = 101, .ack_req = true, .imm = 77, .length = 76,
+                    .fill = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x2c));
+    scene_post_recv(s, 9, 0);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_LAST_IMM", .psn = 101, .ack_req = true, .imm = 77, .length = 76,
+                    .fill = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 1));
+    scene_expect_recv(s, 9, URO_WC_SUCCESS, 1100);
+    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    assert_int_equal(scene_last()->imm, 77);
+    assert_int_equal(scene_last()->flags, URO_WC_WITH_IMM);
+    scene_assert_filled(s->remote, 0, 1100);
+    scene_close(s);
+}
+
+/* What the peer asks for, and the syndrome it must get. */
+static const struct {
+    const char *name;
+    struct scene_packet packet;
+    uint64_t va_offset;
+    uint8_t syndrome;
+} refusals[] = {
+    { "unknown key", { .op = "RC_WRITE_ONLY", .rkey = 1, .dma = 4, .text = "abcd" }, 0, 0x62 },
+    { "one octet past the end",
+      { .op = "RC_WRITE_ONLY", .dma = 4, .text = "abcd" },
+      SCENE_MEMORY - 3,
+      0x62 },
+    { "start before the region",
+      { .op = "RC_WRITE_ONLY", .dma = 4, .text = "abcd" },
+      UINT64_MAX,
+      0x62 },
+    { "length that wraps the address space",
+      { .op = "RC_WRITE_FIRST", .dma = 0x7fffffff, .length = 1024 },
+      8,
+      0x62 },
+    { "more than 2^31 octets",
+      { .op = "RC_WRITE_FIRST", .dma = 0x80000001, .length = 1024 },
+      0,
+      0x61 },
+    { "RETH longer than the packet", { .op = "RC_WRITE_ONLY", .dma = 5, .text = "abcd" }, 0, 0x61 },
+    { "RETH shorter than the packet",
+      { .op = "RC_WRITE_ONLY", .dma = 3, .text = "abcd" },
+      0,
+      0x61 },
+    { "FIRST not of the path MTU",
+      { .op = "RC_WRITE_FIRST", .dma = 3000, .length = 1020 },
+      0,
+      0x61 },
+    { "ONLY longer than the path MTU",
+      { .op = "RC_WRITE_ONLY", .dma = 1028, .length = 1028 },
+      0,
+      0x61 },
+    { "FIRST that leaves nothing",
+      { .op = "RC_WRITE_FIRST", .dma = 1024, .length = 1024 },
+      0,
+      0x61 },
+    { "MIDDLE outside a message", { .op = "RC_WRITE_MIDDLE", .length = 1024 }, 0, 0x61 },
+    { "LAST outside a message", { .op = "RC_SEND_LAST", .length = 4 }, 0, 0x61 },
+    { "SEND longer than the path MTU", { .op = "RC_SEND_ONLY", .length = 1028 }, 0, 0x61 },
+    { "atomic on an odd address", { .op = "RC_FETCH_ADD", .swap_add = 1 }, 4, 0x61 },
+    { "READ past the end", { .op = "RC_READ_REQUEST", .dma = 2 }, SCENE_MEMORY - 1, 0x62 },
+    { "an operation we do not offer", { .op = "RC_SEND_ONLY_INV", .text = "x" }, 0, 0x61 },
+};
+
+static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(refusals); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100);
+        struct scene_packet packet = refusals[i].packet;
+        uint8_t before[64];
+
+        print_message("# %s\n", refusals[i].name);
+        memcpy(before, s->remote, sizeof before);
+        packet.psn = 100;
+        packet.ack_req = true;
+        packet.va = (uintptr_t)s->remote + refusals[i].va_offset;
+        scene_rx(s, 0, &packet);
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = refusals[i].syndrome));
+        scene_expect_state(s, URO_QPS_ERR);
+        assert_memory_equal(s->remote, before, sizeof before);
+        /* The queue pair is in error: it answers nothing more. */
+        scene_rx(s, 0, &packet);
+        scene_expect_silence(s, 0);
+        scene_close(s);
+    }
+}
+
+static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void **state)
+{
+    static const struct {
+        const char *op;
+        uint32_t missing;
+    } cases[] = {
+        { "RC_WRITE_ONLY", URO_ACCESS_REMOTE_WRITE },
+        { "RC_READ_REQUEST", URO_ACCESS_REMOTE_READ },
+        { "RC_CMP_SWAP", URO_ACCESS_REMOTE_ATOMIC },
+    };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .access = 0xeu & ~cases[i].missing);
+        scene_rx(s, 0, PACKET(.op = cases[i].op, .psn = 100, .ack_req = true));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
+        scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+        scene_close(s);
+    }
+}
+
+static void rc_responder__right_missing_on_the_region__access_nak_and_event(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    s->remote_key.access = URO_ACCESS_REMOTE_READ;
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .dma = 1, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_expect_mark(s, "RSP.ACCESS.NAK");
+    scene_close(s);
+}
+
+static void rc_write__key_of_another_pd__access_nak(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    s->remote_key.pd = 2;
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .dma = 1, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
+    scene_close(s);
+}
+
+static void rc_write__zero_octets_with_any_key__is_served(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .rkey = 3));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    scene_close(s);
+}
+
+/* ---- as requester ------------------------------------------------------- */
+
+static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **state)
+{
+    static const struct {
+        uint8_t syndrome;
+        enum uro_wc_status status;
+    } cases[] = {
+        { 0x61, URO_WC_REM_INV_REQ_ERR }, { 0x62, URO_WC_REM_ACCESS_ERR },
+        { 0x63, URO_WC_REM_OP_ERR },      { 0x65, URO_WC_BAD_RESP_ERR },
+        { 0x40, URO_WC_BAD_RESP_ERR },
+    };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct scene *s = scene_rc(.sq_psn = 10);
+        for (uint64_t id = 1; id <= 3; id++) {
+            scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_WRITE, .quiet = id == 3,
+                                    .text = "w", .remote_address = 0x5000, .rkey = 0x99));
+            scene_expect_tx(s, 0,
+                            PACKET(.op = "RC_WRITE_ONLY", .psn = 9 + (uint32_t)id, .ack_req = true,
+                                   .va = 0x5000, .rkey = 0x99, .dma = 1, .text = "w"));
+        }
+        scene_post_recv(s, 8, 8);
+        /* The NAK at 11 acknowledges 10. */
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = cases[i].syndrome, .msn = 1));
+        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        scene_expect_sent(s, 2, cases[i].status);
+        scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
+        scene_expect_recv(s, 8, URO_WC_WR_FLUSH_ERR, 0);
+        scene_close(s);
+    }
+}
+
+static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .lkey = 12345));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    scene_expect_silence(s, 0);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_LOC_PROT_ERR);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "REQ.LOCAL.KEY");
+    scene_close(s);
+}
+
+static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE_WITH_IMM,
+                            .flags = URO_SEND_INLINE | URO_SEND_SOLICITED, .text = "now",
+                            .imm = 0x01020304, .remote_address = 0x5000, .rkey = 0x99));
+    memset(s->local, 'x', 3);
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 10, .ack_req = true, .solicited = true,
+                           .va = 0x5000, .rkey = 0x99, .dma = 3, .imm = 0x01020304, .text = "now"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_write__two_packets__land_in_the_region_without_a_receive),
+        cmocka_unit_test(rc_write__with_immediate__takes_a_receive_at_its_last_packet),
+        cmocka_unit_test(rc_responder__request_not_allowed__nak_and_nothing_is_written),
+        cmocka_unit_test(rc_responder__right_missing_on_the_queue_pair__invalid_request),
+        cmocka_unit_test(rc_responder__right_missing_on_the_region__access_nak_and_event),
+        cmocka_unit_test(rc_write__key_of_another_pd__access_nak),
+        cmocka_unit_test(rc_write__zero_octets_with_any_key__is_served),
+        cmocka_unit_test(rc_write__refused__status_says_how_and_the_rest_is_flushed),
+        cmocka_unit_test(rc_write__local_key_wrong__earlier_ones_complete_first),
+        cmocka_unit_test(rc_write__with_immediate_inline__octets_are_taken_when_posted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
