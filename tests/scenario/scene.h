@@ -9,6 +9,7 @@
 
 #include "base/mark.h"
 #include "base/time.h"
+#include "core/key.h"
 #include "core/qp.h"
 #include "engine/engine.h"
 #include "support/check.h"

@@ -16,7 +16,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     struct scene *s = scene_rc(.sq_psn = 10);
 
     scene_post_send(s, SEND(.id = 1, .text = "a"));
-    scene_post_send(s, SEND(.id = 2, .text = "b", .quiet = true));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8, .quiet = true));
     scene_post_recv(s, 3, 8);
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
@@ -24,7 +24,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
     scene_expect_recv(s, 3, URO_WC_WR_FLUSH_ERR, 0);
     /* Posted afterwards: flushed as well, without anything else happening. */
-    scene_post_send(s, SEND(.id = 4, .text = "c"));
+    scene_post_send(s, SEND(.id = 4, .text = "c", .at = 16));
     scene_post_recv(s, 5, 8);
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
@@ -52,6 +52,7 @@ static void qp__drained__started_messages_finish_and_no_new_one_starts(void **st
     struct scene *s = scene_rc(.sq_psn = 10);
     struct uro_qp_attr attr;
 
+    scene_fill(s->local, 0, 2048);
     scene_post_send(s, SEND(.id = 1, .length = 2048));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024, .fill = 0));
     scene_post_send(s, SEND(.id = 2, .text = "b", .at = 4096));

@@ -214,7 +214,7 @@ static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
     struct scene *s = scene_rc(.sq_psn = 10);
 
     scene_post_send(s, SEND(.id = 1, .text = "a"));
-    scene_post_send(s, SEND(.id = 2, .text = "b", .lkey = 12345));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8, .lkey = 12345));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_expect_silence(s, 0);
     scene_expect_state(s, URO_QPS_RTS);
