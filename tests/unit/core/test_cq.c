@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cq.c - the completion ring: order, capacity, arming, forgetting. */
+#include "core/cq.h"
+
+#include <stdlib.h>
+
+#include "core/event.h"
+#include "core/shard.h"
+#include "support/check.h"
+
+static struct uro_shard shard;
+static void *tables;
+
+static int open_shard(void **state)
+{
+    const struct uro_shard_config config = { .table_bits = 4 };
+
+    (void)state;
+    tables = aligned_alloc(64, uro_shard_table_size(&config));
+    uro_shard_init(&shard, &config, tables, 0);
+    return 0;
+}
+
+static int close_shard(void **state)
+{
+    (void)state;
+    free(tables);
+    return 0;
+}
+
+static struct uro_cq *make(uint32_t capacity)
+{
+    return uro_cq_init(aligned_alloc(64, (uro_cq_size(capacity) + 63) & ~(size_t)63), capacity,
+                       &shard);
+}
+
+static void drop(struct uro_cq *cq)
+{
+    uro_cq_fini(cq);
+    free(cq);
+}
+
+static bool push(struct uro_cq *cq, uint64_t id, uint32_t qpn)
+{
+    const struct uro_cqe cqe = { .wr_id = id, .qpn = qpn };
+    return uro_cq_push(&shard, cq, &cqe, false);
+}
+
+static void expect_event(enum uro_event_kind kind)
+{
+    struct uro_event event;
+
+    assert_true(uro_shard_event(&shard, &event));
+    assert_int_equal(event.kind, kind);
+    assert_ptr_equal(event.user, &shard);
+}
+
+static void expect_no_event(void)
+{
+    struct uro_event event;
+    assert_false(uro_shard_event(&shard, &event));
+}
+
+static void cq__filled_and_emptied_often__order_holds_across_the_wrap(void **state)
+{
+    struct uro_cq *cq = make(3); /* not a power of two */
+    struct uro_cqe out[8];
+    uint64_t next = 0, seen = 0;
+
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 3; i++)
+            assert_true(push(cq, next++, 1));
+        assert_int_equal(uro_cq_poll(cq, out, 2), 2);
+        assert_int_equal(uro_cq_poll(cq, out + 2, 8), 1);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(out[i].wr_id, seen++);
+    }
+    assert_int_equal(uro_cq_poll(cq, out, 8), 0);
+    drop(cq);
+}
+
+static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void **state)
+{
+    struct uro_cq *cq = make(2);
+    struct uro_cqe out[4];
+
+    (void)state;
+    assert_true(push(cq, 1, 1));
+    assert_true(push(cq, 2, 1));
+    assert_false(push(cq, 3, 1));
+    expect_event(URO_EVENT_CQ_ERR);
+    expect_no_event();
+    assert_int_equal(uro_cq_poll(cq, out, 4), 2);
+    assert_false(push(cq, 4, 1)); /* in error for good */
+    drop(cq);
+}
+
+static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
+{
+    struct uro_cq *cq = make(8);
+
+    (void)state; /* rule CQ.ARM */
+    assert_true(push(cq, 1, 1));
+    uro_cq_arm(cq, false);
+    uro_cq_arm(cq, true); /* does not weaken it */
+    expect_no_event();
+    assert_true(push(cq, 2, 1));
+    assert_true(push(cq, 3, 1));
+    expect_event(URO_EVENT_COMPLETION);
+    expect_no_event();
+    drop(cq);
+}
+
+static void cq__armed_for_solicited__an_error_wakes(void **state)
+{
+    struct uro_cq *cq = make(8);
+    const struct uro_cqe failed = { .status = URO_WC_WR_FLUSH_ERR };
+
+    (void)state;
+    uro_cq_arm(cq, true);
+    assert_true(push(cq, 1, 1));
+    expect_no_event();
+    assert_true(uro_cq_push(&shard, cq, &failed, false));
+    expect_event(URO_EVENT_COMPLETION);
+    drop(cq);
+}
+
+static void cq_forget__only_that_queue_pair__the_rest_in_order(void **state)
+{
+    struct uro_cq *cq = make(8);
+    struct uro_cqe out[8];
+
+    (void)state;
+    for (uint64_t id = 0; id < 8; id++)
+        assert_true(push(cq, id, id % 3 == 0 ? 5 : 6));
+    uro_cq_forget(cq, 5);
+    assert_int_equal(uro_cq_poll(cq, out, 8), 5);
+    static const uint64_t left[] = { 1, 2, 4, 5, 7 };
+    for (size_t i = 0; i < URO_ARRAY_LEN(left); i++)
+        assert_int_equal(out[i].wr_id, left[i]);
+    drop(cq);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cq__filled_and_emptied_often__order_holds_across_the_wrap),
+        cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_ones_stay),
+        cmocka_unit_test(cq__armed__one_event_and_not_for_what_was_there_before),
+        cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),
+        cmocka_unit_test(cq_forget__only_that_queue_pair__the_rest_in_order),
+    };
+    return cmocka_run_group_tests(tests, open_shard, close_shard);
+}

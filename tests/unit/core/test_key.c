@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_key.c - which octets a key opens: the range check, the rights, the numbers. */
+#include "core/key.h"
+
+#include <stdlib.h>
+
+#include "core/shard.h"
+#include "support/check.h"
+
+static struct uro_shard shard;
+static void *tables;
+static uint8_t memory[4096];
+
+static int open_shard(void **state)
+{
+    const struct uro_shard_config config = { .table_bits = 4, .seed = { 1 } };
+
+    (void)state;
+    tables = aligned_alloc(64, uro_shard_table_size(&config));
+    uro_shard_init(&shard, &config, tables, 0);
+    return 0;
+}
+
+static int close_shard(void **state)
+{
+    (void)state;
+    free(tables);
+    return 0;
+}
+
+static struct uro_key region(uint64_t base, uint64_t length)
+{
+    return (struct uro_key){
+        .pd = 7, .access = URO_ACCESS_REMOTE_READ, .base = base, .length = length, .memory = memory
+    };
+}
+
+static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t length)
+{
+    return uro_key_resolve(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
+}
+
+static void key_resolve__every_edge_of_the_range(void **state)
+{
+    struct uro_key key = region(0x1000, 100);
+
+    (void)state; /* rule KEY.RANGE */
+    uro_key_register(&shard, &key);
+    assert_ptr_equal(resolve(&key, 0x1000, 100), memory);
+    assert_ptr_equal(resolve(&key, 0x1063, 1), memory + 99);
+    assert_ptr_equal(resolve(&key, 0x1064, 0), memory + 100);
+    assert_null(resolve(&key, 0xfff, 1));
+    assert_null(resolve(&key, 0x1000, 101));
+    assert_null(resolve(&key, 0x1063, 2));
+    assert_null(resolve(&key, 0x1064, 1));
+    assert_null(resolve(&key, 0x1001, UINT64_MAX));
+    assert_null(resolve(&key, UINT64_MAX, 2));
+    assert_null(resolve(&key, 0, 0x1010));
+    uro_key_deregister(&shard, &key);
+}
+
+static void key_resolve__region_at_the_end_of_the_address_space(void **state)
+{
+    struct uro_key key = region(UINT64_MAX - 9, 10);
+
+    (void)state;
+    uro_key_register(&shard, &key);
+    assert_ptr_equal(resolve(&key, UINT64_MAX - 9, 10), memory);
+    assert_null(resolve(&key, UINT64_MAX - 9, 11));
+    assert_null(resolve(&key, 0, 1));
+    assert_null(resolve(&key, 0, 0));
+    uro_key_deregister(&shard, &key);
+}
+
+static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state)
+{
+    struct uro_key key = region(0, 10);
+
+    (void)state; /* rule KEY.PD */
+    uro_key_register(&shard, &key);
+    uint32_t number = uro_key_number(&key);
+    assert_non_null(uro_key_resolve(&shard, number, 7, 0, 0, 1));
+    assert_null(uro_key_resolve(&shard, number, 8, 0, 0, 1));
+    assert_null(uro_key_resolve(&shard, number, 7, URO_ACCESS_REMOTE_WRITE, 0, 1));
+    assert_null(
+        uro_key_resolve(&shard, number, 7, URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_WRITE, 0, 1));
+    assert_null(uro_key_resolve(&shard, number ^ 1, 7, 0, 0, 1));
+    uro_key_deregister(&shard, &key);
+    assert_null(uro_key_resolve(&shard, number, 7, 0, 0, 1));
+}
+
+/* Keys differ in their high and in their low bits, and freed ones do not come back at once. */
+static void key_register__numbers_are_spread_over_32_bits(void **state)
+{
+    struct uro_key keys[64];
+    uint32_t all_or = 0, all_and = UINT32_MAX;
+
+    (void)state; /* rule QP.NUMBERS */
+    for (int i = 0; i < 64; i++) {
+        keys[i] = region(0, 10);
+        uro_key_register(&shard, &keys[i]);
+        all_or |= uro_key_number(&keys[i]);
+        all_and &= uro_key_number(&keys[i]);
+    }
+    assert_int_equal(all_or, UINT32_MAX);
+    assert_int_equal(all_and, 0);
+    for (int i = 0; i < 64; i++)
+        uro_key_deregister(&shard, &keys[i]);
+    assert_int_equal(shard.keys.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(key_resolve__every_edge_of_the_range),
+        cmocka_unit_test(key_resolve__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(key_resolve__other_pd_missing_right_or_gone__is_refused),
+        cmocka_unit_test(key_register__numbers_are_spread_over_32_bits),
+    };
+    return cmocka_run_group_tests(tests, open_shard, close_shard);
+}
