@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one thread.
+ *
+ *   devices.c    the list, from the configuration
+ *   lifetime.c   starts the port and the engine, closes them
+ *   round.c      one round: frames in, frames out, events
+ *   progress.c   who drives the rounds, and when the service thread sleeps
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "host/host.h"
+
+enum uro_device_life {
+    URO_DEVICE_IDLE,
+    URO_DEVICE_STARTING,
+    URO_DEVICE_RUNNING,
+    URO_DEVICE_FAILED
+};
+
+struct uro_device {
+    struct uro_device_config config;
+
+    /* Lifetime; start_lock guards them. */
+    pthread_mutex_t start_lock;
+    pthread_cond_t start_done;
+    atomic_int life; /* enum uro_device_life; RUNNING is published last */
+    int start_error;
+    char problem[URO_PORT_ERROR_MAX];
+    pthread_t thread;
+    atomic_bool stopping;
+
+    /* The engine lock, and what only its holder touches. */
+    pthread_mutex_t mutex;
+    atomic_int waiters; /* blocked or about to block: callers that could try stand back */
+    struct uro_engine *engine;
+    struct uro_port *port;
+    void *engine_memory;
+    struct uro_tx *tx; /* URO_PORT_BURST of them */
+    bool link_up;
+    uro_time link_checked;
+    bool armed; /* the port was asked for a wake-up */
+
+    /* Between callers and the service thread; see progress.c. */
+    int doorbell; /* eventfd: the service thread must look */
+    int epoll;
+    atomic_bool in_charge;        /* the service thread drives */
+    atomic_uint_least64_t called; /* when a caller last drove a round */
+    atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
+    uint32_t caller_finds;        /* rounds of callers that found frames since the thread did */
+    uint32_t thread_finds;        /* and the other way round; engine lock */
+};
+
+/* round.c. The engine lock is held. Returns how many frames came or went. */
+uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
+
+/* progress.c: the service thread's body, once the port and the engine are there. */
+void uro_progress_serve(struct uro_device *device);
+/* Makes the service thread look at the device now. Thread: any. */
+void uro_progress_wake(struct uro_device *device);
+
+/* lifetime.c: the sink installed by lib/verbs, never NULL. */
+const struct uro_event_sink *uro_host_sink(void);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lifetime.c - a device starts when the first CQ, QP or MR needs it, and ends with the process. */
+#define _GNU_SOURCE /* dladdr, pthread_setname_np, pthread_setaffinity_np */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "host/device.h"
+
+#define PLUGIN       "liburoce-dpdk.so"
+#define CACHE_LINE   64u
+#define THREAD_STACK (1024u * 1024u)
+
+/* ---- the sink ----------------------------------------------------------- */
+
+static void ignore_engine(struct uro_device *device, const struct uro_event *event)
+{
+    (void)device;
+    (void)event;
+}
+
+static void ignore_port(struct uro_device *device, enum uro_port_event event)
+{
+    (void)device;
+    (void)event;
+}
+
+static const struct uro_event_sink nobody = { ignore_engine, ignore_port };
+static const struct uro_event_sink *_Atomic sink = &nobody;
+
+void uro_host_set_sink(const struct uro_event_sink *to)
+{
+    atomic_store(&sink, to != NULL ? to : &nobody);
+}
+
+const struct uro_event_sink *uro_host_sink(void)
+{
+    return atomic_load_explicit(&sink, memory_order_acquire);
+}
+
+/* ---- the plug-in -------------------------------------------------------- */
+
+/* The directory of the library or program that this code is in. */
+static bool own_directory(char out[static PATH_MAX])
+{
+    Dl_info info;
+    char path[PATH_MAX];
+
+    if (dladdr(&nobody, &info) == 0 || realpath(info.dli_fname, path) == NULL)
+        return false;
+    char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    memcpy(out, path, strlen(path) + 1);
+    return true;
+}
+
+static uro_port_open_fn *try_plugin(const char *directory, const char *below,
+                                    char error[static URO_PORT_ERROR_MAX])
+{
+    char path[PATH_MAX + 64];
+
+    (void)snprintf(path, sizeof path, "%s/%s" PLUGIN, directory, below);
+    if (access(path, R_OK) != 0)
+        return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, URO_PORT_OPEN_SYMBOL) : NULL;
+    if (symbol == NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", dlerror());
+        return NULL;
+    }
+    uro_port_open_fn *open;
+    memcpy(&open, &symbol, sizeof open);
+    return open;
+}
+
+/* Finds the DPDK ports: UROCE_LIB_DIR, beside ourselves, in the build tree. */
+static uro_port_open_fn *find_plugin(char error[static URO_PORT_ERROR_MAX])
+{
+    static const char *const places[] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/",
+                                          "../../lib/io/dpdk/" };
+    const char *chosen = secure_getenv("UROCE_LIB_DIR");
+    char directory[PATH_MAX];
+    uro_port_open_fn *open = NULL;
+
+    error[0] = '\0';
+    if (chosen != NULL)
+        open = try_plugin(chosen, "", error);
+    if (open == NULL && own_directory(directory))
+        for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(places); i++)
+            open = try_plugin(directory, places[i], error);
+    if (open == NULL && error[0] == '\0')
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "no " PLUGIN " found beside the library: build with -Ddpdk=enabled, or set "
+                       "UROCE_LIB_DIR to its directory");
+    return open;
+}
+
+/* ---- starting ----------------------------------------------------------- */
+
+static struct uro_port *open_port(struct uro_device *device, char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_device_config *config = &device->config;
+    const struct uro_port_config wanted = {
+        .device = config->name,
+        .link = config->link,
+        .mtu = config->mtu,
+        .has_mac = true,
+        .mac = config->mac,
+        .memory_mib = config->memory_mib,
+        .addresses = config->gids,
+        .address_count = config->gid_count,
+        .verbose = config->verbose,
+    };
+    uro_port_open_fn *open = find_plugin(error);
+
+    return open != NULL ? open(&wanted, error) : NULL;
+}
+
+static int seed(const struct uro_device_config *config, uint8_t out[static 32])
+{
+    memset(out, 0, 32);
+    if (config->seed != 0) {
+        memcpy(out, &config->seed, sizeof config->seed);
+        return 0;
+    }
+    return getrandom(out, 32, 0) == 32 ? 0 : -EIO;
+}
+
+static int build_engine(struct uro_device *device)
+{
+    const struct uro_device_config *config = &device->config;
+    struct uro_engine_config wanted = {
+        .mac = device->port->mac,
+        .mtu = device->port->mtu,
+        .address_count = config->gid_count,
+        .gateway4 = config->gateway4,
+        .gateway6 = config->gateway6,
+        .window = config->window,
+        .retry_7_forever = config->retry_7_forever,
+    };
+
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        wanted.addresses[i] = (struct uro_engine_address){ config->gids[i], config->prefix[i] };
+    int error = seed(config, wanted.seed);
+    if (error != 0)
+        return error;
+    size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+    device->engine_memory = aligned_alloc(CACHE_LINE, size);
+    device->tx = calloc(URO_PORT_BURST, sizeof *device->tx);
+    if (device->engine_memory == NULL || device->tx == NULL)
+        return -ENOMEM;
+    return uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
+}
+
+static int bring_up(struct uro_device *device)
+{
+    device->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    device->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (device->doorbell < 0 || device->epoll < 0) {
+        (void)snprintf(device->problem, sizeof device->problem, "no file descriptor left: %s",
+                       strerror(errno));
+        return -ENOMEM;
+    }
+    device->port = open_port(device, device->problem);
+    if (device->port == NULL)
+        return -ENODEV;
+    device->link_up = device->port->ops->link_up(device->port);
+    int error = build_engine(device);
+    if (error != 0)
+        (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
+                       strerror(-error));
+    return error;
+}
+
+static void pin(const struct uro_device *device)
+{
+    cpu_set_t cpus;
+
+    if (device->config.cpu < 0)
+        return;
+    CPU_ZERO(&cpus);
+    CPU_SET((unsigned)device->config.cpu, &cpus);
+    if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
+        fprintf(stderr, "uroce: %s: cpu=%d is not available to this process; not pinned\n",
+                device->config.name, device->config.cpu);
+}
+
+/* EAL pins whoever initialises it, so the port is opened here and not in the caller. */
+static void *thread_main(void *argument)
+{
+    struct uro_device *device = argument;
+    char name[16];
+
+    (void)snprintf(name, sizeof name, "uroce:%.9s", device->config.name);
+    (void)pthread_setname_np(pthread_self(), name);
+    int error = bring_up(device);
+    pin(device);
+
+    (void)pthread_mutex_lock(&device->start_lock);
+    device->start_error = error;
+    atomic_store(&device->life, error == 0 ? URO_DEVICE_RUNNING : URO_DEVICE_FAILED);
+    (void)pthread_cond_broadcast(&device->start_done);
+    (void)pthread_mutex_unlock(&device->start_lock);
+    if (error == 0)
+        uro_progress_serve(device);
+    return NULL;
+}
+
+/* Programs use signals; ours is not a thread to handle them. */
+static int create_thread(struct uro_device *device)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, THREAD_STACK);
+    int error = pthread_create(&device->thread, &attr, thread_main, device);
+    (void)pthread_attr_destroy(&attr);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int uro_device_start(struct uro_device *device)
+{
+    if (uro_host_forked())
+        return -EIO;
+    if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING)
+        return 0;
+
+    (void)pthread_mutex_lock(&device->start_lock);
+    if (atomic_load(&device->life) == URO_DEVICE_IDLE) {
+        atomic_store(&device->life, URO_DEVICE_STARTING);
+        if (create_thread(device) != 0) {
+            (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
+            device->start_error = -ENOMEM;
+            atomic_store(&device->life, URO_DEVICE_FAILED);
+        }
+        while (atomic_load(&device->life) == URO_DEVICE_STARTING)
+            (void)pthread_cond_wait(&device->start_done, &device->start_lock);
+        if (atomic_load(&device->life) == URO_DEVICE_FAILED)
+            fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
+    }
+    int error = atomic_load(&device->life) == URO_DEVICE_RUNNING ? 0 : device->start_error;
+    (void)pthread_mutex_unlock(&device->start_lock);
+    return error;
+}
+
+bool uro_device_started(const struct uro_device *device)
+{
+    return atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING;
+}
+
+const char *uro_device_problem(const struct uro_device *device)
+{
+    return device->problem;
+}
+
+const struct uro_device_config *uro_device_config(const struct uro_device *device)
+{
+    return &device->config;
+}
+
+struct uro_engine *uro_device_engine(struct uro_device *device)
+{
+    URO_ASSERT(uro_device_started(device));
+    return device->engine;
+}
+
+struct uro_shard *uro_device_shard(struct uro_device *device)
+{
+    return uro_engine_shard(uro_device_engine(device));
+}
+
+bool uro_device_link_up(const struct uro_device *device)
+{
+    return !uro_device_started(device) || device->link_up;
+}

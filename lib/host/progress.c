@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* progress.c - who drives the engine.
+ *
+ * Whoever holds the engine lock drives. Two kinds of threads do:
+ *
+ *   callers   ibv_poll_cq on an empty CQ and ibv_post_* try the lock and run a round. A program
+ *             that polls gets its packets with no thread switch at all.
+ *   service   one thread per device, for programs that wait for events, spin on their own memory
+ *             (the target of a WRITE), or do nothing while a peer reads from them.
+ *
+ * On two cores shared by two programs the service thread must not run while callers do, and must
+ * run at once when they do not. What it goes by:
+ *
+ *   callers drive   it sleeps, and looks every STAND_BACK_MIN .. MAX whether the last caller's
+ *                   round is older than SILENCE. If so it runs rounds itself until there is nothing
+ *                   to do, and asks the port for a wake-up.
+ *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
+ *                   frame arrives. Entered when the program announces that it will wait
+ *                   (uro_device_hand_over), or when the thread found frames FINDS times while no
+ *                   caller did. Left when callers found frames FINDS times while the thread did
+ *                   not.
+ *
+ * Nobody polls when nothing happens: with no frame, no post and no timer due the thread sleeps
+ * until the next look at the link.
+ */
+#define _GNU_SOURCE /* epoll_pwait2, pthread_setname_np */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/device.h"
+
+#define SILENCE        URO_US(50)
+#define STAND_BACK_MIN URO_US(50)
+#define STAND_BACK_MAX URO_US(1000)
+#define FINDS          8u
+#define LINK_LOOK      URO_MS(100) /* the longest sleep: somebody must look at the link */
+#define POLLED_SLEEP   URO_US(50)  /* of a port without a descriptor, while there is traffic */
+#define POLLED_IDLE    URO_MS(1)
+#define CALLER_ROUNDS  3u /* a caller that keeps finding new posts of others goes on so often */
+
+uro_time uro_device_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uro_time)now.tv_sec * 1000000000u + (uro_time)now.tv_nsec;
+}
+
+/* ---- the lock ----------------------------------------------------------- */
+
+void uro_device_lock(struct uro_device *device)
+{
+    atomic_fetch_add(&device->waiters, 1);
+    (void)pthread_mutex_lock(&device->mutex);
+    atomic_fetch_sub(&device->waiters, 1);
+}
+
+void uro_device_unlock(struct uro_device *device)
+{
+    (void)pthread_mutex_unlock(&device->mutex);
+    if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING)
+        uro_progress_wake(device); /* a command may have made work */
+}
+
+static bool try_lock(struct uro_device *device)
+{
+    return atomic_load_explicit(&device->waiters, memory_order_relaxed) == 0 &&
+           pthread_mutex_trylock(&device->mutex) == 0;
+}
+
+/* ---- callers ------------------------------------------------------------ */
+
+void uro_progress_wake(struct uro_device *device)
+{
+    const uint64_t one = 1;
+
+    if (atomic_load(&device->wakes) == 0)
+        return; /* awake: it looks before it sleeps */
+    atomic_store(&device->wakes, 0);
+    if (write(device->doorbell, &one, sizeof one) < 0)
+        return; /* full: it is readable already */
+}
+
+/* The engine wants to be called before the sleeping thread would wake. Engine lock held. */
+static bool too_late(struct uro_device *device, uro_time now)
+{
+    uint64_t wakes = atomic_load_explicit(&device->wakes, memory_order_relaxed);
+    uro_time next = uro_engine_next(device->engine);
+
+    return wakes != 0 && next != URO_TIME_NEVER && (next > now ? next : now) < wakes;
+}
+
+static void count_caller(struct uro_device *device, uint32_t received)
+{
+    if (received == 0)
+        return;
+    device->thread_finds = 0;
+    if (++device->caller_finds >= FINDS)
+        atomic_store_explicit(&device->in_charge, false, memory_order_relaxed);
+}
+
+void uro_device_progress(struct uro_device *device, bool posted)
+{
+    for (uint32_t i = 0; i < CALLER_ROUNDS; i++) {
+        if (!try_lock(device))
+            return; /* whoever holds it looks for rung bells after letting go */
+        uro_time now = uro_device_now();
+        uint32_t received;
+        (void)uro_round_run(device, now, &received);
+        count_caller(device, received);
+        if (!posted)
+            atomic_store_explicit(&device->called, now, memory_order_relaxed);
+        bool late = too_late(device, now);
+        (void)pthread_mutex_unlock(&device->mutex);
+        if (late)
+            uro_progress_wake(device);
+        if (!uro_engine_rung(device->engine))
+            return;
+    }
+    uro_progress_wake(device);
+}
+
+void uro_device_hand_over(struct uro_device *device)
+{
+    atomic_store(&device->in_charge, true);
+    uro_progress_wake(device);
+}
+
+/* ---- the service thread ------------------------------------------------- */
+
+static void drain(int fd)
+{
+    uint64_t value;
+
+    while (read(fd, &value, sizeof value) == (ssize_t)sizeof value)
+        ;
+}
+
+/* Sleeps until @until, the doorbell, or, with @armed, a frame. */
+static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
+{
+    struct epoll_event events[2];
+    struct timespec left = { 0 };
+
+    if (until > now) {
+        left.tv_sec = (time_t)((until - now) / 1000000000u);
+        left.tv_nsec = (long)((until - now) % 1000000000u);
+    }
+    int wait_fd = device->port->ops->wait_fd(device->port);
+    if (armed && wait_fd >= 0) {
+        struct epoll_event in = { .events = EPOLLIN, .data.fd = wait_fd };
+        (void)epoll_ctl(device->epoll, EPOLL_CTL_ADD, wait_fd, &in);
+    }
+    (void)epoll_pwait2(device->epoll, events, 2, &left, NULL);
+    if (armed && wait_fd >= 0)
+        (void)epoll_ctl(device->epoll, EPOLL_CTL_DEL, wait_fd, NULL);
+    atomic_store(&device->wakes, 0);
+    drain(device->doorbell);
+}
+
+/* Callers drive: look again later, less often the longer it goes on. */
+static void stand_back(struct uro_device *device, uro_time now, uro_time *interval)
+{
+    atomic_store(&device->wakes, now + *interval);
+    if (atomic_load(&device->in_charge)) {
+        atomic_store(&device->wakes, 0);
+        return;
+    }
+    sleep_until(device, now, now + *interval, false);
+    *interval = *interval * 2 < STAND_BACK_MAX ? *interval * 2 : STAND_BACK_MAX;
+}
+
+static void count_thread(struct uro_device *device, uint32_t received)
+{
+    if (received == 0)
+        return;
+    device->caller_finds = 0;
+    if (++device->thread_finds >= FINDS)
+        atomic_store_explicit(&device->in_charge, true, memory_order_relaxed);
+}
+
+/* Rounds until nothing moves. Then asks the port for a wake-up, or returns false when there is
+ * more to do after all. */
+static bool work(struct uro_device *device, uro_time *now, uro_time *until)
+{
+    uint32_t received, moved;
+    bool quiet = false;
+
+    uro_device_lock(device);
+    *now = uro_device_now();
+    if (device->armed)
+        device->port->ops->disarm(device->port);
+    device->armed = false;
+    moved = uro_round_run(device, *now, &received);
+    count_thread(device, received);
+    if (moved == 0) {
+        uro_time next = uro_engine_next(device->engine);
+        bool polled = device->port->ops->wait_fd(device->port) < 0;
+        *until = *now + (polled ? POLLED_IDLE : LINK_LOOK);
+        if (next <= *now)
+            *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
+        else if (next < *until)
+            *until = next;
+        atomic_store(&device->wakes, *until);
+        device->armed = !polled && device->port->ops->arm(device->port);
+        quiet = polled || device->armed;
+    }
+    (void)pthread_mutex_unlock(&device->mutex);
+    if (uro_engine_rung(device->engine) || !quiet) {
+        atomic_store(&device->wakes, 0);
+        return false;
+    }
+    return true;
+}
+
+static bool callers_drive(struct uro_device *device, uro_time now)
+{
+    uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
+
+    return device->config.progress != URO_PROGRESS_THREAD &&
+           !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
+           (device->config.progress == URO_PROGRESS_CALLER || now < called + SILENCE);
+}
+
+void uro_progress_serve(struct uro_device *device)
+{
+    struct epoll_event bell = { .events = EPOLLIN, .data.fd = device->doorbell };
+    uro_time interval = STAND_BACK_MIN;
+    uro_time until = 0;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    (void)epoll_ctl(device->epoll, EPOLL_CTL_ADD, device->doorbell, &bell);
+    while (!atomic_load(&device->stopping)) {
+        uro_time now = uro_device_now();
+        if (callers_drive(device, now)) {
+            stand_back(device, now, &interval);
+            continue;
+        }
+        interval = STAND_BACK_MIN;
+        if (work(device, &now, &until) && device->config.progress != URO_PROGRESS_THREAD)
+            sleep_until(device, now, until, device->armed);
+    }
+}

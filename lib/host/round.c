@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* round.c - one round of a device: one clock reading, frames in, frames out, events. */
+#include "host/device.h"
+
+#define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
+#define LINK_CHECK_INTERVAL URO_MS(100)
+
+static uint32_t receive(struct uro_device *device, uro_time now)
+{
+    struct uro_pkt pkts[URO_PORT_BURST];
+    const struct uro_port_ops *ops = device->port->ops;
+    uint32_t count = ops->receive(device->port, pkts, URO_PORT_BURST);
+
+    if (count > 0) {
+        uro_engine_input(device->engine, pkts, count, now);
+        ops->release(device->port, pkts, count);
+    }
+    return count;
+}
+
+static uint32_t transmit(struct uro_device *device, uro_time now)
+{
+    const struct uro_port_ops *ops = device->port->ops;
+    uint32_t sent = 0;
+
+    for (uint32_t burst = 0; burst < OUTPUT_BURSTS; burst++) {
+        uint32_t room = ops->room(device->port);
+        if (room == 0)
+            break;
+        uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
+        if (count > 0)
+            ops->transmit(device->port, device->tx, count);
+        sent += count;
+        if (count < room)
+            break;
+    }
+    return sent;
+}
+
+static void check_link(struct uro_device *device, uro_time now)
+{
+    device->link_checked = now;
+    bool up = device->port->ops->link_up(device->port);
+    if (up == device->link_up)
+        return;
+    device->link_up = up;
+    uro_engine_link(device->engine, up, now);
+    uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
+}
+
+uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
+{
+    struct uro_event event;
+
+    if (now - device->link_checked >= LINK_CHECK_INTERVAL)
+        check_link(device, now);
+    *received = receive(device, now);
+    uint32_t sent = transmit(device, now);
+    while (uro_engine_event(device->engine, &event))
+        uro_host_sink()->engine_event(device, &event);
+    return *received + sent;
+}
