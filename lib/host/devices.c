@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devices.c - the list of devices of this process, read once. */
+#define _GNU_SOURCE /* secure_getenv */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/config.h"
+#include "host/device.h"
+#include "host/fork.h"
+
+static struct uro_config config;
+static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
+static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 1];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static struct uro_device *make(const struct uro_device_config *from)
+{
+    struct uro_device *device = aligned_alloc(64, (sizeof *device + 63) & ~(size_t)63);
+
+    if (device == NULL)
+        return NULL;
+    *device = (struct uro_device){ .config = *from, .doorbell = -1, .epoll = -1 };
+    (void)pthread_mutex_init(&device->start_lock, NULL);
+    (void)pthread_cond_init(&device->start_done, NULL);
+    (void)pthread_mutex_init(&device->mutex, NULL);
+    return device;
+}
+
+static void read_all(void)
+{
+    uint32_t count = 0;
+
+    uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
+    if (config.problem[0] != '\0')
+        fprintf(stderr, "uroce: %s\n", config.problem);
+    for (uint32_t i = 0; i < config.count; i++) {
+        const struct uro_device_config *entry = &config.entries[i].config;
+        entries[i] = entry;
+        if (entry->problem[0] != '\0') {
+            fprintf(stderr, "uroce: %s\n", entry->problem);
+            continue;
+        }
+        devices[count] = make(entry);
+        if (devices[count] != NULL)
+            count++;
+    }
+    uro_fork_watch(devices);
+}
+
+struct uro_device *const *uro_host_devices(void)
+{
+    (void)pthread_once(&once, read_all);
+    return devices;
+}
+
+const struct uro_device_config *const *uro_host_config(void)
+{
+    (void)pthread_once(&once, read_all);
+    return entries;
+}

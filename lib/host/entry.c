@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* entry.c - see entry.h for the grammar: one table of keys, one function per kind of value. */
+#define _GNU_SOURCE /* secure_getenv */
+#include "host/entry.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "host/parse.h"
+
+#define MTU_MIN    576u
+#define MTU_MAX    9600u
+#define CPU_MAX    1023u
+#define MEMORY_MAX 1048576u
+#define VALUE_MAX  1024u
+
+/* Reads @value into @config. Returns NULL, or what would have been right. */
+typedef const char *set_fn(struct uro_device_config *config, const char *value);
+
+void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *format, ...)
+{
+    struct uro_device_config *config = &entry->config;
+    if (config->problem[0] != '\0')
+        return;
+
+    int used = snprintf(config->problem, sizeof config->problem, "%s (%s): ", where, config->name);
+    if (used < 0 || (size_t)used >= sizeof config->problem)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(config->problem + used, sizeof config->problem - (size_t)used, format,
+                    arguments);
+    va_end(arguments);
+}
+
+static const char *set_text(char *out, size_t size, const char *value)
+{
+    if (value[0] == '\0')
+        return "must not be empty";
+    if (strlen(value) >= size)
+        return "must be at most 255 characters";
+    memcpy(out, value, strlen(value) + 1);
+    return NULL;
+}
+
+static const char *set_link(struct uro_device_config *config, const char *value)
+{
+    if (value[0] == ',')
+        return "must begin with a driver, such as net_memif0,role=server,socket=/run/a.sock";
+    return set_text(config->link, sizeof config->link, value);
+}
+
+static const char *add_address(struct uro_device_config *config, const char *text)
+{
+    struct uro_gid gid;
+    uint8_t prefix;
+
+    const char *wrong = uro_parse_subnet(text, &gid, &prefix);
+    if (wrong != NULL)
+        return wrong;
+    for (uint32_t i = 1; i < config->gid_count; i++)
+        if (uro_gid_equal(&gid, &config->gids[i]))
+            return "the same address is given twice";
+    if (config->gid_count == URO_ENGINE_ADDRESSES_MAX)
+        return "a device has at most 15 addresses";
+    config->gids[config->gid_count] = gid;
+    config->prefix[config->gid_count] = prefix;
+    config->gid_count++;
+    return NULL;
+}
+
+static const char *set_ip(struct uro_device_config *config, const char *value)
+{
+    char copy[VALUE_MAX];
+    char *rest = copy, *item;
+
+    (void)snprintf(copy, sizeof copy, "%s", value);
+    while ((item = strsep(&rest, ",")) != NULL) {
+        const char *wrong = add_address(config, uro_parse_trim(item));
+        if (wrong != NULL)
+            return wrong;
+    }
+    return NULL;
+}
+
+static const char *set_gateway(struct uro_device_config *config, const char *value)
+{
+    if (!uro_parse_address(value, &config->gateway4) || !uro_gid_is_ipv4(&config->gateway4))
+        return "must be an IPv4 address such as 10.0.0.254";
+    return NULL;
+}
+
+static const char *set_gateway6(struct uro_device_config *config, const char *value)
+{
+    if (!uro_parse_address(value, &config->gateway6) || uro_gid_is_ipv4(&config->gateway6))
+        return "must be an IPv6 address such as 2001:db8::1";
+    return NULL;
+}
+
+static const char *set_mac(struct uro_device_config *config, const char *value)
+{
+    static const struct uro_mac zero;
+
+    if (!uro_mac_parse(value, &config->mac) || (config->mac.octets[0] & 1) != 0 ||
+        memcmp(&config->mac, &zero, sizeof zero) == 0)
+        return "must be a unicast address such as 02:00:00:00:00:01";
+    return NULL;
+}
+
+static const char *set_number(uint32_t *out, const char *value, uint32_t min, uint32_t max,
+                              const char *right)
+{
+    uint64_t number;
+
+    if (!uro_parse_number(value, &number) || number < min || number > max)
+        return right;
+    *out = (uint32_t)number;
+    return NULL;
+}
+
+static const char *set_mtu(struct uro_device_config *config, const char *value)
+{
+    return set_number(&config->mtu, value, MTU_MIN, MTU_MAX, "must be a number from 576 to 9600");
+}
+
+static const char *set_vendor_part_id(struct uro_device_config *config, const char *value)
+{
+    return set_number(&config->vendor_part_id, value, 0, UINT32_MAX,
+                      "must be a number of at most 32 bits, such as 4119");
+}
+
+static const char *set_window(struct uro_device_config *config, const char *value)
+{
+    return set_number(&config->window, value, 1, URO_WINDOW_MAX,
+                      "must be a number of packets from 1 to 65536");
+}
+
+static const char *set_retry_7(struct uro_device_config *config, const char *value)
+{
+    static const char *const words[] = { "seven", "forever", NULL };
+    uint32_t index;
+
+    if (!uro_parse_word(value, words, &index))
+        return "must be forever or seven";
+    config->retry_7_forever = index == 1;
+    return NULL;
+}
+
+static const char *set_progress(struct uro_device_config *config, const char *value)
+{
+    static const char *const words[] = { [URO_PROGRESS_HYBRID] = "hybrid",
+                                         [URO_PROGRESS_THREAD] = "thread",
+                                         [URO_PROGRESS_CALLER] = "caller",
+                                         NULL };
+    uint32_t index;
+
+    if (!uro_parse_word(value, words, &index))
+        return "must be hybrid, thread or caller";
+    config->progress = (enum uro_progress_mode)index;
+    return NULL;
+}
+
+static const char *set_cpu(struct uro_device_config *config, const char *value)
+{
+    uint32_t cpu;
+
+    const char *wrong =
+        set_number(&cpu, value, 0, CPU_MAX, "must be the number of a CPU, from 0 to 1023");
+    if (wrong == NULL)
+        config->cpu = (int)cpu;
+    return wrong;
+}
+
+static const char *set_pcap(struct uro_device_config *config, const char *value)
+{
+    return set_text(config->pcap, sizeof config->pcap, value);
+}
+
+static const char *set_seed(struct uro_device_config *config, const char *value)
+{
+    if (!uro_parse_number(value, &config->seed) || config->seed == 0)
+        return "must be a number of at most 64 bits, not 0";
+    return NULL;
+}
+
+static const char *set_memory(struct uro_device_config *config, const char *value)
+{
+    return set_number(&config->memory_mib, value, 1, MEMORY_MAX,
+                      "must be a number of mebibytes from 1 to 1048576");
+}
+
+static const char *set_verbose(struct uro_device_config *config, const char *value)
+{
+    static const char *const words[] = { "no", "yes", "0", "1", NULL };
+    uint32_t index;
+
+    if (!uro_parse_word(value, words, &index))
+        return "must be yes or no";
+    config->verbose = index % 2 == 1;
+    return NULL;
+}
+
+static const struct key {
+    const char *name;
+    set_fn *set;
+    bool repeats;
+} keys[] = {
+    { "link", set_link, .repeats = false },
+    { "ip", set_ip, .repeats = true },
+    { "gateway", set_gateway, .repeats = false },
+    { "gateway6", set_gateway6, .repeats = false },
+    { "mac", set_mac, .repeats = false },
+    { "mtu", set_mtu, .repeats = false },
+    { "vendor_part_id", set_vendor_part_id, .repeats = false },
+    { "window", set_window, .repeats = false },
+    { "retry_7", set_retry_7, .repeats = false },
+    { "progress", set_progress, .repeats = false },
+    { "cpu", set_cpu, .repeats = false },
+    { "pcap", set_pcap, .repeats = false },
+    { "seed", set_seed, .repeats = false },
+    { "memory", set_memory, .repeats = false },
+    { "verbose", set_verbose, .repeats = false },
+};
+static_assert(URO_ARRAY_LEN(keys) <= 32, "entry.given has a bit for each key");
+
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+static void refuse_unknown_key(struct uro_entry *entry, const char *where, const char *name)
+{
+    char known[160] = "";
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
+        size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, " %s", keys[i].name);
+    }
+    uro_entry_refuse(entry, where, "unknown key \"%.40s\"; known:%s", name, known);
+}
+
+void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name)
+{
+    *entry = (struct uro_entry){ .config = { .cpu = -1, .gid_count = 1 } };
+    (void)snprintf(entry->where, sizeof entry->where, "%s", where);
+    (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
+    entry->config.prefix[0] = 64;
+    if (!uro_parse_name(name, sizeof entry->config.name))
+        uro_entry_refuse(entry, where,
+                         "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
+                         "with a letter",
+                         name);
+}
+
+void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value)
+{
+    char expanded[VALUE_MAX];
+
+    if (entry->config.problem[0] != '\0')
+        return;
+    const struct key *k = find_key(key);
+    if (k == NULL) {
+        refuse_unknown_key(entry, where, key);
+        return;
+    }
+    uint32_t bit = UINT32_C(1) << (k - keys);
+    if ((entry->given & bit) != 0 && !k->repeats) {
+        uro_entry_refuse(entry, where, "%s= is given twice", key);
+        return;
+    }
+    entry->given |= bit;
+    const char *wrong = uro_parse_expand(value, expanded, sizeof expanded);
+    if (wrong == NULL)
+        wrong = k->set(&entry->config, expanded);
+    if (wrong != NULL)
+        uro_entry_refuse(entry, where, "%s=%.80s: %s", key, value, wrong);
+}
+
+static bool in_a_subnet(const struct uro_device_config *config, const struct uro_gid *gateway)
+{
+    if (uro_gid_is_zero(gateway) || uro_gid_is_link_local(gateway))
+        return true;
+    for (uint32_t i = 1; i < config->gid_count; i++) {
+        unsigned bits = config->prefix[i] + (uro_gid_is_ipv4(&config->gids[i]) ? 96u : 0u);
+        if (uro_gid_same_subnet(gateway, &config->gids[i], bits))
+            return true;
+    }
+    return false;
+}
+
+void uro_entry_finish(struct uro_entry *entry)
+{
+    const struct uro_device_config *config = &entry->config;
+    const struct uro_gid *gateways[] = { &config->gateway4, &config->gateway6 };
+    char text[URO_GID_TEXT_MAX];
+
+    if (config->link[0] == '\0')
+        uro_entry_refuse(entry, entry->where,
+                         "has no link=, such as link=net_af_packet0,iface=veth0");
+    for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
+        if (config->gid_count > 1 && !in_a_subnet(config, gateways[i]))
+            uro_entry_refuse(entry, entry->where,
+                             "gateway%s=%s: must be in the subnet of an ip=", i == 0 ? "" : "6",
+                             uro_gid_text(gateways[i], text));
+}
