@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devices.c - `uroce devices`: what is configured, with GIDs and state, and what is wrong with it.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app.h"
+#include "host/host.h"
+
+static void help(FILE *out)
+{
+    (void)fprintf(out, "usage: uroce devices [--probe]\n\n"
+                       "  -p, --probe   open each port, so that what is wrong with it shows\n\n"
+                       "Exit status 1 when a device is not usable.\n");
+}
+
+static uint32_t ib_mtu(uint32_t mtu)
+{
+    uint32_t size = 256;
+
+    while (size * 2 + 80 <= mtu && size < 4096)
+        size *= 2;
+    return size;
+}
+
+static void print_config(const struct uro_device_config *config, const char *state)
+{
+    char text[URO_GID_TEXT_MAX];
+    const uint8_t *mac = config->mac.octets;
+
+    (void)printf("%s  %s\n", config->name, state);
+    (void)printf("  link  %s\n", config->link);
+    (void)printf("  mac   %02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4],
+                 mac[5]);
+    (void)printf("  mtu   %u, IB MTU %u\n", config->mtu, ib_mtu(config->mtu));
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        (void)printf("  gid %-2u  %s/%u\n", i, uro_gid_text(&config->gids[i], text),
+                     config->prefix[i]);
+}
+
+static struct uro_device *device_named(const char *name)
+{
+    for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
+        if (strcmp(uro_device_config(*device)->name, name) == 0)
+            return *device;
+    return NULL;
+}
+
+/* Returns whether the device is usable. */
+static bool show(const struct uro_device_config *config, bool probe)
+{
+    if (config->problem[0] != '\0') {
+        (void)printf("%s  not usable: %s\n", config->name, config->problem);
+        return false;
+    }
+    struct uro_device *device = device_named(config->name);
+    if (device == NULL || !probe) {
+        print_config(config, "configured");
+        return true;
+    }
+    if (uro_device_start(device) != 0) {
+        (void)printf("%s  not usable: %s\n", config->name, uro_device_problem(device));
+        return false;
+    }
+    print_config(config, uro_device_link_up(device) ? "link up" : "link down");
+    return true;
+}
+
+int uro_app_devices(int argc, char **argv)
+{
+    static const struct option options[] = { { "probe", no_argument, NULL, 'p' },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { NULL, 0, NULL, 0 } };
+    bool probe = false, usable = true;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "ph", options, NULL)) != -1) {
+        if (option == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (option != 'p') {
+            help(stderr);
+            return 2;
+        }
+        probe = true;
+    }
+    const struct uro_device_config *const *config = uro_host_config();
+    if (*config == NULL)
+        (void)printf("no device is configured; set UROCE_DEVICES or UROCE_CONFIG, for example\n"
+                     "  UROCE_DEVICES='uroce0:net_af_packet0,iface=eth0'\n");
+    for (; *config != NULL; config++)
+        usable &= show(*config, probe);
+    return usable ? 0 : 1;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c - `uroce run`: the environment an unmodified verbs program needs, then the program.
+ *
+ * Both variables are needed: LD_LIBRARY_PATH for programs that dlopen libibverbs by name,
+ * LD_PRELOAD for those whose own RPATH would win.
+ */
+#define _GNU_SOURCE /* readlink, execvp */
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app.h"
+
+#define LIBRARY        "libibverbs.so.1"
+#define STATUS_USAGE   2
+#define STATUS_NO_EXEC 126
+#define STATUS_NO_FILE 127
+
+static void help(FILE *out)
+{
+    (void)fprintf(out,
+                  "usage: uroce run [--device SPEC]... [--config FILE] [--] PROGRAM [ARGS...]\n\n"
+                  "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
+                  "  -c, --config FILE   an ini file with a section for each device\n\n"
+                  "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are. Example:\n"
+                  "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
+                  " -- ibv_rc_pingpong -g 1\n");
+}
+
+/* The directory of our library: beside this program in the build tree, or as installed. */
+static bool find_library(char directory[static PATH_MAX])
+{
+    static const char *const places[] = { "../lib/abi", URO_LIBRARY_DIR_FROM_BIN };
+    char self[PATH_MAX], candidate[PATH_MAX + 64], file[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    if (length < 0)
+        return false;
+    self[length] = '\0';
+    const char *bin = dirname(self);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, places[i]);
+        if (realpath(candidate, directory) == NULL)
+            continue;
+        (void)snprintf(file, sizeof file, "%s/" LIBRARY, directory);
+        if (access(file, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Sets @name to @value in front of what it was. */
+static void prepend(const char *name, const char *value, char separator)
+{
+    const char *before = getenv(name);
+    char *both = NULL;
+
+    if (before == NULL || before[0] == '\0') {
+        (void)setenv(name, value, 1);
+        return;
+    }
+    if (asprintf(&both, "%s%c%s", value, separator, before) >= 0)
+        (void)setenv(name, both, 1);
+    free(both);
+}
+
+static bool add_device(char **devices, const char *spec)
+{
+    char *more = NULL;
+
+    if (asprintf(&more, "%s%s%s", *devices != NULL ? *devices : "", *devices != NULL ? " " : "",
+                 spec) < 0)
+        return false;
+    free(*devices);
+    *devices = more;
+    return true;
+}
+
+static int execute(char **argv)
+{
+    char directory[PATH_MAX], library[PATH_MAX + 64];
+
+    if (!find_library(directory)) {
+        (void)fprintf(stderr, "uroce run: " LIBRARY " of uroce is neither in the build tree nor "
+                              "installed beside this program; build it first\n");
+        return STATUS_NO_EXEC;
+    }
+    (void)snprintf(library, sizeof library, "%s/" LIBRARY, directory);
+    prepend("LD_LIBRARY_PATH", directory, ':');
+    prepend("LD_PRELOAD", library, ' ');
+    (void)execvp(argv[0], argv);
+    int status = errno == ENOENT ? STATUS_NO_FILE : STATUS_NO_EXEC;
+    (void)fprintf(stderr, "uroce run: %s: %s\n", argv[0],
+                  errno == ENOENT ? "there is no such program in PATH" : strerror(errno));
+    return status;
+}
+
+int uro_app_run(int argc, char **argv)
+{
+    static const struct option options[] = { { "device", required_argument, NULL, 'd' },
+                                             { "config", required_argument, NULL, 'c' },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { NULL, 0, NULL, 0 } };
+    char *devices = NULL;
+    char path[PATH_MAX];
+    int option;
+
+    while ((option = getopt_long(argc, argv, "+d:c:h", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            if (!add_device(&devices, optarg))
+                return STATUS_NO_EXEC;
+            break;
+        case 'c':
+            if (realpath(optarg, path) == NULL) {
+                (void)fprintf(stderr, "uroce run: --config %s: %s\n", optarg, strerror(errno));
+                return STATUS_USAGE;
+            }
+            (void)setenv("UROCE_CONFIG", path, 1);
+            (void)unsetenv("UROCE_DEVICES");
+            break;
+        case 'h':
+            help(stdout);
+            return 0;
+        default:
+            help(stderr);
+            return STATUS_USAGE;
+        }
+    }
+    if (optind == argc) {
+        (void)fprintf(stderr, "uroce run: no program given\n");
+        help(stderr);
+        return STATUS_USAGE;
+    }
+    if (devices != NULL)
+        (void)setenv("UROCE_DEVICES", devices, 1);
+    free(devices);
+    return execute(argv + optind);
+}
