@@ -5,6 +5,7 @@
  * address, MTU and, without ip=, its addresses. Other links get a locally administered MAC from
  * name, link and addresses: stable from run to run, different at both ends of a memif.
  */
+#define _GNU_SOURCE /* struct ifreq */
 #include "host/defaults.h"
 
 #include <ifaddrs.h>
