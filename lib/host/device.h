@@ -61,5 +61,8 @@ void uro_progress_serve(struct uro_device *device);
 /* Makes the service thread look at the device now. Thread: any. */
 void uro_progress_wake(struct uro_device *device);
 
+/* devices.c: the devices read so far, without reading the configuration. NULL-terminated. */
+struct uro_device *const *uro_host_known(void);
+
 /* lifetime.c: the sink installed by lib/verbs, never NULL. */
 const struct uro_event_sink *uro_host_sink(void);

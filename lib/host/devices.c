@@ -53,6 +53,11 @@ struct uro_device *const *uro_host_devices(void)
     return devices;
 }
 
+struct uro_device *const *uro_host_known(void)
+{
+    return devices;
+}
+
 const struct uro_device_config *const *uro_host_config(void)
 {
     (void)pthread_once(&once, read_all);

@@ -258,6 +258,27 @@ int uro_device_start(struct uro_device *device)
     return error;
 }
 
+/* verbose=yes: what the engine counted, when the process ends. */
+static void report(const struct uro_device *device)
+{
+    const struct uro_counters *counters = uro_engine_counters(device->engine);
+
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        if (counters->value[i] != 0)
+            fprintf(stderr, "uroce: %s: %-22s %12llu  %s\n", device->config.name,
+                    uro_counter_name((enum uro_counter)i), (unsigned long long)counters->value[i],
+                    uro_counter_text((enum uro_counter)i));
+}
+
+__attribute__((destructor)) static void report_all(void)
+{
+    if (uro_host_forked())
+        return;
+    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+        if ((*device)->config.verbose && uro_device_started(*device))
+            report(*device);
+}
+
 bool uro_device_started(const struct uro_device *device)
 {
     return atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING;
