@@ -44,6 +44,5 @@ void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, 
 void uro_entry_finish(struct uro_entry *entry);
 
 /* Records "WHERE (NAME): ..." as the entry's problem unless it has one already. */
-__attribute__((format(printf, 3, 4))) void uro_entry_refuse(struct uro_entry *entry,
-                                                            const char *where, const char *format,
-                                                            ...);
+URO_PRINTF(3)
+void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *format, ...);

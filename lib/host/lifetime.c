@@ -270,7 +270,7 @@ static void report(const struct uro_device *device)
                     uro_counter_text((enum uro_counter)i));
 }
 
-__attribute__((destructor)) static void report_all(void)
+URO_AT_EXIT static void report_all(void)
 {
     if (uro_host_forked())
         return;

@@ -43,14 +43,6 @@
 #define POLLED_IDLE    URO_MS(1)
 #define CALLER_ROUNDS  3u /* a caller that keeps finding new posts of others goes on so often */
 
-uro_time uro_device_now(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uro_time)now.tv_sec * 1000000000u + (uro_time)now.tv_nsec;
-}
-
 /* ---- the lock ----------------------------------------------------------- */
 
 void uro_device_lock(struct uro_device *device)

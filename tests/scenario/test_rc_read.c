@@ -18,11 +18,13 @@ static void rc_read__three_packets__are_answered_in_order(void **state)
 
     scene_fill(s->remote, 0, 2500);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 100, .msn = 1, .length = 1024));
     scene_expect_tx(s, 0,
-                    PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
     scene_expect_tx(
-        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+        s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
     scene_close(s);
 }
 
@@ -42,16 +44,19 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
                     .dma = 1476));
     scene_expect_tx(
         s, 0,
-        PACKET(.op = "RC_READ_RESP_FIRST", .psn = 101, .msn = 1, .length = 1024, .fill = 1024));
+        PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 101, .msn = 1, .length = 1024, .fill = 1024));
     scene_expect_tx(
-        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
     /* And from the start again: the memory of the first request did not shrink. */
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 100, .msn = 1, .length = 1024));
     scene_expect_tx(s, 0,
-                    PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
     scene_expect_tx(
-        s, 0, PACKET(.op = "RC_READ_RESP_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
+        s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
     scene_expect_mark(s, "RSP.DUP.READ");
     scene_close(s);
 }
@@ -66,7 +71,8 @@ static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "hi"));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 100, .msn = 2, .length = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 2, .length = 10));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
     scene_close(s);
@@ -79,7 +85,7 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
 
     for (int i = 0; i < 2; i++) {
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .rkey = 5));
-        scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 100, .msn = 1));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1));
     }
     scene_expect_state(s, URO_QPS_RTS);
     scene_close(s);
@@ -131,14 +137,15 @@ static void rc_read__response_lost__asked_again_from_the_first_missing(void **st
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 2000, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 3000));
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_FIRST", .psn = 2000, .msn = 1, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 2000, .msn = 1, .length = 1024));
     scene_expect_tx(s, later,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 2001, .ack_req = true, .va = 0x1400,
                            .rkey = 0x77, .dma = 1976));
     scene_rx(s, later,
-             PACKET(.op = "RC_READ_RESP_MIDDLE", .psn = 2001, .length = 1024, .fill = 1024));
-    scene_rx(s, later,
-             PACKET(.op = "RC_READ_RESP_LAST", .psn = 2002, .msn = 1, .length = 952, .fill = 2048));
+             PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 2001, .length = 1024, .fill = 1024));
+    scene_rx(
+        s, later,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 2002, .msn = 1, .length = 952, .fill = 2048));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_assert_filled(s->local, 0, 3000);
     scene_close(s);
@@ -158,7 +165,7 @@ static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **sta
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 100));
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 100));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 100));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_mark(s, "REQ.GAP.BACK");
     scene_close(s);
@@ -174,7 +181,7 @@ static void rc_read__response_too_short__error_completion(void **state)
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 100));
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 99));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 99));
     scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
     scene_expect_mark(s, "REQ.RESP.BAD");
     scene_close(s);
@@ -192,11 +199,11 @@ static void rc_read__depth_used_up__the_next_one_waits(void **state)
                     PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 8));
     scene_expect_silence(s, 0);
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 8));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 6, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 8));
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 6, .msn = 2, .length = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2, .length = 8));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
     scene_close(s);
@@ -232,7 +239,7 @@ static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
                     PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 8));
     scene_expect_silence(s, 0);
-    scene_rx(s, 0, PACKET(.op = "RC_READ_RESP_ONLY", .psn = 5, .msn = 1, .length = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 8));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 6, .msn = 2));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
