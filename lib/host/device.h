@@ -47,7 +47,9 @@ struct uro_device {
     int doorbell; /* eventfd: the service thread must look */
     int epoll;
     atomic_bool in_charge;        /* the service thread drives */
-    atomic_uint_least64_t called; /* when a caller last drove a round */
+    atomic_uint_least64_t called; /* when a caller last polled and drove a round */
+    atomic_uint_least64_t posted; /* when a caller last posted and drove a round */
+    uro_time moved_at;            /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
     uint32_t caller_finds;        /* rounds of callers that found frames since the thread did */
     uint32_t thread_finds;        /* and the other way round; engine lock */

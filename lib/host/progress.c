@@ -20,6 +20,10 @@
  *                   caller did. Left when callers found frames FINDS times while the thread did
  *                   not.
  *
+ * Before it sleeps it looks for frames a little longer, but only when the program has not called for
+ * a while: one that posts and then spins on its own memory needs the processor more than we do, and
+ * a frame wakes us anyway.
+ *
  * Nobody polls when nothing happens: with no frame, no post and no timer due the thread sleeps
  * until the next look at the link.
  */
@@ -39,6 +43,8 @@
 #define STAND_BACK_MAX URO_US(1000)
 #define FINDS          8u
 #define LINK_LOOK      URO_MS(100) /* the longest sleep: somebody must look at the link */
+#define SPIN           URO_US(100) /* without a frame, before sleeping, when the program is away */
+#define AWAY           URO_MS(2)   /* no call for so long: it will not miss the processor */
 #define POLLED_SLEEP   URO_US(50)  /* of a port without a descriptor, while there is traffic */
 #define POLLED_IDLE    URO_MS(1)
 #define CALLER_ROUNDS  3u /* a caller that keeps finding new posts of others goes on so often */
@@ -105,8 +111,8 @@ void uro_device_progress(struct uro_device *device, bool posted)
         uint32_t received;
         (void)uro_round_run(device, now, &received);
         count_caller(device, received);
-        if (!posted)
-            atomic_store_explicit(&device->called, now, memory_order_relaxed);
+        atomic_store_explicit(posted ? &device->posted : &device->called, now,
+                              memory_order_relaxed);
         bool late = too_late(device, now);
         (void)pthread_mutex_unlock(&device->mutex);
         if (late)
@@ -176,7 +182,18 @@ static void count_thread(struct uro_device *device, uint32_t received)
         atomic_store_explicit(&device->in_charge, true, memory_order_relaxed);
 }
 
-/* Rounds until nothing moves. Then asks the port for a wake-up, or returns false when there is
+/* Whether to look once more instead of sleeping. */
+static bool spins(struct uro_device *device, uro_time now, bool moved)
+{
+    uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
+    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
+
+    if (moved)
+        device->moved_at = now;
+    return moved || (now - device->moved_at < SPIN && now - called > AWAY && now - posted > AWAY);
+}
+
+/* One round, and more while something moves. Then asks the port for a wake-up, or returns false when there is
  * more to do after all. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
@@ -190,7 +207,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     device->armed = false;
     moved = uro_round_run(device, *now, &received);
     count_thread(device, received);
-    if (moved == 0) {
+    if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         bool polled = device->port->ops->wait_fd(device->port) < 0;
         *until = *now + (polled ? POLLED_IDLE : LINK_LOOK);
