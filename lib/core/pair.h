@@ -43,6 +43,7 @@ struct uro_rd {
     uint32_t begin;    /* first response of the present answer: FIRST or ONLY */
     uint32_t end;      /* one past the last response of the present answer */
     uint64_t original; /* atomic: the value before */
+    bool again;        /* the answer under way is not the first one */
 };
 
 /* The receiving side. */

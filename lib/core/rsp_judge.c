@@ -105,18 +105,20 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
     return target->memory != NULL ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
-/* Room to remember one more READ or atomic: the oldest is forgotten, unless it is still being
- * answered. */
+/* The peer may have one more READ or atomic outstanding. Those that are answered again do not
+ * count: the peer may have got the first answer meanwhile. */
 static bool has_depth(const struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
+    uint32_t fresh = 0;
 
-    if (rsp->rd_pending >= rsp->depth)
-        return false;
-    if (rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask)
+    if (rsp->rd_pending < rsp->depth)
         return true;
-    const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest & rsp->rd_mask];
-    return oldest->at >= oldest->end;
+    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
+        const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
+        fresh += rd->at < rd->end && !rd->again;
+    }
+    return fresh < rsp->depth;
 }
 
 static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro_frame *frame)

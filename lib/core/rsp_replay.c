@@ -12,8 +12,10 @@
 
 static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin, uint32_t end)
 {
-    if (rd->at >= rd->end)
+    if (rd->at >= rd->end) {
         qp->rsp.rd_pending++;
+        rd->again = true;
+    }
     rd->begin = rd->at = begin;
     rd->end = end;
     uro_schedule_response(qp);

@@ -84,8 +84,10 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
 static struct uro_rd *remember(struct uro_rsp *rsp)
 {
-    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask)
-        rsp->rd_oldest++;
+    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask) {
+        const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest++ & rsp->rd_mask];
+        rsp->rd_pending -= oldest->at < oldest->end;
+    }
     rsp->rd_pending++;
     return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
 }

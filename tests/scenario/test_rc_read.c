@@ -91,6 +91,64 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
     scene_close(s);
 }
 
+/* The peer asks for the first READ again, gets its first answer after all, and so may start the
+ * next READ, which arrives while the second answer to the first one is still due. */
+static void rc_read__next_one_behind_a_repeated_one__is_not_too_deep(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 1);
+
+    scene_fill(s->remote, 0, 30);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1, .length = 10));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 101, .ack_req = true, .dma = 20));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 2, .length = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 101, .msn = 2, .length = 20));
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_close(s);
+}
+
+/* Sixteen are remembered; the peer that starts one more has no use for the oldest any longer. */
+static void rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 16);
+
+    scene_fill(s->remote, 0, 10);
+    for (uint32_t i = 0; i < 16; i++) {
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100 + i, .dma = 10));
+        scene_expect_tx(
+            s, 0,
+            PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100 + i, .msn = 1 + i, .length = 10));
+    }
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 10));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 116, .dma = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 116, .msn = 17, .length = 10));
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_close(s);
+}
+
+static void rc_read__more_outstanding_than_allowed__is_refused(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 1);
+
+    scene_fill(s->remote, 0, 10);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 101, .ack_req = true, .dma = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1, .length = 10));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x61, .msn = 1));
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_close(s);
+}
+
 static void rc_read__region_deregistered_meanwhile__access_nak(void **state)
 {
     (void)state;
@@ -254,6 +312,9 @@ int main(void)
         cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
         cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
         cmocka_unit_test(rc_read__zero_octets_twice__is_answered_twice),
+        cmocka_unit_test(rc_read__next_one_behind_a_repeated_one__is_not_too_deep),
+        cmocka_unit_test(rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten),
+        cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
         cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
         cmocka_unit_test(rc_atomic__repeated__same_answer_executed_once),
         cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
