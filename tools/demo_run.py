@@ -3,6 +3,7 @@
 """The programs of tools/demo: runs each between two processes and shows both sides."""
 import os
 import pathlib
+import re
 import sys
 
 import pairs
@@ -12,12 +13,16 @@ PROGRAMS = (
     ["ib_send_bw", "-F", "-x", "1"],
     ["ib_write_lat", "-F", "-x", "1"],
 )
-WIDTH = 92
+WIDTH = 78
 SECONDS = 60
 
 
+WORTH_SHOWING = re.compile(r"\s*(local address|#bytes|\d+ +\d|\d+ (bytes|iters) in)")
+
+
 def worth_showing(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith(("*", "Waiting"))
+    """Whose addresses, and the results; not perftest's page of settings."""
+    return WORTH_SHOWING.match(line) is not None
 
 
 def side_by_side(left: str, right: str) -> str:

@@ -24,7 +24,8 @@ def run_row(uroce: pathlib.Path, row: programs.Row) -> str:
     with pairs.Pair(uroce) as pair:
         if row.alone:
             output = pair.alone(row.program)
-            missing = [word for word in row.must_say if word not in output.text]
+            said = " ".join(output.text.split())
+            missing = [word for word in row.must_say if word not in said]
             if output.status != 0:
                 return f"{pairs.ending(output.status)}\n{output.tail()}"
             return f"does not say {', '.join(missing)}\n{output.text}" if missing else ""
