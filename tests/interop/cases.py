@@ -13,7 +13,6 @@ ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
 PERFTEST = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
 ATOMIC = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -n 60 {extra} {host}"
 PINGPONG = "{tool} -d {dev} -g {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
-DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"
 VERIFY = "{verify} -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 
 # command, tool, extra options, sizes
@@ -22,6 +21,7 @@ TOOLS = (
     (PINGPONG, "ibv_rc_pingpong", "-c -e", (33, 4096)),
     (PERFTEST, "ib_send_bw", "", SIZES),
     (PERFTEST, "ib_send_lat", "", SIZES),
+    (PERFTEST, "ib_send_lat", "-e", (33, 65536)),
     (PERFTEST, "ib_write_bw", "", SIZES),
     (PERFTEST, "ib_write_lat", "", SIZES),
     (PERFTEST, "ib_read_bw", "", SIZES),
@@ -30,14 +30,6 @@ TOOLS = (
     (ATOMIC, "ib_atomic_bw", "-A FETCH_AND_ADD", (8,)),
     (ATOMIC, "ib_atomic_lat", "-A FETCH_AND_ADD", (8,)),
 )
-# Beyond RC: one link is enough.
-OTHERS = (
-    (PERFTEST, "ib_send_lat", "-e", (33,)),
-    (PINGPONG, "ibv_uc_pingpong", "", (4096,)),
-    (DATAGRAM, "ibv_ud_pingpong", "", (1000,)),
-    (DATAGRAM, "ibv_srq_pingpong", "-q 4", (4096,)),
-)
-
 # IB MTU, IP version; the netdev's MTU goes with the IB MTU
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
@@ -95,9 +87,6 @@ def plain(full):
                 some = LINKS if full or len(sizes) == 1 else (LINKS[(i + j + 2 * k) % 4],)
                 for link in some:
                     yield Case(command, tool, extra, size, *link, role)
-    for command, tool, extra, sizes in OTHERS:
-        for role in ROLES:
-            yield Case(command, tool, extra, sizes[0], *LINKS[0], role)
     for i, link in enumerate(LINKS):
         for k, role in enumerate(ROLES):
             if full or i % 2 == k:

@@ -21,37 +21,64 @@ from sides import GUEST_PORT, ROOT, RXE_PEER, Namespace, Rxe, Unavailable, Uroce
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
 SERVER_GRACE = 15
-SHOWN_LINES = 25
+SHOWN_LINES = 12
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192"
+VHOST = "net_vhost0,iface={}"
 
 
 class Pair:
     """Two sides on one link, and how each finds the other's TCP port."""
 
-    def __init__(self, kind, options, namespace):
-        verify, build = options.build / "tests" / "interop" / "verify", options.build
-        self.namespace = namespace
-        self.tap = None
-        self.sides = []
+    def __init__(self, options, namespace, scratch):
+        self.options, self.namespace = options, namespace
+        self.verify = options.build / "tests" / "interop" / "verify"
+        self.tap = None  # where to record
         self.set_up = None  # the netdev MTU and impairment in force
-        ours, peer = kind.split("-")
-        if kind == "uroce-uroce":
-            namespace.veth("va", "vb")
-            self.tap = "va"
-            self.sides = [Uroce(namespace, build, verify, AF_PACKET.format("va")),
-                          Uroce(namespace, build, verify, AF_PACKET.format("vb"), 2, 18603)]
-            self.hosts = ("127.0.0.1", "127.0.0.1")
+        {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
+         "uroce-uroce": self.no_guest}[options.pair](scratch)
+
+    def uroce(self, link, *more):
+        return Uroce(self.namespace, self.options.build, self.verify, link, *more)
+
+    def guest(self, *more, number=2):
+        return Rxe(f"g{number}", self.namespace, self.options.kernel, self.verify, number, more)
+
+    def one_guest(self, scratch):
+        self.hosts = ("10.0.2.2", "127.0.0.1")
+        if self.options.link == "vhost":
+            self.over_vhost(pathlib.Path(scratch) / "vhost.sock")
             return
-        link = ("-b", "br0") if ours == "rxe" else ("-f", GUEST_PORT)
-        self.sides = [Rxe("b", namespace, options.kernel, verify, extra=link)]
-        self.tap = self.sides[0].tap
-        if ours == "rxe":
-            self.sides.insert(0, Rxe("a", namespace, options.kernel, verify, 3, ("-b", "br0")))
-            self.hosts = (self.sides[0].address, self.sides[1].address)
-        else:
-            self.sides.insert(0, Uroce(namespace, build, verify, AF_PACKET.format(self.tap)))
-            self.hosts = ("10.0.2.2", "127.0.0.1")
+        guest = self.guest("-f", GUEST_PORT)
+        self.tap = guest.tap
+        self.sides = (self.uroce(AF_PACKET.format(guest.tap)), guest)
+
+    def over_vhost(self, socket):
+        """The guest starts only when somebody serves its socket; later it comes back by itself."""
+        ours = self.uroce(VHOST.format(socket))
+        ours.socket = socket
+        holder = ours.spawn(f"{self.verify} -p {ours.port}", SECONDS)
+        if not ours.wait_listening(holder):
+            raise Unavailable("verify over vhost does not start: " + finish(ours, holder, "", 1)[0])
+        guest = self.guest("-f", GUEST_PORT, "-V", socket)
+        guest.tap = None
+        ours.kill("", holder)
+        holder.communicate()
+        self.sides = (ours, guest)
+
+    def two_guests(self, scratch):
+        del scratch
+        self.sides = (self.guest("-b", "br0", number=3), self.guest("-b", "br0"))
+        self.tap = "br0"
+        self.hosts = tuple(side.address for side in self.sides)
+
+    def no_guest(self, scratch):
+        del scratch
+        self.namespace.veth("va", "vb")
+        self.tap = "va"
+        self.sides = (self.uroce(AF_PACKET.format("va")),
+                      self.uroce(AF_PACKET.format("vb"), 2, 18603))
+        self.hosts = ("127.0.0.1", "127.0.0.1")
 
     def prepare(self, case):
         if self.set_up == (case.netdev_mtu, case.impairment):
@@ -109,7 +136,7 @@ def tail(text):
 
 def capture(pair, path):
     tool = shutil.which("dumpcap") or shutil.which("tcpdump")
-    if not tool:
+    if not tool or not pair.tap:
         return None
     process = subprocess.Popen(
         pair.namespace.command(tool, "-i", pair.tap, "-w", path), text=True,
@@ -127,7 +154,7 @@ def again_with_capture(pair, case, directory):
     process = capture(pair, path)
     why = run_case(pair, case)
     if not process:
-        return "once more: no dumpcap and no tcpdump to record it with"
+        return f"once more, not recorded: {'it failed' if why else 'it PASSED'}"
     process.terminate()
     process.wait()
     return f"once more, recorded in {path}: {'it failed' if why else 'it PASSED'}"
@@ -175,6 +202,8 @@ def parse():
     parser.add_argument("--kernel", default="6.1", choices=("6.1", "6.12"))
     parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
                         help="rxe-rxe: what the cases themselves do, without uroce")
+    parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost"),
+                        help="of uroce to rxe")
     parser.add_argument("--match", default="", help="only cases whose name has this pattern")
     parser.add_argument("--full", action="store_true", help="every combination")
     parser.add_argument("--list", action="store_true")
@@ -205,7 +234,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="uroce-interop-") as scratch:
         os.environ["UROCE_RXE_DIR"] = scratch
         try:
-            failures = run_all(Pair(options.pair, options, namespace), chosen, options)
+            failures = run_all(Pair(options, namespace, scratch), chosen, options)
         except Unavailable as reason:
             print(f"Bail out! {reason}", flush=True)
             return 1

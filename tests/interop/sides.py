@@ -110,7 +110,6 @@ class Rxe(Side):
 
     def __init__(self, name, namespace, kernel, verify, number=2, extra=()):
         self.name, self.namespace = name, namespace
-        self.mtu = 0
         self.address = f"10.77.0.{number}"
         self.tap = f"rxetap-{name}"
         must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
@@ -153,15 +152,16 @@ class Uroce(Side):
         self.program = build / "app" / "uroce"
         self.port = port
         self.mtu = 1500
-        self.pcap = None
+        self.socket = None  # of vhost: what a killed program leaves behind is in the way
 
     def description(self):
-        text = (f"{self.device}:{self.link};ip=10.77.0.{self.number}/24,fd77::{self.number}/64;"
+        return (f"{self.device}:{self.link};ip=10.77.0.{self.number}/24,fd77::{self.number}/64;"
                 f"mtu={self.mtu}")
-        return text + (f";pcap={self.pcap}" if self.pcap else "")
 
     def spawn(self, command, seconds):
         del seconds  # the runner kills what is late
+        if self.socket:
+            self.socket.unlink(missing_ok=True)
         argv = self.namespace.command(self.program, "run", "--device", self.description(), "--",
                                       *shlex.split(command))
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
