@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* neigh.c - the next hops in use and when each is asked about.
  *
- *   ASKING  a request every 200 ms; after five without answer LOST. Frames wait.
+ *   ASKING  a request after 5, 10, 20 ... ms; after nine without answer, 1.3 s, LOST. Frames wait.
+ *           Impatient at first: a virtual link may come up just after we asked.
  *   KNOWN   asked again, by unicast, 30 s after the last answer; three unanswered: ASKING.
  *   LOST    a request every second for as long as somebody uses it. Frames are dropped, so that
  *           the retry budget of a queue pair ends as its attributes say.
@@ -16,8 +17,8 @@
 #include "base/mark.h"
 #include "engine/neigh_frames.h"
 
-#define ASK_INTERVAL     URO_MS(200)
-#define ASK_MAX          5u
+#define ASK_INTERVAL     URO_MS(5) /* doubled each time */
+#define ASK_MAX          9u
 #define LOST_INTERVAL    URO_MS(1000)
 #define KNOWN_FOR        URO_MS(30000)
 #define CONFIRM_INTERVAL URO_MS(1000)
@@ -195,7 +196,7 @@ static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time
     uro_neigh_ask(neigh, entry);
     switch (entry->hop.state) {
     case URO_HOP_ASKING:
-        entry->due = now + ASK_INTERVAL;
+        entry->due = now + (ASK_INTERVAL << (entry->asked - 1));
         break;
     case URO_HOP_KNOWN:
         entry->due = now + CONFIRM_INTERVAL;

@@ -52,11 +52,15 @@ struct uro_device {
     uro_time moved_at;            /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
     uint32_t caller_finds;        /* rounds of callers that found frames since the thread did */
+    uint32_t caller_empty;        /* rounds of callers in a row that found nothing */
     uint32_t thread_finds;        /* and the other way round; engine lock */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
+
+/* How often somebody must look at the link. */
+uro_time uro_round_link_interval(const struct uro_device *device);
 
 /* progress.c: the service thread's body, once the port and the engine are there. */
 void uro_progress_serve(struct uro_device *device);

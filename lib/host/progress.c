@@ -24,12 +24,17 @@
  * a while: one that posts and then spins on its own memory needs the processor more than we do, and
  * a frame wakes us anyway.
  *
+ * A caller that polls in vain lets other threads run from time to time: on a machine with fewer
+ * processors than pollers it would otherwise spend its time slice waiting for a peer that waits for
+ * a processor.
+ *
  * Nobody polls when nothing happens: with no frame, no post and no timer due the thread sleeps
  * until the next look at the link.
  */
 #define _GNU_SOURCE /* epoll_pwait2, pthread_setname_np */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -42,12 +47,13 @@
 #define STAND_BACK_MIN URO_US(50)
 #define STAND_BACK_MAX URO_US(1000)
 #define FINDS          8u
-#define LINK_LOOK      URO_MS(100) /* the longest sleep: somebody must look at the link */
 #define SPIN           URO_US(100) /* without a frame, before sleeping, when the program is away */
 #define AWAY           URO_MS(2)   /* no call for so long: it will not miss the processor */
 #define POLLED_SLEEP   URO_US(50)  /* of a port without a descriptor, while there is traffic */
 #define POLLED_IDLE    URO_MS(1)
-#define CALLER_ROUNDS  3u /* a caller that keeps finding new posts of others goes on so often */
+#define EMPTY_ROUNDS   64u /* of callers in a row, about 10 us: then somebody else may need ... */
+#define YIELD_EVERY    8u  /* ... the processor, the peer on the same machine above all */
+#define CALLER_ROUNDS  3u  /* a caller that keeps finding new posts of others goes on so often */
 
 /* ---- the lock ----------------------------------------------------------- */
 
@@ -95,8 +101,11 @@ static bool too_late(struct uro_device *device, uro_time now)
 
 static void count_caller(struct uro_device *device, uint32_t received)
 {
-    if (received == 0)
+    if (received == 0) {
+        device->caller_empty++;
         return;
+    }
+    device->caller_empty = 0;
     device->thread_finds = 0;
     if (++device->caller_finds >= FINDS)
         atomic_store_explicit(&device->in_charge, false, memory_order_relaxed);
@@ -114,9 +123,13 @@ void uro_device_progress(struct uro_device *device, bool posted)
         atomic_store_explicit(posted ? &device->posted : &device->called, now,
                               memory_order_relaxed);
         bool late = too_late(device, now);
+        bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
+                       device->caller_empty % YIELD_EVERY == 0;
         (void)pthread_mutex_unlock(&device->mutex);
         if (late)
             uro_progress_wake(device);
+        if (in_vain)
+            (void)sched_yield();
         if (!uro_engine_rung(device->engine))
             return;
     }
@@ -210,7 +223,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         bool polled = device->port->ops->wait_fd(device->port) < 0;
-        *until = *now + (polled ? POLLED_IDLE : LINK_LOOK);
+        *until = *now + (polled ? POLLED_IDLE : uro_round_link_interval(device));
         if (next <= *now)
             *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
         else if (next < *until)

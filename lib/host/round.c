@@ -4,6 +4,7 @@
 
 #define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
 #define LINK_CHECK_INTERVAL URO_MS(100)
+#define LINK_DOWN_INTERVAL  URO_MS(5)
 
 static uint32_t receive(struct uro_device *device, uro_time now)
 {
@@ -48,11 +49,16 @@ static void check_link(struct uro_device *device, uro_time now)
     uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
 }
 
+uro_time uro_round_link_interval(const struct uro_device *device)
+{
+    return device->link_up ? LINK_CHECK_INTERVAL : LINK_DOWN_INTERVAL;
+}
+
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
 {
     struct uro_event event;
 
-    if (now - device->link_checked >= LINK_CHECK_INTERVAL)
+    if (now - device->link_checked >= uro_round_link_interval(device))
         check_link(device, now);
     *received = receive(device, now);
     uint32_t sent = transmit(device, now);

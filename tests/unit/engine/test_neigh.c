@@ -169,7 +169,7 @@ static void neigh__new_peer__asked_first_and_data_waits_for_the_answer(void **st
     close_stage(s);
 }
 
-static void neigh__no_answer__five_questions_then_the_retry_budget_decides(void **state)
+static void neigh__no_answer__nine_questions_then_the_retry_budget_decides(void **state)
 {
     struct stage *s = open_stage();
     struct uro_cqe cqe;
@@ -178,9 +178,9 @@ static void neigh__no_answer__five_questions_then_the_retry_budget_decides(void 
     (void)state;
     assert_int_equal(connect_to(s, 1, "10.0.0.2"), 0);
     post(s);
-    for (int i = 0; i < 5; i++, now += URO_MS(200))
+    for (int i = 0; i < 9; now += URO_MS(5) << (i++))
         expect_arp_request(s, now, "10.0.0.2");
-    for (; now < URO_MS(3000); now += URO_MS(5))
+    for (; now < URO_MS(5000); now += URO_MS(5))
         while (output(s, now))
             assert_false(s->tx.icrc); /* questions only: the data is swallowed */
     assert_int_equal(uro_cq_poll(s->cq, &cqe, 1), 1);
@@ -323,7 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neigh__new_peer__asked_first_and_data_waits_for_the_answer),
-        cmocka_unit_test(neigh__no_answer__five_questions_then_the_retry_budget_decides),
+        cmocka_unit_test(neigh__no_answer__nine_questions_then_the_retry_budget_decides),
         cmocka_unit_test(neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route),
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
         cmocka_unit_test(neigh__asked_for_our_addresses__answers_and_only_for_ours),
