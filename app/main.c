@@ -12,6 +12,8 @@ static const struct subcommand {
 } subcommands[] = {
     { "run", uro_app_run, "run a verbs program over uroce" },
     { "devices", uro_app_devices, "what is configured, and why a device is not usable" },
+    { "dump", uro_app_dump, "the frames of a capture, and what is wrong with them" },
+    { "sim", uro_app_sim, "a simulated network with faults, repeatable from its seed" },
 };
 
 static void help(FILE *out)

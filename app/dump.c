@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dump.c - `uroce dump FILE.pcap`: one line a frame, what is wrong with it, a summary. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app.h"
+#include "io/pcap/pcap_read.h"
+#include "wire/text.h"
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static int help(FILE *out)
+{
+    (void)fprintf(out,
+                  "usage: uroce dump FILE.pcap\n\n"
+                  "Prints one line for each frame of a capture: its number, seconds since the\n"
+                  "first frame, what it is, and after \"!\" the first thing wrong with it.\n"
+                  "FILE is pcap or pcapng, Ethernet; \"-\" is standard input.\n\n"
+                  "Exit status: 0, 1 when some frame has a problem, 2 when FILE cannot be read.\n");
+    return out == stdout ? 0 : 2;
+}
+
+struct totals {
+    uint64_t frames;
+    uint64_t problems;
+    uint64_t first; /* time of the first frame */
+};
+
+static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *totals)
+{
+    char line[URO_TEXT_LINE_MAX];
+    bool before = frame->time < totals->first;
+    uint64_t since = before ? totals->first - frame->time : frame->time - totals->first;
+
+    bool good = uro_text_line(frame->pkt.octets, frame->pkt.length, line);
+    (void)printf("%4" PRIu64 " %s%" PRIu64 ".%09" PRIu64 " %s", totals->frames, before ? "-" : "",
+                 since / NS_PER_SECOND, since % NS_PER_SECOND, line);
+    if (frame->length > frame->pkt.length) {
+        (void)printf(" !only %" PRIu32 " of %" PRIu32 " octets were captured", frame->pkt.length,
+                     frame->length);
+        good = false;
+    }
+    (void)putchar('\n');
+    totals->problems += !good;
+}
+
+int uro_app_dump(int argc, char **argv)
+{
+    struct uro_pcap_read_frame frame;
+    struct totals totals = { 0, 0, 0 };
+    char error[URO_PCAP_ERROR_MAX];
+    int result;
+
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help(stdout);
+    if (argc != 2 || (argv[1][0] == '-' && argv[1][1] != '\0'))
+        return help(stderr);
+    struct uro_pcap_read *reader = uro_pcap_read_open(argv[1], error);
+    if (reader == NULL) {
+        (void)fprintf(stderr, "uroce dump: %s\n", error);
+        return 2;
+    }
+    while ((result = uro_pcap_read_next(reader, &frame)) == 1) {
+        if (totals.frames++ == 0)
+            totals.first = frame.time;
+        print_frame(&frame, &totals);
+    }
+    if (result != 0)
+        (void)fprintf(stderr, "uroce dump: %s: damaged after frame %" PRIu64 ": %s\n", argv[1],
+                      totals.frames, uro_pcap_read_problem(reader));
+    uro_pcap_read_close(reader);
+    (void)printf("%" PRIu64 " frames, %" PRIu64 " with problems\n", totals.frames, totals.problems);
+    if (fflush(stdout) != 0 || result != 0)
+        return 2;
+    return totals.problems > 0;
+}

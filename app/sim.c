@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sim.c - `uroce sim --seed N`: a simulated network with faults, repeatable from its seed. */
+#define _GNU_SOURCE /* getopt_long */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "io/sim/sim.h"
+
+struct settings {
+    uint64_t seed;
+    uint64_t count;
+    const char *pcap;
+    bool trace;
+    bool quiet;
+};
+
+static int help(FILE *out)
+{
+    (void)fprintf(
+        out, "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n\n"
+             "Runs two engines over a simulated network that loses, repeats, reorders and\n"
+             "damages frames, and checks every completion, every octet and every frame.\n"
+             "The same seed does the same, octet for octet.\n\n"
+             "  --seed N     the first seed\n"
+             "  --count K    as many seeds, one after the other (default 1)\n"
+             "  --pcap FILE  a capture of all frames of the last run\n"
+             "  --trace      prints all that happens\n"
+             "  --quiet      prints failures only\n\n"
+             "Exit status: 0, 1 when something failed (the last lines are told), 2 wrong use.\n");
+    return out == stdout ? 0 : 2;
+}
+
+static bool number(const char *text, uint64_t *value)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    return errno == 0 && end != text && *end == '\0' && text[0] != '-';
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(int argc, char **argv, struct settings *settings)
+{
+    static const struct option options[] = {
+        { "seed", required_argument, NULL, 's' },
+        { "count", required_argument, NULL, 'n' },
+        { "pcap", required_argument, NULL, 'p' },
+        { "trace", no_argument, NULL, 't' },
+        { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    bool has_seed = false;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        bool good = true;
+        if (option == 's')
+            good = has_seed = number(optarg, &settings->seed);
+        else if (option == 'n')
+            good = number(optarg, &settings->count);
+        else if (option == 'p')
+            settings->pcap = optarg;
+        else if (option == 't')
+            settings->trace = true;
+        else if (option == 'q')
+            settings->quiet = true;
+        else
+            return help(option == 'h' ? stdout : stderr);
+        if (!good) {
+            (void)fprintf(stderr, "uroce sim: \"%s\" is no number\n", optarg);
+            return 2;
+        }
+    }
+    return has_seed && optind == argc ? -1 : help(stderr);
+}
+
+static void print_line(const char *line)
+{
+    (void)printf("%s\n", line);
+}
+
+/* An assertion failed: what led to it is told before the program dies of it. */
+static uint64_t seed_running;
+
+static void on_abort(int signal_number)
+{
+    (void)signal(signal_number, SIG_DFL);
+    uro_sim_crashed();
+    (void)printf("seed %" PRIu64 ": FAILED: an assertion, see above\n"
+                 "again: uroce sim --seed %" PRIu64 " --trace\n",
+                 seed_running, seed_running);
+    (void)fflush(stdout);
+}
+
+static void print_result(const struct settings *settings, uint64_t seed,
+                         const struct uro_sim_result *result)
+{
+    if (!result->passed) {
+        (void)printf("seed %" PRIu64 ": FAILED: %s\n  %s\nagain: uroce sim --seed %" PRIu64
+                     " --trace --pcap sim.pcap\n",
+                     seed, result->failure, result->setting, seed);
+    } else if (!settings->quiet) {
+        (void)printf("seed %" PRIu64 ": passed, digest %016" PRIx64 ", %" PRIu64 " frames, %" PRIu64
+                     " operations, %" PRIu64 " lives, %" PRIu64 " errors, %" PRIu64
+                     " ms, done %" PRIu64 " ms after faults\n",
+                     seed, result->digest, result->frames, result->operations, result->lives,
+                     result->failures, result->duration / 1000000, result->patience_used / 1000000);
+    }
+    (void)fflush(stdout);
+}
+
+int uro_app_sim(int argc, char **argv)
+{
+    struct settings settings = { .count = 1 };
+    uint64_t failed = 0;
+
+    int status = parse(argc, argv, &settings);
+    if (status >= 0)
+        return status;
+    (void)signal(SIGABRT, on_abort);
+    for (uint64_t i = 0; i < settings.count; i++) {
+        struct uro_sim_result result;
+        const struct uro_sim_options options = { .seed = settings.seed + i,
+                                                 .pcap = settings.pcap,
+                                                 .trace = settings.trace ? print_line : NULL,
+                                                 .tell = settings.trace ? NULL : print_line };
+        seed_running = options.seed;
+        failed += !uro_sim_run(&options, &result);
+        print_result(&settings, options.seed, &result);
+    }
+    if (settings.count > 1)
+        (void)printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", settings.count, failed);
+    return failed > 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load.c - all pairs together, and what must hold at the end; see load.h. */
+#include "io/sim/load.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the engines tell the process. */
+static void on_event(void *user, const struct uro_event *event)
+{
+    struct uro_load *load = user;
+
+    if (event->kind == URO_EVENT_COMPLETION) {
+        struct uro_load_cq *cq = event->user;
+        if (!cq->armed || cq->told)
+            uro_world_fail(load->world, "an event of a completion queue that was not armed");
+        cq->told = true;
+        return;
+    }
+    if (event->kind == URO_EVENT_CQ_ERR) {
+        uro_world_fail(load->world, "a completion queue overflowed");
+        return;
+    }
+    struct uro_load_end *end = event->user;
+    if (!end->alive)
+        uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)event->kind);
+    else if (event->kind == URO_EVENT_QP_FATAL)
+        uro_world_fail(load->world, "qp 0x%06x: QP_FATAL", uro_qp_number(end->qp));
+    else if (event->kind == URO_EVENT_QP_REQ_ERR || event->kind == URO_EVENT_QP_ACCESS_ERR) {
+        if (!end->pair->may_fail)
+            uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
+                           (int)event->kind);
+        uro_load_control_on_failure(end->pair);
+    }
+}
+
+static void init_shared(struct uro_load *load, unsigned side)
+{
+    struct uro_load_shared *shared = &load->shared[side];
+
+    shared->word = malloc(sizeof *shared->word);
+    URO_ASSERT(shared->word != NULL);
+    shared->start = uro_rng_u32(&load->rng);
+    *shared->word = shared->start;
+}
+
+static void init_pair(struct uro_load *load, uint32_t number)
+{
+    struct uro_load_pair *pair = &load->pairs[number];
+
+    pair->load = load;
+    pair->plan = &load->swarm->pairs[number];
+    pair->number = number;
+    uro_rng_init_number(&pair->rng, uro_rng_u64(&load->rng));
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_end *end = &pair->ends[i];
+        end->pair = pair;
+        end->peer = &pair->ends[!i];
+        end->load = load;
+        end->station = load->stations[i];
+        end->plan = &pair->plan->ends[i];
+        end->pd = 1 + number * 2 + i;
+        end->ended = true;
+        uro_rng_init_number(&end->rng, uro_rng_u64(&load->rng));
+        uro_load_post_init(end);
+    }
+    uro_load_control_init(pair);
+}
+
+/* Every request that can be outstanding fits any one completion queue. */
+static uint32_t cq_capacity(const struct uro_swarm *swarm)
+{
+    uint32_t capacity = 1;
+
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        for (unsigned side = 0; side < 2; side++)
+            capacity +=
+                swarm->pairs[i].ends[side].send_capacity + swarm->pairs[i].ends[side].recv_capacity;
+    return capacity;
+}
+
+void uro_load_init(struct uro_load *load, struct uro_world *world, const struct uro_swarm *swarm,
+                   struct uro_station *a, struct uro_station *b)
+{
+    memset(load, 0, sizeof *load);
+    load->world = world;
+    load->swarm = swarm;
+    load->stations[0] = a;
+    load->stations[1] = b;
+    uro_rng_init_number(&load->rng, uro_rng_u64(&world->rng));
+    load->pairs = calloc(swarm->pair_count, sizeof *load->pairs);
+    URO_ASSERT(load->pairs != NULL);
+    for (unsigned side = 0; side < 2; side++) {
+        load->stations[side]->event = on_event;
+        load->stations[side]->user = load;
+        init_shared(load, side);
+        for (uint32_t i = 0; i < swarm->cq_count; i++)
+            uro_load_poll_init(&load->cqs[side][i], load, load->stations[side], cq_capacity(swarm));
+    }
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        init_pair(load, i);
+}
+
+void uro_load_fini(struct uro_load *load)
+{
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
+        for (unsigned side = 0; side < 2; side++) {
+            free(load->pairs[i].ends[side].qp_memory);
+            uro_arena_fini(&load->pairs[i].ends[side].arena);
+        }
+    }
+    for (unsigned side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i < load->swarm->cq_count; i++)
+            uro_load_poll_fini(&load->cqs[side][i]);
+        free(load->shared[side].word);
+        free(load->shared[side].adds);
+    }
+    while (load->graves != NULL) {
+        struct uro_load_grave *grave = load->graves;
+        load->graves = grave->next;
+        uro_arena_fini(&grave->arena);
+        free(grave);
+    }
+    free(load->pairs);
+}
+
+void uro_load_calm(struct uro_load *load)
+{
+    load->calm = true;
+    load->calm_since = load->world->now;
+}
+
+bool uro_load_quiet(const struct uro_load *load)
+{
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++)
+        if (load->pairs[i].state != URO_LOAD_QUIET)
+            return false;
+    return true;
+}
+
+void uro_load_end_all(struct uro_load *load)
+{
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++)
+        uro_load_control_finish(&load->pairs[i]);
+}
+
+bool uro_load_over(const struct uro_load *load)
+{
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++)
+        if (load->pairs[i].state != URO_LOAD_OVER)
+            return false;
+    return true;
+}
+
+static int by_original(const void *a, const void *b)
+{
+    const struct uro_load_add *x = a;
+    const struct uro_load_add *y = b;
+
+    return x->original < y->original ? -1 : x->original > y->original;
+}
+
+/* Sorted by what they found, each add must have found exactly the sum of those before it; gaps are
+ * adds of which nobody knows. */
+static void check_shared(struct uro_load *load, unsigned side)
+{
+    struct uro_load_shared *shared = &load->shared[side];
+    uint64_t sum = shared->start;
+    uint64_t left = shared->uncertain;
+
+    if (shared->count > 0)
+        qsort(shared->adds, shared->count, sizeof *shared->adds, by_original);
+    for (uint32_t i = 0; i <= shared->count; i++) {
+        uint64_t found = i < shared->count ? shared->adds[i].original : *shared->word;
+        if (found < sum || found - sum > left) {
+            uro_world_fail(load->world,
+                           "shared word of %c: add %u of %u found %" PRIu64 ", sum is %" PRIu64
+                           ", %" PRIu64 " uncertain",
+                           'A' + (char)side, i, shared->count, found, sum, left);
+            return;
+        }
+        left -= found - sum;
+        sum = found + (i < shared->count ? shared->adds[i].add : 0);
+    }
+}
+
+void uro_load_check(struct uro_load *load)
+{
+    for (unsigned side = 0; side < 2; side++)
+        check_shared(load, side);
+    for (struct uro_load_grave *grave = load->graves; grave != NULL; grave = grave->next)
+        if (uro_arena_sum(&grave->arena) != grave->sum)
+            uro_world_fail(load->world, "memory changed after it was deregistered");
+}
+
+void uro_load_blame(const struct uro_load *load, char *text, size_t room)
+{
+    static const char *const states[] = { "running", "ending", "waiting", "quiet", "over" };
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < load->swarm->pair_count && used < room; i++) {
+        const struct uro_load_pair *pair = &load->pairs[i];
+        const struct uro_load_end *a = &pair->ends[0];
+        const struct uro_load_end *b = &pair->ends[1];
+        int length = snprintf(
+            text + used, room - used,
+            " pair %u %s, A %" PRIu64 "/%" PRIu64 " done %" PRIu64 "/%" PRIu64 " taken, B %" PRIu64
+            "/%" PRIu64 " done %" PRIu64 "/%" PRIu64 " taken;",
+            i, states[pair->state], a->confirmed, a->posted, a->messages_taken, b->messages_sent,
+            b->confirmed, b->posted, b->messages_taken, a->messages_sent);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}

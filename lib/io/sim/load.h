@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load.h - the applications of a simulation: queue pairs between two stations, work for them, and
+ * the judgement of every completion and every octet.
+ *
+ *   load_life.c     queue pairs and their memory: made, connected, ended
+ *   load_choose.c   what to ask for next
+ *   load_post.c     posts it: sends and receives
+ *   load_poll.c     takes completions, by polling or by waiting for events
+ *   load_judge.c    a completion against what was asked
+ *   load_control.c  when a life ends and how
+ *
+ * A pair lives several times. Earlier lives may be ended from outside or by requests that are
+ * wrong on purpose; the last one must do all its work.
+ */
+#pragma once
+
+#include "io/sim/arena.h"
+#include "io/sim/station.h"
+#include "io/sim/swarm.h"
+
+#define URO_LOAD_OPS_MAX      64u /* outstanding requests of a queue */
+#define URO_LOAD_WINDOWS_MAX  (URO_LOAD_OPS_MAX + 8u)
+#define URO_LOAD_MESSAGES_MAX 256u /* sent, perhaps not yet taken */
+#define URO_LOAD_CQS_MAX      4u
+#define URO_LOAD_RECV_BIT     (UINT64_C(1) << 63) /* in a wr_id */
+#define URO_LOAD_NO_WINDOW    UINT32_MAX
+
+struct uro_load;
+struct uro_load_pair;
+
+/* What is wrong with a request on purpose. */
+enum uro_load_inject {
+    URO_LOAD_RIGHT,
+    URO_LOAD_BAD_RKEY,   /* a number that is no key */
+    URO_LOAD_OTHER_PD,   /* a key of another protection domain */
+    URO_LOAD_BEYOND,     /* the last octet is outside the range */
+    URO_LOAD_NO_RIGHT,   /* a key without remote rights */
+    URO_LOAD_MISALIGNED, /* an atomic not on eight octets */
+    URO_LOAD_BAD_LKEY,   /* one element names no key */
+    URO_LOAD_INJECT_COUNT
+};
+
+/* A send request on its way. */
+struct uro_load_op {
+    uint64_t number; /* its wr_id */
+    uint8_t opcode;  /* enum uro_wr_opcode */
+    uint8_t flags;
+    bool shared; /* atomics: to the word all pairs share */
+    enum uro_load_inject inject;
+    uint32_t length;
+    uint32_t imm;
+    uint64_t seed;    /* of the message, or of what a READ finds */
+    uint32_t window;  /* at the peer; URO_LOAD_NO_WINDOW: none */
+    uint32_t at;      /* in the window */
+    uint32_t writers; /* the window's, after this request */
+    uint64_t message; /* number of the message it carries */
+    uint64_t remote_address;
+    uint32_t rkey;
+    uint64_t compare_add;
+    uint64_t swap;
+    uint64_t original; /* atomics: the value before, as it must be */
+    struct uro_arena_layout layout;
+};
+
+/* A SEND or WRITE_WITH_IMM that the peer has to take. */
+struct uro_load_message {
+    bool write;
+    bool has_imm;
+    bool solicited;
+    uint32_t imm;
+    uint32_t length;
+    uint64_t seed;
+    uint32_t window;
+    uint32_t at;
+};
+
+struct uro_load_recv {
+    uint32_t room; /* octets of the elements */
+    bool bad_lkey;
+    struct uro_arena_layout layout;
+};
+
+/* A window of the peer's memory. Free when nobody uses it. */
+struct uro_load_window {
+    uint32_t users;
+    uint32_t writers; /* WRITEs posted, ever */
+    uint64_t seed;
+    uint32_t at;
+    uint32_t length;
+};
+
+struct uro_load_end {
+    struct uro_load_pair *pair;
+    struct uro_load_end *peer;
+    struct uro_load *load;
+    struct uro_station *station;
+    const struct uro_swarm_end *plan;
+    struct uro_rng rng;
+    struct uro_node poster;
+    struct uro_node receiver;
+    uro_time post_at;    /* not before */
+    uro_time receive_at; /* not before */
+    uint32_t pd;
+
+    /* Of this life. */
+    bool alive;       /* there is a connected queue pair */
+    bool ended;       /* it was moved to ERR from outside, or is not alive */
+    bool send_failed; /* a send completed in error */
+    bool cause_known; /* one that was not flushed */
+    bool lost_answer; /* the first flushed was a READ or atomic: its answer may have been lost */
+    bool recv_failed;
+    bool blocked;        /* nothing can be posted until something completes */
+    uint32_t late_posts; /* into ERR, still to come */
+    struct uro_qp *qp;
+    void *qp_memory; /* owned */
+    struct uro_cq *send_cq;
+    struct uro_cq *recv_cq;
+    struct uro_arena arena;
+    struct uro_key shared_key; /* of the station's shared word, in our PD */
+
+    uint32_t sends_left;
+    uint64_t posted;    /* send requests; ops[number % URO_LOAD_OPS_MAX] */
+    uint64_t confirmed; /* known to be complete */
+    uint64_t signalled; /* one past the newest that is signalled */
+    struct uro_load_op ops[URO_LOAD_OPS_MAX];
+    struct uro_load_window windows[URO_LOAD_WINDOWS_MAX]; /* in the peer's arena */
+    uint64_t word; /* the peer's word for us, after all that was posted */
+    uint32_t word_maybes;
+    uint64_t word_maybe[URO_LOAD_OPS_MAX]; /* what else it may be */
+    uint64_t messages_sent;
+    struct uro_load_message messages[URO_LOAD_MESSAGES_MAX];
+
+    uint64_t recv_posted;
+    uint64_t recv_done;
+    uint64_t messages_taken; /* from the peer */
+    struct uro_load_recv recvs[URO_LOAD_OPS_MAX];
+};
+
+enum uro_load_state {
+    URO_LOAD_RUNNING,
+    URO_LOAD_ENDING,  /* something failed or we lost patience: being ended one way or another */
+    URO_LOAD_WAITING, /* ended, until the next life */
+    URO_LOAD_QUIET,   /* the last life did all its work */
+    URO_LOAD_OVER,
+};
+
+struct uro_load_pair {
+    struct uro_node control;
+    struct uro_load *load;
+    const struct uro_swarm_pair *plan;
+    struct uro_rng rng;
+    uint32_t number;
+    struct uro_load_end ends[2];
+    enum uro_load_state state;
+    uint32_t life; /* 0 .. */
+    bool last_life;
+    bool may_fail; /* of this life: something was done that makes completions fail */
+    bool may_time_out;
+    bool peace;     /* the last life was QUIET */
+    uro_time due;   /* control acts; NEVER */
+    bool abrupt;    /* ENDING without waiting for flushed work */
+    bool reuse;     /* ENDING by RESET, the next life has the same queue pairs */
+    uint32_t first; /* end that is ended first */
+};
+
+/* A completion queue and who reads it. */
+struct uro_load_cq {
+    struct uro_node poller;
+    struct uro_load *load;
+    struct uro_station *station;
+    struct uro_rng rng;
+    void *memory;
+    struct uro_cq *cq;
+    bool armed; /* waits for an event */
+    bool told;  /* the event came */
+    uro_time poll_at;
+};
+
+/* A word that all pairs add to: every original value must be the sum of some adds before it. */
+struct uro_load_shared {
+    uint64_t *word; /* owned */
+    uint64_t start;
+    uint64_t uncertain; /* adds that may or may not have been done */
+    uint32_t count;
+    uint32_t room;
+    struct uro_load_add {
+        uint64_t original;
+        uint64_t add;
+    } * adds; /* owned */
+};
+
+/* Memory of an ended life: nobody may write there any more. */
+struct uro_load_grave {
+    struct uro_load_grave *next;
+    struct uro_arena arena;
+    uint64_t sum;
+};
+
+struct uro_load {
+    struct uro_world *world;
+    const struct uro_swarm *swarm;
+    struct uro_rng rng;
+    struct uro_station *stations[2];
+    struct uro_load_cq cqs[2][URO_LOAD_CQS_MAX];
+    struct uro_load_shared shared[2];
+    struct uro_load_pair *pairs; /* owned; swarm->pair_count */
+    struct uro_load_grave *graves;
+    bool calm;
+    uro_time calm_since;
+    uint64_t ops_done;
+    uint64_t lives;
+    uint64_t failures; /* completions in error, all expected */
+};
+
+/* load.c */
+void uro_load_init(struct uro_load *load, struct uro_world *world, const struct uro_swarm *swarm,
+                   struct uro_station *a, struct uro_station *b);
+void uro_load_fini(struct uro_load *load);
+/* Faults stopped. */
+void uro_load_calm(struct uro_load *load);
+/* Every pair did all its work. */
+bool uro_load_quiet(const struct uro_load *load);
+/* Ends the quiet pairs: what is still posted must be flushed. */
+void uro_load_end_all(struct uro_load *load);
+bool uro_load_over(const struct uro_load *load);
+/* What must hold at the end: shared words, memory of ended lives. */
+void uro_load_check(struct uro_load *load);
+/* Who is not done, for the failure message. */
+void uro_load_blame(const struct uro_load *load, char *text, size_t room);
+
+/* load_life.c */
+void uro_load_life_begin(struct uro_load_pair *pair);
+/* Resets (pair->reuse) or destroys the queue pair of one end; uncompleted work is uncertain. */
+void uro_load_life_stop(struct uro_load_end *end);
+void uro_load_life_to_error(struct uro_load_end *end);
+/* Both ends are stopped: checks the memory and buries it. */
+void uro_load_life_bury(struct uro_load_pair *pair);
+
+/* load_choose.c */
+/* Fills in the next request; false when there is no room for one now. */
+bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op);
+
+/* load_post.c */
+void uro_load_post_init(struct uro_load_end *end);
+/* There may be something to post. */
+bool uro_load_post_can_send(const struct uro_load_end *end);
+
+/* load_poll.c */
+void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,
+                        uint32_t capacity);
+void uro_load_poll_fini(struct uro_load_cq *cq);
+/* Takes what there is now. */
+void uro_load_poll_now(struct uro_load_cq *cq);
+
+/* load_judge.c */
+void uro_load_judge(struct uro_load_end *end, const struct uro_cqe *cqe);
+/* The send queue and its CQ are empty: what did not complete must have been silent success. */
+void uro_load_judge_silent(struct uro_load_end *end);
+/* The request will never complete: done or not, nobody can say. */
+void uro_load_judge_uncertain(struct uro_load_end *end, const struct uro_load_op *op);
+bool uro_load_judge_add(struct uro_load_shared *shared, uint64_t original, uint64_t add);
+
+/* load_control.c */
+void uro_load_control_init(struct uro_load_pair *pair);
+/* A completion in error was seen: ends this life some time. */
+void uro_load_control_on_failure(struct uro_load_pair *pair);
+/* Something completed: perhaps this life has done what it had to. */
+void uro_load_control_on_progress(struct uro_load_pair *pair);
+/* A quiet pair ends. */
+void uro_load_control_finish(struct uro_load_pair *pair);

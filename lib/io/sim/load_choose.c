@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_choose.c - what to ask for next; see load.h. */
+#include <string.h>
+
+#include "io/sim/load.h"
+
+#define ATOMIC_LENGTH 8u
+
+static const uint8_t opcodes[URO_SWARM_KINDS] = {
+    [URO_SWARM_SEND] = URO_WR_SEND,
+    [URO_SWARM_SEND_IMM] = URO_WR_SEND_WITH_IMM,
+    [URO_SWARM_WRITE] = URO_WR_RDMA_WRITE,
+    [URO_SWARM_WRITE_IMM] = URO_WR_RDMA_WRITE_WITH_IMM,
+    [URO_SWARM_READ] = URO_WR_RDMA_READ,
+    [URO_SWARM_CMP_SWAP] = URO_WR_ATOMIC_CMP_AND_SWP,
+    [URO_SWARM_FETCH_ADD] = URO_WR_ATOMIC_FETCH_AND_ADD,
+    [URO_SWARM_SHARED_ADD] = URO_WR_ATOMIC_FETCH_AND_ADD,
+    [URO_SWARM_READ_BACK] = URO_WR_RDMA_READ,
+    [URO_SWARM_OVERWRITE] = URO_WR_RDMA_WRITE,
+};
+
+static enum uro_swarm_kind choose_kind(struct uro_load_end *end)
+{
+    const uint32_t *weights = end->plan->weights;
+    uint32_t sum = 0;
+    unsigned kind = 0;
+
+    for (unsigned i = 0; i < URO_SWARM_KINDS; i++)
+        sum += weights[i];
+    uint32_t pick = uro_rng_below(&end->rng, sum);
+    while (pick >= weights[kind])
+        pick -= weights[kind++];
+    return kind;
+}
+
+/* Lengths where packets begin and end are more likely than others. */
+static uint32_t choose_length(struct uro_load_end *end)
+{
+    struct uro_rng *rng = &end->rng;
+    uint32_t mtu = end->pair->plan->path_mtu;
+    uint32_t most = end->pair->plan->message_max;
+    uint32_t length = 0;
+
+    switch (uro_rng_below(rng, 8)) {
+    case 0:
+        break;
+    case 1:
+    case 2:
+        length = 1 + uro_rng_below(rng, 64);
+        break;
+    case 3:
+        length = mtu * uro_world_between(rng, 1, 4);
+        break;
+    case 4:
+        length = mtu * uro_world_between(rng, 1, 4) + uro_world_between(rng, 0, 2) - 1;
+        break;
+    default:
+        length = uro_rng_below(rng, most + 1);
+        break;
+    }
+    return length < most ? length : most;
+}
+
+static const struct uro_load_op *previous(const struct uro_load_end *end)
+{
+    return end->posted > 0 ? &end->ops[(end->posted - 1) % URO_LOAD_OPS_MAX] : NULL;
+}
+
+static uint32_t free_window(const struct uro_load_end *end)
+{
+    for (uint32_t i = 0; i < end->plan->send_capacity + 8; i++)
+        if (end->windows[i].users == 0)
+            return i;
+    return URO_LOAD_NO_WINDOW;
+}
+
+/* A window of its own, with what a READ will find, or nothing a WRITE could be mistaken for. */
+static bool take_window(struct uro_load_end *end, struct uro_load_op *op, bool read)
+{
+    struct uro_arena *arena = &end->peer->arena;
+    uint32_t room = arena->sizes[URO_ARENA_WINDOWS].room;
+
+    op->window = free_window(end);
+    if (op->window == URO_LOAD_NO_WINDOW)
+        return false;
+    struct uro_load_window *window = &end->windows[op->window];
+    op->at = uro_rng_below(&end->rng, room - op->length + 1);
+    *window = (struct uro_load_window){ .seed = op->seed, .at = op->at, .length = op->length };
+    const struct uro_arena_layout layout = { .count = 1, .pieces = { { op->at, op->length } } };
+    uro_arena_fill(arena, URO_ARENA_WINDOWS, op->window, &layout, read ? op->length : 0, op->seed);
+    return true;
+}
+
+/* The window of the request before: what it wrote is read, or what it reads is overwritten. */
+static bool share_window(struct uro_load_end *end, struct uro_load_op *op, bool read)
+{
+    const struct uro_load_op *before = previous(end);
+    uint8_t wanted = read ? URO_WR_RDMA_WRITE : URO_WR_RDMA_READ;
+
+    if (before == NULL || before->opcode != wanted || before->inject != URO_LOAD_RIGHT ||
+        before->number < end->confirmed)
+        return false;
+    op->window = before->window;
+    op->at = before->at;
+    op->length = before->length;
+    if (read)
+        op->seed = before->seed;
+    else
+        op->flags |= URO_SEND_FENCE; /* or the WRITE may come before a READ that is retried */
+    return true;
+}
+
+static bool place_remote(struct uro_load_end *end, struct uro_load_op *op, enum uro_swarm_kind kind)
+{
+    bool read = op->opcode == URO_WR_RDMA_READ;
+    bool shares =
+        (kind == URO_SWARM_READ_BACK || kind == URO_SWARM_OVERWRITE) && share_window(end, op, read);
+
+    if (!shares && !take_window(end, op, read))
+        return false;
+    struct uro_load_window *window = &end->windows[op->window];
+    window->users++;
+    if (!read) {
+        window->writers++;
+        window->seed = op->seed;
+    }
+    op->writers = window->writers;
+    op->remote_address =
+        uro_arena_address(&end->peer->arena, URO_ARENA_WINDOWS, op->window) + op->at;
+    op->rkey = uro_key_number(&end->peer->arena.keys[URO_ARENA_WINDOWS]);
+    return true;
+}
+
+static void place_atomic(struct uro_load_end *end, struct uro_load_op *op)
+{
+    op->length = ATOMIC_LENGTH;
+    op->original = end->word;
+    op->compare_add = uro_rng_u64(&end->rng);
+    op->swap = uro_rng_u64(&end->rng);
+    if (op->shared) {
+        op->compare_add = 1 + uro_rng_below(&end->rng, 1u << 20);
+        op->remote_address = end->peer->shared_key.base;
+        op->rkey = uro_key_number(&end->peer->shared_key);
+        return;
+    }
+    if (op->opcode == URO_WR_ATOMIC_CMP_AND_SWP && uro_rng_below(&end->rng, 2) == 0)
+        op->compare_add = op->original;
+    op->remote_address = uro_arena_address(&end->peer->arena, URO_ARENA_WORDS, 0);
+    op->rkey = uro_key_number(&end->peer->arena.keys[URO_ARENA_WORDS]);
+}
+
+/* The peer's word after an atomic that is right. */
+static void follow_word(struct uro_load_end *end, const struct uro_load_op *op)
+{
+    if (op->shared || op->inject != URO_LOAD_RIGHT)
+        return;
+    if (op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
+        end->word += op->compare_add;
+    else if (op->compare_add == end->word)
+        end->word = op->swap;
+}
+
+/* A key at the peer's station that is registered, but not for the peer's protection domain. */
+static uint32_t foreign_key(const struct uro_load_end *end)
+{
+    const struct uro_load *load = end->load;
+    uint32_t side = (uint32_t)(end->peer - end->pair->ends);
+
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
+        const struct uro_load_end *other = &load->pairs[i].ends[side];
+        if (other->pair != end->pair && other->alive)
+            return uro_key_number(&other->arena.keys[URO_ARENA_WINDOWS]);
+    }
+    return 0;
+}
+
+/* Makes a request wrong in one way that fits it; leaves it right when none does. */
+static void spoil(struct uro_load_end *end, struct uro_load_op *op)
+{
+    const struct uro_arena *arena = &end->peer->arena;
+    bool remote = op->opcode != URO_WR_SEND && op->opcode != URO_WR_SEND_WITH_IMM;
+    bool atomic = op->length == ATOMIC_LENGTH && op->window == URO_LOAD_NO_WINDOW && remote;
+    enum uro_load_inject way = 1 + uro_rng_below(&end->rng, URO_LOAD_INJECT_COUNT - 1);
+
+    if (op->length == 0)
+        return; /* keys and addresses of nothing are not looked at */
+    if (way == URO_LOAD_BAD_LKEY) {
+        op->flags &= (uint8_t)~URO_SEND_INLINE;
+    } else if (!remote || (way == URO_LOAD_MISALIGNED && !atomic)) {
+        return;
+    } else if (way == URO_LOAD_BAD_RKEY) {
+        op->rkey ^= 0x5a5a5a5a;
+    } else if (way == URO_LOAD_OTHER_PD) {
+        op->rkey = foreign_key(end);
+    } else if (way == URO_LOAD_BEYOND && atomic) {
+        op->remote_address -= 8;
+    } else if (way == URO_LOAD_BEYOND) {
+        const struct uro_key *key = &arena->keys[URO_ARENA_WINDOWS];
+        op->remote_address = key->base + key->length - op->length + 1;
+    } else if (way == URO_LOAD_NO_RIGHT) {
+        op->rkey = uro_key_number(&arena->keys[URO_ARENA_PRIVATE]);
+        op->remote_address = (uro_arena_address(arena, URO_ARENA_PRIVATE, 0) + 7) / 8 * 8;
+    } else {
+        op->remote_address += 4;
+    }
+    op->inject = way;
+    end->pair->may_fail = true;
+}
+
+static void choose_flags(struct uro_load_end *end, struct uro_load_op *op)
+{
+    const struct uro_swarm_end *plan = end->plan;
+    struct uro_rng *rng = &end->rng;
+    bool data = op->window != URO_LOAD_NO_WINDOW
+                    ? op->opcode != URO_WR_RDMA_READ
+                    : op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM;
+
+    if (uro_world_chance(rng, plan->signal_share) || end->sends_left <= 1 ||
+        end->posted + 1 - end->signalled >= (plan->send_capacity + 1) / 2)
+        op->flags |= URO_SEND_SIGNALED;
+    if (uro_world_chance(rng, plan->fence_share))
+        op->flags |= URO_SEND_FENCE;
+    if (uro_world_chance(rng, plan->solicit_share))
+        op->flags |= URO_SEND_SOLICITED;
+    if (data && op->length <= plan->inline_max && uro_world_chance(rng, plan->inline_share))
+        op->flags |= URO_SEND_INLINE;
+}
+
+bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
+{
+    enum uro_swarm_kind kind = choose_kind(end);
+    bool has_imm = kind == URO_SWARM_SEND_IMM || kind == URO_SWARM_WRITE_IMM;
+    bool sends = kind == URO_SWARM_SEND || kind == URO_SWARM_SEND_IMM;
+    bool atomic =
+        kind == URO_SWARM_CMP_SWAP || kind == URO_SWARM_FETCH_ADD || kind == URO_SWARM_SHARED_ADD;
+
+    *op = (struct uro_load_op){ .number = end->posted,
+                                .opcode = opcodes[kind],
+                                .shared = kind == URO_SWARM_SHARED_ADD,
+                                .length = choose_length(end),
+                                .imm = has_imm ? uro_rng_u32(&end->rng) : 0,
+                                .seed = uro_rng_u64(&end->rng),
+                                .window = URO_LOAD_NO_WINDOW };
+    if (end->messages_sent - end->peer->messages_taken >= URO_LOAD_MESSAGES_MAX / 2)
+        return false;
+    if (atomic)
+        place_atomic(end, op);
+    else if (!sends && !place_remote(end, op, kind))
+        return false;
+    choose_flags(end, op);
+    if (!end->pair->last_life && !end->load->calm &&
+        uro_world_chance(&end->rng, end->pair->plan->inject_share))
+        spoil(end, op);
+    if (atomic)
+        follow_word(end, op);
+    uro_arena_scatter(&op->layout, op->length,
+                      atomic || end->plan->send_sges == 0 ? 1 : end->plan->send_sges, &end->rng);
+    return true;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_control.c - when a life of a pair ends, and how; see load.h.
+ *
+ *   RUNNING  until its work is done, something failed, or its time is up (not in the last life)
+ *   ENDING   first one end, later the other one, goes to ERR and all its work must be flushed; or
+ *            (abrupt) is destroyed or reset with whatever is under way
+ *   WAITING  until the next life, with new queue pairs or the same ones after RESET
+ *   QUIET    the last life has done its work; ENDING once more and then OVER
+ */
+#include "io/sim/load.h"
+
+#define NS_PER_US      1000u
+#define END_WAIT_MAX   URO_US(200) /* between one end's end and the other's */
+#define DRAIN_WAIT     URO_US(20)  /* until it is looked again whether all was flushed */
+#define LATE_POSTS_MAX 4u
+#define BIRTH_WAIT_MAX URO_US(500)
+#define NEIGHBOUR_WAIT URO_MS(1500)
+
+static struct uro_load_pair *pair_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_pair, control);
+}
+
+static bool worked(const struct uro_load_end *end)
+{
+    return end->sends_left == 0 && end->confirmed == end->posted &&
+           end->messages_sent == end->peer->messages_taken;
+}
+
+/* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
+static bool drained(struct uro_load_end *end)
+{
+    const struct uro_wq *send = uro_qp_send_queue(end->qp);
+
+    if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
+        atomic_load(&end->send_cq->head) != atomic_load(&end->send_cq->tail))
+        return false;
+    uro_load_judge_silent(end);
+    return true;
+}
+
+static void begin_ending(struct uro_load_pair *pair)
+{
+    bool peaceful = pair->state == URO_LOAD_QUIET;
+
+    pair->state = URO_LOAD_ENDING;
+    pair->may_fail = true;
+    pair->abrupt = !peaceful && uro_rng_below(&pair->rng, 2) == 0;
+    pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0;
+    pair->first = uro_rng_below(&pair->rng, 2);
+    pair->due = pair->load->world->now;
+    for (unsigned i = 0; i < 2; i++)
+        pair->ends[i].late_posts = uro_rng_below(&pair->rng, LATE_POSTS_MAX + 1);
+}
+
+static void bury(struct uro_load_pair *pair)
+{
+    struct uro_load *load = pair->load;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (pair->ends[i].alive)
+            uro_load_life_stop(&pair->ends[i]);
+    uro_load_life_bury(pair);
+    pair->due = URO_TIME_NEVER;
+    if (pair->peace) {
+        pair->state = URO_LOAD_OVER;
+        return;
+    }
+    pair->state = URO_LOAD_WAITING;
+    pair->due = load->world->now + uro_rng_below(&pair->rng, BIRTH_WAIT_MAX);
+    if (pair->reuse) /* what is still under way to these queue pairs must have arrived */
+        pair->due += uro_swarm_flight_max(load->swarm);
+}
+
+/* One step of an end. */
+static void end_on(struct uro_load_pair *pair)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_end *end = &pair->ends[i ^ pair->first];
+        if (end->ended)
+            continue;
+        if (pair->abrupt)
+            uro_load_life_stop(end);
+        else
+            uro_load_life_to_error(end);
+        pair->due = pair->load->world->now + uro_rng_below(&pair->rng, END_WAIT_MAX);
+        return;
+    }
+    if (pair->abrupt || (drained(&pair->ends[0]) && drained(&pair->ends[1])))
+        bury(pair);
+    else
+        pair->due = pair->load->world->now + DRAIN_WAIT;
+}
+
+static void begin_life(struct uro_load_pair *pair)
+{
+    const struct uro_swarm *swarm = pair->load->swarm;
+
+    pair->last_life = pair->life + 1 >= pair->plan->lives || pair->load->calm;
+    pair->may_fail = false;
+    pair->may_time_out = !swarm->forever && !swarm->clean && !pair->load->calm;
+    pair->state = URO_LOAD_RUNNING;
+    pair->due = URO_TIME_NEVER;
+    if (!pair->last_life && pair->plan->life_max > 0)
+        pair->due = pair->load->world->now +
+                    (uro_time)uro_rng_below(&pair->rng, pair->plan->life_max) * NS_PER_US;
+    uro_load_life_begin(pair);
+    pair->life++;
+}
+
+/* An address that could not be asked for while there were faults is asked for once a second; retry
+ * budgets may be shorter. A life that must not fail begins after that. */
+static bool neighbours_doubtful(const struct uro_load *load)
+{
+    return load->calm && !load->swarm->forever &&
+           load->world->now < load->calm_since + NEIGHBOUR_WAIT;
+}
+
+static uro_time control_next(const struct uro_node *node)
+{
+    return pair_of(node)->due;
+}
+
+static void control_run(struct uro_node *node)
+{
+    struct uro_load_pair *pair = pair_of(node);
+
+    switch (pair->state) {
+    case URO_LOAD_RUNNING:
+    case URO_LOAD_QUIET:
+        begin_ending(pair);
+        break;
+    case URO_LOAD_ENDING:
+        end_on(pair);
+        break;
+    case URO_LOAD_WAITING:
+        if (neighbours_doubtful(pair->load))
+            pair->due = pair->load->calm_since + NEIGHBOUR_WAIT;
+        else
+            begin_life(pair);
+        break;
+    case URO_LOAD_OVER:
+        pair->due = URO_TIME_NEVER;
+        break;
+    }
+}
+
+void uro_load_control_on_failure(struct uro_load_pair *pair)
+{
+    struct uro_load *load = pair->load;
+
+    if (!load->swarm->forever)
+        pair->may_time_out = true;
+    if (pair->state != URO_LOAD_RUNNING)
+        return;
+    uro_time due = load->world->now + uro_rng_below(&pair->rng, END_WAIT_MAX);
+    if (due < pair->due)
+        pair->due = due;
+}
+
+void uro_load_control_on_progress(struct uro_load_pair *pair)
+{
+    if (pair->state != URO_LOAD_RUNNING || !worked(&pair->ends[0]) || !worked(&pair->ends[1]))
+        return;
+    if (pair->last_life) {
+        pair->state = URO_LOAD_QUIET;
+        pair->peace = true;
+        pair->due = URO_TIME_NEVER;
+    } else if (pair->due > pair->load->world->now) {
+        pair->due = pair->load->world->now;
+    }
+}
+
+void uro_load_control_finish(struct uro_load_pair *pair)
+{
+    URO_ASSERT(pair->state == URO_LOAD_QUIET);
+    pair->due = pair->load->world->now;
+}
+
+void uro_load_control_init(struct uro_load_pair *pair)
+{
+    pair->control = (struct uro_node){ NULL, control_next, control_run };
+    pair->state = URO_LOAD_WAITING;
+    pair->due = pair->load->world->now;
+    uro_world_add(pair->load->world, &pair->control);
+}

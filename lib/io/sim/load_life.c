@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_life.c - queue pairs and their memory: made, connected, ended; see load.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/psn.h"
+#include "io/sim/load.h"
+
+#define LIFE_SPACE    UINT64_C(0x10000000) /* addresses between the arenas of two lives */
+#define END_SPACE     UINT64_C(0x1000000000)
+#define WORDS_ROOM    64u
+#define HOP_LIMIT     64u
+#define QP_ALIGNMENT  64u
+#define PAGE          4096u
+#define PORT          1u
+#define ACCESS_REMOTE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
+
+static void make_arena(struct uro_load_end *end)
+{
+    const struct uro_swarm_end *plan = end->plan;
+    const struct uro_load_pair *pair = end->pair;
+    uint32_t message_max = pair->plan->message_max;
+    uint32_t window = (message_max + 2 * URO_ARENA_GUARD + 7) / 8 * 8;
+    const struct uro_arena_section_size sizes[URO_ARENA_SECTIONS] = {
+        [URO_ARENA_SENDS] = { plan->send_capacity, uro_arena_room(message_max, plan->send_sges) },
+        [URO_ARENA_RECVS] = { plan->recv_capacity, uro_arena_room(message_max, plan->recv_sges) },
+        [URO_ARENA_WINDOWS] = { end->peer->plan->send_capacity + 8, window },
+        [URO_ARENA_WORDS] = { 1, WORDS_ROOM },
+        [URO_ARENA_PRIVATE] = { 1, window },
+    };
+    static const uint32_t access[URO_ARENA_SECTIONS] = {
+        [URO_ARENA_SENDS] = URO_ACCESS_LOCAL_WRITE,
+        [URO_ARENA_RECVS] = URO_ACCESS_LOCAL_WRITE,
+        [URO_ARENA_WINDOWS] =
+            URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ,
+        [URO_ARENA_WORDS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_ATOMIC,
+        [URO_ARENA_PRIVATE] = URO_ACCESS_LOCAL_WRITE,
+    };
+    struct uro_shard *shard = uro_engine_shard(end->station->engine);
+    uint64_t base = (uint64_t)end->pd * END_SPACE + pair->life * LIFE_SPACE +
+                    (uint64_t)uro_rng_below(&end->rng, 256) * PAGE;
+
+    uro_arena_init(&end->arena, sizes, base, &end->rng);
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
+        uro_arena_register(&end->arena, shard, i, end->pd, access[i]);
+
+    struct uro_load_shared *shared = &end->load->shared[end - pair->ends];
+    end->shared_key = (struct uro_key){ .pd = end->pd,
+                                        .access = access[URO_ARENA_WORDS],
+                                        .base = END_SPACE / 2,
+                                        .length = sizeof *shared->word,
+                                        .memory = (uint8_t *)shared->word };
+    uro_key_register(shard, &end->shared_key);
+}
+
+static void make_qp(struct uro_load_end *end)
+{
+    const struct uro_swarm_end *plan = end->plan;
+    uint32_t side = (uint32_t)(end - end->pair->ends);
+    uint32_t cq_count = end->load->swarm->cq_count;
+    struct uro_load_cq *cqs = end->load->cqs[side];
+
+    end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
+    end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
+    const struct uro_qp_init init = { .service = URO_RC,
+                                      .pd = end->pd,
+                                      .send_cq = end->send_cq,
+                                      .recv_cq = end->recv_cq,
+                                      .send_capacity = plan->send_capacity,
+                                      .recv_capacity = plan->recv_capacity,
+                                      .send_sge_max = plan->send_sges,
+                                      .recv_sge_max = plan->recv_sges,
+                                      .inline_max = plan->inline_max,
+                                      .signal_all = plan->signal_all,
+                                      .user = end };
+    size_t size = uro_qp_size(&init);
+    URO_ASSERT(size > 0);
+    size = (size + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
+    end->qp_memory = aligned_alloc(QP_ALIGNMENT, size);
+    URO_ASSERT(end->qp_memory != NULL);
+    memset(end->qp_memory, 0xa5, size);
+    end->qp = uro_qp_create(uro_engine_shard(end->station->engine), &init, end->qp_memory);
+}
+
+static void modify(struct uro_load_end *end, const struct uro_qp_attr *attr, unsigned mask)
+{
+    struct uro_load *load = end->load;
+    int result = uro_engine_qp_modify(end->station->engine, end->qp, attr, mask | URO_ATTR_STATE,
+                                      load->world->now);
+    if (result != 0)
+        uro_world_fail(load->world, "qp 0x%06x: modify to state %d returned %d",
+                       uro_qp_number(end->qp), (int)attr->state, result);
+}
+
+static void to_rtr(struct uro_load_end *end, uint32_t rq_psn)
+{
+    bool v6 = end->pair->plan->v6;
+    const struct uro_engine_config *peer = &end->peer->station->config.engine;
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT, .port = PORT, .access = ACCESS_REMOTE };
+
+    modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    attr = (struct uro_qp_attr){
+        .state = URO_QPS_RTR,
+        .path_mtu = end->pair->plan->path_mtu,
+        .rq_psn = rq_psn,
+        .dest_qpn = uro_qp_number(end->peer->qp),
+        .max_dest_rd_atomic = end->peer->plan->rd_atomic,
+        .min_rnr_timer = end->plan->min_rnr_timer,
+        .address = { .dest = peer->addresses[v6 ? 0 : 1].gid,
+                     .sgid_index = v6 ? 0 : 1,
+                     .hop_limit = HOP_LIMIT,
+                     .flow_label = v6 ? uro_rng_below(&end->rng, 1u << 20) : 0 },
+    };
+    modify(end, &attr,
+           URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
+               URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
+}
+
+static void to_rts(struct uro_load_end *end, uint32_t sq_psn)
+{
+    const struct uro_swarm_end *plan = end->plan;
+    const struct uro_qp_attr attr = { .state = URO_QPS_RTS,
+                                      .timeout = plan->timeout,
+                                      .retry_count = plan->retry_count,
+                                      .rnr_retry = end->pair->last_life ? 7 : plan->rnr_retry,
+                                      .sq_psn = sq_psn,
+                                      .max_rd_atomic = plan->rd_atomic };
+
+    modify(end, &attr,
+           URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN |
+               URO_ATTR_RD_ATOMIC);
+}
+
+static uint64_t *word_of(const struct uro_load_end *end)
+{
+    return (uint64_t *)(void *)uro_arena_slot(&end->arena, URO_ARENA_WORDS, 0);
+}
+
+static void clear(struct uro_load_end *end)
+{
+    uro_time now = end->load->world->now;
+
+    end->cause_known = end->lost_answer = false;
+    end->ended = end->send_failed = end->recv_failed = end->blocked = false;
+    end->sends_left = end->plan->sends;
+    end->posted = end->confirmed = end->signalled = 0;
+    end->messages_sent = end->messages_taken = 0;
+    end->recv_posted = end->recv_done = 0;
+    end->late_posts = 0;
+    end->word_maybes = 0;
+    memset(end->windows, 0, sizeof end->windows);
+    end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
+    end->receive_at = now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
+}
+
+void uro_load_life_begin(struct uro_load_pair *pair)
+{
+    uint32_t psn[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_end *end = &pair->ends[i];
+        clear(end);
+        make_arena(end);
+        if (end->qp == NULL)
+            make_qp(end);
+        psn[i] =
+            pair->life == 0 ? end->plan->first_psn : uro_rng_below(&end->rng, URO_PSN_MASK + 1);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_end *end = &pair->ends[i];
+        end->word = uro_rng_u64(&end->rng);
+        *word_of(end->peer) = end->word;
+        to_rtr(end, psn[!i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        to_rts(&pair->ends[i], psn[i]);
+        pair->ends[i].alive = true;
+    }
+    pair->load->lives++;
+    uro_journal_note(pair->load->world->journal, pair->load->world->now,
+                     "pair %u life %u: A qp 0x%06x psn %u, B qp 0x%06x psn %u, mtu %u%s",
+                     pair->number, pair->life, uro_qp_number(pair->ends[0].qp), psn[0],
+                     uro_qp_number(pair->ends[1].qp), psn[1], pair->plan->path_mtu,
+                     pair->last_life ? ", the last" : "");
+}
+
+void uro_load_life_to_error(struct uro_load_end *end)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+
+    uro_journal_note(end->load->world->journal, end->load->world->now, "qp 0x%06x to ERR",
+                     uro_qp_number(end->qp));
+    end->ended = true;
+    modify(end, &attr, 0);
+    uro_station_events(end->station);
+}
+
+void uro_load_life_stop(struct uro_load_end *end)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
+    bool reuse = end->pair->reuse;
+
+    uro_journal_note(end->load->world->journal, end->load->world->now, "qp 0x%06x %s",
+                     uro_qp_number(end->qp), reuse ? "to RESET" : "destroyed");
+    end->ended = true;
+    end->alive = false;
+    for (uint64_t i = end->confirmed; i < end->posted; i++)
+        uro_load_judge_uncertain(end, &end->ops[i % URO_LOAD_OPS_MAX]);
+    end->confirmed = end->posted;
+    if (reuse) {
+        modify(end, &attr, 0);
+    } else {
+        uro_engine_qp_destroy(end->station->engine, end->qp);
+        free(end->qp_memory);
+        end->qp = NULL;
+        end->qp_memory = NULL;
+    }
+    uro_station_events(end->station);
+}
+
+/* The word the peer worked on: the value after all that was done, or one on the way to it. */
+static void check_word(const struct uro_load_end *end)
+{
+    uint64_t value = *word_of(end->peer);
+    bool known = value == end->word;
+
+    for (uint32_t i = 0; i < end->word_maybes; i++)
+        known |= value == end->word_maybe[i];
+    if (!known)
+        uro_world_fail(end->load->world,
+                       "pair %u: atomics left 0x%016" PRIx64 ", should be 0x%016" PRIx64,
+                       end->pair->number, value, end->word);
+}
+
+static void bury(struct uro_load_end *end)
+{
+    struct uro_load *load = end->load;
+    struct uro_shard *shard = uro_engine_shard(end->station->engine);
+    size_t at;
+
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
+        uro_arena_deregister(&end->arena, shard, i);
+    uro_key_deregister(shard, &end->shared_key);
+    if (!uro_arena_check_guards(&end->arena, &at))
+        uro_world_fail(load->world, "pair %u: octet %zu outside every registered range changed",
+                       end->pair->number, at);
+
+    struct uro_load_grave *grave = malloc(sizeof *grave);
+    URO_ASSERT(grave != NULL);
+    grave->arena = end->arena;
+    grave->sum = uro_arena_sum(&end->arena);
+    grave->next = load->graves;
+    load->graves = grave;
+    memset(&end->arena, 0, sizeof end->arena);
+}
+
+void uro_load_life_bury(struct uro_load_pair *pair)
+{
+    for (unsigned i = 0; i < 2; i++)
+        check_word(&pair->ends[i]);
+    for (unsigned i = 0; i < 2; i++)
+        bury(&pair->ends[i]);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_poll.c - takes completions, by polling or by waiting for events; see load.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/sim/load.h"
+
+#define ROOM_MAX     8u
+#define CQ_ALIGNMENT 64u
+
+static struct uro_load_cq *cq_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_cq, poller);
+}
+
+static bool empty(const struct uro_load_cq *cq)
+{
+    return atomic_load(&cq->cq->head) == atomic_load(&cq->cq->tail);
+}
+
+static struct uro_load_end *find(struct uro_load_cq *cq, uint32_t qpn)
+{
+    struct uro_load *load = cq->load;
+    uint32_t side = cq->station == load->stations[1];
+
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
+        struct uro_load_end *end = &load->pairs[i].ends[side];
+        if (end->alive && uro_qp_number(end->qp) == qpn)
+            return end;
+    }
+    return NULL;
+}
+
+static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    struct uro_world *world = cq->load->world;
+    struct uro_load_end *end = find(cq, cqe->qpn);
+
+    uro_world_digest(world, &cqe->wr_id, sizeof cqe->wr_id);
+    uro_world_digest(world, &cqe->status, sizeof cqe->status);
+    uro_journal_note(world->journal, world->now,
+                     "qp 0x%06x %s %" PRIu64 " done, status %u opcode %u length %u why %u",
+                     cqe->qpn, cqe->wr_id & URO_LOAD_RECV_BIT ? "receive" : "send",
+                     cqe->wr_id & ~URO_LOAD_RECV_BIT, cqe->status, cqe->opcode, cqe->byte_len,
+                     cqe->vendor_error);
+    if (end == NULL)
+        uro_world_fail(world, "completion of qp 0x%06x, which is no more", cqe->qpn);
+    else if (cq->cq != (cqe->wr_id & URO_LOAD_RECV_BIT ? end->recv_cq : end->send_cq))
+        uro_world_fail(world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
+    else if (cqe->timestamp > world->now)
+        uro_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
+    else
+        uro_load_judge(end, cqe);
+}
+
+void uro_load_poll_now(struct uro_load_cq *cq)
+{
+    struct uro_cqe cqes[ROOM_MAX];
+    uint32_t count;
+
+    do {
+        uint32_t room = uro_world_between(&cq->rng, 1, ROOM_MAX);
+        count = uro_cq_poll(cq->cq, cqes, room);
+        for (uint32_t i = 0; i < count && !cq->load->world->failed; i++)
+            take(cq, &cqes[i]);
+    } while (count > 0 && !cq->load->world->failed);
+}
+
+static uro_time poller_next(const struct uro_node *node)
+{
+    const struct uro_load_cq *cq = cq_of(node);
+    bool due = cq->load->swarm->cq_events ? !cq->armed || cq->told : !empty(cq);
+
+    return due ? cq->poll_at : URO_TIME_NEVER;
+}
+
+/* As a program that waits does: take all, arm, and look again, for what came in between. */
+static void poller_run(struct uro_node *node)
+{
+    struct uro_load_cq *cq = cq_of(node);
+
+    cq->told = false;
+    cq->armed = false;
+    uro_load_poll_now(cq);
+    if (cq->load->swarm->cq_events) {
+        uro_cq_arm(cq->cq, false);
+        cq->armed = true;
+        uro_load_poll_now(cq);
+    }
+    cq->poll_at =
+        cq->load->world->now + uro_rng_below(&cq->rng, cq->load->swarm->poll_wait_max + 1);
+}
+
+void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,
+                        uint32_t capacity)
+{
+    size_t size = (uro_cq_size(capacity) + CQ_ALIGNMENT - 1) / CQ_ALIGNMENT * CQ_ALIGNMENT;
+
+    memset(cq, 0, sizeof *cq);
+    cq->poller = (struct uro_node){ NULL, poller_next, poller_run };
+    cq->load = load;
+    cq->station = station;
+    uro_rng_init_number(&cq->rng, uro_rng_u64(&load->rng));
+    cq->memory = aligned_alloc(CQ_ALIGNMENT, size);
+    URO_ASSERT(cq->memory != NULL);
+    memset(cq->memory, 0xa5, size);
+    cq->cq = uro_cq_init(cq->memory, capacity, cq);
+    uro_world_add(load->world, &cq->poller);
+}
+
+void uro_load_poll_fini(struct uro_load_cq *cq)
+{
+    free(cq->memory);
+}

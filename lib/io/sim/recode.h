@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* recode.h - the octets of a frame against what decoding and encoding makes of them. */
+#pragma once
+
+#include "base/defs.h"
+
+#define URO_RECODE_TEXT_MAX 160u
+
+struct uro_recode {
+    bool roce;      /* UDP to the RoCE port */
+    bool rxe_flush; /* its ICRC is the one Linux rxe computes for FLUSH, not the standard's */
+    char problem[URO_RECODE_TEXT_MAX]; /* "" when all is well */
+};
+
+/* Decodes the frame, checks its checksums and its ICRC by plain bitwise arithmetic that shares
+ * nothing with base/crc32, encodes all headers again and compares every octet. Reserved bits that
+ * are not zero are a problem. Returns true when there is none. */
+bool uro_recode_check(const uint8_t *octets, uint32_t length, struct uro_recode *result);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sim.h - one simulation from a seed: two engines, their links and applications, and the judgement.
+ *
+ * A run is (commit, seed). What must hold: see docs/TESTING.md; what a seed means: swarm.h.
+ */
+#pragma once
+
+#include "base/time.h"
+
+struct uro_sim_options {
+    uint64_t seed;
+    const char *pcap;                /* a capture of all frames sent; NULL: none */
+    void (*trace)(const char *line); /* every line as it happens; NULL: none */
+    void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */
+};
+
+#define URO_SIM_TEXT_MAX 1024u
+
+struct uro_sim_result {
+    bool passed;
+    char failure[URO_SIM_TEXT_MAX]; /* "" or the first thing that went wrong */
+    char setting[URO_SIM_TEXT_MAX]; /* what was on */
+    uint64_t digest;                /* of every frame and completion, with its time */
+    uint64_t frames;
+    uint64_t operations;
+    uint64_t lives;    /* of pairs of queue pairs */
+    uint64_t failures; /* completions in error, all of them expected */
+    uro_time duration;
+    uro_time patience_used; /* ns after faults stopped until all was done */
+};
+
+/* Returns result->passed. */
+bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *result);
+
+/* For a handler of SIGABRT: an assertion failed inside uro_sim_run(); tells what can be told of it
+ * and closes the capture. */
+void uro_sim_crashed(void);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* station.c - see station.h for the contract. */
+#include "io/sim/station.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/sim/recode.h"
+#include "wire/ether.h"
+
+#define ALIGNMENT 64u
+
+static struct uro_station *station_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_station, node);
+}
+
+static void station_accept(struct uro_node *node, struct uro_world_frame *frame)
+{
+    struct uro_station *station = station_of(node);
+
+    if (station->waiting_count >= station->config.rx_ring) {
+        station->ring_drops++;
+        uro_world_free_frame(station->world, frame);
+        return;
+    }
+    frame->next = NULL;
+    if (station->waiting == NULL)
+        station->waiting = frame;
+    else
+        station->last->next = frame;
+    station->last = frame;
+    station->waiting_count++;
+}
+
+static uro_time station_next(const struct uro_node *node)
+{
+    const struct uro_station *station = station_of(node);
+
+    if (station->waiting != NULL)
+        return 0;
+    uro_time next = uro_engine_rung(station->engine) ? 0 : uro_engine_next(station->engine);
+    return next < station->tx_free ? station->tx_free : next;
+}
+
+static void receive(struct uro_station *station)
+{
+    struct uro_world_frame *frames[URO_STATION_BURST_MAX];
+    struct uro_pkt pkts[URO_STATION_BURST_MAX];
+    uint32_t count = 0;
+
+    while (station->waiting != NULL && count < station->config.rx_burst) {
+        struct uro_world_frame *frame = station->waiting;
+        station->waiting = frame->next;
+        station->waiting_count--;
+        frames[count] = frame;
+        pkts[count] = (struct uro_pkt){ .octets = frame->octets, .length = frame->length };
+        count++;
+    }
+    if (count > 0)
+        uro_engine_input(station->engine, pkts, count, station->world->now);
+    for (uint32_t i = 0; i < count; i++)
+        uro_world_free_frame(station->world, frames[i]);
+}
+
+/* What must hold for every frame an engine sends. */
+static void judge(struct uro_station *station, const struct uro_world_frame *frame)
+{
+    struct uro_world *world = station->world;
+    struct uro_recode recode;
+    char where[3] = { station->config.name, '>', '\0' };
+
+    uro_world_digest(world, &world->now, sizeof world->now);
+    uro_world_digest(world, where, 1);
+    uro_world_digest(world, frame->octets, frame->length);
+    uro_journal_frame(world->journal, world->now, where, frame->octets, frame->length);
+    if (station->pcap != NULL) {
+        struct uro_pkt pkt = { .octets = frame->octets, .length = frame->length };
+        if (uro_pcap_write_pkt(station->pcap, &pkt, world->now) != 0)
+            uro_journal_note(world->journal, world->now, "the capture cannot be written");
+    }
+
+    if (!uro_recode_check(frame->octets, frame->length, &recode))
+        uro_world_fail(world, "%c sent a frame that is not right: %s", station->config.name,
+                       recode.problem);
+    if (frame->length > URO_ETHER_LEN_MAX + station->config.engine.mtu)
+        uro_world_fail(world, "%c sent %u octets over a link with MTU %u", station->config.name,
+                       frame->length, station->config.engine.mtu);
+    station->frames_sent++;
+    station->roce_sent += recode.roce;
+}
+
+static void transmit(struct uro_station *station)
+{
+    struct uro_tx tx[URO_STATION_BURST_MAX];
+    uro_time now = station->world->now;
+    uint32_t room = now >= station->tx_free ? station->config.tx_burst : 0;
+    struct uro_world_frame *frames[URO_STATION_BURST_MAX];
+
+    uint32_t count = uro_engine_output(station->engine, tx, room, now);
+    URO_ASSERT(count <= room);
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i] = uro_world_make_frame(station->world, uro_tx_length(&tx[i]));
+        uro_tx_write(&tx[i], frames[i]->octets);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        judge(station, frames[i]);
+        station->out->accept(station->out, frames[i]);
+    }
+    if (count > 0 && station->config.tx_gap_max > 0)
+        station->tx_free = now + uro_rng_below(&station->rng, station->config.tx_gap_max);
+}
+
+void uro_station_events(struct uro_station *station)
+{
+    struct uro_event event;
+
+    while (uro_engine_event(station->engine, &event))
+        if (station->event != NULL)
+            station->event(station->user, &event);
+}
+
+static void station_run(struct uro_node *node)
+{
+    struct uro_station *station = station_of(node);
+
+    station->rounds++;
+    receive(station);
+    transmit(station);
+    uro_station_events(station);
+}
+
+void uro_station_init(struct uro_station *station, struct uro_world *world,
+                      const struct uro_station_config *config)
+{
+    memset(station, 0, sizeof *station);
+    station->node = (struct uro_node){ station_accept, station_next, station_run };
+    station->world = world;
+    station->config = *config;
+    uro_rng_init_number(&station->rng, uro_rng_u64(&world->rng));
+
+    size_t size = uro_engine_size(&config->engine);
+    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    station->memory = aligned_alloc(ALIGNMENT, size);
+    URO_ASSERT(station->memory != NULL);
+    memset(station->memory, 0xa5, size); /* an engine may not count on zeroed memory */
+    int result = uro_engine_init(station->memory, &config->engine, world->now, &station->engine);
+    URO_ASSERT(result == 0);
+    uro_world_add(world, &station->node);
+}
+
+void uro_station_fini(struct uro_station *station)
+{
+    while (station->waiting != NULL) {
+        struct uro_world_frame *frame = station->waiting;
+        station->waiting = frame->next;
+        uro_world_free_frame(station->world, frame);
+    }
+    free(station->memory);
+}
+
+void uro_station_calm(struct uro_station *station)
+{
+    station->config.rx_ring = UINT32_MAX;
+}

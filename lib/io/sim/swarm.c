@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* swarm.c - draws a simulation from a seed; see swarm.h. */
+#include "io/sim/swarm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/psn.h"
+
+#define FAULT_SHARE_MAX 6000u /* of 65536: about one frame in eleven */
+#define CLEAN_ONE_IN    8u
+#define RNR_FOREVER     7u
+#define RETRY_MAX       7u
+#define ROCE_OVERHEAD   80u /* octets of IP, UDP, BTH and extension headers and the ICRC */
+#define ACK_TIMEOUT(t)  (UINT64_C(4096) << (t))
+#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
+#define PS_PER_NS       1000u
+
+static bool often(struct uro_rng *rng)
+{
+    return uro_rng_below(rng, 2) == 0;
+}
+
+static bool rarely(struct uro_rng *rng)
+{
+    return uro_rng_below(rng, 4) == 0;
+}
+
+static uint32_t share(struct uro_rng *rng)
+{
+    return rarely(rng) ? 1 + uro_rng_below(rng, FAULT_SHARE_MAX) : 0;
+}
+
+/* Small numbers more often than large ones. */
+static uint32_t skewed(struct uro_rng *rng, uint32_t low, uint32_t high)
+{
+    uint32_t most = uro_world_between(rng, low, high);
+    return uro_world_between(rng, low, most);
+}
+
+static void draw_cable(struct uro_cable_config *cable, struct uro_rng *rng, bool clean)
+{
+    *cable = (struct uro_cable_config){ .delay = URO_US(skewed(rng, 1, 50)), .keep_order = true };
+    if (often(rng))
+        cable->ps_per_octet = uro_world_between(rng, 40, 800); /* 200 .. 10 Gbit/s */
+    if (clean)
+        return;
+    cable->faults_from = rarely(rng) ? 0 : URO_SWARM_START + URO_MS(1);
+    cable->lose = share(rng);
+    cable->lose_run = skewed(rng, 1, 20);
+    cable->duplicate = share(rng);
+    cable->corrupt = share(rng);
+    cable->truncate = share(rng);
+    cable->mark_ce = share(rng);
+    cable->late = share(rng);
+    cable->late_max = URO_US(skewed(rng, 1, 300));
+    cable->keep_order = often(rng);
+    if (often(rng))
+        cable->jitter = URO_US(skewed(rng, 1, 100));
+    if (cable->ps_per_octet != 0 && often(rng))
+        cable->queue_octets = uro_world_between(rng, 5000, 65536);
+    if (rarely(rng)) {
+        cable->partition_from = URO_US(uro_rng_below(rng, 5000));
+        cable->partition_every = URO_US(uro_world_between(rng, 1000, 20000));
+        cable->partition_for = URO_US(uro_world_between(rng, 10, 800));
+    }
+}
+
+static void draw_station(struct uro_station_config *station, struct uro_rng *rng, unsigned side,
+                         bool clean)
+{
+    struct uro_engine_config *engine = &station->engine;
+    const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)(side + 1) };
+    const struct uro_mac mac = { { 0x02, 0, 0, 0, 0, (uint8_t)(side + 1) } };
+
+    *station = (struct uro_station_config){ .name = (char)('A' + (char)side),
+                                            .rx_burst = skewed(rng, 1, URO_STATION_BURST_MAX),
+                                            .rx_ring = UINT32_MAX,
+                                            .tx_burst = skewed(rng, 1, URO_STATION_BURST_MAX) };
+    if (!clean && rarely(rng))
+        station->rx_ring = uro_world_between(rng, 8, 256);
+    if (often(rng))
+        station->tx_gap_max = uro_rng_below(rng, 3000);
+    engine->mac = mac;
+    engine->mtu = URO_PATH_MTU_MAX + ROCE_OVERHEAD + uro_rng_below(rng, 5000);
+    engine->address_count = 2;
+    engine->addresses[0] =
+        (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
+    engine->addresses[1] =
+        (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
+    for (size_t i = 0; i < sizeof engine->seed; i++)
+        engine->seed[i] = (uint8_t)uro_rng_u32(rng);
+    engine->window = often(rng) ? 0 : URO_ACK_EVERY * 2 + uro_rng_below(rng, 200);
+    engine->table_bits = (uint8_t)uro_world_between(rng, 4, 8);
+}
+
+static void draw_weights(uint32_t weights[URO_SWARM_KINDS], struct uro_rng *rng, bool clean)
+{
+    uint32_t sum = 0;
+
+    for (unsigned i = 0; i < URO_SWARM_KINDS; i++) {
+        weights[i] = often(rng) ? uro_world_between(rng, 1, 10) : 0;
+        if (clean && (i == URO_SWARM_SEND_IMM || i == URO_SWARM_WRITE_IMM))
+            weights[i] = 0;
+        sum += weights[i];
+    }
+    if (sum == 0)
+        weights[URO_SWARM_SEND] = 1;
+}
+
+static void draw_end(struct uro_swarm_end *end, struct uro_rng *rng, const struct uro_swarm *swarm)
+{
+    bool clean = swarm->clean;
+
+    *end = (struct uro_swarm_end){
+        .send_capacity = skewed(rng, 1, 48),
+        .recv_capacity = clean ? 64 : skewed(rng, 1, 32),
+        .send_sges = skewed(rng, 1, rarely(rng) ? URO_SGE_MAX : 6),
+        .recv_sges = skewed(rng, 1, rarely(rng) ? URO_SGE_MAX : 6),
+        .inline_max = often(rng) ? skewed(rng, 1, URO_INLINE_MAX) : 0,
+        .signal_all = rarely(rng),
+        .signal_share = uro_rng_below(rng, 65537),
+        .inline_share = uro_rng_below(rng, 65537),
+        .fence_share = rarely(rng) ? uro_rng_below(rng, 65537) : 0,
+        .solicit_share = often(rng) ? uro_rng_below(rng, 65537) : 0,
+        .batch_max = skewed(rng, 1, 16),
+        .recv_batch_max = clean ? 64 : skewed(rng, 1, 16),
+        .post_wait_max = often(rng) ? 0 : skewed(rng, 0, 50000),
+        .recv_wait_max = clean || often(rng) ? 0 : skewed(rng, 0, 200000),
+        .first_psn = often(rng) ? URO_PSN_MASK - uro_rng_below(rng, 200)
+                                : uro_rng_below(rng, URO_PSN_MASK + 1),
+        .sends = uro_world_between(rng, 8, 60),
+        .rd_atomic = (uint8_t)skewed(rng, 1, 16),
+        .min_rnr_timer = (uint8_t)uro_world_between(rng, 1, 10),
+        .retry_count = (uint8_t)(swarm->forever ? RETRY_MAX : uro_world_between(rng, 3, RETRY_MAX)),
+        .rnr_retry = (uint8_t)(swarm->forever || often(rng) ? RNR_FOREVER : uro_rng_below(rng, 7)),
+    };
+    draw_weights(end->weights, rng, clean);
+}
+
+static void draw_pair(struct uro_swarm_pair *pair, struct uro_rng *rng,
+                      const struct uro_swarm *swarm)
+{
+    *pair = (struct uro_swarm_pair){
+        .path_mtu = 256u << uro_rng_below(rng, 5),
+        .lives = swarm->clean ? 1 : skewed(rng, 1, 5),
+        .inject_share = !swarm->clean && often(rng) ? uro_rng_below(rng, 4000) : 0,
+        .v6 = often(rng),
+    };
+    pair->message_max = pair->path_mtu * uro_world_between(rng, 1, 5);
+    if (often(rng))
+        pair->message_max -= uro_rng_below(rng, pair->path_mtu / 2);
+    pair->life_max = uro_world_between(rng, 100, 20000);
+    for (unsigned i = 0; i < 2; i++)
+        draw_end(&pair->ends[i], rng, swarm);
+}
+
+uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
+{
+    uro_time longest = 0;
+
+    for (unsigned side = 0; side < 2; side++) {
+        const struct uro_cable_config *cable = &swarm->cables[side];
+        uint32_t window = swarm->stations[side].engine.window;
+        if (window == 0)
+            window = URO_WINDOW_DEFAULT;
+        uint64_t frames = (uint64_t)window * swarm->pair_count * 2; /* requests and READ answers */
+        uint32_t largest = 0;
+        for (uint32_t i = 0; i < swarm->pair_count; i++)
+            if (swarm->pairs[i].path_mtu + ROCE_OVERHEAD > largest)
+                largest = swarm->pairs[i].path_mtu + ROCE_OVERHEAD;
+        uro_time time = cable->delay + cable->jitter + cable->late_max +
+                        frames * largest * cable->ps_per_octet / PS_PER_NS +
+                        frames * swarm->stations[side].tx_gap_max;
+        if (time > longest)
+            longest = time;
+    }
+    return longest;
+}
+
+/* An ACK timeout shorter than the longest round trip would resend what is only slow. */
+static void draw_timeouts(struct uro_swarm *swarm, struct uro_rng *rng)
+{
+    uint8_t least = 6;
+
+    while (ACK_TIMEOUT(least) < 3 * uro_swarm_flight_max(swarm))
+        least++;
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        for (unsigned side = 0; side < 2; side++)
+            swarm->pairs[i].ends[side].timeout =
+                (uint8_t)(least + uro_rng_below(rng, 3) + (swarm->clean ? 2 : 0));
+}
+
+void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
+{
+    struct uro_rng rng;
+
+    memset(swarm, 0, sizeof *swarm);
+    uro_rng_init_number(&rng, seed ^ UINT64_C(0x7377726d)); /* not the world's own numbers */
+    swarm->seed = seed;
+    swarm->clean = uro_rng_below(&rng, CLEAN_ONE_IN) == 0;
+    swarm->forever = swarm->clean || often(&rng);
+    swarm->pair_count = skewed(&rng, 1, URO_SWARM_PAIRS_MAX);
+    swarm->cq_count = uro_world_between(&rng, 1, 4);
+    swarm->cq_events = often(&rng);
+    swarm->poll_wait_max = often(&rng) ? 0 : skewed(&rng, 0, 20000);
+    swarm->calm_at = URO_SWARM_START + URO_MS(1) + URO_US(skewed(&rng, 100, 60000));
+    for (unsigned side = 0; side < 2; side++) {
+        draw_cable(&swarm->cables[side], &rng, swarm->clean);
+        draw_station(&swarm->stations[side], &rng, side, swarm->clean);
+        swarm->stations[side].engine.retry_7_forever = swarm->forever;
+    }
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        draw_pair(&swarm->pairs[i], &rng, swarm);
+    draw_timeouts(swarm, &rng);
+}
+
+/* Generous: what is looked for is work that never ends, not work that is slow. */
+uro_time uro_swarm_patience(const struct uro_swarm *swarm)
+{
+    uro_time sum = NEIGHBOUR_WAIT;
+    uro_time flight = uro_swarm_flight_max(swarm);
+
+    for (uint32_t i = 0; i < swarm->pair_count; i++) {
+        const struct uro_swarm_pair *pair = &swarm->pairs[i];
+        for (unsigned side = 0; side < 2; side++) {
+            const struct uro_swarm_end *end = &pair->ends[side];
+            const struct uro_swarm_end *peer = &pair->ends[!side];
+            uro_time each = 2 * flight + end->post_wait_max + 2 * swarm->poll_wait_max +
+                            peer->recv_wait_max + URO_MS(2); /* an RNR wait or two */
+            sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
+                                        (RETRY_MAX + 2) * ACK_TIMEOUT(end->timeout) * 2);
+        }
+    }
+    return sum;
+}
+
+void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX])
+{
+    size_t used = (size_t)snprintf(
+        text, URO_SWARM_TEXT_MAX, "%u pairs, %s, %s, calm at %" PRIu64 " us", swarm->pair_count,
+        swarm->clean ? "clean" : "faulty", swarm->forever ? "retries for ever" : "retries run out",
+        swarm->calm_at / 1000);
+    for (unsigned side = 0; side < 2 && !swarm->clean; side++) {
+        const struct uro_cable_config *c = &swarm->cables[side];
+        used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
+                                 "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
+                                 "partition %u",
+                                 'A' + (char)side, c->lose, c->duplicate, c->corrupt, c->truncate,
+                                 c->keep_order ? 0 : c->late, c->mark_ce, c->queue_octets,
+                                 (unsigned)(c->partition_for / 1000));
+        URO_ASSERT(used < URO_SWARM_TEXT_MAX);
+    }
+}

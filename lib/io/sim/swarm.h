@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* swarm.h - what a seed stands for: which faults exist at all, how big things are, what is done.
+ *
+ * A run in which everything can go wrong finds less than many runs in which few things can: so a
+ * seed first switches kinds of faults and kinds of work on and off, then draws the numbers.
+ */
+#pragma once
+
+#include "io/sim/cable.h"
+#include "io/sim/station.h"
+
+#define URO_SWARM_PAIRS_MAX 8u
+#define URO_SWARM_START     URO_MS(1) /* clocks seldom start at zero */
+
+/* Work requests by kind; a weight each. */
+enum uro_swarm_kind {
+    URO_SWARM_SEND,
+    URO_SWARM_SEND_IMM,
+    URO_SWARM_WRITE,
+    URO_SWARM_WRITE_IMM,
+    URO_SWARM_READ,
+    URO_SWARM_CMP_SWAP,
+    URO_SWARM_FETCH_ADD,
+    URO_SWARM_SHARED_ADD, /* FETCH_ADD to a word that all pairs share */
+    URO_SWARM_READ_BACK,  /* READ of what the WRITE before it wrote */
+    URO_SWARM_OVERWRITE,  /* fenced WRITE over what the READ before it reads */
+    URO_SWARM_KINDS
+};
+
+/* One direction of a pair. */
+struct uro_swarm_end {
+    uint32_t send_capacity; /* 1 .. */
+    uint32_t recv_capacity;
+    uint32_t send_sges; /* 1 .. URO_SGE_MAX */
+    uint32_t recv_sges;
+    uint32_t inline_max;
+    bool signal_all;
+    uint32_t signal_share; /* of 65536 requests that need not be signalled */
+    uint32_t inline_share; /* of those that fit */
+    uint32_t fence_share;
+    uint32_t solicit_share;
+    uint32_t weights[URO_SWARM_KINDS]; /* not all zero */
+    uint32_t batch_max;                /* requests posted with one bell */
+    uint32_t recv_batch_max;
+    uint32_t post_wait_max; /* ns between an occasion to post and posting */
+    uint32_t recv_wait_max;
+    uint32_t first_psn;
+    uint32_t sends; /* work requests of each life */
+    uint8_t rd_atomic;
+    uint8_t min_rnr_timer;
+    uint8_t timeout;
+    uint8_t retry_count;
+    uint8_t rnr_retry;
+};
+
+struct uro_swarm_pair {
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t lives;    /* the queue pairs are made this many times; the last one dies in peace */
+    uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
+    uint32_t inject_share; /* of 65536 requests that are wrong on purpose; last life: none */
+    bool v6;
+    struct uro_swarm_end ends[2];
+};
+
+struct uro_swarm {
+    uint64_t seed;
+    uint32_t pair_count;
+    uint32_t cq_count;      /* of each station */
+    bool cq_events;         /* completions are waited for, not polled */
+    uint32_t poll_wait_max; /* ns between a completion and its poll */
+    bool clean;             /* no faults, no slow receivers, no errors: nothing may be sent twice */
+    bool forever;           /* retries never run out, so nothing may fail */
+    uro_time calm_at;       /* faults stop, errors are no longer injected */
+    struct uro_cable_config cables[2];
+    struct uro_station_config stations[2];
+    struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
+};
+
+void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed);
+
+/* One line that says what is on, for people. */
+#define URO_SWARM_TEXT_MAX 400u
+void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX]);
+
+/* The longest a frame may be on its way. */
+uro_time uro_swarm_flight_max(const struct uro_swarm *swarm);
+
+/* ns after which everything must be done once faults have stopped: derived in swarm.c. */
+uro_time uro_swarm_patience(const struct uro_swarm *swarm);

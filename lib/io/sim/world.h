@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* world.h - everything in a simulation, and the only clock there is.
+ *
+ * A node is three functions. A link is a chain of nodes, an engine is one (io/sim/station.h), an
+ * application is one (io/sim/load.h). Time does not pass: it jumps to the earliest `next`.
+ * Same nodes, same seed, same run: octet for octet.
+ */
+#pragma once
+
+#include "base/rng.h"
+#include "base/time.h"
+#include "io/sim/journal.h"
+
+#define URO_WORLD_NODES_MAX 256u
+
+struct uro_world;
+
+/* A frame between two nodes: owned by whoever has it, freed with uro_world_free_frame(). */
+struct uro_world_frame {
+    struct uro_world_frame *next;
+    uro_time due; /* for the node that holds it */
+    uint32_t length;
+    uint8_t octets[];
+};
+
+struct uro_node {
+    /* Takes over @frame; NULL for nodes that no frame comes to. */
+    void (*accept)(struct uro_node *node, struct uro_world_frame *frame);
+    /* When run() has work: now or earlier means at once; NEVER if idle. */
+    uro_time (*next)(const struct uro_node *node);
+    void (*run)(struct uro_node *node);
+};
+
+struct uro_world {
+    uro_time now;
+    struct uro_rng rng;
+    struct uro_journal *journal; /* owned */
+    uint64_t digest;             /* of everything that happened */
+    uint32_t frames_alive;
+    uint32_t node_count;
+    struct uro_node *nodes[URO_WORLD_NODES_MAX];
+    bool failed;
+    char failure[512]; /* the first thing that went wrong */
+};
+
+/* At time @start. */
+void uro_world_init(struct uro_world *world, uint64_t seed, uro_time start);
+void uro_world_fini(struct uro_world *world);
+
+void uro_world_add(struct uro_world *world, struct uro_node *node);
+
+struct uro_world_frame *uro_world_make_frame(struct uro_world *world, uint32_t length);
+void uro_world_free_frame(struct uro_world *world, struct uro_world_frame *frame);
+
+/* Lets everything happen that is due up to and including @until, or until something failed; then
+ * it is @until. Returns false when nothing was left to do before that. */
+bool uro_world_run(struct uro_world *world, uro_time until);
+
+/* When anything happens next. */
+uro_time uro_world_next(const struct uro_world *world);
+
+/* Feeds the digest. */
+void uro_world_digest(struct uro_world *world, const void *octets, size_t length);
+
+/* Some invariant does not hold. The first call counts; the run then ends. */
+void uro_world_fail(struct uro_world *world, const char *format, ...) URO_PRINTF(2);
+
+/* True with a probability of @share / 65536. */
+bool uro_world_chance(struct uro_rng *rng, uint32_t share);
+/* @low .. @high. */
+uint32_t uro_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);

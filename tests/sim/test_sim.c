@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_sim.c - simulations: the same seeds always, those that once found something, and new ones.
+ *
+ * UROCE_SIM_SEED is the first of the new seeds, UROCE_SIM_COUNT how many there are; without them
+ * the clock says which, and the test prints it. A failing run is made again with a capture, which
+ * is left in the working directory.
+ */
+#include "support/check.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "io/sim/sim.h"
+
+#define FIXED         50u
+#define FRESH_DEFAULT 150u
+
+static uint64_t seed_running;
+
+static void print_line(const char *line)
+{
+    (void)fprintf(stderr, "# %s\n", line);
+}
+
+static void on_abort(int signal_number)
+{
+    (void)signal(signal_number, SIG_DFL);
+    uro_sim_crashed();
+    (void)fprintf(stderr, "# seed %" PRIu64 ": an assertion failed; uroce sim --seed %" PRIu64 "\n",
+                  seed_running, seed_running);
+}
+
+static void capture(uint64_t seed)
+{
+    char path[64];
+    struct uro_sim_result result;
+
+    snprintf(path, sizeof path, "sim-%" PRIu64 ".pcap", seed);
+    const struct uro_sim_options options = { .seed = seed, .pcap = path };
+    (void)uro_sim_run(&options, &result);
+    (void)fprintf(stderr, "# capture: %s\n", path);
+}
+
+static void run(uint64_t seed)
+{
+    const struct uro_sim_options options = { .seed = seed, .tell = print_line };
+    struct uro_sim_result result;
+
+    seed_running = seed;
+    if (uro_sim_run(&options, &result))
+        return;
+    capture(seed);
+    fail_msg("uroce sim --seed %" PRIu64 ": %s (%s)", seed, result.failure, result.setting);
+}
+
+static void sim__fixed_seeds__pass(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= FIXED; seed++)
+        run(seed);
+}
+
+/* seeds.txt: one a line, what it found behind it. */
+static void sim__seeds_that_found_something__pass(void **state)
+{
+    (void)state;
+    char line[256];
+    uint32_t count = 0;
+    const char *path = getenv("UROCE_SIM_SEEDS");
+
+    assert_non_null(path);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *end;
+        uint64_t seed = strtoull(line, &end, 0);
+        if (line[0] == '#' || end == line)
+            continue;
+        run(seed);
+        count++;
+    }
+    fclose(file);
+    assert_true(count > 0);
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void sim__fresh_seeds__pass(void **state)
+{
+    (void)state;
+    struct timespec now;
+
+    timespec_get(&now, TIME_UTC);
+    uint64_t first =
+        number("UROCE_SIM_SEED", (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u);
+    uint64_t count = number("UROCE_SIM_COUNT", FRESH_DEFAULT);
+    printf("# fresh seeds %" PRIu64 " .. %" PRIu64 "\n", first, first + count - 1);
+    for (uint64_t i = 0; i < count; i++)
+        run(first + i);
+}
+
+static void sim__same_seed__is_the_same_run(void **state)
+{
+    (void)state;
+    struct uro_sim_result one;
+    struct uro_sim_result two;
+    uint64_t before = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct uro_sim_options options = { .seed = seed };
+        assert_true(uro_sim_run(&options, &one));
+        void *shift = malloc(4096 * seed + 8); /* other addresses */
+        assert_true(uro_sim_run(&options, &two));
+        free(shift);
+        assert_true(one.digest == two.digest);
+        assert_int_equal(one.frames, two.frames);
+        assert_true(one.digest != before);
+        before = one.digest;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sim__fixed_seeds__pass),
+        cmocka_unit_test(sim__seeds_that_found_something__pass),
+        cmocka_unit_test(sim__same_seed__is_the_same_run),
+        cmocka_unit_test(sim__fresh_seeds__pass),
+    };
+    (void)signal(SIGABRT, on_abort);
+    return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
+}
