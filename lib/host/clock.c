@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.c - the one place where a driver reads real time. */
+/* clock.c - the one place where the host reads real time. */
 #include <time.h>
 
-#include "host/host.h"
+#include "host/device.h"
 
-uro_time uro_device_now(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uro_time)now.tv_sec * 1000000000u + (uro_time)now.tv_nsec;
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uro_time uro_device_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t uro_host_wall_clock(void)
+{
+    return read_clock(CLOCK_REALTIME);
 }

@@ -70,5 +70,11 @@ void uro_progress_wake(struct uro_device *device);
 /* devices.c: the devices read so far, without reading the configuration. NULL-terminated. */
 struct uro_device *const *uro_host_known(void);
 
+/* finish.c: closes all devices when the process ends. */
+void uro_finish_watch(void);
+
+/* clock.c: nanoseconds since 1970. */
+uint64_t uro_host_wall_clock(void);
+
 /* lifetime.c: the sink installed by lib/verbs, never NULL. */
 const struct uro_event_sink *uro_host_sink(void);

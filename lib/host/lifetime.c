@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lifetime.c - a device starts when the first CQ, QP or MR needs it, and ends with the process. */
-#define _GNU_SOURCE /* dladdr, pthread_setname_np, pthread_setaffinity_np */
-#include <dlfcn.h>
+#define _GNU_SOURCE /* pthread_setname_np, pthread_setaffinity_np */
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,8 +13,8 @@
 #include <unistd.h>
 
 #include "host/device.h"
+#include "host/plugin.h"
 
-#define PLUGIN       "liburoce-dpdk.so"
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
 
@@ -47,65 +45,6 @@ const struct uro_event_sink *uro_host_sink(void)
     return atomic_load_explicit(&sink, memory_order_acquire);
 }
 
-/* ---- the plug-in -------------------------------------------------------- */
-
-/* The directory of the library or program that this code is in. */
-static bool own_directory(char out[static PATH_MAX])
-{
-    Dl_info info;
-    char path[PATH_MAX];
-
-    if (dladdr(&nobody, &info) == 0 || realpath(info.dli_fname, path) == NULL)
-        return false;
-    char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    memcpy(out, path, strlen(path) + 1);
-    return true;
-}
-
-static uro_port_open_fn *try_plugin(const char *directory, const char *below,
-                                    char error[static URO_PORT_ERROR_MAX])
-{
-    char path[PATH_MAX + 64];
-
-    (void)snprintf(path, sizeof path, "%s/%s" PLUGIN, directory, below);
-    if (access(path, R_OK) != 0)
-        return NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library != NULL ? dlsym(library, URO_PORT_OPEN_SYMBOL) : NULL;
-    if (symbol == NULL) {
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", dlerror());
-        return NULL;
-    }
-    uro_port_open_fn *open;
-    memcpy(&open, &symbol, sizeof open);
-    return open;
-}
-
-/* Finds the DPDK ports: UROCE_LIB_DIR, beside ourselves, in the build tree. */
-static uro_port_open_fn *find_plugin(char error[static URO_PORT_ERROR_MAX])
-{
-    static const char *const places[] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/",
-                                          "../../lib/io/dpdk/" };
-    const char *chosen = secure_getenv("UROCE_LIB_DIR");
-    char directory[PATH_MAX];
-    uro_port_open_fn *open = NULL;
-
-    error[0] = '\0';
-    if (chosen != NULL)
-        open = try_plugin(chosen, "", error);
-    if (open == NULL && own_directory(directory))
-        for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(places); i++)
-            open = try_plugin(directory, places[i], error);
-    if (open == NULL && error[0] == '\0')
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "no " PLUGIN " found beside the library: build with -Ddpdk=enabled, or set "
-                       "UROCE_LIB_DIR to its directory");
-    return open;
-}
-
 /* ---- starting ----------------------------------------------------------- */
 
 static struct uro_port *open_port(struct uro_device *device, char error[static URO_PORT_ERROR_MAX])
@@ -122,7 +61,7 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
         .address_count = config->gid_count,
         .verbose = config->verbose,
     };
-    uro_port_open_fn *open = find_plugin(error);
+    uro_port_open_fn *open = uro_plugin_find(error);
 
     return open != NULL ? open(&wanted, error) : NULL;
 }
@@ -206,6 +145,8 @@ static void *thread_main(void *argument)
     (void)pthread_setname_np(pthread_self(), name);
     int error = bring_up(device);
     pin(device);
+    if (error == 0)
+        uro_finish_watch();
 
     (void)pthread_mutex_lock(&device->start_lock);
     device->start_error = error;
@@ -256,27 +197,6 @@ int uro_device_start(struct uro_device *device)
     int error = atomic_load(&device->life) == URO_DEVICE_RUNNING ? 0 : device->start_error;
     (void)pthread_mutex_unlock(&device->start_lock);
     return error;
-}
-
-/* verbose=yes: what the engine counted, when the process ends. */
-static void report(const struct uro_device *device)
-{
-    const struct uro_counters *counters = uro_engine_counters(device->engine);
-
-    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
-        if (counters->value[i] != 0)
-            fprintf(stderr, "uroce: %s: %-22s %12llu  %s\n", device->config.name,
-                    uro_counter_name((enum uro_counter)i), (unsigned long long)counters->value[i],
-                    uro_counter_text((enum uro_counter)i));
-}
-
-URO_AT_EXIT static void report_all(void)
-{
-    if (uro_host_forked())
-        return;
-    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
-        if ((*device)->config.verbose && uro_device_started(*device))
-            report(*device);
 }
 
 bool uro_device_started(const struct uro_device *device)

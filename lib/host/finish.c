@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* finish.c - what happens to devices when the process ends.
+ *
+ * The port is closed, so that a peer sees it go and nothing is left behind, but only when that is
+ * safe: the service thread must have ended and no other thread may be inside. A process that ends
+ * in the middle of things (exit in a signal handler) is not held up for longer than PATIENCE.
+ */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "host/device.h"
+
+#define PATIENCE_NS 300000000L
+
+/* verbose=yes: what the engine counted, when the process ends. */
+static void report(const struct uro_device *device)
+{
+    const struct uro_counters *counters = uro_engine_counters(device->engine);
+
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        if (counters->value[i] != 0)
+            fprintf(stderr, "uroce: %s: %-22s %12llu  %s\n", device->config.name,
+                    uro_counter_name((enum uro_counter)i), (unsigned long long)counters->value[i],
+                    uro_counter_text((enum uro_counter)i));
+}
+
+static struct timespec patience(void)
+{
+    uro_time until = uro_host_wall_clock() + PATIENCE_NS;
+
+    return (struct timespec){ .tv_sec = (time_t)(until / 1000000000u),
+                              .tv_nsec = (long)(until % 1000000000u) };
+}
+
+static void finish(struct uro_device *device)
+{
+    struct timespec until = patience();
+
+    atomic_store(&device->stopping, true);
+    uro_progress_wake(device);
+    if (pthread_equal(pthread_self(), device->thread) ||
+        pthread_timedjoin_np(device->thread, NULL, &until) != 0)
+        return;
+    /* Kept for good: whoever tries the lock from now on finds the engine busy. */
+    if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
+        return;
+    if (device->config.verbose)
+        report(device);
+    device->port->ops->close(device->port);
+}
+
+static void finish_all(void)
+{
+    if (uro_host_forked())
+        return;
+    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+        if (uro_device_started(*device))
+            finish(*device);
+}
+
+static void watch(void)
+{
+    /* Registered after the plug-in was loaded, so it runs before the plug-in's own end. */
+    (void)atexit(finish_all);
+}
+
+void uro_finish_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, watch);
+}
