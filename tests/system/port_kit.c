@@ -4,9 +4,12 @@
 #include "system/port_kit.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,27 +130,66 @@ static time_t now(void)
     return time.tv_sec;
 }
 
-uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds)
+static uint32_t take(struct uro_port *port, uint32_t *sequence)
 {
-    time_t end = now() + (time_t)seconds + 1;
     struct uro_pkt pkt;
+    uint32_t length = 0;
 
-    do {
-        if (port->ops->receive(port, &pkt, 1) == 0) {
-            port->ops->room(port);
-            sched_yield();
-            continue;
-        }
-        uint32_t length = ours(&pkt) ? pkt.length : 0;
-        if (length != 0) {
+    while (length == 0 && port->ops->receive(port, &pkt, 1) == 1) {
+        if (ours(&pkt)) {
             check(&pkt);
+            length = pkt.length;
             *sequence = get32(pkt.octets + 14);
         }
         port->ops->release(port, &pkt, 1);
-        if (length != 0)
-            return length;
-    } while (now() < end);
-    return 0;
+    }
+    return length;
+}
+
+uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds)
+{
+    time_t end = now() + (time_t)seconds + 1;
+    uint32_t length;
+
+    while ((length = take(port, sequence)) == 0 && now() < end) {
+        port->ops->room(port);
+        sched_yield();
+    }
+    return length;
+}
+
+void kit_meet(struct uro_port *port)
+{
+    static uint32_t token = 0x80000000;
+    time_t end = now() + 30;
+    uint32_t sequence = 0;
+
+    do {
+        if (now() > end)
+            die("the peer does not answer");
+        kit_send(port, ++token, KIT_FRAME_MIN);
+    } while (kit_receive(port, &sequence, 0) == 0);
+    /* Echoes come in order: behind that of the last frame there are no others. */
+    while (sequence != token)
+        if (kit_receive(port, &sequence, 5) == 0)
+            die("the peer stopped to answer");
+}
+
+uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,
+                           uint32_t *slept)
+{
+    struct pollfd wait = { .fd = port->ops->wait_fd(port), .events = POLLIN };
+    uint32_t length;
+
+    while ((length = take(port, sequence)) == 0) {
+        if (port->ops->arm(port)) {
+            (*slept)++;
+            if (poll(&wait, 1, (int)seconds * 1000) == 0)
+                return 0;
+        }
+        port->ops->disarm(port);
+    }
+    return length;
 }
 
 bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
@@ -165,6 +207,56 @@ bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
     return true;
 }
 
+_Noreturn void kit_skip(const char *why)
+{
+    printf("1..0 # SKIP %s\n", why);
+    fflush(stdout);
+    fprintf(stderr, "SKIPPED: %s\n", why);
+    exit(0);
+}
+
+void kit_run(int netns, const char *format, ...)
+{
+    char command[512];
+    va_list arguments;
+    int status;
+
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (netns >= 0 && setns(netns, CLONE_NEWNET) != 0)
+            _exit(126);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        die(command);
+}
+
+void kit_own_netns(void)
+{
+    if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0)
+        kit_skip("needs root, for network namespaces");
+    kit_run(-1, "ip link set lo up");
+}
+
+int kit_veth(uint32_t mtu)
+{
+    kit_own_netns();
+    int other = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+    kit_own_netns();
+    kit_run(-1, "ip link add va mtu %u type veth peer name vb mtu %u netns /proc/%ld/fd/%d", mtu,
+            mtu, (long)getpid(), other);
+    kit_run(-1, "ip link set va up");
+    kit_run(other, "ip link set vb up");
+    return other;
+}
+
 void kit_become_plain(void)
 {
     plugin(); /* while its folder can surely be read */
@@ -175,7 +267,7 @@ void kit_become_plain(void)
     unsetenv("XDG_RUNTIME_DIR");
 }
 
-pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns)
+static pid_t start_echo(const char *link, uint32_t mtu, bool plain, int netns, const char *how)
 {
     char text[16];
     pid_t parent = getpid();
@@ -191,9 +283,19 @@ pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns)
     if (getppid() != parent)
         _exit(1);
     snprintf(text, sizeof text, "%u", mtu);
-    execl(program, program, link, text, plain ? "plain" : "as-is", NULL);
+    execl(program, program, link, text, plain ? "plain" : "as-is", how, NULL);
     die("cannot start the echo program (UROCE_PORT_ECHO)");
     return -1;
+}
+
+pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns)
+{
+    return start_echo(link, mtu, plain, netns, "awake");
+}
+
+pid_t kit_echo_asleep(const char *link, uint32_t mtu, bool plain, int netns)
+{
+    return start_echo(link, mtu, plain, netns, "asleep");
 }
 
 void kit_kill(pid_t pid)

@@ -26,6 +26,15 @@ void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length);
  * about @seconds; the octets must be right. */
 uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds);
 
+/* Sends until the peer echoes, on links that do not tell when it is there; nothing is on its way
+ * afterwards. */
+void kit_meet(struct uro_port *port);
+
+/* Sleeps on the port's descriptor until the next frame of the kit; counts sleeps in @slept.
+ * Returns its length, or 0 when nothing wakes us for @seconds. */
+uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,
+                           uint32_t *slept);
+
 /* True once the link is up; false after about @seconds. */
 bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds);
 
@@ -33,7 +42,19 @@ bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds);
  * ordinary user when @plain; in the network namespace of the file descriptor @netns unless it is
  * -1. It ends with this process at the latest. */
 pid_t kit_echo(const char *link, uint32_t mtu, bool plain, int netns);
+/* The same, but it sleeps on the port's descriptor while there is nothing to do. */
+pid_t kit_echo_asleep(const char *link, uint32_t mtu, bool plain, int netns);
 void kit_kill(pid_t pid);
+
+/* Makes two network namespaces with a pair of interfaces between them: "va" in the one this process
+ * is in from now on, "vb" in the other, whose descriptor is returned. Ends the process as skipped,
+ * saying why, where that is not possible. */
+int kit_veth(uint32_t mtu);
+/* Runs a shell command in the namespace @netns, or here when it is -1; fails the process. */
+void kit_run(int netns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A namespace of its own for this process, without other interfaces. */
+void kit_own_netns(void);
+_Noreturn void kit_skip(const char *why);
 
 /* Becomes an ordinary user, when root; the plug-in is loaded before. */
 void kit_become_plain(void);

@@ -2,6 +2,7 @@
 /* test_port_memif.c - two processes of an ordinary user, without hugepages, over shared memory. */
 #include "support/check.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -54,11 +55,60 @@ static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
     }
 }
 
+static void memif__both_sleep__every_frame_wakes(void **state)
+{
+    (void)state;
+    const char *ours[] = { client, server };
+    const char *theirs[] = { server, client };
+
+    for (unsigned i = 0; i < 2; i++) {
+        pid_t peer = kit_echo_asleep(theirs[i], 1500, true, -1);
+        struct uro_port *port = kit_open(ours[i], 1500);
+        uint32_t sequence;
+        uint32_t slept = 0;
+
+        assert_true(port->ops->wait_fd(port) >= 0);
+        assert_true(kit_wait_link(port, true, 20));
+        for (uint32_t n = 0; n < 20000; n++) {
+            kit_send(port, n, 60 + n % 1000);
+            assert_int_equal(kit_sleep_receive(port, &sequence, 10, &slept), 60 + n % 1000);
+            assert_int_equal(sequence, n);
+        }
+        assert_true(slept > 100);
+        port->ops->close(port);
+        kit_kill(peer);
+    }
+}
+
+static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open(server, 1500);
+    struct pollfd wait = { .fd = port->ops->wait_fd(port), .events = POLLIN };
+
+    assert_false(port->ops->link_up(port));
+    assert_true(port->ops->arm(port));
+    pid_t peer = kit_echo(client, 1500, true, -1);
+    assert_int_equal(poll(&wait, 1, 20000), 1);
+    port->ops->disarm(port);
+    assert_true(port->ops->link_up(port));
+
+    assert_true(port->ops->arm(port));
+    assert_int_equal(poll(&wait, 1, 0), 0);
+    kit_kill(peer);
+    assert_int_equal(poll(&wait, 1, 20000), 1);
+    port->ops->disarm(port);
+    assert_false(port->ops->link_up(port));
+    port->ops->close(port);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memif__frames_of_every_length__come_back),
         cmocka_unit_test(memif__peer_dies_and_comes_back__traffic_goes_on),
+        cmocka_unit_test(memif__both_sleep__every_frame_wakes),
+        cmocka_unit_test(memif__asleep_without_a_peer__its_coming_wakes),
     };
 
     snprintf(server, sizeof server, "net_memif0,role=server,socket=/uroce-test-%ld",

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dpdk.h - one open DPDK port: what the files of this driver share.
  *
- *   eal.c    DPDK itself, once per process      pool.c   packet buffers
- *   log.c    what DPDK has to say               queue.c  frames in, frames out
- *   link.c   the words a user writes            wait.c   sleeping until a frame arrives
- *   port.c   open, start, close                 quiet.c  keeps the kernel from answering
- *   memif.c  connecting again
+ *   port.c   open, close, link                  eal.c    DPDK itself, once per process
+ *   link.c   the words a user writes            log.c    what DPDK has to say
+ *   nic.c    DPDK's device behind the port      pool.c   packet buffers
+ *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
+ *   iface.c  an interface of the kernel's       memif.c  connecting again, and a safe end
+ *   quiet.c  keeps the kernel from answering
  */
 #pragma once
 
@@ -13,7 +14,10 @@
 #include <rte_mbuf.h>
 
 #include "engine/port.h"
+#include "io/dpdk/iface.h"
 #include "io/dpdk/memif.h"
+#include "io/dpdk/quiet.h"
+#include "io/dpdk/wait.h"
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
@@ -39,10 +43,13 @@ struct uro_dpdk_counters {
 struct uro_dpdk {
     struct uro_port port; /* first: the host holds a pointer to it */
     enum uro_dpdk_kind kind;
-    char name[RTE_ETH_NAME_MAX_LEN]; /* of the DPDK device */
-    uint16_t id;                     /* of the DPDK port */
-    bool started;
+    uint16_t id;     /* DPDK's number of it */
+    bool started;    /* frames may move */
+    bool interrupts; /* DPDK can wake us */
 
+    struct uro_wait wait;
+    struct uro_iface iface; /* ports over an interface of the kernel's */
+    struct uro_quiet quiet;
     struct uro_memif memif; /* when kind is URO_DPDK_MEMIF */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */

@@ -12,19 +12,22 @@ struct uro_link_kind {
     const char *driver; /* the name starts with it, digits follow; NULL: a PCI address */
     bool kernel;        /* a network interface of the kernel's: "iface=" names it */
     bool own_limit;     /* DPDK knows its longest frame, and may be told a shorter one */
-    bool own_filter;    /* drops unicast frames that are not for its own address */
+    bool interrupts;    /* can wake us through DPDK */
     uint32_t mtu;       /* when neither the user nor the link says */
+    uint32_t mtu_max;   /* when DPDK would not say; 0: none */
 };
 
 struct uro_link {
     enum uro_dpdk_kind kind;
     const struct uro_link_kind *traits;
     char name[RTE_ETH_NAME_MAX_LEN]; /* net_memif0, 0000:01:00.0 */
-    char iface[32];                  /* the kernel's interface, "" without one */
+    char iface[32];                  /* the kernel's interface, "" when not named */
     uint32_t mtu;                    /* largest IP packet */
     uint32_t frame_max;              /* longest frame sent */
     uint32_t room;                   /* octets a receive buffer needs */
+    uint16_t descriptors;            /* wanted of each ring */
     bool client;                     /* memif: the side that connects */
+    char socket[128];                /* memif: where the sides meet */
     char words[URO_LINK_WORDS_MAX];  /* for DPDK: devargs with our defaults in front */
 };
 
@@ -32,14 +35,8 @@ struct uro_link {
 URO_NODISCARD int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
                                  char error[static URO_PORT_ERROR_MAX]);
 
+/* Limits the link to packets of @mtu octets. */
+void uro_link_set_mtu(struct uro_link *link, uint32_t mtu);
+
 /* The value of "@key=" in devargs, or false. */
 bool uro_link_value(const char *words, const char *key, char *out, size_t size);
-
-/* State of a kernel interface in the present network namespace. */
-struct uro_link_iface {
-    int index;
-    uint32_t mtu;
-    bool running;
-    struct uro_mac mac;
-};
-URO_NODISCARD int uro_link_iface(const char *name, struct uro_link_iface *iface);

@@ -9,8 +9,10 @@
 #include "io/dpdk/memif.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "io/dpdk/dpdk.h"
+#include "io/dpdk/link.h"
 
 #define RETRY_MS     20   /* between attempts to reach a server */
 #define HANDSHAKE_MS 1000 /* a server that accepted has so long to finish */
@@ -27,22 +29,20 @@ int __wrap_memif_connect_server(struct rte_eth_dev *device);
 int __wrap_memif_connect(struct rte_eth_dev *device);
 void __wrap_memif_free_regions(struct rte_eth_dev *device);
 
+/* Held while the driver's hooks use a port, so that it cannot be closed meanwhile. */
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uro_memif *known;
 
 /* The port this thread is starting: tells whose device the driver speaks of. */
 static _Thread_local struct uro_memif *starting;
 
-static struct uro_memif *find(const struct rte_eth_dev *device)
+/* With known_lock held, and as long as the result is used. */
+static struct uro_dpdk *find(const struct rte_eth_dev *device)
 {
-    struct uro_memif *memif;
-
-    pthread_mutex_lock(&known_lock);
-    for (memif = known; memif != NULL; memif = memif->next)
+    for (struct uro_memif *memif = known; memif != NULL; memif = memif->next)
         if (memif->device == device)
-            break;
-    pthread_mutex_unlock(&known_lock);
-    return memif;
+            return URO_CONTAINER_OF(memif, struct uro_dpdk, memif);
+    return NULL;
 }
 
 static void learn(struct rte_eth_dev *device)
@@ -65,26 +65,33 @@ int __wrap_memif_connect_server(struct rte_eth_dev *device)
 
 int __wrap_memif_connect(struct rte_eth_dev *device)
 {
-    struct uro_memif *memif = find(device);
     int status = __real_memif_connect(device);
 
-    if (memif != NULL)
-        atomic_store(&memif->connected, status == 0);
+    pthread_mutex_lock(&known_lock);
+    struct uro_dpdk *dpdk = find(device);
+    if (dpdk != NULL) {
+        atomic_store(&dpdk->memif.connected, status == 0);
+        uro_wait_news(dpdk);
+    }
+    pthread_mutex_unlock(&known_lock);
     return status;
 }
 
 void __wrap_memif_free_regions(struct rte_eth_dev *device)
 {
-    struct uro_memif *memif = find(device);
-
-    if (memif == NULL) {
+    pthread_mutex_lock(&known_lock);
+    struct uro_dpdk *dpdk = find(device);
+    if (dpdk == NULL) {
         __real_memif_free_regions(device);
-        return;
+    } else {
+        uro_memif_enter(&dpdk->memif);
+        uro_memif_wake_gone(dpdk);
+        __real_memif_free_regions(device);
+        uro_memif_leave(&dpdk->memif);
+        atomic_store(&dpdk->memif.connected, false);
+        uro_wait_news(dpdk);
     }
-    uro_memif_enter(memif);
-    __real_memif_free_regions(device);
-    uro_memif_leave(memif);
-    atomic_store(&memif->connected, false);
+    pthread_mutex_unlock(&known_lock);
 }
 
 static int64_t now_ms(void)
@@ -108,11 +115,13 @@ static int start(struct uro_dpdk *dpdk)
     return status;
 }
 
-int uro_memif_start(struct uro_dpdk *dpdk, bool client)
+int uro_memif_start(struct uro_dpdk *dpdk, const struct uro_link *link)
 {
     struct uro_memif *memif = &dpdk->memif;
 
-    memif->client = client;
+    memif->client = link->client;
+    memcpy(memif->socket, link->socket, sizeof memif->socket);
+    memif->wake = (struct uro_memif_wake){ .retry = -1, .doorbell = -1 };
     rte_spinlock_init(&memif->lock);
     pthread_mutex_lock(&known_lock);
     memif->next = known;
@@ -120,7 +129,7 @@ int uro_memif_start(struct uro_dpdk *dpdk, bool client)
     pthread_mutex_unlock(&known_lock);
 
     int status = start(dpdk);
-    return client ? 0 : status;
+    return memif->client ? 0 : status;
 }
 
 void uro_memif_forget(struct uro_dpdk *dpdk)

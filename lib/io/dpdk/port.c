@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: opens a DPDK device, starts it, closes it again. */
+/* port.c - the plug-in's one symbol: opens a port, starts it, closes it again. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_bus_vdev.h>
-#include <rte_dev.h>
-#include <rte_errno.h>
+#include <net/if.h>
 
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/eal.h"
 #include "io/dpdk/link.h"
-#include "io/dpdk/log.h"
-#include "io/dpdk/pool.h"
+#include "io/dpdk/nic.h"
 #include "io/dpdk/queue.h"
-
-#define DESCRIPTORS (1u << URO_LINK_RING_LOG2)
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
@@ -24,56 +19,33 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 /* DPDK's device list and our use of it are one at a time. */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,
-                     int status)
-{
-    char why[128];
-
-    uro_log_complaint(why, sizeof why);
-    snprintf(error, URO_PORT_ERROR_MAX, "link %.40s: %s: %s", name, what,
-             why[0] != '\0' ? why : rte_strerror(status < 0 ? -status : status));
-}
-
 static bool link_up(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
     struct rte_eth_link state;
 
-    if (dpdk->kind == URO_DPDK_MEMIF)
+    if (dpdk->iface.name[0] != '\0')
+        return uro_iface_running(&dpdk->iface);
+    if (dpdk->kind == URO_DPDK_MEMIF) {
         uro_memif_tend(dpdk);
-    if (!dpdk->started)
-        return false;
+        return atomic_load(&dpdk->memif.connected);
+    }
     return rte_eth_link_get_nowait(dpdk->id, &state) == 0 && state.link_status == RTE_ETH_LINK_UP;
 }
 
 static int wait_fd(struct uro_port *port)
 {
-    (void)port;
-    return -1;
+    return uro_dpdk_of(port)->wait.epoll;
 }
 
 static bool arm(struct uro_port *port)
 {
-    return !uro_queue_peek(uro_dpdk_of(port));
+    return uro_wait_arm(uro_dpdk_of(port));
 }
 
 static void disarm(struct uro_port *port)
 {
-    (void)port;
-}
-
-static void unplug(struct uro_dpdk *dpdk)
-{
-    struct rte_eth_dev_info info;
-    bool known = rte_eth_dev_info_get(dpdk->id, &info) == 0;
-
-    if (dpdk->started)
-        rte_eth_dev_stop(dpdk->id);
-    if (dpdk->kind == URO_DPDK_MEMIF)
-        uro_memif_forget(dpdk);
-    rte_eth_dev_close(dpdk->id);
-    if (known && info.device != NULL)
-        rte_dev_remove(info.device);
+    uro_wait_disarm(uro_dpdk_of(port));
 }
 
 static void close_port(struct uro_port *port)
@@ -81,11 +53,14 @@ static void close_port(struct uro_port *port)
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
     pthread_mutex_lock(&ports_lock);
+    uro_quiet_stop(&dpdk->quiet);
     uro_queue_drop_all(dpdk);
-    unplug(dpdk);
-    rte_mempool_free(dpdk->pool);
-    free(dpdk);
+    uro_nic_stop(dpdk);
+    uro_wait_stop(dpdk);
+    uro_iface_detach(&dpdk->iface);
+    uro_nic_close(dpdk);
     pthread_mutex_unlock(&ports_lock);
+    free(dpdk);
 }
 
 static const struct uro_port_ops ops = {
@@ -101,121 +76,76 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
 };
 
-/* Virtual devices are called what the user calls them; on PCI DPDK writes addresses its own way. */
-static bool find_port(const struct uro_link *link, uint16_t *id)
+static void name_iface(struct uro_dpdk *dpdk, const struct uro_link *link)
 {
-    struct rte_dev_iterator iterator;
-    uint16_t found;
+    struct rte_eth_dev_info info;
+    char *name = dpdk->iface.name;
 
-    if (link->kind != URO_DPDK_PCI)
-        return rte_eth_dev_get_port_by_name(link->name, id) == 0;
-    RTE_ETH_FOREACH_MATCHING_DEV(found, link->name, &iterator)
-    {
-        rte_eth_iterator_cleanup(&iterator);
-        *id = found;
-        return true;
-    }
-    return false;
+    if (link->traits->kernel)
+        snprintf(name, sizeof dpdk->iface.name, "%s", link->iface);
+    else if (link->kind == URO_DPDK_TAP && rte_eth_dev_info_get(dpdk->id, &info) == 0 &&
+             if_indextoname(info.if_index, name) == NULL)
+        name[0] = '\0';
 }
 
-/* Makes DPDK find the device; its port number goes to dpdk->id. */
-static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
-                char error[static URO_PORT_ERROR_MAX])
+/* The address frames are sent from. A tap's other end is the kernel's, which has the address of
+ * the interface: ours must be another one. */
+static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *config,
+                       const struct uro_mac *iface)
 {
-    uint16_t id;
+    struct uro_mac *mac = &dpdk->port.mac;
 
-    if (find_port(link, &id)) {
-        snprintf(error, URO_PORT_ERROR_MAX,
-                 "link %s is open already in this process; give each device a number of its own",
-                 link->name);
-        return -1;
+    if (config->has_mac) {
+        *mac = config->mac;
+    } else if (dpdk->iface.name[0] != '\0') {
+        *mac = *iface;
+        if (dpdk->kind == URO_DPDK_TAP)
+            mac->octets[5] ^= 1;
+    } else {
+        struct rte_ether_addr address;
+        if (rte_eth_macaddr_get(dpdk->id, &address) == 0)
+            memcpy(mac->octets, address.addr_bytes, sizeof mac->octets);
     }
-    uro_log_forget();
-    int status = rte_dev_probe(link->words);
-    if (status != 0) {
-        complain(error, link->name, "DPDK does not take it", status);
-        return -1;
-    }
-    if (find_port(link, &dpdk->id))
-        return 0;
-    complain(error, link->name, "DPDK found no network port there", ENODEV);
-    return -1;
 }
 
-static uint16_t descriptors(const struct rte_eth_desc_lim *limit)
+/* Makes frames for @mac, and multicast, arrive. */
+static void hear_mac(struct uro_dpdk *dpdk, bool alien)
 {
-    uint32_t count = DESCRIPTORS;
+    struct rte_ether_addr address;
 
-    if (limit->nb_max != 0 && count > limit->nb_max)
-        count = limit->nb_max;
-    if (count < limit->nb_min)
-        count = limit->nb_min;
-    if (limit->nb_align > 1)
-        count -= count % limit->nb_align;
-    return (uint16_t)count;
-}
-
-static int configure(struct uro_dpdk *dpdk, struct uro_link *link,
-                     const struct rte_eth_dev_info *info, uint32_t memory_mib)
-{
-    struct rte_eth_conf conf = { 0 };
-    uint16_t rx = descriptors(&info->rx_desc_lim);
-    uint16_t tx = descriptors(&info->tx_desc_lim);
-    unsigned socket = rte_socket_id();
-    int status;
-
-    if (link->traits->own_limit) {
-        if (link->mtu > info->max_mtu)
-            link->mtu = info->max_mtu;
-        link->frame_max = link->mtu + 18;
-        conf.rxmode.mtu = link->mtu;
+    memcpy(address.addr_bytes, dpdk->port.mac.octets, sizeof address.addr_bytes);
+    if (dpdk->kind == URO_DPDK_PCI || dpdk->kind == URO_DPDK_VIRTIO_USER) {
+        if (rte_eth_dev_default_mac_addr_set(dpdk->id, &address) != 0)
+            (void)rte_eth_promiscuous_enable(dpdk->id);
+        (void)rte_eth_allmulticast_enable(dpdk->id);
     }
-    dpdk->pool = uro_pool_create(link->name, link->room, (uint32_t)rx + tx, memory_mib);
-    if (dpdk->pool == NULL)
-        return -ENOMEM;
-    status = rte_eth_dev_configure(dpdk->id, 1, 1, &conf);
-    if (status == 0)
-        status = rte_eth_rx_queue_setup(dpdk->id, 0, rx, socket, NULL, dpdk->pool);
-    if (status == 0)
-        status = rte_eth_tx_queue_setup(dpdk->id, 0, tx, socket, NULL);
-    return status;
-}
-
-static int start(struct uro_dpdk *dpdk, const struct uro_link *link)
-{
-    if (dpdk->kind == URO_DPDK_MEMIF)
-        return uro_memif_start(dpdk, link->client);
-
-    int status = rte_eth_dev_start(dpdk->id);
-    dpdk->started = status == 0;
-    return status;
+    if (dpdk->kind == URO_DPDK_AF_XDP && alien)
+        (void)rte_eth_promiscuous_enable(dpdk->id);
 }
 
 static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
                      const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
-    struct rte_eth_dev_info info;
-    int status;
+    struct uro_iface_fds before = { 0 };
+    struct uro_iface_state state = { 0 };
 
-    if (plug(dpdk, link, error) != 0)
+    if (link->iface[0] != '\0')
+        uro_iface_fds(&before, link->iface);
+    if (uro_nic_open(dpdk, link, config->memory_mib, error) != 0)
         return -1;
-    status = rte_eth_dev_info_get(dpdk->id, &info);
-    if (status == 0)
-        status = configure(dpdk, link, &info, config->memory_mib);
-    if (status == 0)
-        status = start(dpdk, link);
-    if (status != 0) {
-        complain(error, link->name, "cannot be started", status);
-        unplug(dpdk);
-        rte_mempool_free(dpdk->pool);
-        return -1;
-    }
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = link->mtu;
-    if (config->has_mac)
-        dpdk->port.mac = config->mac;
-    else
-        rte_eth_macaddr_get(dpdk->id, (struct rte_ether_addr *)(void *)&dpdk->port.mac);
+    name_iface(dpdk, link);
+    if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
+        dpdk->iface.name[0] = '\0';
+    choose_mac(dpdk, config, &state.mac);
+    bool alien = memcmp(&dpdk->port.mac, &state.mac, sizeof state.mac) != 0;
+    hear_mac(dpdk, alien);
+    if (dpdk->iface.name[0] != '\0') {
+        uro_iface_attach(&dpdk->iface, &before, alien);
+        uro_quiet_start(&dpdk->quiet, config, (uint32_t)state.index);
+    }
+    uro_wait_start(dpdk);
     return 0;
 }
 
@@ -232,13 +162,14 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         return NULL;
     }
     dpdk->port.ops = &ops;
+    dpdk->wait = URO_WAIT_INIT;
+    dpdk->iface = URO_IFACE_INIT;
     pthread_mutex_lock(&ports_lock);
     status = uro_link_parse(config, &link, error);
     if (status == 0)
         status = uro_eal_start(config, link.kind == URO_DPDK_PCI, error);
     if (status == 0) {
         dpdk->kind = link.kind;
-        memcpy(dpdk->name, link.name, sizeof dpdk->name);
         status = open_port(dpdk, &link, config, error);
     }
     pthread_mutex_unlock(&ports_lock);

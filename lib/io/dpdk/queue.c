@@ -29,6 +29,8 @@ static uint16_t rx(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t room
 {
     uint16_t count;
 
+    if (dpdk->iface.trigger != NULL)
+        dpdk->iface.trigger(0);
     if (dpdk->kind != URO_DPDK_MEMIF)
         return rte_eth_rx_burst(dpdk->id, 0, mbufs, room);
     uro_memif_enter(&dpdk->memif);

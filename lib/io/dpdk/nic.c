@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic.c - DPDK's side of a port: found, set up, started, removed. */
+#include "io/dpdk/nic.h"
+
+#include <stdio.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+
+#include "io/dpdk/log.h"
+#include "io/dpdk/memif_listen.h"
+#include "io/dpdk/pool.h"
+
+static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,
+                     int status)
+{
+    char why[128];
+
+    uro_log_complaint(why, sizeof why);
+    snprintf(error, URO_PORT_ERROR_MAX, "link %.40s: %s: %s", name, what,
+             why[0] != '\0' ? why : rte_strerror(status < 0 ? -status : status));
+}
+
+/* Virtual devices are called what the user calls them; on PCI DPDK writes addresses its own way. */
+static bool find_port(const struct uro_link *link, uint16_t *id)
+{
+    struct rte_dev_iterator iterator;
+    uint16_t found;
+
+    if (link->kind != URO_DPDK_PCI)
+        return rte_eth_dev_get_port_by_name(link->name, id) == 0;
+    RTE_ETH_FOREACH_MATCHING_DEV(found, link->name, &iterator)
+    {
+        rte_eth_iterator_cleanup(&iterator);
+        *id = found;
+        return true;
+    }
+    return false;
+}
+
+/* Makes DPDK find the device; its port number goes to dpdk->id. */
+static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
+                char error[static URO_PORT_ERROR_MAX])
+{
+    uint16_t id;
+
+    if (find_port(link, &id)) {
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "link %s is open already in this process; give each device a number of its own",
+                 link->name);
+        return -1;
+    }
+    uro_log_forget();
+    if (link->kind == URO_DPDK_MEMIF)
+        uro_memif_listen_begin();
+    int status = rte_dev_probe(link->words);
+    if (link->kind == URO_DPDK_MEMIF)
+        uro_memif_listen_end(link, status == 0);
+    if (status != 0) {
+        complain(error, link->name, "DPDK does not take it", status);
+        return -1;
+    }
+    if (find_port(link, &dpdk->id))
+        return 0;
+    complain(error, link->name, "DPDK found no network port there", ENODEV);
+    return -1;
+}
+
+static void unplug(struct uro_dpdk *dpdk)
+{
+    struct rte_eth_dev_info info;
+    bool known = rte_eth_dev_info_get(dpdk->id, &info) == 0;
+
+    rte_eth_dev_close(dpdk->id);
+    if (known && info.device != NULL)
+        rte_dev_remove(info.device);
+}
+
+static uint16_t descriptors(const struct uro_link *link, const struct rte_eth_desc_lim *limit)
+{
+    uint32_t count = link->descriptors;
+
+    if (limit->nb_max != 0 && count > limit->nb_max)
+        count = limit->nb_max;
+    if (count < limit->nb_min)
+        count = limit->nb_min;
+    if (limit->nb_align > 1)
+        count -= count % limit->nb_align;
+    return (uint16_t)count;
+}
+
+static int start(struct uro_dpdk *dpdk, const struct uro_link *link)
+{
+    if (dpdk->kind == URO_DPDK_MEMIF)
+        return uro_memif_start(dpdk, link);
+
+    int status = rte_eth_dev_start(dpdk->id);
+    dpdk->started = status == 0;
+    return status;
+}
+
+static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
+                     const struct rte_eth_dev_info *info, bool interrupts)
+{
+    struct rte_eth_conf conf = { .intr_conf.rxq = interrupts };
+    uint16_t rx = descriptors(link, &info->rx_desc_lim);
+    uint16_t tx = descriptors(link, &info->tx_desc_lim);
+    unsigned socket = rte_socket_id();
+
+    if (link->traits->own_limit)
+        conf.rxmode.mtu = link->mtu;
+    int status = rte_eth_dev_configure(dpdk->id, 1, 1, &conf);
+    if (status == 0)
+        status = rte_eth_rx_queue_setup(dpdk->id, 0, rx, socket, NULL, dpdk->pool);
+    if (status == 0)
+        status = rte_eth_tx_queue_setup(dpdk->id, 0, tx, socket, NULL);
+    if (status == 0)
+        status = start(dpdk, link);
+    dpdk->interrupts = interrupts && status == 0;
+    return status;
+}
+
+static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_mib)
+{
+    struct rte_eth_dev_info info;
+    int status = rte_eth_dev_info_get(dpdk->id, &info);
+
+    if (status != 0)
+        return status;
+    if (link->traits->own_limit && link->mtu > info.max_mtu)
+        uro_link_set_mtu(link, info.max_mtu);
+    dpdk->pool = uro_pool_create(link->name, link->room,
+                                 (uint32_t)descriptors(link, &info.rx_desc_lim) +
+                                     descriptors(link, &info.tx_desc_lim),
+                                 memory_mib);
+    if (dpdk->pool == NULL)
+        return -ENOMEM;
+    /* A card may have no interrupt to give; then it is polled. */
+    if (link->traits->interrupts && configure(dpdk, link, &info, true) == 0)
+        return 0;
+    uro_log_forget();
+    return configure(dpdk, link, &info, false);
+}
+
+int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_mib,
+                 char error[static URO_PORT_ERROR_MAX])
+{
+    if (plug(dpdk, link, error) != 0)
+        return -1;
+    int status = set_up(dpdk, link, memory_mib);
+    if (status != 0) {
+        complain(error, link->name, "cannot be started", status);
+        uro_nic_stop(dpdk);
+        uro_nic_close(dpdk);
+        return -1;
+    }
+    return 0;
+}
+
+void uro_nic_stop(struct uro_dpdk *dpdk)
+{
+    if (dpdk->started)
+        rte_eth_dev_stop(dpdk->id);
+    dpdk->started = false;
+    if (dpdk->kind == URO_DPDK_MEMIF)
+        uro_memif_forget(dpdk);
+}
+
+void uro_nic_close(struct uro_dpdk *dpdk)
+{
+    if (dpdk->kind == URO_DPDK_MEMIF && !dpdk->memif.client)
+        uro_memif_listen_close(dpdk->memif.socket);
+    unplug(dpdk);
+    rte_mempool_free(dpdk->pool);
+    dpdk->pool = NULL;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wait.c - sleeping until a frame arrives: one descriptor per port, whatever wakes it inside.
+ *
+ * What the host waits on is an epoll descriptor, which never changes, while the descriptors inside
+ * come and go with peers. A descriptor is inside only while the port is armed, so that the
+ * kernel does not report every frame of a busy port to nobody.
+ *
+ *   af_packet, af_xdp, tap   the socket or the character device itself
+ *   memif                    an eventfd that the peer writes when asked to
+ *   vhost, network cards     DPDK's receive interrupts
+ *   ring, null, pcap         nothing: -1
+ */
+#include "io/dpdk/wait.h"
+
+#include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "io/dpdk/dpdk.h"
+#include "io/dpdk/memif_wake.h"
+#include "io/dpdk/queue.h"
+
+static void find_source(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    wait->source = URO_WAIT_NONE;
+    wait->fd = dpdk->iface.fd;
+    if (wait->fd >= 0) {
+        wait->source = URO_WAIT_LEVEL;
+    } else if (dpdk->kind == URO_DPDK_MEMIF) {
+        if (uro_memif_wake_known(dpdk))
+            wait->source = URO_WAIT_MEMIF;
+    } else if (dpdk->interrupts) {
+        wait->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(dpdk->id, 0);
+        if (wait->fd >= 0)
+            wait->source = URO_WAIT_INTERRUPT;
+    }
+}
+
+static bool add(const struct uro_wait *wait, int fd, uint32_t events)
+{
+    struct epoll_event event = { .events = events };
+
+    return fd >= 0 && epoll_ctl(wait->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Events that are reported once are taken out. */
+static void drain(const struct uro_wait *wait)
+{
+    struct epoll_event events[4];
+    uint64_t count;
+
+    (void)!read(wait->news, &count, sizeof count);
+    (void)epoll_wait(wait->epoll, events, URO_ARRAY_LEN(events), 0);
+}
+
+void uro_wait_news(struct uro_dpdk *dpdk)
+{
+    uint64_t one = 1;
+
+    if (dpdk->wait.news >= 0)
+        (void)!write(dpdk->wait.news, &one, sizeof one);
+}
+
+static int hear(uint16_t id, enum rte_eth_event_type event, void *context, void *unused)
+{
+    (void)id;
+    (void)event;
+    (void)unused;
+    uro_wait_news(context);
+    return 0;
+}
+
+static bool start_source(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    switch (wait->source) {
+    case URO_WAIT_NONE:
+    case URO_WAIT_LEVEL:
+        return true;
+    case URO_WAIT_INTERRUPT:
+        /* They come only when asked for. Nobody resets their counters: each is one edge. */
+        return add(wait, wait->fd, EPOLLIN | EPOLLET) &&
+               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk) == 0 &&
+               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk) == 0;
+    case URO_WAIT_MEMIF:
+        return uro_memif_wake_start(dpdk);
+    }
+    return false;
+}
+
+void uro_wait_start(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    find_source(dpdk);
+    if (wait->source == URO_WAIT_NONE)
+        return;
+    wait->epoll = epoll_create1(EPOLL_CLOEXEC);
+    wait->news = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!add(wait, wait->news, EPOLLIN) || !start_source(dpdk))
+        uro_wait_stop(dpdk);
+}
+
+void uro_wait_stop(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    if (wait->source == URO_WAIT_MEMIF)
+        uro_memif_wake_stop(dpdk);
+    if (wait->source == URO_WAIT_INTERRUPT) {
+        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk);
+        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk);
+    }
+    if (wait->news >= 0)
+        close(wait->news);
+    if (wait->epoll >= 0)
+        close(wait->epoll);
+    *wait = URO_WAIT_INIT;
+}
+
+bool uro_wait_arm(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    if (uro_queue_peek(dpdk))
+        return false;
+    switch (wait->source) {
+    case URO_WAIT_NONE:
+        return true;
+    case URO_WAIT_LEVEL:
+        return add(wait, wait->fd, EPOLLIN);
+    case URO_WAIT_INTERRUPT:
+        if (rte_eth_dev_rx_intr_enable(dpdk->id, 0) != 0)
+            return false;
+        return !uro_queue_peek(dpdk);
+    case URO_WAIT_MEMIF:
+        return uro_memif_wake_arm(dpdk);
+    }
+    return false;
+}
+
+void uro_wait_disarm(struct uro_dpdk *dpdk)
+{
+    struct uro_wait *wait = &dpdk->wait;
+
+    switch (wait->source) {
+    case URO_WAIT_NONE:
+        return;
+    case URO_WAIT_LEVEL:
+        epoll_ctl(wait->epoll, EPOLL_CTL_DEL, wait->fd, NULL);
+        return;
+    case URO_WAIT_INTERRUPT:
+        rte_eth_dev_rx_intr_disable(dpdk->id, 0);
+        drain(wait);
+        return;
+    case URO_WAIT_MEMIF:
+        uro_memif_wake_disarm(dpdk);
+        drain(wait);
+        return;
+    }
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port_af_packet.c - a pair of the kernel's interfaces between two network namespaces. */
+#define _GNU_SOURCE
+#include "support/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "system/port_kit.h"
+
+#define LINK "net_af_packet0,iface=va"
+#define PEER "net_af_packet0,iface=vb"
+
+static int other; /* the other namespace */
+
+static void af_packet__frames_of_every_length__come_back(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 0);
+    uint32_t sequence;
+
+    assert_int_equal(port->mtu, 9000);
+    assert_true(kit_wait_link(port, true, 20));
+    kit_meet(port);
+    for (uint32_t length = KIT_FRAME_MIN; length <= 9014; length += 23) {
+        kit_send(port, length, length);
+        assert_int_equal(kit_receive(port, &sequence, 20), length);
+        assert_int_equal(sequence, length);
+    }
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
+static void af_packet__many_frames_at_once__none_is_lost(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 0);
+    uint32_t sequence;
+
+    kit_meet(port);
+    for (uint32_t round = 0; round < 50; round++) {
+        for (uint32_t n = 0; n < 200; n++)
+            kit_send(port, n, 4200);
+        for (uint32_t n = 0; n < 200; n++) {
+            assert_int_equal(kit_receive(port, &sequence, 20), 4200);
+            assert_int_equal(sequence, n);
+        }
+    }
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
+static void af_packet__both_sleep__every_frame_wakes(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo_asleep(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 1500);
+    uint32_t sequence;
+    uint32_t slept = 0;
+
+    assert_int_equal(port->mtu, 1500);
+    assert_true(port->ops->wait_fd(port) >= 0);
+    kit_meet(port);
+    for (uint32_t n = 1; n < 3000; n++) {
+        kit_send(port, n, 60 + n % 1000);
+        assert_int_equal(kit_sleep_receive(port, &sequence, 10, &slept), 60 + n % 1000);
+        assert_int_equal(sequence, n);
+    }
+    assert_true(slept > 100);
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
+static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 0);
+    uint32_t sequence;
+
+    kit_meet(port);
+    for (unsigned i = 0; i < 3; i++) {
+        kit_run(i == 1 ? -1 : other, "ip link set %s down", i == 1 ? "va" : "vb");
+        assert_true(kit_wait_link(port, false, 20));
+        for (uint32_t n = 0; n < 3000; n++)
+            kit_send(port, n, 4200); /* more than any ring holds */
+        kit_run(i == 1 ? -1 : other, "ip link set %s up", i == 1 ? "va" : "vb");
+        assert_true(kit_wait_link(port, true, 20));
+        kit_meet(port);
+        for (uint32_t n = 1; n < 100; n++) {
+            kit_send(port, n, 4200);
+            assert_int_equal(kit_receive(port, &sequence, 20), 4200);
+            assert_int_equal(sequence, n);
+        }
+    }
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
+/* What a UDP socket in the other namespace hears after sending to 4791 at @address: the error an
+ * ICMP message brought, or 0. A second socket, to a port where surely nobody is, tells when the
+ * kernel has dealt with both. */
+static int answer_of_kernel(int family, const struct sockaddr *address, socklen_t length)
+{
+    struct sockaddr_storage closed;
+    char octet = 0;
+    int status = 0;
+    socklen_t size = sizeof status;
+
+    memcpy(&closed, address, length);
+    ((struct sockaddr_in *)&closed)->sin_port = htons(4792); /* in the same place in IPv6 */
+    int asks = socket(family, SOCK_DGRAM, 0);
+    int knows = socket(family, SOCK_DGRAM, 0);
+    assert_int_equal(connect(asks, address, length), 0);
+    assert_int_equal(connect(knows, (struct sockaddr *)&closed, length), 0);
+    assert_int_equal(send(asks, "RoCE", 4, 0), 4);
+    assert_int_equal(send(knows, "none", 4, 0), 4);
+    assert_int_equal(recv(knows, &octet, 1, 0), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    assert_int_equal(getsockopt(asks, SOL_SOCKET, SO_ERROR, &status, &size), 0);
+    close(asks);
+    close(knows);
+    return status;
+}
+
+static void ask_kernel(int family, const struct sockaddr *address, socklen_t length,
+                       const struct uro_gid *gid)
+{
+    char error[URO_PORT_ERROR_MAX];
+    struct uro_port_config config = {
+        .device = "kit", .link = LINK, .addresses = gid, .address_count = 1
+    };
+    int here = open("/proc/self/ns/net", O_RDONLY);
+
+    assert_int_equal(setns(other, CLONE_NEWNET), 0);
+    assert_int_equal(answer_of_kernel(family, address, length), ECONNREFUSED);
+    assert_int_equal(setns(here, CLONE_NEWNET), 0);
+    struct uro_port *port = kit_try_open(&config, error);
+    assert_non_null(port);
+    assert_int_equal(setns(other, CLONE_NEWNET), 0);
+    assert_int_equal(answer_of_kernel(family, address, length), 0);
+    assert_int_equal(setns(here, CLONE_NEWNET), 0);
+    port->ops->close(port);
+    close(here);
+}
+
+static void af_packet__address_is_the_kernels_too__kernel_keeps_silent(void **state)
+{
+    (void)state;
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(4791) };
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(4791) };
+    struct uro_gid gid4 = { { [10] = 0xff, [11] = 0xff, [12] = 10, [13] = 77, [15] = 1 } };
+    struct uro_gid gid6 = { { [0] = 0xfd, [15] = 1 } };
+
+    kit_run(-1, "ip addr add 10.77.0.1/24 dev va; ip addr add fd00::1/64 dev va nodad");
+    kit_run(other, "ip addr add 10.77.0.2/24 dev vb; ip addr add fd00::2/64 dev vb nodad");
+    inet_pton(AF_INET, "10.77.0.1", &four.sin_addr);
+    memcpy(&six.sin6_addr, gid6.octets, sizeof gid6.octets);
+    ask_kernel(AF_INET, (struct sockaddr *)&four, sizeof four, &gid4);
+    ask_kernel(AF_INET6, (struct sockaddr *)&six, sizeof six, &gid6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(af_packet__frames_of_every_length__come_back),
+        cmocka_unit_test(af_packet__many_frames_at_once__none_is_lost),
+        cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
+        cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
+        cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
+    };
+
+    other = kit_veth(9000);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
