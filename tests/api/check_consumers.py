@@ -32,7 +32,7 @@ def problem_of(path: str, ours: str, env: dict[str, str]) -> str | None:
                   if "undefined symbol" in text or "not found" in text or "no version" in text]
     if os.path.realpath(line.split("=>")[1].split(" (")[0].strip()) != ours:
         complaints.append(f"loads another library: {line.strip()}")
-    return "; ".join(complaints) or None
+    return "; ".join(complaints[:3]) or None
 
 
 def start_problem(env: dict[str, str]) -> str | None:

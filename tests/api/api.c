@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PSN 0x123456u
+
+/* Empty when an engine can be started, else why not. */
+static const char *start_problem(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    const char *problem = "no device is configured";
+
+    if (list != NULL && list[0] != NULL) {
+        struct ibv_context *context = ibv_open_device(list[0]);
+        struct ibv_cq *cq = context != NULL ? ibv_create_cq(context, 1, NULL, NULL, 0) : NULL;
+
+        problem = cq != NULL ? "" : strerror(errno);
+        if (cq != NULL)
+            ibv_destroy_cq(cq);
+        if (context != NULL)
+            ibv_close_device(context);
+    }
+    ibv_free_device_list(list);
+    return problem;
+}
+
+int api_run(const char *name, const struct CMUnitTest *tests, size_t count)
+{
+    const char *problem = start_problem();
+
+    if (problem[0] != '\0') {
+        printf("NOT TESTED: %s: the device does not start (%s); is DPDK installed?\n", name,
+               problem);
+        return API_SKIPPED;
+    }
+    return _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+}
+
+int api_open(void **state)
+{
+    struct api *api = test_calloc(1, sizeof *api);
+    struct ibv_device **list = ibv_get_device_list(NULL);
+
+    assert_non_null(list);
+    api->device = list[0];
+    api->context = ibv_open_device(api->device);
+    assert_non_null(api->context);
+    ibv_free_device_list(list);
+    api->pd = ibv_alloc_pd(api->context);
+    assert_non_null(api->pd);
+    *state = api;
+    return 0;
+}
+
+int api_close(void **state)
+{
+    struct api *api = *state;
+
+    assert_int_equal(ibv_dealloc_pd(api->pd), 0);
+    assert_int_equal(ibv_close_device(api->context), 0);
+    test_free(api);
+    return 0;
+}
+
+struct ibv_cq *api_cq(const struct api *api, int cqe)
+{
+    struct ibv_cq *cq = ibv_create_cq(api->context, cqe, NULL, NULL, 0);
+
+    assert_non_null(cq);
+    return cq;
+}
+
+struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq)
+{
+    return (struct ibv_qp_init_attr){
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 4 },
+        .qp_type = IBV_QPT_RC
+    };
+}
+
+struct ibv_qp *api_qp(const struct api *api, struct ibv_cq *cq)
+{
+    struct ibv_qp_init_attr attr = api_qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(api->pd, &attr);
+
+    assert_non_null(qp);
+    return qp;
+}
+
+struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer)
+{
+    struct ibv_qp_attr attr = {
+        .port_num = API_PORT,
+        .qp_access_flags =
+            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer,
+        .rq_psn = PSN,
+        .sq_psn = PSN,
+        .max_rd_atomic = 4,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 12,
+        .timeout = 14,
+        .retry_cnt = 7,
+        .rnr_retry = 7,
+        .ah_attr = { .is_global = 1,
+                     .port_num = API_PORT,
+                     .grh = { .sgid_index = API_GID, .hop_limit = 64 } },
+    };
+
+    assert_int_equal(ibv_query_gid(api->context, API_PORT, API_GID, &attr.ah_attr.grh.dgid), 0);
+    return attr;
+}
+
+int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer)
+{
+    struct ibv_qp_attr attr = api_attr(api, peer);
+    int mask = IBV_QP_STATE;
+
+    attr.qp_state = state;
+    if (state == IBV_QPS_INIT)
+        mask = API_TO_INIT;
+    else if (state == IBV_QPS_RTR)
+        mask = API_TO_RTR;
+    else if (state == IBV_QPS_RTS)
+        mask = API_TO_RTS;
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer)
+{
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, peer), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, peer), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTS, peer), 0);
+}
+
+static void open_side(const struct api *api, struct side *side, struct ibv_comp_channel *channel)
+{
+    memset(side->buffer, 0, sizeof side->buffer);
+    side->cq = ibv_create_cq(api->context, 64, side, channel, 0);
+    assert_non_null(side->cq);
+    side->qp = api_qp(api, side->cq);
+    side->mr = ibv_reg_mr(api->pd, side->buffer, sizeof side->buffer,
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    assert_non_null(side->mr);
+}
+
+void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel)
+{
+    open_side(api, &pair->a, channel);
+    open_side(api, &pair->b, channel);
+    api_connect(api, pair->a.qp, pair->b.qp->qp_num);
+    api_connect(api, pair->b.qp, pair->a.qp->qp_num);
+}
+
+static void close_side(struct side *side)
+{
+    assert_int_equal(ibv_destroy_qp(side->qp), 0);
+    assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    assert_int_equal(ibv_dereg_mr(side->mr), 0);
+}
+
+void api_pair_close(struct pair *pair)
+{
+    close_side(&pair->a);
+    close_side(&pair->b);
+}
+
+struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length)
+{
+    return (struct ibv_sge){ .addr = (uintptr_t)side->buffer + offset,
+                             .length = length,
+                             .lkey = side->mr->lkey };
+}
+
+struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge)
+{
+    return (struct ibv_send_wr){ .wr_id = 1,
+                                 .sg_list = sge,
+                                 .num_sge = sge != NULL,
+                                 .opcode = opcode,
+                                 .send_flags = IBV_SEND_SIGNALED };
+}
+
+int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge)
+{
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = sge != NULL };
+    struct ibv_recv_wr *bad;
+
+    return ibv_post_recv(side->qp, &wr, &bad);
+}
+
+struct ibv_wc api_wait(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    int count;
+
+    while ((count = ibv_poll_cq(cq, 1, &wc)) == 0)
+        ;
+    assert_int_equal(count, 1);
+    return wc;
+}
+
+void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status)
+{
+    struct ibv_wc wc = api_wait(cq);
+
+    assert_int_equal(wc.wr_id, id);
+    assert_int_equal(wc.status, status);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* api.h - what the tests of the verbs API share: a device, and two queue pairs that talk.
+ *
+ * The tests know the library as a program does: <infiniband/verbs.h> and the shared object. The
+ * device's link brings every frame back to it (UROCE_DEVICES in meson.build), so that one process
+ * has both ends.
+ */
+#pragma once
+
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+
+#define API_PORT    1
+#define API_GID     1 /* the first IPv4 address */
+#define API_SKIPPED 77
+
+/* Runs @tests, each with an opened device and a PD in *state; 77 when no engine can be started. */
+int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
+#define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
+
+struct api {
+    struct ibv_device *device;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+};
+
+/* Fixtures of API_TEST: open and close the above. The closing asserts that nothing is left. */
+int api_open(void **state);
+int api_close(void **state);
+#define API_TEST(name) cmocka_unit_test_setup_teardown(name, api_open, api_close)
+
+/* A CQ without channel. */
+struct ibv_cq *api_cq(const struct api *api, int cqe);
+
+/* RC, 16 requests of 4 elements each way; the caller's changes come after. */
+struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq);
+struct ibv_qp *api_qp(const struct api *api, struct ibv_cq *cq);
+
+/* The attributes of the way to RTS towards @peer; both PSNs are 0x123456. */
+struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer);
+#define API_TO_INIT (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+#define API_TO_RTR                                                                                 \
+    (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                \
+     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define API_TO_RTS                                                                                 \
+    (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
+     IBV_QP_MAX_QP_RD_ATOMIC)
+
+/* Modifies to @state with exactly what that transition needs; returns ibv_modify_qp's result. */
+int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer);
+/* INIT, RTR and RTS; asserts. */
+void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer);
+
+#define API_BUFFER 8192
+
+/* Two connected queue pairs, each with a CQ and a registered buffer. */
+struct pair {
+    struct side {
+        struct ibv_cq *cq;
+        struct ibv_qp *qp;
+        struct ibv_mr *mr;
+        uint8_t buffer[API_BUFFER];
+    } a, b;
+};
+void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel);
+void api_pair_close(struct pair *pair);
+
+/* Elements and requests over a side's buffer. */
+struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length);
+struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge);
+int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);
+
+/* Polls until there is a completion; a meson timeout is what a missing one looks like. */
+struct ibv_wc api_wait(struct ibv_cq *cq);
+void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);

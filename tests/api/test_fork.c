@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In the child a failed condition is its exit status; cmocka belongs to the parent. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            _exit(__LINE__ % 250 + 1);                                                             \
+    } while (0)
+
+/* Forks; the child runs @body and must come to its end. */
+static void in_child(void (*body)(void *argument), void *argument)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        body(argument);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+struct all {
+    const struct api *api;
+    struct pair pair;
+    struct ibv_comp_channel *channel;
+};
+
+static void every_call(void *argument)
+{
+    struct all *all = argument;
+    struct side *side = &all->pair.a;
+    struct ibv_context *context = all->api->context;
+    struct ibv_sge sge = api_sge(side, 0, 8);
+    struct ibv_send_wr send = api_send(IBV_WR_SEND, &sge), *bad_send = NULL;
+    struct ibv_recv_wr recv = { 0 }, *bad_recv = NULL;
+    struct ibv_qp_init_attr init = api_qp_attr(side->cq);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+    struct ibv_device_attr device;
+    struct ibv_port_attr port;
+    struct ibv_async_event event;
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *nothing;
+
+    errno = 0;
+    MUST(ibv_open_device(all->api->device) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_alloc_pd(context) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_reg_mr(all->api->pd, side->buffer, 8, 0) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_create_comp_channel(context) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_create_cq(context, 1, NULL, NULL, 0) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_create_qp(all->api->pd, &init) == NULL && errno == EIO);
+    MUST(ibv_modify_qp(side->qp, &attr, IBV_QP_STATE) == EIO);
+    MUST(ibv_query_qp(side->qp, &attr, 0, &init) == EIO);
+    MUST(ibv_post_send(side->qp, &send, &bad_send) == EIO && bad_send == &send);
+    MUST(ibv_post_recv(side->qp, &recv, &bad_recv) == EIO && bad_recv == &recv);
+    MUST(ibv_poll_cq(side->cq, 1, &wc) < 0);
+    MUST(ibv_req_notify_cq(side->cq, 0) == EIO);
+    errno = 0;
+    MUST(ibv_get_cq_event(all->channel, &cq, &nothing) == -1 && errno == EIO);
+    errno = 0;
+    MUST(ibv_get_async_event(context, &event) == -1 && errno == EIO);
+    MUST(ibv_query_device(context, &device) == EIO);
+    MUST(ibv_query_port(context, API_PORT, &port) == EIO);
+}
+
+static void free_all(void *argument)
+{
+    struct all *all = argument;
+
+    MUST(ibv_destroy_qp(all->pair.a.qp) == 0);
+    MUST(ibv_destroy_qp(all->pair.b.qp) == 0);
+    MUST(ibv_destroy_cq(all->pair.a.cq) == 0);
+    MUST(ibv_destroy_cq(all->pair.b.cq) == 0);
+    MUST(ibv_dereg_mr(all->pair.a.mr) == 0);
+    MUST(ibv_dereg_mr(all->pair.b.mr) == 0);
+    MUST(ibv_destroy_comp_channel(all->channel) == 0);
+    MUST(ibv_dealloc_pd(all->api->pd) == 0);
+    MUST(ibv_close_device(all->api->context) == 0);
+}
+
+static void open_all(struct all *all, const struct api *api)
+{
+    all->api = api;
+    all->channel = ibv_create_comp_channel(api->context);
+    api_pair_open(api, &all->pair, all->channel);
+}
+
+static void close_all(struct all *all)
+{
+    api_pair_close(&all->pair);
+    assert_int_equal(ibv_destroy_comp_channel(all->channel), 0);
+}
+
+static void child_of_a_process_with_an_engine__every_call__is_eio(void **state)
+{
+    struct all all;
+
+    open_all(&all, *state);
+    in_child(every_call, &all);
+    close_all(&all);
+}
+
+/* Freeing in the child must not take a lock that nobody there will release, wait for
+ * acknowledgements, or take the parent's events. */
+static void child_of_a_process_with_an_engine__freeing__works_and_the_parent_goes_on(void **state)
+{
+    struct all all;
+    struct ibv_cq *cq;
+    void *side;
+
+    open_all(&all, *state);
+    assert_int_equal(ibv_req_notify_cq(all.pair.b.cq, 0), 0);
+    in_child(free_all, &all);
+    struct ibv_sge from = api_sge(&all.pair.a, 0, 8), to = api_sge(&all.pair.b, 0, 8);
+    struct ibv_send_wr wr = api_send(IBV_WR_SEND, &from), *bad;
+    assert_int_equal(api_post_recv(&all.pair.b, 1, &to), 0);
+    assert_int_equal(ibv_post_send(all.pair.a.qp, &wr, &bad), 0);
+    assert_int_equal(ibv_get_cq_event(all.channel, &cq, &side), 0);
+    ibv_ack_cq_events(cq, 1);
+    in_child(free_all, &all);
+    api_expect(all.pair.b.cq, 1, IBV_WC_SUCCESS);
+    close_all(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(child_of_a_process_with_an_engine__every_call__is_eio),
+        API_TEST(child_of_a_process_with_an_engine__freeing__works_and_the_parent_goes_on),
+    };
+    return API_RUN(tests);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "api/api.h"
+
+#include <string.h>
+
+#define PEER 0x654321u
+
+static void qp__just_made__is_in_reset_and_shows_what_it_was_made_of(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr init = api_qp_attr(cq), shown;
+    struct ibv_qp_attr attr;
+
+    init.qp_context = &init;
+    init.sq_sig_all = 1;
+    init.cap.max_inline_data = 100;
+    struct ibv_qp *qp = ibv_create_qp(api->pd, &init);
+    assert_non_null(qp);
+    assert_int_equal(qp->state, IBV_QPS_RESET);
+    assert_int_equal(qp->qp_type, IBV_QPT_RC);
+    assert_ptr_equal(qp->qp_context, &init);
+    assert_true(qp->qp_num > 1 && qp->qp_num < 0xffffff);
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &shown), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RESET);
+    assert_memory_equal(&attr.cap, &init.cap, sizeof attr.cap);
+    assert_memory_equal(&shown.cap, &init.cap, sizeof attr.cap);
+    assert_ptr_equal(shown.qp_context, &init);
+    assert_ptr_equal(shown.send_cq, cq);
+    assert_ptr_equal(shown.recv_cq, cq);
+    assert_null(shown.srq);
+    assert_int_equal(shown.qp_type, IBV_QPT_RC);
+    assert_int_equal(shown.sq_sig_all, 1);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void qps__made_one_after_another__have_numbers_that_do_not_tell_the_next(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *one = api_qp(api, cq), *two = api_qp(api, cq);
+
+    assert_true(one->qp_num + 1 != two->qp_num);
+    assert_int_not_equal(one->qp_num, two->qp_num);
+    ibv_destroy_qp(one);
+    ibv_destroy_qp(two);
+    ibv_destroy_cq(cq);
+}
+
+static void capabilities__asked_for__are_granted_and_written_back(void **state)
+{
+    static const struct ibv_qp_cap caps[] = {
+        { 1, 1, 1, 1, 0 },      { 0, 0, 0, 0, 0 },          { 100, 1, 3, 1, 17 },
+        { 1, 100, 1, 32, 256 }, { 32768, 32768, 2, 2, 64 }, { 8, 8, 1, 1, 1024 },
+    };
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+        struct ibv_qp_init_attr init = api_qp_attr(cq);
+        init.cap = caps[i];
+        struct ibv_qp *qp = ibv_create_qp(api->pd, &init);
+        assert_non_null(qp);
+        assert_true(init.cap.max_send_wr >= caps[i].max_send_wr);
+        assert_true(init.cap.max_recv_wr >= caps[i].max_recv_wr);
+        assert_true(init.cap.max_send_sge >= caps[i].max_send_sge);
+        assert_true(init.cap.max_recv_sge >= caps[i].max_recv_sge);
+        assert_true(init.cap.max_inline_data >= caps[i].max_inline_data);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    ibv_destroy_cq(cq);
+}
+
+static void capabilities__beyond_the_limits__are_einval(void **state)
+{
+    static const struct ibv_qp_cap caps[] = {
+        { 32769, 1, 1, 1, 0 }, { 1, 32769, 1, 1, 0 }, { 1, 1, 33, 1, 0 },
+        { 1, 1, 1, 33, 0 },    { 1, 1, 1, 1, 1025 },  { UINT32_MAX, 1, 1, 1, 0 },
+    };
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+        struct ibv_qp_init_attr init = api_qp_attr(cq);
+        init.cap = caps[i];
+        errno = 0;
+        assert_null(ibv_create_qp(api->pd, &init));
+        assert_int_equal(errno, EINVAL);
+    }
+    ibv_destroy_cq(cq);
+}
+
+static void other_types__and_shared_receive_queues__are_eopnotsupp(void **state)
+{
+    static const enum ibv_qp_type types[] = { IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET,
+                                              IBV_QPT_XRC_SEND, IBV_QPT_DRIVER };
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr init = api_qp_attr(cq);
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        init.qp_type = types[i];
+        errno = 0;
+        assert_null(ibv_create_qp(api->pd, &init));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    struct ibv_srq srq;
+    init = api_qp_attr(cq);
+    init.srq = &srq;
+    errno = 0;
+    assert_null(ibv_create_qp(api->pd, &init));
+    assert_int_equal(errno, EOPNOTSUPP);
+    ibv_destroy_cq(cq);
+}
+
+static void qp__without_a_cq__is_einval(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_qp_init_attr init = api_qp_attr(NULL);
+
+    errno = 0;
+    assert_null(ibv_create_qp(api->pd, &init));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void query_qp__after_modify__shows_every_attribute_as_it_was_set(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_qp_attr set = api_attr(api, PEER), got;
+    struct ibv_qp_init_attr init;
+
+    set.ah_attr.grh.traffic_class = 0x68;
+    set.ah_attr.grh.flow_label = 0xabcde;
+    set.ah_attr.sl = 3;
+    set.ah_attr.static_rate = 2;
+    set.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    set.max_rd_atomic = 5;
+    set.max_dest_rd_atomic = 9;
+    set.retry_cnt = 3;
+    set.rnr_retry = 2;
+    set.rq_psn = 0xfffffe;
+    set.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(qp, &set, API_TO_INIT), 0);
+    set.qp_state = IBV_QPS_RTR;
+    assert_int_equal(ibv_modify_qp(qp, &set, API_TO_RTR), 0);
+    set.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &set, API_TO_RTS), 0);
+
+    memset(&got, 0xff, sizeof got);
+    assert_int_equal(ibv_query_qp(qp, &got, 0x1fffff, &init), 0);
+    set.cur_qp_state = IBV_QPS_RTS;
+    set.cap = got.cap;
+    assert_memory_equal(&got.ah_attr, &set.ah_attr, sizeof got.ah_attr);
+    assert_memory_equal(&got, &set, sizeof got);
+    assert_int_equal(qp->state, IBV_QPS_RTS);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void modify_qp__to_reset__forgets_everything(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_qp_attr got;
+    struct ibv_qp_init_attr init;
+
+    api_connect(api, qp, PEER);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RESET, PEER), 0);
+    assert_int_equal(ibv_query_qp(qp, &got, IBV_QP_STATE, &init), 0);
+    assert_int_equal(got.qp_state, IBV_QPS_RESET);
+    assert_int_equal(got.dest_qp_num, 0);
+    assert_int_equal(got.ah_attr.is_global, 0);
+    api_connect(api, qp, PEER);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void modify_qp__a_step_that_does_not_exist__is_einval_and_no_step(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, PEER), EINVAL);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTS, PEER), EINVAL);
+    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, PEER), EINVAL);
+    assert_int_equal(api_go(api, qp, (enum ibv_qp_state)99, PEER), EINVAL);
+    assert_int_equal(qp->state, IBV_QPS_RESET);
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, PEER), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTS, PEER), EINVAL);
+    assert_int_equal(api_go(api, qp, IBV_QPS_SQD, PEER), EINVAL);
+    assert_int_equal(qp->state, IBV_QPS_INIT);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void modify_qp__attributes_missing_or_too_many__is_einval(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_qp_attr attr = api_attr(api, PEER);
+
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT & ~IBV_QP_PORT), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT & ~IBV_QP_ACCESS_FLAGS), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT | IBV_QP_QKEY), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT | IBV_QP_CAP), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT | IBV_QP_RATE_LIMIT), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_INIT), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    for (unsigned bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1)
+        if ((bit & API_TO_RTR & ~(unsigned)IBV_QP_STATE) != 0)
+            assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTR & (int)~bit), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTR | IBV_QP_ALT_PATH), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTR), 0);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+/* Each value alone is wrong; the same step with the right ones then works. */
+static void modify_qp__values_out_of_range__are_einval(void **state)
+{
+    const struct api *api = *state;
+    const struct ibv_qp_attr good = api_attr(api, PEER);
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_qp_attr attr;
+
+#define WRONG(to, mask, field, value)                                                              \
+    attr = good;                                                                                   \
+    attr.qp_state = to;                                                                            \
+    attr.field = value;                                                                            \
+    assert_int_equal(ibv_modify_qp(qp, &attr, mask), EINVAL)
+
+    WRONG(IBV_QPS_INIT, API_TO_INIT, port_num, 2);
+    WRONG(IBV_QPS_INIT, API_TO_INIT, pkey_index, 1);
+    WRONG(IBV_QPS_INIT, API_TO_INIT, qp_access_flags, 1 << 15);
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, PEER), 0);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, IBV_MTU_2048); /* the link carries 1500 octets: B29 */
+    WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)0);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)6);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, dest_qp_num, 0x1000000);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, max_dest_rd_atomic, 129);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, min_rnr_timer, 32);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, ah_attr.is_global, 0);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, ah_attr.port_num, 0);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, ah_attr.grh.sgid_index, 7);
+    WRONG(IBV_QPS_RTR, API_TO_RTR, ah_attr.grh.sgid_index, 0); /* IPv6 to an IPv4 address */
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, PEER), 0);
+    WRONG(IBV_QPS_RTS, API_TO_RTS, timeout, 32);
+    WRONG(IBV_QPS_RTS, API_TO_RTS, retry_cnt, 8);
+    WRONG(IBV_QPS_RTS, API_TO_RTS, rnr_retry, 8);
+    WRONG(IBV_QPS_RTS, API_TO_RTS, max_rd_atomic, 129);
+    WRONG(IBV_QPS_RTS, API_TO_RTS | IBV_QP_CUR_STATE, cur_qp_state, IBV_QPS_RTS);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTS, PEER), 0);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void modify_qp__no_route_to_the_peer__is_enetunreach(void **state)
+{
+    static const uint8_t elsewhere[4] = { 192, 168, 77, 1 };
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_qp_attr attr = api_attr(api, PEER);
+
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, PEER), 0);
+    memcpy(&attr.ah_attr.grh.dgid.raw[12], elsewhere, sizeof elsewhere);
+    attr.qp_state = IBV_QPS_RTR;
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTR), ENETUNREACH);
+    assert_int_equal(qp->state, IBV_QPS_INIT);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_ece ece = { 0 };
+    struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC,
+                                        .comp_mask =
+                                            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                        .send_cq = cq,
+                                        .recv_cq = cq,
+                                        .pd = api->pd };
+    struct ibv_qp_rate_limit_attr rate = { 0 };
+    union ibv_gid gid = { .raw = { 0xff } };
+
+    assert_null(ibv_qp_to_qp_ex(qp));
+    assert_int_equal(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+    assert_int_equal(ibv_query_ece(qp, &ece), EOPNOTSUPP);
+    assert_int_equal(ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
+    assert_int_equal(ibv_attach_mcast(qp, &gid, 0), EOPNOTSUPP);
+    assert_int_equal(ibv_detach_mcast(qp, &gid, 0), EOPNOTSUPP);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
+    errno = 0;
+    assert_null(ibv_create_qp_ex(api->context, &init));
+    assert_int_equal(errno, EOPNOTSUPP);
+    /* With nothing but a PD it is ibv_create_qp in another form. */
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    struct ibv_qp *plain = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(plain);
+    ibv_destroy_qp(plain);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(qp__just_made__is_in_reset_and_shows_what_it_was_made_of),
+        API_TEST(qps__made_one_after_another__have_numbers_that_do_not_tell_the_next),
+        API_TEST(capabilities__asked_for__are_granted_and_written_back),
+        API_TEST(capabilities__beyond_the_limits__are_einval),
+        API_TEST(other_types__and_shared_receive_queues__are_eopnotsupp),
+        API_TEST(qp__without_a_cq__is_einval),
+        API_TEST(query_qp__after_modify__shows_every_attribute_as_it_was_set),
+        API_TEST(modify_qp__to_reset__forgets_everything),
+        API_TEST(modify_qp__a_step_that_does_not_exist__is_einval_and_no_step),
+        API_TEST(modify_qp__attributes_missing_or_too_many__is_einval),
+        API_TEST(modify_qp__values_out_of_range__are_einval),
+        API_TEST(modify_qp__no_route_to_the_peer__is_enetunreach),
+        API_TEST(extended_verbs__on_a_plain_qp__say_that_they_are_not_there),
+    };
+    return API_RUN(tests);
+}
