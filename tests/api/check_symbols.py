@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 SKIPPED = 77
+EXPECTED = ("libc.", "ld-", "libinih.")  # DPDK above all is loaded when a device starts
 ROW = re.compile(r"^[0-9a-f]+ (.{7}) (\S+)\s+[0-9a-f]+\s+\(?(IBVERBS_\S+?)\)?\s+(\S+)$")
 
 
@@ -57,9 +58,9 @@ def main() -> int:
     problems = list(differences(ours, theirs))
     if dynamic(library, "SONAME") != ["libibverbs.so.1"]:
         problems.append(f"SONAME is {dynamic(library, 'SONAME')}")
-    strangers = [lib for lib in dynamic(library, "NEEDED") if not lib.startswith(("libc.", "ld-"))]
+    strangers = [lib for lib in dynamic(library, "NEEDED") if not lib.startswith(EXPECTED)]
     if strangers:
-        problems.append(f"needs {strangers}: programs must load with nothing but libc")
+        problems.append(f"needs {strangers}: programs that only list devices would load them")
     print(*problems, sep="\n")
     print(f"{len(ours)} symbols here, {len(theirs)} in {system}")
     return 1 if problems or len(theirs) < 100 else 0
