@@ -13,6 +13,8 @@
 
 #include "host/host.h"
 
+struct uro_pcap_write;
+
 enum uro_device_life {
     URO_DEVICE_IDLE,
     URO_DEVICE_STARTING,
@@ -38,7 +40,8 @@ struct uro_device {
     struct uro_engine *engine;
     struct uro_port *port;
     void *engine_memory;
-    struct uro_tx *tx; /* URO_PORT_BURST of them */
+    struct uro_tx *tx;              /* URO_PORT_BURST of them */
+    struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     uro_time link_checked;
     bool armed; /* the port was asked for a wake-up */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "host/capture.h"
 #include "host/device.h"
 
 #define PATIENCE_NS 300000000L
@@ -49,6 +50,7 @@ static void finish(struct uro_device *device)
         return;
     if (device->config.verbose)
         report(device);
+    uro_capture_close(device);
     device->port->ops->close(device->port);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "host/capture.h"
 #include "host/device.h"
 #include "host/plugin.h"
 
@@ -111,11 +112,14 @@ static int bring_up(struct uro_device *device)
                        strerror(errno));
         return -ENOMEM;
     }
+    int error = uro_capture_open(device);
+    if (error != 0)
+        return error;
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
     device->link_up = device->port->ops->link_up(device->port);
-    int error = build_engine(device);
+    error = build_engine(device);
     if (error != 0)
         (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
                        strerror(-error));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* round.c - one round of a device: one clock reading, frames in, frames out, events. */
+#include "host/capture.h"
 #include "host/device.h"
 
 #define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
@@ -13,6 +14,8 @@ static uint32_t receive(struct uro_device *device, uro_time now)
     uint32_t count = ops->receive(device->port, pkts, URO_PORT_BURST);
 
     if (count > 0) {
+        if (device->capture != NULL)
+            uro_capture_received(device, pkts, count, now);
         uro_engine_input(device->engine, pkts, count, now);
         ops->release(device->port, pkts, count);
     }
@@ -29,6 +32,8 @@ static uint32_t transmit(struct uro_device *device, uro_time now)
         if (room == 0)
             break;
         uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
+        if (count > 0 && device->capture != NULL)
+            uro_capture_sent(device, device->tx, count, now);
         if (count > 0)
             ops->transmit(device->port, device->tx, count);
         sent += count;
