@@ -6,6 +6,7 @@
 
 #include "app.h"
 #include "io/pcap/pcap_read.h"
+#include "wire/icrc.h"
 #include "wire/text.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -27,6 +28,20 @@ struct totals {
     uint64_t first; /* time of the first frame */
 };
 
+/* Linux rxe sums the headers of FLUSH twice; both ways are accepted, but one wants to know. */
+static bool icrc_as_rxe(const struct uro_pkt *pkt)
+{
+    struct uro_frame frame;
+
+    if (uro_frame_network(pkt->octets, pkt->length, &frame) != URO_FRAME_OK ||
+        frame.ether.type == URO_ETHERTYPE_ARP || frame.ip.protocol != URO_IPPROTO_UDP ||
+        frame.udp.dest_port != URO_ROCE_PORT || uro_frame_roce(&frame) != URO_FRAME_OK ||
+        frame.op->verb != URO_FLUSH)
+        return false;
+    const uint8_t *end = frame.body + frame.body_length - URO_ICRC_LEN;
+    return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));
+}
+
 static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *totals)
 {
     char line[URO_TEXT_LINE_MAX];
@@ -36,6 +51,8 @@ static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *
     bool good = uro_text_line(frame->pkt.octets, frame->pkt.length, line);
     (void)printf("%4" PRIu64 " %s%" PRIu64 ".%09" PRIu64 " %s", totals->frames, before ? "-" : "",
                  since / NS_PER_SECOND, since % NS_PER_SECOND, line);
+    if (good && icrc_as_rxe(&frame->pkt))
+        (void)printf(" (ICRC as Linux rxe sums it)");
     if (frame->length > frame->pkt.length) {
         (void)printf(" !only %" PRIu32 " of %" PRIu32 " octets were captured", frame->pkt.length,
                      frame->length);
