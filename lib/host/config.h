@@ -4,7 +4,7 @@
  *   UROCE_DEVICES="NAME:LINK[;key=value]... [NAME:LINK...]"    wins over
  *   UROCE_CONFIG=FILE    a section per device, keys as in entry.h
  *
- * Neither set: no devices, no message. docs/CONFIGURATION.md is the reference for users.
+ * Neither set, or empty: no devices, no message. docs/CONFIGURATION.md is the reference for users.
  */
 #pragma once
 
@@ -12,11 +12,20 @@
 
 #define URO_CONFIG_DEVICES_MAX 64u
 
+/* A wrong entry keeps its place, with config.problem set. So does what is wrong with the source as
+ * a whole (the file cannot be read, too many devices), as an entry named after the source. */
 struct uro_config {
-    struct uro_entry entries[URO_CONFIG_DEVICES_MAX];
+    struct uro_entry entries[URO_CONFIG_DEVICES_MAX + 1]; /* the last one: only "too many" */
     uint32_t count;
-    char problem[256]; /* of the source as a whole: file unreadable, not trusted, too many */
 };
 
-/* Reads @devices (the text of UROCE_DEVICES) if not NULL, else the file @path if not NULL. */
+/* Reads @devices (the text of UROCE_DEVICES), or when that is NULL or blank the file @path. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
+
+/* For the readers of sources. Appends an entry for device @name, refused when the name is wrong or
+ * taken. NULL when there are too many. */
+struct uro_entry *uro_config_begin(struct uro_config *config, const char *where, const char *name);
+
+/* Appends an entry that says what is wrong with @source as a whole. */
+URO_PRINTF(3)
+void uro_config_refuse(struct uro_config *config, const char *source, const char *format, ...);

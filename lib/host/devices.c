@@ -10,7 +10,7 @@
 
 static struct uro_config config;
 static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
-static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 1];
+static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static struct uro_device *make(const struct uro_device_config *from)
@@ -31,8 +31,6 @@ static void read_all(void)
     uint32_t count = 0;
 
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
-    if (config.problem[0] != '\0')
-        fprintf(stderr, "uroce: %s\n", config.problem);
     for (uint32_t i = 0; i < config.count; i++) {
         const struct uro_device_config *entry = &config.entries[i].config;
         entries[i] = entry;

@@ -55,7 +55,12 @@ bool uro_parse_word(const char *text, const char *const *words, uint32_t *index)
 
 bool uro_parse_address(const char *text, struct uro_gid *gid)
 {
-    return uro_gid_parse(text, gid) && !uro_gid_is_zero(gid);
+    static const uint8_t any[4];
+
+    if (!uro_gid_parse(text, gid) || uro_gid_is_zero(gid) || uro_gid_is_multicast(gid))
+        return false;
+    const uint8_t *v4 = &gid->octets[12];
+    return !uro_gid_is_ipv4(gid) || (memcmp(v4, any, sizeof any) != 0 && v4[0] < 240);
 }
 
 const char *uro_parse_subnet(const char *text, struct uro_gid *gid, uint8_t *prefix)
@@ -69,13 +74,14 @@ const char *uro_parse_subnet(const char *text, struct uro_gid *gid, uint8_t *pre
         return "must be an address such as 10.0.0.1/24 or fd00::1/64";
     memcpy(address, text, length);
     address[length] = '\0';
-    if (!uro_parse_address(address, gid) || uro_gid_is_multicast(gid))
+    if (!uro_parse_address(address, gid))
         return "must be an address such as 10.0.0.1/24 or fd00::1/64";
     bool v4 = uro_gid_is_ipv4(gid);
     bits = v4 ? PREFIX_IPV4_DEFAULT : PREFIX_IPV6_DEFAULT;
-    if (slash != NULL && (!uro_parse_number(slash + 1, &bits) || bits > (v4 ? 32u : 128u)))
-        return v4 ? "the prefix length must be from 0 to 32"
-                  : "the prefix length must be from 0 to 128";
+    if (slash != NULL &&
+        (!uro_parse_number(slash + 1, &bits) || bits == 0 || bits > (v4 ? 32u : 128u)))
+        return v4 ? "the prefix length must be from 1 to 32"
+                  : "the prefix length must be from 1 to 128";
     *prefix = (uint8_t)bits;
     return NULL;
 }

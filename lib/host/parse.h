@@ -16,6 +16,7 @@ bool uro_parse_number(const char *text, uint64_t *number);
 /* The index of @text in the NULL-terminated @words. */
 bool uro_parse_word(const char *text, const char *const *words, uint32_t *index);
 
+/* A unicast address of either version. */
 bool uro_parse_address(const char *text, struct uro_gid *gid);
 
 /* "10.0.0.1/24" or "fd00::1/64"; without a length /24 and /64. Returns NULL or what is wrong. */

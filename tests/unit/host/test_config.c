@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a line of configuration means, or exactly what is said about it. */
+#include "support/check.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/config.h"
+#include "host/parse.h"
+
+static struct uro_config config;
+
+static const struct uro_device_config *read_one(const char *devices)
+{
+    uro_config_read(&config, devices, NULL);
+    assert_int_equal(config.count, 1);
+    return &config.entries[0].config;
+}
+
+static const struct uro_device_config *read_right(const char *devices)
+{
+    const struct uro_device_config *device = read_one(devices);
+    assert_string_equal(device->problem, "");
+    return device;
+}
+
+static void check_gid(const struct uro_device_config *device, uint32_t index, const char *gid,
+                      unsigned prefix)
+{
+    char text[URO_GID_TEXT_MAX];
+
+    assert_true(index < device->gid_count);
+    assert_string_equal(uro_gid_text(&device->gids[index], text), gid);
+    assert_int_equal(device->prefix[index], prefix);
+}
+
+static void config__nothing_set__no_devices(void **state)
+{
+    (void)state;
+    uro_config_read(&config, NULL, NULL);
+    assert_int_equal(config.count, 0);
+    uro_config_read(&config, "", "");
+    assert_int_equal(config.count, 0);
+    uro_config_read(&config, " \t\n", NULL);
+    assert_int_equal(config.count, 0);
+}
+
+static void line__name_and_link_only__the_rest_has_defaults(void **state)
+{
+    (void)state;
+    const struct uro_device_config *d =
+        read_right("uroce0:net_memif0,role=server,socket=/tmp/x.sock");
+
+    assert_string_equal(d->name, "uroce0");
+    assert_string_equal(d->link, "net_memif0,role=server,socket=/tmp/x.sock");
+    assert_int_equal(d->gid_count, 1);
+    assert_true(uro_gid_is_link_local(&d->gids[0]));
+    assert_int_equal(d->prefix[0], 64);
+    assert_int_equal(d->mtu, 4500);
+    assert_true(uro_gid_is_zero(&d->gateway4));
+    assert_true(uro_gid_is_zero(&d->gateway6));
+    assert_int_equal(d->window, 0);
+    assert_false(d->retry_7_forever);
+    assert_int_equal(d->progress, URO_PROGRESS_HYBRID);
+    assert_int_equal(d->cpu, -1);
+    assert_string_equal(d->pcap, "");
+    assert_true(d->seed == 0);
+    assert_int_equal(d->memory_mib, 0);
+    assert_false(d->verbose);
+}
+
+static void line__every_key__is_read(void **state)
+{
+    (void)state;
+    const struct uro_device_config *d = read_right(
+        "a_b-1:net_null0;ip=10.0.0.1/24,fd00::1/48;ip=192.168.7.1/30;gateway=10.0.0.254;"
+        "gateway6=fe80::9;mac=02:01:02:03:04:05;mtu=9000;vendor_part_id=0x1017;window=64;"
+        "retry_7=forever;progress=thread;cpu=3;pcap=/tmp/a.pcap;seed=18446744073709551615;"
+        "memory=32;verbose=yes");
+
+    assert_string_equal(d->name, "a_b-1");
+    assert_int_equal(d->gid_count, 4);
+    check_gid(d, 0, "fe80::1:2ff:fe03:405", 64);
+    check_gid(d, 1, "10.0.0.1", 24);
+    check_gid(d, 2, "fd00::1", 48);
+    check_gid(d, 3, "192.168.7.1", 30);
+    char text[URO_GID_TEXT_MAX];
+    assert_string_equal(uro_gid_text(&d->gateway4, text), "10.0.0.254");
+    assert_string_equal(uro_gid_text(&d->gateway6, text), "fe80::9");
+    assert_memory_equal(d->mac.octets, "\x02\x01\x02\x03\x04\x05", 6);
+    assert_int_equal(d->mtu, 9000);
+    assert_int_equal(d->vendor_part_id, 0x1017);
+    assert_int_equal(d->window, 64);
+    assert_true(d->retry_7_forever);
+    assert_int_equal(d->progress, URO_PROGRESS_THREAD);
+    assert_int_equal(d->cpu, 3);
+    assert_string_equal(d->pcap, "/tmp/a.pcap");
+    assert_true(d->seed == UINT64_MAX);
+    assert_int_equal(d->memory_mib, 32);
+    assert_true(d->verbose);
+}
+
+static void line__words_of_choice__each_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(read_right("a:net_null0;progress=hybrid")->progress, URO_PROGRESS_HYBRID);
+    assert_int_equal(read_right("a:net_null0;progress=caller")->progress, URO_PROGRESS_CALLER);
+    assert_false(read_right("a:net_null0;retry_7=seven")->retry_7_forever);
+    assert_false(read_right("a:net_null0;verbose=no")->verbose);
+    assert_true(read_right("a:net_null0;verbose=1")->verbose);
+}
+
+static void line__address_without_length__subnet_of_24_or_64(void **state)
+{
+    (void)state;
+    const struct uro_device_config *d = read_right("a:net_null0;ip=10.1.2.3,fd00::5");
+
+    check_gid(d, 1, "10.1.2.3", 24);
+    check_gid(d, 2, "fd00::5", 64);
+}
+
+/* Each line is one device with one mistake; the message names the place, the key, the value. */
+static const struct {
+    const char *line, *problem;
+} wrong[] = {
+    { "a", "must be NAME:LINK[;key=value]..., there is no :" },
+    { "a;mtu=1500", "must be NAME:LINK[;key=value]..., there is no :" },
+    { "a:", "link=: must not be empty" },
+    { "a:,role=server", "link=,role=server: must begin with a driver, such as "
+                        "net_memif0,role=server,socket=/run/a.sock" },
+    { "a:net_null0;mtu", "\"mtu\" must be key=value" },
+    { "a:net_null0;mtu=", "mtu=: must be a number from 576 to 9600" },
+    { "a:net_null0;mtu=575", "mtu=575: must be a number from 576 to 9600" },
+    { "a:net_null0;mtu=9601", "mtu=9601: must be a number from 576 to 9600" },
+    { "a:net_null0;mtu=-1500", "mtu=-1500: must be a number from 576 to 9600" },
+    { "a:net_null0;mtu=1500x", "mtu=1500x: must be a number from 576 to 9600" },
+    { "a:net_null0;mtu=1500;mtu=1500", "mtu= is given twice" },
+    { "a:net_null0;link=net_ring0", "link= is given twice" },
+    { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu "
+                              "vendor_part_id window retry_7 progress cpu pcap seed memory "
+                              "verbose" },
+    { "a:net_null0;ip=10.0.0.300/24",
+      "ip=10.0.0.300/24: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=", "ip=: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=10.0.0.1/24,",
+      "ip=10.0.0.1/24,: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=0.0.0.0/8",
+      "ip=0.0.0.0/8: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=224.0.0.1/8",
+      "ip=224.0.0.1/8: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=255.255.255.255/8",
+      "ip=255.255.255.255/8: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=::/64", "ip=::/64: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=ff02::1/64",
+      "ip=ff02::1/64: must be an address such as 10.0.0.1/24 or fd00::1/64" },
+    { "a:net_null0;ip=10.0.0.1/33", "ip=10.0.0.1/33: the prefix length must be from 1 to 32" },
+    { "a:net_null0;ip=10.0.0.1/0", "ip=10.0.0.1/0: the prefix length must be from 1 to 32" },
+    { "a:net_null0;ip=10.0.0.1/", "ip=10.0.0.1/: the prefix length must be from 1 to 32" },
+    { "a:net_null0;ip=fd00::1/129", "ip=fd00::1/129: the prefix length must be from 1 to 128" },
+    { "a:net_null0;ip=10.0.0.1/24,10.0.0.1/24",
+      "ip=10.0.0.1/24,10.0.0.1/24: the same address is given twice" },
+    { "a:net_null0;gateway=fd00::1", "gateway=fd00::1: must be an IPv4 address such as "
+                                     "10.0.0.254" },
+    { "a:net_null0;gateway6=10.0.0.1",
+      "gateway6=10.0.0.1: must be an IPv6 address such as 2001:db8::1" },
+    { "a:net_null0;ip=10.0.0.1/24;gateway=10.0.1.1",
+      "gateway=10.0.1.1: must be in the subnet of an ip=" },
+    { "a:net_null0;ip=fd00::1/64;gateway6=fd01::1",
+      "gateway6=fd01::1: must be in the subnet of an ip=" },
+    { "a:net_null0;mac=01:00:00:00:00:01",
+      "mac=01:00:00:00:00:01: must be a unicast address such as 02:00:00:00:00:01" },
+    { "a:net_null0;mac=00:00:00:00:00:00",
+      "mac=00:00:00:00:00:00: must be a unicast address such as 02:00:00:00:00:01" },
+    { "a:net_null0;mac=02:00:00:00:00",
+      "mac=02:00:00:00:00: must be a unicast address such as 02:00:00:00:00:01" },
+    { "a:net_null0;vendor_part_id=4294967296",
+      "vendor_part_id=4294967296: must be a number of at most 32 bits, such as 4119" },
+    { "a:net_null0;window=0", "window=0: must be a number of packets from 1 to 65536" },
+    { "a:net_null0;window=65537", "window=65537: must be a number of packets from 1 to 65536" },
+    { "a:net_null0;retry_7=7", "retry_7=7: must be forever or seven" },
+    { "a:net_null0;progress=spin", "progress=spin: must be hybrid, thread or caller" },
+    { "a:net_null0;cpu=1024", "cpu=1024: must be the number of a CPU, from 0 to 1023" },
+    { "a:net_null0;cpu=-1", "cpu=-1: must be the number of a CPU, from 0 to 1023" },
+    { "a:net_null0;pcap=", "pcap=: must not be empty" },
+    { "a:net_null0;seed=0", "seed=0: must be a number of at most 64 bits, not 0" },
+    { "a:net_null0;seed=18446744073709551616",
+      "seed=18446744073709551616: must be a number of at most 64 bits, not 0" },
+    { "a:net_null0;seed=0x", "seed=0x: must be a number of at most 64 bits, not 0" },
+    { "a:net_null0;memory=0", "memory=0: must be a number of mebibytes from 1 to 1048576" },
+    { "a:net_null0;verbose=maybe", "verbose=maybe: must be yes or no" },
+    { "a:net_null0;pcap=%{NOT_SET_ANYWHERE}",
+      "pcap=%{NOT_SET_ANYWHERE}: names an environment variable that is not set" },
+    { "a:net_null0;pcap=%{HOME", "pcap=%{HOME: %{ without a } that closes it" },
+    { "a:net_af_packet0,iface=no-such-if",
+      "there is no interface \"no-such-if\" in this network namespace; see ip link" },
+};
+
+static void line__with_a_mistake__says_exactly_what(void **state)
+{
+    char expected[512];
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        (void)snprintf(expected, sizeof expected, "UROCE_DEVICES, device 1 (a): %s",
+                       wrong[i].problem);
+        assert_string_equal(read_one(wrong[i].line)->problem, expected);
+    }
+}
+
+static void line__bad_name__is_refused(void **state)
+{
+    static const char *const names[] = { "",    "0a", "a.b",
+                                         "a/b", "-a", "a23456789012345678901234567890123" };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(names); i++) {
+        char line[128];
+        (void)snprintf(line, sizeof line, "%s:net_null0", names[i]);
+        assert_non_null(strstr(read_one(line)->problem, "must be 1 to 31 letters"));
+    }
+}
+
+static void line__two_mistakes__the_first_is_reported(void **state)
+{
+    (void)state;
+    assert_string_equal(read_one("a:net_null0;mtu=1;cpu=x")->problem,
+                        "UROCE_DEVICES, device 1 (a): mtu=1: must be a number from 576 to 9600");
+}
+
+static void line__one_wrong_of_three__the_others_stay(void **state)
+{
+    (void)state;
+    uro_config_read(&config, " a:net_null0  b:net_null1;mtu=x\n\tc:net_null2;mtu=2000 ", NULL);
+
+    assert_int_equal(config.count, 3);
+    assert_string_equal(config.entries[0].config.problem, "");
+    assert_string_equal(config.entries[1].config.problem, "UROCE_DEVICES, device 2 (b): mtu=x: "
+                                                          "must be a number from 576 to 9600");
+    assert_string_equal(config.entries[2].config.problem, "");
+    assert_int_equal(config.entries[2].config.mtu, 2000);
+}
+
+static void line__name_taken__the_first_one_keeps_it(void **state)
+{
+    (void)state;
+    uro_config_read(&config, "a:net_null0 a:net_null1", NULL);
+
+    assert_int_equal(config.count, 2);
+    assert_string_equal(config.entries[0].config.problem, "");
+    assert_string_equal(config.entries[1].config.problem,
+                        "UROCE_DEVICES, device 2 (a): another device has this name");
+}
+
+static void line__more_than_64_devices__says_so_once(void **state)
+{
+    char line[70 * 20] = "";
+
+    (void)state;
+    for (unsigned i = 0; i < 70; i++) {
+        size_t used = strlen(line);
+        (void)snprintf(line + used, sizeof line - used, "d%u:net_null%u ", i, i);
+    }
+    uro_config_read(&config, line, NULL);
+    assert_int_equal(config.count, 65);
+    assert_string_equal(config.entries[63].config.problem, "");
+    assert_string_equal(config.entries[64].config.problem,
+                        "UROCE_DEVICES, device 65: more than 64 devices; the rest is left out");
+}
+
+static void line__address_table_full__says_so(void **state)
+{
+    char line[1024] = "a:net_null0";
+
+    (void)state;
+    for (unsigned i = 1; i <= 15; i++) {
+        size_t used = strlen(line);
+        (void)snprintf(line + used, sizeof line - used, ";ip=10.0.%u.1/24", i);
+    }
+    assert_int_equal(read_right(line)->gid_count, URO_ENGINE_ADDRESSES_MAX);
+    (void)snprintf(line + strlen(line), sizeof line - strlen(line), ";ip=10.0.99.1/24");
+    assert_string_equal(
+        read_one(line)->problem,
+        "UROCE_DEVICES, device 1 (a): ip=10.0.99.1/24: a device has at most 15 addresses");
+}
+
+static void line__longest_link__fits_and_one_more_does_not(void **state)
+{
+    char line[600];
+
+    (void)state;
+    (void)snprintf(line, sizeof line, "a:%.*s", 255, "");
+    memset(line + 2, 'x', 256);
+    line[2 + 255] = '\0';
+    assert_int_equal(strlen(read_right(line)->link), 255);
+    line[2 + 255] = 'x';
+    line[2 + 256] = '\0';
+    assert_non_null(strstr(read_one(line)->problem, "must be at most 255 characters"));
+}
+
+static void expand__variables__are_replaced_in_values(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("URO_TEST_RANK", "7", 1), 0);
+    const struct uro_device_config *d =
+        read_right("a:net_memif%{URO_TEST_RANK},id=%{URO_TEST_RANK};ip=10.0.0.%{URO_TEST_RANK}/24");
+
+    assert_string_equal(d->link, "net_memif7,id=7");
+    check_gid(d, 1, "10.0.0.7", 24);
+    assert_string_equal(read_right("a:100%")->link, "100%");
+}
+
+/* A value from outside cannot become a key or a device. */
+static void expand__separators_in_a_variable__stay_in_the_value(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("URO_TEST_RANK", "x;mtu=9000 b:net_null1", 1), 0);
+    const struct uro_device_config *d = read_right("a:%{URO_TEST_RANK}");
+
+    assert_string_equal(d->link, "x;mtu=9000 b:net_null1");
+    assert_int_equal(d->mtu, 1500);
+}
+
+static void expand__too_long__is_refused(void **state)
+{
+    char value[2000];
+
+    (void)state;
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    assert_int_equal(setenv("URO_TEST_RANK", value, 1), 0);
+    assert_string_equal(read_one("a:%{URO_TEST_RANK}")->problem,
+                        "UROCE_DEVICES, device 1 (a): link=%{URO_TEST_RANK}: is too long");
+}
+
+static void expand__exactly_full__fits_and_one_more_does_not(void **state)
+{
+    char out[5] = { 0, 0, 0, 0, 'c' };
+
+    (void)state;
+    assert_null(uro_parse_expand("abc", out, 4));
+    assert_string_equal(out, "abc");
+    assert_string_equal(uro_parse_expand("abcd", out, 4), "is too long");
+    assert_int_equal(out[4], 'c');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(config__nothing_set__no_devices),
+        cmocka_unit_test(line__name_and_link_only__the_rest_has_defaults),
+        cmocka_unit_test(line__every_key__is_read),
+        cmocka_unit_test(line__words_of_choice__each_is_read),
+        cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
+        cmocka_unit_test(line__with_a_mistake__says_exactly_what),
+        cmocka_unit_test(line__bad_name__is_refused),
+        cmocka_unit_test(line__two_mistakes__the_first_is_reported),
+        cmocka_unit_test(line__one_wrong_of_three__the_others_stay),
+        cmocka_unit_test(line__name_taken__the_first_one_keeps_it),
+        cmocka_unit_test(line__more_than_64_devices__says_so_once),
+        cmocka_unit_test(line__address_table_full__says_so),
+        cmocka_unit_test(line__longest_link__fits_and_one_more_does_not),
+        cmocka_unit_test(expand__variables__are_replaced_in_values),
+        cmocka_unit_test(expand__separators_in_a_variable__stay_in_the_value),
+        cmocka_unit_test(expand__too_long__is_refused),
+        cmocka_unit_test(expand__exactly_full__fits_and_one_more_does_not),
+    };
+    return cmocka_run_group_tests_name("host/config", tests, NULL, NULL);
+}
