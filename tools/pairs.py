@@ -126,19 +126,20 @@ class Pair:
         return [str(self.uroce), "run", "--device", self.configuration(role), "--", *program]
 
     def start(self, role: str, program: list[str]) -> tuple[subprocess.Popen, Output]:
-        """Output goes to a file, so that a full pipe never stops a program."""
+        """Output goes to files, so that a full pipe never stops a program."""
         command = self.command(role, program)
-        log = self.where / f"{role}.log"
-        with log.open("wb") as out:
+        with (self.where / f"{role}.out").open("wb") as out, \
+                (self.where / f"{role}.err").open("wb") as err:
             # A group of its own: ending it ends what uroce started, and nothing else.
             process = subprocess.Popen([*self.drop, *command], stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=subprocess.STDOUT, cwd=self.where,
-                                       start_new_session=True)
+                                       stderr=err, cwd=self.where, start_new_session=True)
         self.running.append(process)
         return process, Output(command)
 
     def said(self, role: str) -> str:
-        return (self.where / f"{role}.log").read_text(errors="replace")
+        """Errors last: that is where one looks for the cause."""
+        return "".join((self.where / f"{role}.{kind}").read_text(errors="replace")
+                       for kind in ("out", "err"))
 
     def end(self, process: subprocess.Popen) -> None:
         if process.poll() is None:
