@@ -4,7 +4,8 @@
 
 A rule is `done` when three places agree: its row, the line of code that keeps it, its test.
     lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line
-    tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), or the same comment
+    tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
+            table of cases, or the same comment
 The comment is for tables, types and things that must never happen; a line that runs has a mark.
 """
 import pathlib
@@ -21,6 +22,7 @@ IN_CODE = re.compile(rf'URO_MARK\(\s*"([^"]+)"\s*\)|/\*\s*rule\s+({ID}(?:\s*,\s*
 IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
+IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
 STATES = ("done", "open")
 COLUMNS = 5  # after the id: rule, source, code, test, state
 
@@ -82,9 +84,12 @@ def main() -> int:
     rules = read_rules(root, report)
     code = find_marks(root, [p for p in sources.c_files(root, "lib")
                              if p.name != "mark.h"], IN_CODE)
-    tests = find_marks(root, [p for p in sources.files(root, "tests/**/*.c", "tests/**/*.h",
-                                                       "tests/**/*.py", "tests/**/*.build")
-                              if p.name not in ("test_checks.py", "test_mark.c")], IN_TESTS)
+    test_files = [p for p in sources.files(root, "tests/*.c", "tests/*.h", "tests/*.py")
+                  if p.name not in ("test_checks.py", "test_mark.c")]
+    tests = find_marks(root, test_files, IN_TESTS)
+    for name, places in find_marks(root, test_files, IN_TEST_TABLES).items():
+        if name in rules:
+            tests.setdefault(name, []).extend(places)
     for name, rule in rules.items():
         if rule.state == "done":
             check_done(report, name, rule, code.get(name, []), tests.get(name, []))

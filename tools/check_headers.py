@@ -38,7 +38,7 @@ def check_c(root: pathlib.Path, report: sources.Report) -> None:
     dpdk = dpdk_flags()
     jobs = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for path in sources.files(root, "lib/**/*.h", "include/**/*.h", "tests/support/*.h"):
+        for path in sources.files(root, "lib/*.h", "include/*.h", "tests/support/*.h"):
             rel = path.relative_to(root)
             extra = ["-std=gnu11", *(dpdk or [])] if rel.parts[:3] == ("lib", "io", "dpdk") else []
             if extra and dpdk is None:
@@ -52,7 +52,7 @@ def check_c(root: pathlib.Path, report: sources.Report) -> None:
 
 
 def check_cxx(root: pathlib.Path, report: sources.Report, compiler: str) -> None:
-    for path in sources.files(root, "include/**/*.h"):
+    for path in sources.files(root, "include/*.h"):
         rel = path.relative_to(root)
         complaint = compile_alone([compiler, "-std=c++11", "-xc++"], root,
                                   "/".join(rel.parts[1:]), [])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tree as the checks see it: which files there are, and C text without its comments."""
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -9,7 +10,7 @@ SKIP_DIRS = re.compile(r"^(build[^/]*|\.git|__pycache__|corpus)$")
 
 
 def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
-    """Files below root whose path from root matches one of the glob patterns, sorted.
+    """Files below root whose path from root matches a pattern (* crosses slashes), sorted.
 
     In a git work tree what git ignores is left out, so that nobody's scratch file is judged.
     """
@@ -18,7 +19,7 @@ def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
         rel = path.relative_to(root)
         if any(SKIP_DIRS.match(part) for part in rel.parts) or not path.is_file():
             continue
-        if any(rel.match(pattern) for pattern in patterns):
+        if any(fnmatch.fnmatch(rel.as_posix(), pattern) for pattern in patterns):
             found.append(path)
     return not_ignored(root, found)
 

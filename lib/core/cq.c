@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/limits.h"
 #include "core/shard.h"
 
@@ -58,6 +59,7 @@ static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     unsigned armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
     if (armed == URO_CQ_NOT_ARMED || (armed == URO_CQ_ARMED_SOLICITED && !solicited))
         return;
+    URO_MARK("CQ.ARM");
     atomic_store_explicit(&cq->armed, URO_CQ_NOT_ARMED, memory_order_relaxed);
     cq->event_completion = true;
     announce(shard, cq);

@@ -23,6 +23,7 @@ uint8_t *uro_key_resolve(const struct uro_shard *shard, uint32_t number, uint32_
     if (node == NULL)
         return NULL;
 
+    /* rule KEY.PD, KEY.RANGE */
     const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
     uint64_t offset = address - key->base;
     if (key->pd != pd || (key->access & access) != access)

@@ -49,6 +49,7 @@ static void finish_recv(struct uro_qp *qp, uint32_t index, enum uro_wc_status st
 
 void uro_pair_flush(struct uro_qp *qp)
 {
+    URO_MARK("QP.FLUSH");
     for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
         finish_send(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
     for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++)

@@ -16,6 +16,7 @@
 #define SOURCE_PORT_BASE  0xc000u
 #define SOURCE_PORT_MASK  0x3fffu
 
+/* rule TX.PORT */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn)
 {
     uint32_t label = flow_label & 0xfffff;
@@ -43,6 +44,7 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
     const struct uro_ether ether = { .dest = address->hop->mac,
                                      .source = shard->config.mac,
                                      .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    /* rule TX.HEADER */
     const struct uro_ip ip = {
         .v6 = v6,
         .dont_fragment = true,

@@ -134,6 +134,7 @@ static uint32_t round_up_pow2(uint32_t n)
     return power;
 }
 
+/* rule QP.MTU */
 static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
 {
     bool power = (mtu & (mtu - 1)) == 0;

@@ -23,6 +23,7 @@ struct transition {
 #define TO_ERR   [URO_QPS_ERR] = { .services = ALL }
 
 /* clang-format off */
+/* rule QP.STATE.TABLE */
 static const struct transition transitions[URO_QPS_COUNT][URO_QPS_COUNT] = {
     [URO_QPS_RESET] = {
         TO_RESET,

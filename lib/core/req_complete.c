@@ -40,7 +40,7 @@ static uint8_t wc_opcode(uint8_t wr_opcode)
     return opcodes[wr_opcode & 15];
 }
 
-/* The oldest request succeeded. */
+/* The oldest request succeeded. */ /* rule REQ.ONCE */
 static void complete_head(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
@@ -52,6 +52,8 @@ static void complete_head(struct uro_qp *qp)
                                  .qpn = uro_qp_number(qp) };
     bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
 
+    if (!signal)
+        URO_MARK("REQ.SIGNAL");
     qp->req.read_psns -= wqe->reserved;
     uro_wq_finish(&qp->send, head + 1);
     if (signal && !uro_cq_push(qp->shard, qp->send_cq, &cqe, false))
@@ -89,10 +91,12 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
         }
         uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
         if (uro_psn_diff(until, end) < 0) {
+            URO_MARK("REQ.ACK.PARTIAL");
             req->una = until;
             break;
         }
         req->una = end;
+        URO_MARK("REQ.ACK.COALESCED");
         complete_head(qp);
         if (uro_pair_state(qp) == URO_QPS_ERR)
             return true;
@@ -110,6 +114,7 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
 static void drained(struct uro_qp *qp)
 {
     if (qp->attr.sq_draining && head_of(qp) == qp->req.started) {
+        URO_MARK("QP.SQD");
         qp->attr.sq_draining = false;
         uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
     }
@@ -157,8 +162,10 @@ static void gap(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
 
-    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR)
+    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
+        URO_MARK("REQ.GAP.ONCE");
         return;
+    }
     URO_MARK("REQ.GAP.BACK");
     req->recovering = true;
     obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
@@ -224,10 +231,13 @@ static void receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
         return;
     }
     uint32_t guilty = whole ? head_of(qp) : owner_of(qp, psn);
-    if (code >= URO_ARRAY_LEN(meaning))
+    if (code >= URO_ARRAY_LEN(meaning)) {
+        URO_MARK("REQ.SYNDROME");
         uro_pair_fail_send(qp, guilty, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
-    else
+    } else {
+        URO_MARK("REQ.NAK");
         uro_pair_fail_send(qp, guilty, meaning[code].status, meaning[code].why);
+    }
 }
 
 static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
@@ -249,8 +259,10 @@ static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *a
 {
     switch (aeth->kind) {
     case URO_AETH_ACK:
-        if (!acknowledge(qp, uro_psn_add(psn, 1)))
+        if (!acknowledge(qp, uro_psn_add(psn, 1))) {
+            URO_MARK("REQ.ACK.READ");
             gap(qp);
+        }
         break;
     case URO_AETH_RNR:
         receive_rnr(qp, psn, aeth->value);
@@ -259,6 +271,7 @@ static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *a
         receive_nak(qp, psn, aeth->value);
         break;
     case URO_AETH_RESERVED:
+        URO_MARK("REQ.SYNDROME");
         acknowledge(qp, psn);
         if (uro_pair_state(qp) != URO_QPS_ERR)
             uro_pair_fail_send(qp, owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
@@ -334,6 +347,7 @@ static void receive_read(struct uro_qp *qp, const struct uro_wqe *wqe,
 static void receive_atomic(struct uro_qp *qp, const struct uro_wqe *wqe,
                            const struct uro_frame *frame)
 {
+    /* rule REQ.ATOMIC.ORDER */
     uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
 
     if (frame->aeth.kind != URO_AETH_ACK) {

@@ -9,6 +9,7 @@
  *   the window is full                                                  -> ACK
  *   fence or depth: earlier READs or atomics are in flight              -> response
  */
+#include "base/mark.h"
 #include "core/limits.h"
 #include "core/req.h"
 #include "core/shard.h"
@@ -40,6 +41,7 @@ static bool is_deep(enum uro_verb verb)
     return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD;
 }
 
+/* rule REQ.READ.PSN */
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
 {
     if (wqe->length == 0 || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD)
@@ -89,6 +91,7 @@ static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->ack_req = true;
 }
 
+/* rule REQ.SEGMENT, REQ.ACKREQ */
 static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
     uint32_t left = wqe->length - plan->offset;
@@ -118,17 +121,23 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
             plan->kind = URO_REQ_PLAN_FAIL;
         return;
     }
-    if (window_full(qp))
+    if (window_full(qp)) {
+        URO_MARK("REQ.WINDOW");
         return;
+    }
     if (!uro_req_verb(wqe->opcode, &plan->verb)) {
         plan->kind = URO_REQ_PLAN_PACKET; /* req_send.c refuses it */
         return;
     }
-    if (plan->starts && (wqe->flags & URO_SEND_FENCE) && req->depth_used > 0)
+    if (plan->starts && (wqe->flags & URO_SEND_FENCE) && req->depth_used > 0) {
+        URO_MARK("REQ.FENCE");
         return;
+    }
     if (is_deep(plan->verb) && req->depth_used >= qp->attr.max_rd_atomic &&
-        qp->attr.max_rd_atomic != 0)
+        qp->attr.max_rd_atomic != 0) {
+        URO_MARK("REQ.DEPTH");
         return;
+    }
 
     plan->kind = URO_REQ_PLAN_PACKET;
     plan->psn_count = plan->starts ? psns_of(wqe, plan->verb, qp->path.mtu) : wqe->psn_count;

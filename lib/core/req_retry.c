@@ -19,7 +19,7 @@
 #define RNR_FOREVER   7
 #define RETRY_FOREVER 7
 
-/* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */
+/* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */ /* rule RNR.TABLE */
 static const uint32_t rnr_delay_us[32] = {
     655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,    320,
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
@@ -58,8 +58,10 @@ static bool take_retry(struct uro_req_retry *retry)
 {
     if (retry->config.retry_7_forever && retry->config.retry_max == RETRY_FOREVER)
         return true;
-    if (retry->retries_left == 0)
+    if (retry->retries_left == 0) {
+        URO_MARK("REQ.RETRY.COUNT");
         return false;
+    }
     retry->retries_left--;
     return true;
 }
@@ -89,6 +91,7 @@ void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel,
 void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
                                bool outstanding)
 {
+    URO_MARK("REQ.RETRY.REFILL");
     refill_budgets(retry);
     retry->wait = URO_REQ_WAIT_NOTHING;
     if (outstanding)
@@ -100,8 +103,10 @@ enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                    uint8_t rnr_code)
 {
     if (retry->config.rnr_retry_max != RNR_FOREVER) {
-        if (retry->rnr_retries_left == 0)
+        if (retry->rnr_retries_left == 0) {
+            URO_MARK("REQ.RNR.COUNT");
             return URO_REQ_RETRY_FAIL_RNR;
+        }
         retry->rnr_retries_left--;
     }
     URO_MARK("REQ.RNR.WAIT");
@@ -135,6 +140,7 @@ enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
     retry->wait = URO_REQ_WAIT_NOTHING;
     if (expired == URO_REQ_WAIT_RNR)
         return URO_REQ_RETRY_RESEND;
+    URO_MARK("REQ.TIMEOUT");
     if (!take_retry(retry))
         return URO_REQ_RETRY_FAIL_TIMEOUT;
     return URO_REQ_RETRY_RESEND;

@@ -66,6 +66,8 @@ static unsigned put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *pl
     unsigned ext = 0;
     if (plan->verb == URO_READ ||
         (plan->verb == URO_WRITE && (plan->place == URO_FIRST || plan->place == URO_ONLY))) {
+        if (plan->verb == URO_READ && plan->index > 0)
+            URO_MARK("REQ.READ.RESUME");
         const struct uro_reth reth = { .va = wqe->remote_address + plan->offset,
                                        .rkey = wqe->rkey,
                                        .length =
@@ -91,6 +93,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     URO_ASSERT(opcode >= 0);
 
     bool ends = uro_place_ends(plan->place);
+    /* rule REQ.SE, TX.MIGREQ */
     struct uro_bth bth = {
         .opcode = (uint8_t)opcode,
         .solicited = ends && (wqe->flags & URO_SEND_SOLICITED) && plan->verb != URO_READ,

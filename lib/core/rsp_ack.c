@@ -15,6 +15,8 @@ void uro_rsp_ack(struct uro_qp *qp, uro_psn psn)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
+    if (rsp->ack_due)
+        URO_MARK("RSP.ACK.COALESCED");
     if (!rsp->ack_due || uro_psn_diff(psn, rsp->ack_psn) > 0)
         rsp->ack_psn = psn;
     rsp->ack_due = true;
@@ -56,6 +58,7 @@ static struct uro_rd *oldest_pending(struct uro_rsp *rsp)
     return NULL;
 }
 
+/* rule RSP.READ.FORM */
 static enum uro_place place_in(const struct uro_rd *rd)
 {
     bool first = rd->at == rd->begin;
@@ -145,6 +148,8 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
 
     struct uro_rd *rd = oldest_pending(rsp);
     if (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
+        if (rsp->ack_due || rsp->nak_due)
+            URO_MARK("RSP.ACK.ORDER");
         if (rd->verb != URO_READ) {
             atomic_response(qp, rd, tx);
             return true;
@@ -154,7 +159,6 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
         lose_access(qp, rd);
     }
     if (rsp->ack_due) {
-        URO_MARK("RSP.ACK.COALESCED");
         rsp->ack_due = false;
         acknowledge(qp, tx, rsp->ack_psn, URO_AETH_ACK, URO_CREDITS_UNLIMITED);
         return true;

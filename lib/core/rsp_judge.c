@@ -4,6 +4,7 @@
  * The questions come in the order of IBTA Vol. 1 "Validating inbound request packets": PSN,
  * opcode sequence, opcode, depth, length, receive, remote key. Changes nothing.
  */
+#include "base/mark.h"
 #include "core/key.h"
 #include "core/limits.h"
 #include "core/rsp.h"
@@ -97,8 +98,10 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
         return URO_RSP_BAD_LENGTH;
     if (frame->op->takes_recv && uro_wq_tail(&qp->recv) == uro_wq_head(&qp->recv))
         return URO_RSP_NO_RECEIVE;
-    if (whole == 0)
-        return URO_RSP_ACCEPT; /* neither address nor key is looked at: KEY.ZERO */
+    if (whole == 0) {
+        URO_MARK("KEY.ZERO"); /* neither address nor key is looked at */
+        return URO_RSP_ACCEPT;
+    }
     /* The rest of the message, so that FIRST finds out about all of it. */
     target->memory = uro_key_resolve(qp->shard, rkey, qp->pd, URO_ACCESS_REMOTE_WRITE, va + offset,
                                      whole - offset);

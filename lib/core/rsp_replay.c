@@ -32,8 +32,12 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
 
     if (rd->verb != URO_READ || rd->rkey != frame->reth.rkey)
         return false;
-    if (frame->reth.va != rd->va + skipped || length > rd->length - skipped)
+    if (frame->reth.va != rd->va + skipped || length > rd->length - skipped) {
+        URO_MARK("RSP.DUP.READ.RANGE");
         return false;
+    }
+    if (length == 0)
+        URO_MARK("RSP.DUP.READ.ZERO");
     *count = length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
     return true;
 }

@@ -34,6 +34,7 @@ static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
 
 static void next_message(struct uro_rsp *rsp)
 {
+    URO_MARK("RSP.MSN");
     rsp->in_message = false;
     rsp->msn = (rsp->msn + 1) & MSN_MASK;
 }
@@ -76,8 +77,10 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
         next_message(rsp);
-        if (frame->op->takes_recv)
+        if (frame->op->takes_recv) {
+            URO_MARK("RSP.RNR.IMM");
             complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
+        }
     }
 }
 
@@ -109,6 +112,7 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
 }
 
 /* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
+/* rule RSP.ATOMIC.CPU */
 static void serve_atomic(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
 {
     _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
@@ -152,8 +156,10 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     rsp->expected = uro_psn_add(psn, psns);
     rsp->gap_reported = false;
     rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
-    if (frame->bth.ack_req && (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE))
+    if (frame->bth.ack_req && (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE)) {
+        URO_MARK("RSP.ACK");
         uro_rsp_ack(qp, psn);
+    }
     return URO_RSP_ACCEPT;
 }
 
@@ -169,16 +175,14 @@ void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_r
             uro_count(counters, URO_COUNT_DROP_AFTER_NAK);
             return;
         }
-        URO_MARK("RSP.GAP.NAK");
         uro_count(counters, URO_COUNT_RX_OUT_OF_SEQ);
     } else if (verdict == URO_RSP_NO_RECEIVE) {
-        URO_MARK("RSP.RNR");
         uro_count(counters, URO_COUNT_RNR_SENT);
     } else if (verdict == URO_RSP_BAD_ACCESS) {
-        URO_MARK("RSP.ACCESS.NAK");
         uro_count(counters, URO_COUNT_ACCESS_REFUSED);
     }
 
+    uro_rsp_verdict_mark(verdict);
     rsp->gap_reported = true;
     rsp->nak_due = true;
     rsp->nak_psn = rsp->expected;
@@ -201,6 +205,7 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
     enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
 
     if (!qp->rsp.established && uro_pair_state(qp) == URO_QPS_RTR) {
+        URO_MARK("RSP.COMM.EST");
         qp->rsp.established = true;
         uro_pair_raise(qp, URO_EVENT_COMM_EST);
     }

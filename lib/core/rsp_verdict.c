@@ -6,6 +6,8 @@
  */
 #include "core/rsp_verdict.h"
 
+#include "base/mark.h"
+
 #define NAK(code) .answers = true, .kind = URO_AETH_NAK, .nak = (code)
 #define FATAL(e)  .fails = true, .event = (e)
 
@@ -33,6 +35,49 @@ static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
     [URO_RSP_BAD_LOCAL] = { NAK(URO_NAK_OPERATIONAL), FATAL(-1), .completes = true,
                             .status = URO_WC_LOC_PROT_ERR, .why = URO_WHY_LOCAL_KEY },
 };
+
+void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict)
+{
+    switch (verdict) {
+    case URO_RSP_ACCEPT:
+    case URO_RSP_DUPLICATE:
+    case URO_RSP_VERDICT_COUNT:
+        break;
+    case URO_RSP_PSN_GAP:
+        URO_MARK("RSP.GAP.NAK");
+        break;
+    case URO_RSP_BAD_SEQUENCE:
+        URO_MARK("RSP.SEQUENCE");
+        break;
+    case URO_RSP_UNSUPPORTED:
+        URO_MARK("RSP.UNSUPPORTED");
+        break;
+    case URO_RSP_NO_RIGHT:
+        URO_MARK("RSP.RIGHTS");
+        break;
+    case URO_RSP_TOO_DEEP:
+        URO_MARK("RSP.DEPTH");
+        break;
+    case URO_RSP_BAD_LENGTH:
+        URO_MARK("RSP.LENGTH");
+        break;
+    case URO_RSP_MISALIGNED:
+        URO_MARK("RSP.ATOMIC.ALIGN");
+        break;
+    case URO_RSP_NO_RECEIVE:
+        URO_MARK("RSP.RNR");
+        break;
+    case URO_RSP_TOO_LONG:
+        URO_MARK("RSP.TOO.LONG");
+        break;
+    case URO_RSP_BAD_ACCESS:
+        URO_MARK("RSP.ACCESS.NAK");
+        break;
+    case URO_RSP_BAD_LOCAL:
+        URO_MARK("RSP.LOCAL");
+        break;
+    }
+}
 
 const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict)
 {

@@ -35,5 +35,8 @@ struct uro_rsp_consequence {
     enum uro_why why;
 };
 
+/* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict keeps. */
+void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict);
+
 /* For RC. @verdict is neither ACCEPT nor DUPLICATE. */
 const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict);

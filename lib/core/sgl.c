@@ -52,6 +52,7 @@ bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, ui
     return true;
 }
 
+/* rule SGE.SUM */
 bool uro_sgl_gather(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx)
 {

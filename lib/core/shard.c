@@ -34,6 +34,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     atomic_init(&shard->bells.first, NULL);
 }
 
+/* rule QP.NUMBERS */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
                           uint32_t least)
 {

@@ -42,7 +42,7 @@ static struct uro_cq *make_cq(uint32_t capacity)
 static void open_engine(struct scene *scene, const struct scene_options *options)
 {
     struct uro_engine_config config = { .mac = our_mac,
-                                        .mtu = 4500,
+                                        .mtu = options->link_mtu != 0 ? options->link_mtu : 4500,
                                         .address_count = 2,
                                         .window = options->window,
                                         .retry_7_forever = options->retry_7_forever,

@@ -34,7 +34,8 @@ struct scene {
 };
 
 struct scene_options {
-    uint32_t mtu; /* 1024 */
+    uint32_t mtu;      /* 1024 */
+    uint32_t link_mtu; /* 4500 when left 0 */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */

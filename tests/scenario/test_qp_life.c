@@ -29,6 +29,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
     scene_expect_recv(s, 5, URO_WC_WR_FLUSH_ERR, 0);
+    scene_expect_mark(s, "QP.FLUSH");
     scene_close(s);
 }
 
@@ -71,6 +72,7 @@ static void qp__drained__started_messages_finish_and_no_new_one_starts(void **st
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "b"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 12, .msn = 2));
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "QP.SQD");
     scene_close(s);
 }
 
@@ -88,6 +90,7 @@ static void qp__first_packet_in_rtr__raises_established_once_and_is_served(void 
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
     struct uro_event event;
     assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_mark(s, "RSP.COMM.EST");
     scene_close(s);
 }
 
@@ -127,6 +130,7 @@ static void cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes
     assert_false(uro_engine_event(s->engine, &event));
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
     scene_expect_recv(s, 2, URO_WC_SUCCESS, 1);
+    scene_expect_mark(s, "CQ.ARM");
     scene_close(s);
 }
 

@@ -11,6 +11,7 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder ------------------------------------------------------- */
 
+/* rule RSP.READ.FORM */
 static void rc_read__three_packets__are_answered_in_order(void **state)
 {
     (void)state;
@@ -75,6 +76,7 @@ static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
                     PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 2, .length = 10));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_mark(s, "RSP.ACK.ORDER");
     scene_close(s);
 }
 
@@ -88,6 +90,7 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
         scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1));
     }
     scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_mark(s, "RSP.DUP.READ.ZERO");
     scene_close(s);
 }
 
@@ -146,6 +149,7 @@ static void rc_read__more_outstanding_than_allowed__is_refused(void **state)
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x61, .msn = 1));
     scene_expect_state(s, URO_QPS_ERR);
     scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_expect_mark(s, "RSP.DEPTH");
     scene_close(s);
 }
 
@@ -184,6 +188,7 @@ static void rc_atomic__repeated__same_answer_executed_once(void **state)
 
 /* ---- as requester ------------------------------------------------------- */
 
+/* rule REQ.READ.PSN */
 static void rc_read__response_lost__asked_again_from_the_first_missing(void **state)
 {
     (void)state;
@@ -226,6 +231,7 @@ static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **sta
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 100));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_mark(s, "REQ.GAP.BACK");
+    scene_expect_mark(s, "REQ.ACK.READ");
     scene_close(s);
 }
 
@@ -264,9 +270,11 @@ static void rc_read__depth_used_up__the_next_one_waits(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2, .length = 8));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.DEPTH");
     scene_close(s);
 }
 
+/* rule REQ.ATOMIC.ORDER */
 static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **state)
 {
     (void)state;
@@ -302,6 +310,7 @@ static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 6, .msn = 2));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.FENCE");
     scene_close(s);
 }
 

@@ -15,6 +15,8 @@ static void rc_send__one_packet__is_delivered_and_acknowledged(void **state)
     scene_expect_tx(s, URO_US(0), PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
     assert_memory_equal(scene_recv_memory(s, 0), "hi", 2);
+    scene_expect_mark(s, "RSP.ACK");
+    scene_expect_mark(s, "RSP.MSN");
     scene_close(s);
 }
 
@@ -89,11 +91,13 @@ static void rc_send__longer_than_the_receive__length_error_here_invalid_request_
     scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
     scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
     scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "RSP.TOO.LONG");
     scene_close(s);
 }
 
 /* ---- as requester ------------------------------------------------------- */
 
+/* rule REQ.SEGMENT, REQ.ACKREQ, TX.MIGREQ */
 static void rc_send__three_packets__first_middle_last_and_one_completion(void **state)
 {
     (void)state;
@@ -130,6 +134,9 @@ static void rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest(void
     scene_rx(s, timeout + URO_US(2), PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.TIMEOUT");
+    scene_expect_mark(s, "REQ.ACK.COALESCED");
+    scene_expect_mark(s, "REQ.RETRY.REFILL");
     scene_close(s);
 }
 
@@ -147,6 +154,7 @@ static void rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count(void *
     scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
     assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_ANSWER);
     scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "REQ.RETRY.COUNT");
     scene_close(s);
 }
 

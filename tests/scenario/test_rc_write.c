@@ -43,6 +43,7 @@ static void rc_write__with_immediate__takes_a_receive_at_its_last_packet(void **
     assert_int_equal(scene_last()->imm, 77);
     assert_int_equal(scene_last()->flags, URO_WC_WITH_IMM);
     scene_assert_filled(s->remote, 0, 1100);
+    scene_expect_mark(s, "RSP.RNR.IMM");
     scene_close(s);
 }
 
@@ -52,47 +53,84 @@ static const struct {
     struct scene_packet packet;
     uint64_t va_offset;
     uint8_t syndrome;
+    const char *mark;
 } refusals[] = {
-    { "unknown key", { .op = "RC_WRITE_ONLY", .rkey = 1, .dma = 4, .text = "abcd" }, 0, 0x62 },
+    { "unknown key",
+      { .op = "RC_WRITE_ONLY", .rkey = 1, .dma = 4, .text = "abcd" },
+      0,
+      0x62,
+      "RSP.ACCESS.NAK" },
     { "one octet past the end",
       { .op = "RC_WRITE_ONLY", .dma = 4, .text = "abcd" },
       SCENE_MEMORY - 3,
-      0x62 },
+      0x62,
+      "RSP.ACCESS.NAK" },
     { "start before the region",
       { .op = "RC_WRITE_ONLY", .dma = 4, .text = "abcd" },
       UINT64_MAX,
-      0x62 },
+      0x62,
+      "RSP.ACCESS.NAK" },
     { "length that wraps the address space",
       { .op = "RC_WRITE_FIRST", .dma = 0x7fffffff, .length = 1024 },
       8,
-      0x62 },
+      0x62,
+      "RSP.ACCESS.NAK" },
     { "more than 2^31 octets",
       { .op = "RC_WRITE_FIRST", .dma = 0x80000001, .length = 1024 },
       0,
-      0x61 },
-    { "RETH longer than the packet", { .op = "RC_WRITE_ONLY", .dma = 5, .text = "abcd" }, 0, 0x61 },
+      0x61,
+      "RSP.LENGTH" },
+    { "RETH longer than the packet",
+      { .op = "RC_WRITE_ONLY", .dma = 5, .text = "abcd" },
+      0,
+      0x61,
+      "RSP.LENGTH" },
     { "RETH shorter than the packet",
       { .op = "RC_WRITE_ONLY", .dma = 3, .text = "abcd" },
       0,
-      0x61 },
+      0x61,
+      "RSP.LENGTH" },
     { "FIRST not of the path MTU",
       { .op = "RC_WRITE_FIRST", .dma = 3000, .length = 1020 },
       0,
-      0x61 },
+      0x61,
+      "RSP.LENGTH" },
     { "ONLY longer than the path MTU",
       { .op = "RC_WRITE_ONLY", .dma = 1028, .length = 1028 },
       0,
-      0x61 },
+      0x61,
+      "RSP.LENGTH" },
     { "FIRST that leaves nothing",
       { .op = "RC_WRITE_FIRST", .dma = 1024, .length = 1024 },
       0,
-      0x61 },
-    { "MIDDLE outside a message", { .op = "RC_WRITE_MIDDLE", .length = 1024 }, 0, 0x61 },
-    { "LAST outside a message", { .op = "RC_SEND_LAST", .length = 4 }, 0, 0x61 },
-    { "SEND longer than the path MTU", { .op = "RC_SEND_ONLY", .length = 1028 }, 0, 0x61 },
-    { "atomic on an odd address", { .op = "RC_FETCH_ADD", .swap_add = 1 }, 4, 0x61 },
-    { "READ past the end", { .op = "RC_READ_REQUEST", .dma = 2 }, SCENE_MEMORY - 1, 0x62 },
-    { "an operation we do not offer", { .op = "RC_SEND_ONLY_INV", .text = "x" }, 0, 0x61 },
+      0x61,
+      "RSP.LENGTH" },
+    { "MIDDLE outside a message",
+      { .op = "RC_WRITE_MIDDLE", .length = 1024 },
+      0,
+      0x61,
+      "RSP.SEQUENCE" },
+    { "LAST outside a message", { .op = "RC_SEND_LAST", .length = 4 }, 0, 0x61, "RSP.SEQUENCE" },
+    { "SEND longer than the path MTU",
+      { .op = "RC_SEND_ONLY", .length = 1028 },
+      0,
+      0x61,
+      "RSP.LENGTH" },
+    { "atomic on an odd address",
+      { .op = "RC_FETCH_ADD", .swap_add = 1 },
+      4,
+      0x61,
+      "RSP.ATOMIC.ALIGN" },
+    { "READ past the end",
+      { .op = "RC_READ_REQUEST", .dma = 2 },
+      SCENE_MEMORY - 1,
+      0x62,
+      "RSP.ACCESS.NAK" },
+    { "an operation we do not offer",
+      { .op = "RC_SEND_ONLY_INV", .text = "x" },
+      0,
+      0x61,
+      "RSP.UNSUPPORTED" },
 };
 
 static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void **state)
@@ -112,6 +150,7 @@ static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void *
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = refusals[i].syndrome));
         scene_expect_state(s, URO_QPS_ERR);
         assert_memory_equal(s->remote, before, sizeof before);
+        scene_expect_mark(s, refusals[i].mark);
         /* The queue pair is in error: it answers nothing more. */
         scene_rx(s, 0, &packet);
         scene_expect_silence(s, 0);
@@ -135,6 +174,7 @@ static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void 
         scene_rx(s, 0, PACKET(.op = cases[i].op, .psn = 100, .ack_req = true));
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
         scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+        scene_expect_mark(s, "RSP.RIGHTS");
         scene_close(s);
     }
 }
@@ -172,6 +212,7 @@ static void rc_write__zero_octets_with_any_key__is_served(void **state)
 
     scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .rkey = 3));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    scene_expect_mark(s, "KEY.ZERO");
     scene_close(s);
 }
 
@@ -182,10 +223,13 @@ static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **st
     static const struct {
         uint8_t syndrome;
         enum uro_wc_status status;
+        const char *mark;
     } cases[] = {
-        { 0x61, URO_WC_REM_INV_REQ_ERR }, { 0x62, URO_WC_REM_ACCESS_ERR },
-        { 0x63, URO_WC_REM_OP_ERR },      { 0x65, URO_WC_BAD_RESP_ERR },
-        { 0x40, URO_WC_BAD_RESP_ERR },
+        { 0x61, URO_WC_REM_INV_REQ_ERR, "REQ.NAK" },
+        { 0x62, URO_WC_REM_ACCESS_ERR, "REQ.NAK" },
+        { 0x63, URO_WC_REM_OP_ERR, "REQ.NAK" },
+        { 0x65, URO_WC_BAD_RESP_ERR, "REQ.SYNDROME" },
+        { 0x40, URO_WC_BAD_RESP_ERR, "REQ.SYNDROME" },
     };
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
@@ -204,6 +248,7 @@ static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **st
         scene_expect_sent(s, 2, cases[i].status);
         scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
         scene_expect_recv(s, 8, URO_WC_WR_FLUSH_ERR, 0);
+        scene_expect_mark(s, cases[i].mark);
         scene_close(s);
     }
 }
@@ -227,6 +272,7 @@ static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
     scene_close(s);
 }
 
+/* rule REQ.SE */
 static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void **state)
 {
     (void)state;

@@ -40,6 +40,7 @@ static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t le
     return uro_key_resolve(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
 }
 
+/* rule KEY.RANGE */
 static void key_resolve__every_edge_of_the_range(void **state)
 {
     struct uro_key key = region(0x1000, 100);
@@ -72,6 +73,7 @@ static void key_resolve__region_at_the_end_of_the_address_space(void **state)
     uro_key_deregister(&shard, &key);
 }
 
+/* rule KEY.PD */
 static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state)
 {
     struct uro_key key = region(0, 10);
@@ -90,6 +92,7 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
 }
 
 /* Keys differ in their high and in their low bits, and freed ones do not come back at once. */
+/* rule QP.NUMBERS */
 static void key_register__numbers_are_spread_over_32_bits(void **state)
 {
     struct uro_key keys[64];

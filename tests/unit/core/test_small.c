@@ -15,6 +15,7 @@
 #include "core/shard.h"
 #include "support/check.h"
 
+/* rule PSN.ARITH, PSN.TYPE */
 static void psn_diff__every_half_of_the_circle(void **state)
 {
     const uro_psn e = uro_psn_make(0xfffffe);
@@ -62,6 +63,7 @@ static void qp_state__rc_path__needs_each_required_attribute(void **state)
 }
 
 /* Which transitions exist at all, as a picture: row from, column to, in the order of the enum. */
+/* rule QP.STATE.TABLE */
 static void qp_state__transitions_of_rc__are_these(void **state)
 {
     static const char *const picture[URO_QPS_COUNT] = {
@@ -90,6 +92,7 @@ static void qp_state__transitions_of_rc__are_these(void **state)
 }
 
 /* Measured on Linux rxe. */
+/* rule TX.PORT */
 static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
 {
     (void)state; /* rule TX.PORT */
@@ -115,6 +118,7 @@ static uint8_t memory[512];
 
 /* A list of elements cut at random; what is gathered and scattered piecewise must be what one
  * array would give. */
+/* rule SGE.SUM */
 static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **state)
 {
     const struct uro_shard_config config = { .table_bits = 4 };

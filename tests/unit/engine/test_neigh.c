@@ -169,6 +169,7 @@ static void neigh__new_peer__asked_first_and_data_waits_for_the_answer(void **st
     close_stage(s);
 }
 
+/* rule TX.NO.NEIGHBOR */
 static void neigh__no_answer__nine_questions_then_the_retry_budget_decides(void **state)
 {
     struct stage *s = open_stage();
@@ -241,6 +242,7 @@ static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert
     close_stage(s);
 }
 
+/* rule NEIGH.ARP.ANSWER, NEIGH.ND.ANSWER */
 static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)
 {
     struct stage *s = open_stage();

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_flow.c - how much is sent, how often, and what budgets and windows do when used up. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/why.h"
+#include "scene.h"
+
+/* ---- as requester ------------------------------------------------------- */
+
+static void rc_window__full__the_ack_of_a_part_lets_as_many_go(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
+
+    scene_fill(s->local, 0, 4096);
+    scene_post_send(s, SEND(.id = 1, .length = 4096));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 11, .length = 1024, .fill = 1024));
+    scene_expect_silence(s, 0);
+    scene_expect_mark(s, "REQ.WINDOW");
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10));
+    scene_expect_mark(s, "REQ.ACK.PARTIAL");
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 12, .length = 1024, .fill = 2048));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 12));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_LAST", .psn = 13, .ack_req = true, .length = 1024, .fill = 3072));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* Every packet behind a lost one may bring the same NAK once more. */
+static void rc_gap__reported_three_times__is_sent_again_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    for (uint64_t id = 1; id <= 2; id++)
+        scene_post_send(s, SEND(.id = id, .text = "a"));
+    for (uint32_t psn = 10; psn <= 11; psn++)
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
+    for (int i = 0; i < 3; i++)
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60));
+    scene_expect_mark(s, "REQ.GAP.ONCE");
+    for (uint32_t psn = 10; psn <= 11; psn++)
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .rnr_retry = 1);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    for (uint32_t i = 0; i < 2; i++) {
+        scene_expect_tx(s, URO_US(14 * i),
+                        PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+        scene_rx(s, URO_US(14 * i),
+                 PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x20 | 1)); /* 10 us */
+    }
+    scene_expect_sent(s, 1, URO_WC_RNR_RETRY_EXC_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_RECEIVE);
+    scene_expect_mark(s, "REQ.RNR.COUNT");
+    scene_close(s);
+}
+
+/* rule REQ.ONCE */
+static void rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a", .quiet = true));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 11, .ack_req = true, .text = "b"));
+    for (int i = 0; i < 2; i++)
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.SIGNAL");
+    scene_close(s);
+}
+
+/* After going back to its middle, a READ may be answered by a FIRST as well as by a MIDDLE. */
+static void rc_read__resumed_and_answered_from_first__is_complete(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 7);
+    const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 3000, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 7, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 3000));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 7, .msn = 1, .length = 1024));
+    scene_expect_tx(s, later,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 8, .ack_req = true, .va = 0x1400,
+                           .rkey = 0x77, .dma = 1976));
+    scene_expect_mark(s, "REQ.READ.RESUME");
+    scene_rx(
+        s, later,
+        PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 8, .msn = 1, .length = 1024, .fill = 1024));
+    scene_rx(
+        s, later,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 9, .msn = 1, .length = 952, .fill = 2048));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_assert_filled(s->local, 0, 3000);
+    scene_close(s);
+}
+
+/* ---- as responder ------------------------------------------------------- */
+
+static void rc_ack__several_due_at_once__one_for_the_highest(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        scene_post_recv(s, i, 8);
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100 + i, .ack_req = true, .text = "a"));
+    }
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    scene_expect_mark(s, "RSP.ACK.COALESCED");
+    for (uint32_t i = 0; i < 3; i++)
+        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+static void rc_send__receive_may_not_be_written__operational_nak_and_protection_error(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    s->local_key.access = 0;
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x63));
+    scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "RSP.LOCAL");
+    scene_close(s);
+}
+
+/* The repeated request must not reach further than the first one did. */
+static void rc_read__repeated_with_a_greater_range__is_not_answered(void **state)
+{
+    static const struct {
+        uint32_t offset, length;
+    } cases[] = { { 0, 1001 }, { 8, 1000 }, { 0, 0x80000000u }, { 0, UINT32_MAX } };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100);
+
+        scene_fill(s->remote, 0, 1000);
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 1000));
+        scene_expect_tx(
+            s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1, .length = 1000));
+        scene_rx(s, 0,
+                 PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = cases[i].length,
+                        .va = (uintptr_t)s->remote + cases[i].offset));
+        scene_expect_silence(s, 0);
+        scene_expect_mark(s, "RSP.DUP.READ.RANGE");
+        scene_expect_state(s, URO_QPS_RTS);
+        scene_close(s);
+    }
+}
+
+/* ---- limits of link and queues ------------------------------------------ */
+
+static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.cq_capacity = 1);
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+    struct uro_event event;
+
+    for (uint64_t id = 1; id <= 3; id++)
+        scene_post_recv(s, id, 8);
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now), 0);
+    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_mark(s, "CQ.OVERRUN.FLUSH");
+    /* There is room again, but what was lost stays lost: the CQ says nothing more. */
+    scene_post_recv(s, 4, 8);
+    scene_expect_silence(s, 0);
+    scene_close(s);
+}
+
+/* rule QP.MTU */
+static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4175); /* 4096 needs 4176 */
+    struct uro_qp_attr attr = { .state = URO_QPS_RTR,
+                                .path_mtu = 4096,
+                                .address = { .sgid_index = 1 } };
+    const unsigned mask = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                          URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
+
+    assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), -EINVAL);
+    attr.path_mtu = 2048;
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), 0);
+    struct uro_tx asks;
+    assert_int_equal(uro_engine_output(s->engine, &asks, 1, s->now), 1);
+    scene_close(s);
+}
+
+/* rule TX.HEADER */
+static void tx__headers__are_as_every_peer_accepts_them(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    struct uro_tx tx;
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    const uint8_t *ip = tx.head + 14;
+    assert_int_equal(ip[0], 0x45);
+    assert_int_equal(ip[1], 0);    /* TOS */
+    assert_int_equal(ip[6], 0x40); /* DF */
+    assert_int_equal(ip[7], 0);
+    assert_int_equal(ip[8], 64); /* TTL */
+    assert_int_equal(ip[9], 17);
+    assert_true(ip[20] >= 0xc0);                    /* source port */
+    assert_int_equal(ip[22] << 8 | ip[23], 4791);   /* destination port */
+    assert_int_equal(ip[26] << 8 | ip[27], 0);      /* UDP checksum */
+    assert_int_equal(ip[30] << 8 | ip[31], 0xffff); /* P_Key */
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_window__full__the_ack_of_a_part_lets_as_many_go),
+        cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
+        cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
+        cmocka_unit_test(rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent),
+        cmocka_unit_test(rc_read__resumed_and_answered_from_first__is_complete),
+        cmocka_unit_test(rc_ack__several_due_at_once__one_for_the_highest),
+        cmocka_unit_test(rc_send__receive_may_not_be_written__operational_nak_and_protection_error),
+        cmocka_unit_test(rc_read__repeated_with_a_greater_range__is_not_answered),
+        cmocka_unit_test(cq__full_while_flushing__the_error_is_told_once_and_stays),
+        cmocka_unit_test(modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not),
+        cmocka_unit_test(tx__headers__are_as_every_peer_accepts_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
