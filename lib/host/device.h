@@ -54,9 +54,8 @@ struct uro_device {
     atomic_uint_least64_t posted; /* when a caller last posted and drove a round */
     uro_time moved_at;            /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
-    uint32_t caller_finds;        /* rounds of callers that found frames since the thread did */
+    atomic_int balance;           /* who finds the frames; progress.c */
     uint32_t caller_empty;        /* rounds of callers in a row that found nothing */
-    uint32_t thread_finds;        /* and the other way round; engine lock */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */

@@ -15,10 +15,12 @@
  *                   round is older than SILENCE. If so it runs rounds itself until there is nothing
  *                   to do, and asks the port for a wake-up.
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
- *                   frame arrives. Entered when the program announces that it will wait
- *                   (uro_device_hand_over), or when the thread found frames FINDS times while no
- *                   caller did. Left when callers found frames FINDS times while the thread did
- *                   not.
+ *                   frame arrives.
+ *
+ * Which of the two is learned: a balance goes up when the thread finds frames and down when callers
+ * do. A program that posts, polls for its own completion and then spins on its memory moves it up,
+ * because a find of the thread counts double; a program that polls for everything keeps it at zero.
+ * A program that announces that it will wait (uro_device_hand_over) puts it at its top.
  *
  * Before it sleeps it looks for frames a little longer, but only when the program has not called for
  * a while: one that posts and then spins on its own memory needs the processor more than we do, and
@@ -43,17 +45,20 @@
 
 #include "host/device.h"
 
-#define SILENCE        URO_US(50)
-#define STAND_BACK_MIN URO_US(50)
-#define STAND_BACK_MAX URO_US(1000)
-#define FINDS          8u
-#define SPIN           URO_US(100) /* without a frame, before sleeping, when the program is away */
-#define AWAY           URO_MS(2)   /* no call for so long: it will not miss the processor */
-#define POLLED_SLEEP   URO_US(50)  /* of a port without a descriptor, while there is traffic */
-#define POLLED_IDLE    URO_MS(1)
-#define EMPTY_ROUNDS   64u /* of callers in a row, about 10 us: then somebody else may need ... */
-#define YIELD_EVERY    8u  /* ... the processor, the peer on the same machine above all */
-#define CALLER_ROUNDS  3u  /* a caller that keeps finding new posts of others goes on so often */
+#define SILENCE         URO_US(50)
+#define STAND_BACK_MIN  URO_US(50)
+#define STAND_BACK_MAX  URO_US(1000)
+#define BALANCE_TOP     64
+#define BALANCE_CHARGE  8 /* the thread is in charge from here on, until the balance is 0 again */
+#define FOUND_BY_THREAD 2
+#define FOUND_BY_CALLER 1
+#define SPIN            URO_US(100) /* without a frame, before sleeping, when the program is away */
+#define AWAY            URO_MS(2)   /* no call for so long: it will not miss the processor */
+#define POLLED_SLEEP    URO_US(50)  /* of a port without a descriptor, while there is traffic */
+#define POLLED_IDLE     URO_MS(1)
+#define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
+#define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
+#define CALLER_ROUNDS   3u  /* a caller that keeps finding new posts of others goes on so often */
 
 /* ---- the lock ----------------------------------------------------------- */
 
@@ -99,6 +104,19 @@ static bool too_late(struct uro_device *device, uro_time now)
     return wakes != 0 && next != URO_TIME_NEVER && (next > now ? next : now) < wakes;
 }
 
+/* Engine lock held, except for hand_over, whose loss would be made good by the next frames. */
+static void weigh(struct uro_device *device, int change)
+{
+    int balance = atomic_load_explicit(&device->balance, memory_order_relaxed) + change;
+
+    balance = balance < 0 ? 0 : balance > BALANCE_TOP ? BALANCE_TOP : balance;
+    atomic_store_explicit(&device->balance, balance, memory_order_relaxed);
+    if (balance == 0)
+        atomic_store_explicit(&device->in_charge, false, memory_order_relaxed);
+    else if (balance >= BALANCE_CHARGE)
+        atomic_store_explicit(&device->in_charge, true, memory_order_relaxed);
+}
+
 static void count_caller(struct uro_device *device, uint32_t received)
 {
     if (received == 0) {
@@ -106,9 +124,7 @@ static void count_caller(struct uro_device *device, uint32_t received)
         return;
     }
     device->caller_empty = 0;
-    device->thread_finds = 0;
-    if (++device->caller_finds >= FINDS)
-        atomic_store_explicit(&device->in_charge, false, memory_order_relaxed);
+    weigh(device, -FOUND_BY_CALLER);
 }
 
 void uro_device_progress(struct uro_device *device, bool posted)
@@ -138,6 +154,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
 
 void uro_device_hand_over(struct uro_device *device)
 {
+    atomic_store(&device->balance, BALANCE_TOP);
     atomic_store(&device->in_charge, true);
     uro_progress_wake(device);
 }
@@ -186,15 +203,6 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time *interv
     *interval = *interval * 2 < STAND_BACK_MAX ? *interval * 2 : STAND_BACK_MAX;
 }
 
-static void count_thread(struct uro_device *device, uint32_t received)
-{
-    if (received == 0)
-        return;
-    device->caller_finds = 0;
-    if (++device->thread_finds >= FINDS)
-        atomic_store_explicit(&device->in_charge, true, memory_order_relaxed);
-}
-
 /* Whether to look once more instead of sleeping. */
 static bool spins(struct uro_device *device, uro_time now, bool moved)
 {
@@ -219,7 +227,8 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         device->port->ops->disarm(device->port);
     device->armed = false;
     moved = uro_round_run(device, *now, &received);
-    count_thread(device, received);
+    if (received > 0)
+        weigh(device, FOUND_BY_THREAD);
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         bool polled = device->port->ops->wait_fd(device->port) < 0;
