@@ -164,15 +164,14 @@ void kit_meet(struct uro_port *port)
     time_t end = now() + 30;
     uint32_t sequence = 0;
 
+    /* Echoes come in order: behind that of the last frame there are no others. */
     do {
         if (now() > end)
             die("the peer does not answer");
         kit_send(port, ++token, KIT_FRAME_MIN);
-    } while (kit_receive(port, &sequence, 0) == 0);
-    /* Echoes come in order: behind that of the last frame there are no others. */
-    while (sequence != token)
-        if (kit_receive(port, &sequence, 5) == 0)
-            die("the peer stopped to answer");
+        while (kit_receive(port, &sequence, 0) != 0 && sequence != token) {
+        }
+    } while (sequence != token);
 }
 
 uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,

@@ -19,6 +19,7 @@ static void memif__frames_of_every_length__come_back(void **state)
     uint32_t sequence;
 
     assert_true(kit_wait_link(port, true, 20));
+    kit_meet(port);
     for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 17) {
         kit_send(port, length, length);
         assert_int_equal(kit_receive(port, &sequence, 20), length);
@@ -41,6 +42,7 @@ static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
 
         for (uint32_t life = 0; life < 3; life++) {
             assert_true(kit_wait_link(port, true, 20));
+            kit_meet(port);
             for (uint32_t n = 0; n < 100; n++) {
                 kit_send(port, n, 4000);
                 assert_int_equal(kit_receive(port, &sequence, 20), 4000);
@@ -69,6 +71,7 @@ static void memif__both_sleep__every_frame_wakes(void **state)
 
         assert_true(port->ops->wait_fd(port) >= 0);
         assert_true(kit_wait_link(port, true, 20));
+        kit_meet(port);
         for (uint32_t n = 0; n < 20000; n++) {
             kit_send(port, n, 60 + n % 1000);
             assert_int_equal(kit_sleep_receive(port, &sequence, 10, &slept), 60 + n % 1000);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_port_ring.c - ports without a wire: a frame comes back, and wrong words are explained. */
+#define _GNU_SOURCE
 #include "support/check.h"
 
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "system/port_kit.h"
@@ -67,6 +71,39 @@ static void ring__arm_with_frames_there__does_not_sleep(void **state)
     port->ops->close(port);
 }
 
+/* DPDK as shared libraries loads every driver it finds in its folder; ours must not. */
+static void open__any_port__loads_no_driver_from_outside(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open("net_ring6", 0);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL)
+        assert_null(strstr(line, "librte_"));
+    fclose(maps);
+    port->ops->close(port);
+}
+
+/* DPDK pins its caller to one CPU, and everything the caller starts later. */
+static void open__any_port__leaves_affinity_and_signals_alone(void **state)
+{
+    (void)state;
+    cpu_set_t before, after;
+    sigset_t mask_before = { 0 };
+    sigset_t mask_after = { 0 };
+
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    sigprocmask(SIG_SETMASK, NULL, &mask_before);
+    struct uro_port *port = kit_open("net_ring7", 0);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    sigprocmask(SIG_SETMASK, NULL, &mask_after);
+    assert_true(CPU_EQUAL(&before, &after));
+    assert_memory_equal(&mask_before, &mask_after, sizeof mask_before);
+    port->ops->close(port);
+}
+
 static void explains(const char *link, const char *words)
 {
     char error[URO_PORT_ERROR_MAX];
@@ -96,6 +133,8 @@ static void open__wrong_words__says_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open__any_port__leaves_affinity_and_signals_alone), /* starts DPDK */
+        cmocka_unit_test(open__any_port__loads_no_driver_from_outside),
         cmocka_unit_test(ring__frames_of_every_length__come_back),
         cmocka_unit_test(ring__two_ports_in_one_process__do_not_meet),
         cmocka_unit_test(ring__closed_port__opens_again),

@@ -45,6 +45,7 @@ struct uro_dpdk {
     enum uro_dpdk_kind kind;
     uint16_t id;     /* DPDK's number of it */
     bool started;    /* frames may move */
+    bool up;         /* as last seen */
     bool interrupts; /* DPDK can wake us */
 
     struct uro_wait wait;

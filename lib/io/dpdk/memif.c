@@ -115,7 +115,7 @@ static int start(struct uro_dpdk *dpdk)
     return status;
 }
 
-int uro_memif_start(struct uro_dpdk *dpdk, const struct uro_link *link)
+void uro_memif_init(struct uro_dpdk *dpdk, const struct uro_link *link)
 {
     struct uro_memif *memif = &dpdk->memif;
 
@@ -127,9 +127,13 @@ int uro_memif_start(struct uro_dpdk *dpdk, const struct uro_link *link)
     memif->next = known;
     known = memif;
     pthread_mutex_unlock(&known_lock);
+}
 
+int uro_memif_start(struct uro_dpdk *dpdk)
+{
     int status = start(dpdk);
-    return memif->client ? 0 : status;
+
+    return dpdk->memif.client ? 0 : status;
 }
 
 void uro_memif_forget(struct uro_dpdk *dpdk)

@@ -26,9 +26,11 @@ struct uro_memif {
     struct uro_memif *next;
 };
 
+void uro_memif_init(struct uro_dpdk *dpdk, const struct uro_link *link);
+
 /* Starts the port. A client whose server is absent starts too: tend() keeps trying.
  * Returns 0 or what DPDK says. */
-URO_NODISCARD int uro_memif_start(struct uro_dpdk *dpdk, const struct uro_link *link);
+URO_NODISCARD int uro_memif_start(struct uro_dpdk *dpdk);
 void uro_memif_forget(struct uro_dpdk *dpdk);
 
 /* Connects again when it is time to. From the thread that drives the port. */

@@ -89,10 +89,10 @@ static uint16_t descriptors(const struct uro_link *link, const struct rte_eth_de
     return (uint16_t)count;
 }
 
-static int start(struct uro_dpdk *dpdk, const struct uro_link *link)
+static int start(struct uro_dpdk *dpdk)
 {
     if (dpdk->kind == URO_DPDK_MEMIF)
-        return uro_memif_start(dpdk, link);
+        return uro_memif_start(dpdk);
 
     int status = rte_eth_dev_start(dpdk->id);
     dpdk->started = status == 0;
@@ -115,7 +115,7 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     if (status == 0)
         status = rte_eth_tx_queue_setup(dpdk->id, 0, tx, socket, NULL);
     if (status == 0)
-        status = start(dpdk, link);
+        status = start(dpdk);
     dpdk->interrupts = interrupts && status == 0;
     return status;
 }
@@ -147,6 +147,8 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
 {
     if (plug(dpdk, link, error) != 0)
         return -1;
+    if (link->kind == URO_DPDK_MEMIF)
+        uro_memif_init(dpdk, link);
     int status = set_up(dpdk, link, memory_mib);
     if (status != 0) {
         complain(error, link->name, "cannot be started", status);

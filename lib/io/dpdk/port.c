@@ -19,9 +19,8 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 /* DPDK's device list and our use of it are one at a time. */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool link_up(struct uro_port *port)
+static bool look(struct uro_dpdk *dpdk)
 {
-    struct uro_dpdk *dpdk = uro_dpdk_of(port);
     struct rte_eth_link state;
 
     if (dpdk->iface.name[0] != '\0')
@@ -31,6 +30,14 @@ static bool link_up(struct uro_port *port)
         return atomic_load(&dpdk->memif.connected);
     }
     return rte_eth_link_get_nowait(dpdk->id, &state) == 0 && state.link_status == RTE_ETH_LINK_UP;
+}
+
+static bool link_up(struct uro_port *port)
+{
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+
+    dpdk->up = look(dpdk);
+    return dpdk->up;
 }
 
 static int wait_fd(struct uro_port *port)

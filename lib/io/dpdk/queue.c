@@ -167,6 +167,11 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
+    /* Some drivers would keep them, and send what is long out of date when the link is back. */
+    if (!dpdk->up && !port->ops->link_up(port)) {
+        dpdk->counters.tx_dropped += count;
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = write_frame(dpdk, &frames[i]);
 
