@@ -6,8 +6,6 @@
 #include "core/limits.h"
 #include "verbs/objects.h"
 
-#define HANDLED ((URO_ATTR_DEST_QPN << 1) - 1) /* all bits of enum ibv_qp_attr_mask but rates */
-
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
 {
     struct uro_ibv_cq *send = uro_ibv_cq(qp->ibv.send_cq);
@@ -113,8 +111,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 
     if (uro_host_forked())
         return EIO;
-    if ((bits & ~HANDLED) != 0 ||
-        ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr)))
+    if ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr))
         return EINVAL;
 
     from_ibv(wanted, &attr);

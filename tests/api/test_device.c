@@ -14,9 +14,10 @@ static void device_list__asked_twice__has_the_same_devices(void **state)
 
     (void)state;
     assert_non_null(one);
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 2);
     assert_ptr_equal(one[0], two[0]);
-    assert_null(one[1]);
+    assert_ptr_equal(one[1], two[1]);
+    assert_null(one[2]);
     struct ibv_device *device = one[0];
     ibv_free_device_list(one);
     ibv_free_device_list(two);
@@ -120,6 +121,20 @@ static void query_port__is_an_active_ethernet_port(void **state)
     assert_int_equal(attr.lid, 0);
     assert_true(attr.max_msg_sz == UINT32_C(1) << 31);
     assert_int_equal(attr.port_cap_flags2, 0);
+}
+
+/* A packet of MTU 1024 with all its headers would have 1104 octets. */
+static void query_port__of_a_link_that_cannot_carry_1024__has_mtu_512(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *small = ibv_open_device(list[1]);
+    struct ibv_port_attr attr;
+
+    (void)state;
+    assert_int_equal(ibv_query_port(small, API_PORT, &attr), 0);
+    assert_int_equal(attr.active_mtu, IBV_MTU_512);
+    ibv_close_device(small);
+    ibv_free_device_list(list);
 }
 
 static void query_port__no_such_port__is_einval(void **state)
@@ -260,6 +275,7 @@ int main(void)
         API_TEST(query_device_ex__struct_of_another_release__is_filled_as_far_as_it_goes),
         API_TEST(query_device_ex__unknown_input__is_einval),
         API_TEST(query_port__is_an_active_ethernet_port),
+        API_TEST(query_port__of_a_link_that_cannot_carry_1024__has_mtu_512),
         API_TEST(query_port__no_such_port__is_einval),
         API_TEST(query_port__from_an_old_program__does_not_write_past_its_struct),
         API_TEST(gid_table__empty_slots__are_zero_and_no_error),

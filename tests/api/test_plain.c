@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,24 @@ static void rates__convert_back(void **state)
     assert_int_equal(mbps_to_ibv_rate(12345), IBV_RATE_MAX);
     assert_int_equal(mult_to_ibv_rate(0), IBV_RATE_MAX);
     assert_int_equal(mbps_to_ibv_rate(0), IBV_RATE_MAX);
+}
+
+/* A link has 1, 4, 8 or 12 lanes (2 where the name says so) of one of these speeds; the numbers in
+ * the API are cut to whole Mbit/s. */
+static void rates__are_lanes_times_the_speed_of_one(void **state)
+{
+    static const double lane[] = { 2500, 5000, 10000, 14062.5, 25781.25, 53125, 106250 };
+    static const int lanes[] = { 1, 2, 4, 8, 12 };
+
+    (void)state;
+    for (int rate = 1; rate < 64; rate++) {
+        int mbps = ibv_rate_to_mbps((enum ibv_rate)rate);
+        bool found = mbps < 0;
+        for (size_t i = 0; i < sizeof lane / sizeof lane[0]; i++)
+            for (size_t j = 0; j < sizeof lanes / sizeof lanes[0]; j++)
+                found |= (int)(lane[i] * lanes[j]) == mbps;
+        assert_true(found);
+    }
 }
 
 static void sysfs_file__is_read_without_its_newline(void **state)
@@ -208,6 +227,7 @@ int main(void)
         cmocka_unit_test(no_configuration__is_an_empty_list_and_no_error),
         cmocka_unit_test(words__of_every_enumerator__are_there_and_differ),
         cmocka_unit_test(rates__convert_back),
+        cmocka_unit_test(rates__are_lanes_times_the_speed_of_one),
         cmocka_unit_test(sysfs_file__is_read_without_its_newline),
         cmocka_unit_test(sysfs_path__is_sys_unless_the_environment_says_otherwise),
         cmocka_unit_test(kernel_attributes__arrive_in_their_places),

@@ -56,6 +56,8 @@ static void capabilities__asked_for__are_granted_and_written_back(void **state)
     };
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr shown;
+    struct ibv_qp_attr attr;
 
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
         struct ibv_qp_init_attr init = api_qp_attr(cq);
@@ -67,6 +69,8 @@ static void capabilities__asked_for__are_granted_and_written_back(void **state)
         assert_true(init.cap.max_send_sge >= caps[i].max_send_sge);
         assert_true(init.cap.max_recv_sge >= caps[i].max_recv_sge);
         assert_true(init.cap.max_inline_data >= caps[i].max_inline_data);
+        assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_CAP, &shown), 0);
+        assert_memory_equal(&attr.cap, &init.cap, sizeof attr.cap);
         assert_int_equal(ibv_destroy_qp(qp), 0);
     }
     ibv_destroy_cq(cq);
