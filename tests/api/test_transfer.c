@@ -216,6 +216,48 @@ static void write__to_a_deregistered_region__is_refused_and_writes_nothing(void 
     api_pair_close(&pair);
 }
 
+/* As when a kernel closes the descriptor of a program that forgot to clean up. */
+static void closed_context__with_objects_left__is_out_of_the_peers_reach(void **state)
+{
+    const struct api *api = *state;
+    struct api other = { .context = ibv_open_device(api->device) };
+    struct ibv_qp_attr attr;
+    struct pair pair;
+
+    other.pd = ibv_alloc_pd(other.context);
+    api_pair_open(&other, &pair, NULL);
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, pair.a.buffer, API_BUFFER, 0);
+    assert_int_equal(api_go(&other, pair.b.qp, IBV_QPS_RESET, 0), 0);
+    api_connect(&other, pair.b.qp, qp->qp_num);
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, pair.b.qp->qp_num), 0);
+    attr = api_attr(api, 0);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 8; /* about 1 ms */
+    attr.retry_cnt = 1;
+    assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTS), 0);
+
+    struct ibv_sge from = api_sge(&pair.a, 0, 8);
+    from.lkey = mr->lkey;
+    struct ibv_send_wr wr = rdma(IBV_WR_RDMA_WRITE, &from, &pair.b, 0), *bad;
+    pair.a.buffer[0] = 1;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    api_expect(cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(pair.b.buffer[0], 1);
+    assert_int_equal(ibv_close_device(other.context), 0);
+    pair.a.buffer[0] = 2;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    api_expect(cq, 1, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(pair.b.buffer[0], 1);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+    ibv_dereg_mr(mr);
+    api_pair_close(&pair);
+    assert_int_equal(ibv_dealloc_pd(other.pd), 0);
+}
+
 static void keys__of_another_domain__open_nothing(void **state)
 {
     const struct api *api = *state;
@@ -302,6 +344,7 @@ int main(void)
         API_TEST(zero_based_region__is_addressed_from_zero),
         API_TEST(region_with_an_iova__is_addressed_by_it),
         API_TEST(write__to_a_deregistered_region__is_refused_and_writes_nothing),
+        API_TEST(closed_context__with_objects_left__is_out_of_the_peers_reach),
         API_TEST(keys__of_another_domain__open_nothing),
         API_TEST(send__from_memory_that_is_not_registered__completes_in_error),
         API_TEST(unsignalled_sends__complete_silently_with_the_signalled_one_after),
