@@ -26,7 +26,7 @@ struct uro_req {
     uint32_t started;           /* index after the newest request that has its PSNs */
     uint32_t since_ack_req;     /* packets sent since the last that asked for an ACK */
     uint32_t depth_used;        /* READs and atomics in flight */
-    uint32_t read_psns;         /* PSNs of `next - una` that are READ responses to come */
+    uint32_t read_psns;         /* PSNs of [una, next) that are READ responses to come */
     bool recovering;            /* went back for a gap and saw no progress since */
     struct uro_req_retry retry; /* req_retry.c */
 };

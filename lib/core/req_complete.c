@@ -288,11 +288,15 @@ static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
 }
 
 /* One more response of the oldest request is in place. */
-static void progress(struct uro_qp *qp, const struct uro_wqe *wqe, bool answer_ends)
+static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
 {
     struct uro_req *req = &qp->req;
     uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
 
+    if (wqe->reserved > 0) { /* 0 after going back: it was not asked for again yet */
+        wqe->reserved--;
+        req->read_psns--;
+    }
     req->una = uro_psn_add(req->una, 1);
     req->recovering = false;
     if (answer_ends && req->depth_used > 0)
@@ -327,8 +331,7 @@ static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t in
     return ends ? may_end : !must_end;
 }
 
-static void receive_read(struct uro_qp *qp, const struct uro_wqe *wqe,
-                         const struct uro_frame *frame)
+static void receive_read(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
 {
     uint32_t index = (uint32_t)uro_psn_diff(qp->req.una, uro_psn_make(wqe->first_psn));
     bool ends = uro_place_ends(frame->op->place);
@@ -344,8 +347,7 @@ static void receive_read(struct uro_qp *qp, const struct uro_wqe *wqe,
     progress(qp, wqe, ends);
 }
 
-static void receive_atomic(struct uro_qp *qp, const struct uro_wqe *wqe,
-                           const struct uro_frame *frame)
+static void receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
 {
     /* rule REQ.ATOMIC.ORDER */
     uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
@@ -371,7 +373,7 @@ static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame 
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return;
 
-    const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+    struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
     enum uro_verb verb = URO_SEND;
     bool known = uro_req_verb(wqe->opcode, &verb);
     URO_ASSERT(known);

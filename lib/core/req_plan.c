@@ -77,6 +77,15 @@ static bool window_full(const struct uro_qp *qp)
            uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);
 }
 
+/* Of this many packets in a row one asks for an ACK, so that every full window has one that does.
+ */
+static uint32_t ack_interval(const struct uro_qp *qp)
+{
+    uint32_t window = qp->shard->config.window;
+
+    return window < URO_ACK_EVERY ? window : URO_ACK_EVERY;
+}
+
 static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
     uint32_t into_piece = plan->index % URO_REQ_READ_PIECE;
@@ -100,7 +109,7 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
     plan->ack_req = plan->place == URO_LAST || plan->place == URO_ONLY ||
-                    qp->req.since_ack_req + 1 >= URO_ACK_EVERY;
+                    qp->req.since_ack_req + 1 >= ack_interval(qp);
 }
 
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)

@@ -78,49 +78,65 @@ static bool swallowed(struct uro_qp *qp)
     return true;
 }
 
-/* One turn; returns packets described. The queue pair goes to the end of its list unless dry. */
-static uint32_t turn(struct uro_list *list, struct uro_link *link, struct uro_qp *qp,
-                     next_packet *next, struct uro_tx *tx, uint32_t room)
-{
-    uint32_t limit = room < URO_SCHEDULE_BUDGET ? room : URO_SCHEDULE_BUDGET;
-    uint32_t count = 0;
+/* What a round has to fill, and what of that is used up. */
+struct round {
+    struct uro_tx *tx;
+    uint32_t count; /* packets in tx */
+    uint32_t left;  /* packets that may still be made, swallowed ones included */
+};
 
-    for (uint32_t i = 0; i < limit; i++) {
-        if (!next(qp, &tx[count]))
-            return count;
+/* One turn of whoever is first; false when there is nobody. The queue pair goes to the end of its
+ * list unless dry. */
+static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struct round *round)
+{
+    struct uro_link *link = uro_list_pop(list);
+
+    if (link == NULL)
+        return false;
+    struct uro_qp *qp = (struct uro_qp *)(void *)((uint8_t *)link - link_at);
+    for (uint32_t i = 0; i < URO_SCHEDULE_BUDGET && round->left > 0; i++) {
+        if (!next(qp, &round->tx[round->count]))
+            return true;
+        round->left--;
         if (!swallowed(qp))
-            count++;
+            round->count++;
     }
     if (!uro_link_used(link))
         uro_list_append(list, link);
-    return count;
+    return true;
+}
+
+static bool answer(struct uro_shard *shard, struct round *round)
+{
+    return turn(&shard->responses, offsetof(struct uro_qp, response_link), uro_rsp_next, round);
+}
+
+static bool ask(struct uro_shard *shard, struct round *round)
+{
+    return turn(&shard->requests, offsetof(struct uro_qp, request_link), uro_req_next, round);
 }
 
 uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_t room)
 {
-    uint32_t count = 0;
+    struct round round = { .tx = tx, .left = room };
 
     uro_schedule_hear(shard);
     expire(shard);
 
-    while (count < room) {
-        struct uro_link *response = uro_list_pop(&shard->responses);
-        if (response != NULL)
-            count += turn(&shard->responses, response,
-                          URO_CONTAINER_OF(response, struct uro_qp, response_link), uro_rsp_next,
-                          tx + count, room - count);
-        if (count == room)
-            break;
-        struct uro_link *request = uro_list_pop(&shard->requests);
-        if (request != NULL)
-            count += turn(&shard->requests, request,
-                          URO_CONTAINER_OF(request, struct uro_qp, request_link), uro_req_next,
-                          tx + count, room - count);
-        if (response == NULL && request == NULL)
-            break;
+    /* When answers used up all of the last round, requests come first in this one. */
+    bool busy = true;
+    if (shard->requests_owed && room > 0) {
+        shard->requests_owed = false;
+        (void)ask(shard, &round);
     }
-    shard->counters.value[URO_COUNT_TX_ROCE] += count;
-    return count;
+    while (busy && round.left > 0) {
+        busy = answer(shard, &round);
+        shard->requests_owed = round.left == 0;
+        if (round.left > 0)
+            busy |= ask(shard, &round);
+    }
+    shard->counters.value[URO_COUNT_TX_ROCE] += round.count;
+    return round.count;
 }
 
 uro_time uro_schedule_next(const struct uro_shard *shard)

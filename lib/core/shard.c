@@ -30,6 +30,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->requests);
     uro_list_init(&shard->cq_events);
     uro_list_init(&shard->qp_events);
+    shard->requests_owed = false;
     shard->now = now;
     atomic_init(&shard->bells.first, NULL);
 }

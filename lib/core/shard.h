@@ -34,6 +34,7 @@ struct uro_shard {
     struct uro_list requests;            /* queue pairs that may have something to send */
     struct uro_list cq_events;           /* completion queues with an event to fetch */
     struct uro_list qp_events;           /* queue pairs with an event to fetch */
+    bool requests_owed;                  /* the last round was all responses; schedule.c */
     uro_time now;                        /* of the round in progress */
     _Alignas(64) struct uro_bells bells; /* rung by posting threads */
 };

@@ -16,7 +16,9 @@ static void rc_window__full__the_ack_of_a_part_lets_as_many_go(void **state)
     scene_fill(s->local, 0, 4096);
     scene_post_send(s, SEND(.id = 1, .length = 4096));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 11, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_MIDDLE", .psn = 11, .ack_req = true, .length = 1024, .fill = 1024));
     scene_expect_silence(s, 0);
     scene_expect_mark(s, "REQ.WINDOW");
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10));

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_limits.c - window, turns and rounds: what bounds the work of a queue pair. */
+#include <string.h>
+
+#include "scene.h"
+
+static void post_sends(struct scene *s, uint64_t first_id, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scene_post_send(s, SEND(.id = first_id + i, .text = "x"));
+}
+
+/* ---- window ------------------------------------------------------------- */
+
+/* Responses that came are not on their way any more: they make no room for requests. */
+static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 4096, .rkey = 0x77,
+                            .remote_address = 0x1000, .at = 4096));
+    post_sends(s, 2, 4);
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 4096));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 14, .ack_req = true, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 15, .ack_req = true, .text = "x"));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 10, .msn = 1, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 11, .length = 1024));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 12, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 1, .length = 1024));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 16, .ack_req = true, .text = "x"));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 16, .msn = 4));
+    for (uint64_t id = 3; id <= 4; id++)
+        scene_expect_sent(s, id, URO_WC_SUCCESS);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 17, .ack_req = true, .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 17, .msn = 5));
+    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* Nobody would ever acknowledge a window that closed before a packet asked for it. */
+static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
+
+    scene_fill(s->local, 0, 4096);
+    scene_post_send(s, SEND(.id = 1, .length = 4096));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_MIDDLE", .psn = 11, .ack_req = true, .length = 1024, .fill = 1024));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 12, .length = 1024, .fill = 2048));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_LAST", .psn = 13, .ack_req = true, .length = 1024, .fill = 3072));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* ---- turns -------------------------------------------------------------- */
+
+/* A link that takes one frame at a time: a long answer must not keep requests from going. */
+static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+
+    scene_fill(s->remote, 0, 3072);
+    post_sends(s, 1, 2);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 3072));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "x"));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 11, .ack_req = true, .text = "x"));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 1024, .fill = 2048));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* Time passes and the peer's MAC address is confirmed no more. */
+static void lose_the_peer(struct scene *s)
+{
+    struct uro_tx tx;
+
+    for (int i = 0; i < 1000; i++) {
+        s->now += URO_MS(100);
+        while (uro_engine_output(s->engine, &tx, 1, s->now) > 0)
+            ;
+    }
+}
+
+/* What a lost next hop swallows is work too: a round does a bounded amount of it. */
+static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
+    struct uro_tx tx[8];
+    uint64_t rounds = 0;
+
+    lose_the_peer(s);
+    scene_rx(s, s->now - URO_MS(1),
+             PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = SCENE_MEMORY));
+    while (scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR) < SCENE_MEMORY / 256) {
+        assert_true(uro_engine_next(s->engine) <= s->now);
+        uint64_t before = scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR);
+        assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 0);
+        assert_true(scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR) - before <= 8);
+        rounds++;
+    }
+    assert_int_equal(rounds, SCENE_MEMORY / 256 / 8);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_window__half_of_a_read_answered__nothing_more_is_sent),
+        cmocka_unit_test(rc_window__smaller_than_the_ack_interval__its_last_packet_asks),
+        cmocka_unit_test(schedule__long_answer_on_a_narrow_link__requests_have_their_turn),
+        cmocka_unit_test(schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
