@@ -54,8 +54,8 @@ static bool show(const struct uro_device_config *config, bool probe)
         (void)printf("%s  not usable: %s\n", config->name, config->problem);
         return false;
     }
-    struct uro_device *device = device_named(config->name);
-    if (device == NULL || !probe) {
+    struct uro_device *device = probe ? device_named(config->name) : NULL;
+    if (device == NULL) {
         print_config(config, "configured");
         return true;
     }

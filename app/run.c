@@ -91,6 +91,11 @@ static int execute(char **argv)
                               "installed beside this program; build it first\n");
         return STATUS_NO_EXEC;
     }
+    if (strpbrk(directory, " :") != NULL) {
+        (void)fprintf(stderr, "uroce run: LD_PRELOAD cannot name %s: it has a blank or a colon\n",
+                      directory);
+        return STATUS_NO_EXEC;
+    }
     (void)snprintf(library, sizeof library, "%s/" LIBRARY, directory);
     prepend("LD_LIBRARY_PATH", directory, ':');
     prepend("LD_PRELOAD", library, ' ');

@@ -12,6 +12,7 @@ static struct uro_config config;
 static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t complained = PTHREAD_ONCE_INIT;
 
 static struct uro_device *make(const struct uro_device_config *from)
 {
@@ -34,10 +35,8 @@ static void read_all(void)
     for (uint32_t i = 0; i < config.count; i++) {
         const struct uro_device_config *entry = &config.entries[i].config;
         entries[i] = entry;
-        if (entry->problem[0] != '\0') {
-            fprintf(stderr, "uroce: %s\n", entry->problem);
+        if (entry->problem[0] != '\0')
             continue;
-        }
         devices[count] = make(entry);
         if (devices[count] != NULL)
             count++;
@@ -45,9 +44,18 @@ static void read_all(void)
     uro_fork_watch(devices);
 }
 
-struct uro_device *const *uro_host_devices(void)
+/* To those who use devices; `uroce devices` shows problems itself. */
+static void complain(void)
 {
     (void)pthread_once(&once, read_all);
+    for (const struct uro_device_config *const *entry = entries; *entry != NULL; entry++)
+        if ((*entry)->problem[0] != '\0')
+            fprintf(stderr, "uroce: %s\n", (*entry)->problem);
+}
+
+struct uro_device *const *uro_host_devices(void)
+{
+    (void)pthread_once(&complained, complain);
     return devices;
 }
 

@@ -13,8 +13,12 @@
 #define PLUGIN "liburoce-dpdk.so"
 
 /* From the directory of the library or program that this code is in. */
-static const char *const places[] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/",
-                                      "../../lib/io/dpdk/" };
+static const char *const places[] = { "",
+                                      "../io/dpdk/",
+                                      "../lib/io/dpdk/",
+                                      "../../io/dpdk/",
+                                      "../../lib/io/dpdk/",
+                                      URO_LIBRARY_DIR_FROM_BIN "/" };
 
 /* The directory of the library or program that this code is in. */
 static bool own_directory(char out[static PATH_MAX])

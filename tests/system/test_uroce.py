@@ -1,0 +1,287 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `uroce run` and `uroce devices` do to the environment and say to people; writes TAP.
+
+    test_uroce.py BUILD_DIRECTORY [--match REGEX]
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+LIBRARY = "libibverbs.so.1"
+PLUGIN = "liburoce-dpdk.so"
+LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
+WRONG = "wrong:net_null0;mtu=12"
+
+
+class Skip(Exception):
+    """Says why a case cannot run here."""
+
+
+class Case:
+    def __init__(self, build: pathlib.Path, scratch: pathlib.Path):
+        self.build = build
+        self.uroce = build / "app" / "uroce"
+        self.scratch = scratch
+
+    def call(self, *arguments: object, uroce: pathlib.Path | None = None,
+             **environment: str) -> subprocess.CompletedProcess:
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+        return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True,
+                              text=True, env={**env, **environment}, timeout=60, check=False)
+
+    def environment(self, *options: object, **before: str) -> dict[str, str]:
+        """What a program started by `uroce run` finds."""
+        if not (self.build / "lib" / "abi" / LIBRARY).exists():
+            raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
+        run = self.call("run", *options, "--", shutil.which("env"), "-0", **before)
+        equal(run.returncode, 0, run.stderr)
+        return dict(line.split("=", 1) for line in run.stdout.split("\0") if line)
+
+    def plugin(self) -> None:
+        if not (self.build / "lib" / "io" / "dpdk" / PLUGIN).exists():
+            raise Skip(f"{PLUGIN} is not built: DPDK is missing")
+
+
+def equal(got: object, wanted: object, more: str = "") -> None:
+    assert got == wanted, f"got    {got!r}\nwanted {wanted!r}\n{more}"
+
+
+def has(text: str, *wanted: str) -> None:
+    for words in wanted:
+        assert words in text, f"no {words!r} in\n{text}"
+
+
+# ---- run --------------------------------------------------------------------
+
+def run__devices__are_one_line(case: Case) -> None:
+    found = case.environment("--device", LEFT, "-d", "b:net_null0")
+    equal(found["UROCE_DEVICES"], f"{LEFT} b:net_null0")
+
+
+def run__device__wins_over_the_environment(case: Case) -> None:
+    found = case.environment("-d", LEFT, UROCE_DEVICES="old:net_null0")
+    equal(found["UROCE_DEVICES"], LEFT)
+
+
+def run__no_option__leaves_the_configuration_alone(case: Case) -> None:
+    found = case.environment(UROCE_DEVICES="old:net_null0", UROCE_CONFIG="/some/where")
+    equal((found["UROCE_DEVICES"], found["UROCE_CONFIG"]), ("old:net_null0", "/some/where"))
+
+
+def run__config__is_an_absolute_path_and_the_only_source(case: Case) -> None:
+    file = case.scratch / "a.ini"
+    file.write_text("[a]\nlink=net_null0\n")
+    found = case.environment("--config", os.path.relpath(file), UROCE_DEVICES="old:net_null0")
+    equal(found["UROCE_CONFIG"], str(file.resolve()))
+    assert "UROCE_DEVICES" not in found
+
+
+def run__config_that_is_not_there__is_said_at_once(case: Case) -> None:
+    run = case.call("run", "--config", "/no/such.ini", "--", "true")
+    equal(run.returncode, 2)
+    equal(run.stderr, "uroce run: --config /no/such.ini: No such file or directory\n")
+
+
+def run__library__is_preloaded_and_found_by_name(case: Case) -> None:
+    found = case.environment("-d", LEFT)
+    where = (case.build / "lib" / "abi").resolve()
+    equal(found["LD_LIBRARY_PATH"], str(where))
+    equal(found["LD_PRELOAD"], str(where / LIBRARY))
+
+
+def run__variables_of_the_loader__keep_what_they_had(case: Case) -> None:
+    found = case.environment("-d", LEFT, LD_LIBRARY_PATH="/before", LD_PRELOAD="libm.so.6")
+    where = (case.build / "lib" / "abi").resolve()
+    equal(found["LD_LIBRARY_PATH"], f"{where}:/before")
+    equal(found["LD_PRELOAD"], f"{where / LIBRARY} libm.so.6")
+
+
+def run__status_of_the_program__is_ours(case: Case) -> None:
+    case.environment()
+    equal(case.call("run", "--", "sh", "-c", "exit 7").returncode, 7)
+
+
+def run__options_behind_the_program__are_the_programs(case: Case) -> None:
+    case.environment()
+    run = case.call("run", "echo", "--config", "-d", "--help")
+    equal((run.returncode, run.stdout), (0, "--config -d --help\n"))
+
+
+def run__program_not_found__status_127(case: Case) -> None:
+    case.environment()
+    run = case.call("run", "--", "no-such-program")
+    equal(run.returncode, 127)
+    has(run.stderr, "uroce run: no-such-program: there is no such program in PATH\n")
+
+
+def run__file_that_is_no_program__status_126(case: Case) -> None:
+    case.environment()
+    file = case.scratch / "text"
+    file.write_text("no program\n")
+    equal(case.call("run", "--", file).returncode, 126)
+
+
+def run__nothing_to_run__usage(case: Case) -> None:
+    run = case.call("run", "-d", LEFT)
+    equal(run.returncode, 2)
+    has(run.stderr, "no program given", "usage: uroce run")
+
+
+def run__away_from_its_libraries__says_so(case: Case) -> None:
+    lone = case.scratch / "uroce"
+    shutil.copy(case.uroce, lone)
+    run = case.call("run", "--", "true", uroce=lone)
+    equal(run.returncode, 126)
+    has(run.stderr, LIBRARY)
+
+
+def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
+    tree = case.scratch / "a b"
+    (tree / "app").mkdir(parents=True)
+    (tree / "lib" / "abi").mkdir(parents=True)
+    (tree / "lib" / "abi" / LIBRARY).touch()
+    shutil.copy(case.uroce, tree / "app" / "uroce")
+    run = case.call("run", "--", "true", uroce=tree / "app" / "uroce")
+    equal(run.returncode, 126)
+    has(run.stderr, "it has a blank or a colon")
+
+
+# ---- devices ----------------------------------------------------------------
+
+def devices__none__is_no_error(case: Case) -> None:
+    run = case.call("devices")
+    equal((run.returncode, run.stderr), (0, ""))
+    has(run.stdout, "no device is configured")
+
+
+def devices__configured__all_of_it_is_shown(case: Case) -> None:
+    run = case.call("devices", UROCE_DEVICES=LEFT)
+    equal((run.returncode, run.stderr), (0, ""))
+    equal(run.stdout, "left  configured\n"
+                      "  link  net_memif0,role=server,socket=/tmp/x.sock\n"
+                      "  mac   02:00:00:00:00:01\n"
+                      "  mtu   4500, IB MTU 4096\n"
+                      "  gid 0   fe80::ff:fe00:1/64\n"
+                      "  gid 1   10.0.0.1/24\n"
+                      "  gid 2   fd00::1/64\n")
+
+
+def devices__one_wrong__is_said_and_the_other_shown(case: Case) -> None:
+    run = case.call("devices", UROCE_DEVICES=f"{WRONG} {LEFT}")
+    equal(run.returncode, 1)
+    has(run.stdout, "wrong  not usable: UROCE_DEVICES, device 1 (wrong): mtu=12: must be a number "
+                    "from 576 to 9600\n", "left  configured\n")
+    equal(run.stderr, "")
+
+
+def devices__file_not_to_be_trusted__is_said(case: Case) -> None:
+    file = case.scratch / "open.ini"
+    file.write_text("[a]\nlink=net_null0\n")
+    file.chmod(0o666)
+    run = case.call("devices", UROCE_CONFIG=str(file))
+    equal(run.returncode, 1)
+    has(run.stdout, "can be written by others")
+
+
+def devices__probe__opens_the_port(case: Case) -> None:
+    case.plugin()
+    run = case.call("devices", "--probe", UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
+    equal(run.returncode, 0, run.stderr)
+    has(run.stdout, "a  link up\n")
+
+
+def devices__probe_of_a_link_that_cannot_be__says_why(case: Case) -> None:
+    case.plugin()
+    run = case.call("devices", "--probe", UROCE_DEVICES="a:net_no_such_driver0")
+    equal(run.returncode, 1)
+    has(run.stdout, "a  not usable: ", "net_no_such_driver0")
+
+
+def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:
+    lone = case.scratch / "uroce-alone"
+    shutil.copy(case.uroce, lone)
+    run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0")
+    equal(run.returncode, 1)
+    has(run.stdout, PLUGIN, "-Ddpdk=enabled", "UROCE_LIB_DIR")
+
+
+# ---- uroce ------------------------------------------------------------------
+
+def uroce__version_and_help__are_no_errors(case: Case) -> None:
+    run = case.call("version")
+    equal(run.returncode, 0)
+    assert re.fullmatch(r"uroce \d+\.\d+\.\d+\n", run.stdout), run.stdout
+    for words in (["help"], ["--help"], ["run", "--help"], ["devices", "--help"]):
+        run = case.call(*words)
+        equal((run.returncode, run.stderr), (0, ""), " ".join(words))
+        has(run.stdout, "usage: uroce")
+
+
+def uroce__unknown_word__usage(case: Case) -> None:
+    run = case.call("devcies")
+    equal((run.returncode, run.stdout), (2, ""))
+    has(run.stderr, 'no subcommand "devcies"')
+
+
+def installed__under_a_prefix__finds_its_libraries(case: Case) -> None:
+    case.environment()
+    case.plugin()
+    meson = shutil.which("meson")
+    if meson is None:
+        raise Skip("meson is not on PATH")
+    root = case.scratch / "root"
+    done = subprocess.run([meson, "install", "-C", case.build, "--no-rebuild", "--destdir", root],
+                          capture_output=True, text=True, check=False)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    uroce = next(root.rglob("bin/uroce"))
+    where = next(root.rglob(f"uroce/{LIBRARY}")).parent
+    assert (where / "libibverbs.so").exists() and (where / PLUGIN).exists(), list(where.iterdir())
+    run = case.call("run", "-d", LEFT, "--", "env", uroce=uroce)
+    has(run.stdout, f"LD_PRELOAD={where.resolve() / LIBRARY}\n", f"UROCE_DEVICES={LEFT}\n")
+    run = case.call("devices", "--probe", uroce=uroce, UROCE_DEVICES="a:net_ring0")
+    equal(run.returncode, 0, run.stdout + run.stderr)
+
+
+CASES = [value for name, value in globals().items()
+         if name.startswith(("run__", "devices__", "uroce__", "installed__"))]
+
+
+def attempt(run, case: Case) -> tuple[str, str]:
+    """(why it was skipped, why it failed)"""
+    try:
+        run(case)
+    except Skip as why:
+        return str(why), ""
+    except (AssertionError, OSError, StopIteration, subprocess.TimeoutExpired) as why:
+        return "", str(why) or repr(why)
+    return "", ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    options = parser.parse_args()
+    chosen = [run for run in CASES if re.search(options.match, run.__name__)]
+    print(f"1..{len(chosen)}", flush=True)
+    failed = 0
+    for number, run in enumerate(chosen, 1):
+        with tempfile.TemporaryDirectory(prefix="uroce-app-") as scratch:
+            skipped, problem = attempt(run, Case(options.build.resolve(), pathlib.Path(scratch)))
+        failed += bool(problem)
+        why = f" # SKIP {skipped}" if skipped else ""
+        print(f"{'not ok' if problem else 'ok'} {number} - {run.__name__}{why}", flush=True)
+        for line in problem.splitlines():
+            print("#", line, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
