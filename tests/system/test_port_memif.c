@@ -57,6 +57,24 @@ static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
     }
 }
 
+static void memif__server_closes_under_a_living_client__opens_again(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(client, 1500, true, -1);
+    uint32_t sequence;
+
+    for (uint32_t life = 0; life < 20; life++) {
+        struct uro_port *port = kit_open(server, 1500);
+        if (life % 4 == 0) {
+            kit_meet(port);
+            kit_send(port, life, 1000);
+            assert_int_equal(kit_receive(port, &sequence, 20), 1000);
+        }
+        port->ops->close(port);
+    }
+    kit_kill(peer);
+}
+
 static void memif__both_sleep__every_frame_wakes(void **state)
 {
     (void)state;
@@ -110,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memif__frames_of_every_length__come_back),
         cmocka_unit_test(memif__peer_dies_and_comes_back__traffic_goes_on),
+        cmocka_unit_test(memif__server_closes_under_a_living_client__opens_again),
         cmocka_unit_test(memif__both_sleep__every_frame_wakes),
         cmocka_unit_test(memif__asleep_without_a_peer__its_coming_wakes),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memif_listen.h - the listening socket of memif servers: DPDK's driver opens it for good. */
+/* memif_listen.h - an orderly end for memif servers, which DPDK's driver does not have. */
 #pragma once
 
 #include "base/defs.h"
@@ -11,5 +11,6 @@ struct uro_link;
 void uro_memif_listen_begin(void);
 void uro_memif_listen_end(const struct uro_link *link, bool plugged);
 
-/* A server of the socket @path closes; the last one stops listening. Before its device goes. */
+/* A server of the socket @path is about to stop. With the last one, nobody listens any more and
+ * every client is gone when this returns. */
 void uro_memif_listen_close(const char *path);

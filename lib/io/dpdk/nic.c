@@ -161,6 +161,8 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
 
 void uro_nic_stop(struct uro_dpdk *dpdk)
 {
+    if (dpdk->kind == URO_DPDK_MEMIF && !dpdk->memif.client)
+        uro_memif_listen_close(dpdk->memif.socket);
     if (dpdk->started)
         rte_eth_dev_stop(dpdk->id);
     dpdk->started = false;
@@ -170,8 +172,6 @@ void uro_nic_stop(struct uro_dpdk *dpdk)
 
 void uro_nic_close(struct uro_dpdk *dpdk)
 {
-    if (dpdk->kind == URO_DPDK_MEMIF && !dpdk->memif.client)
-        uro_memif_listen_close(dpdk->memif.socket);
     unplug(dpdk);
     rte_mempool_free(dpdk->pool);
     dpdk->pool = NULL;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port_rate.c - frames per second through two ports, without an engine.
+ *
+ *   port_rate LINK PEER LENGTH SECONDS [icrc]      one way, between two processes
+ *   port_rate LINK self LENGTH SECONDS [icrc]      out of a port and in again (net_ring0)
+ *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
+ *
+ * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN where the plug-in is not installed.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "system/port_kit.h"
+
+struct options {
+    const char *link;
+    const char *peer;
+    uint32_t length;
+    double seconds;
+    bool icrc;
+    bool pingpong;
+};
+
+static uint8_t body[KIT_FRAME_MAX];
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void describe(struct uro_tx *tx, const struct options *options)
+{
+    static const uint8_t head[14] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,
+                                      0,    0,    0,    0,    1,    0x88, 0xb5 };
+    uint32_t tail = options->icrc ? 4 : 0;
+
+    *tx = (struct uro_tx){ .head_length = sizeof head,
+                           .icrc = options->icrc,
+                           .payload_length = options->length - (uint32_t)sizeof head - tail,
+                           .span_count = 1 };
+    tx->spans[0] = (struct uro_span){ body, tx->payload_length };
+    memcpy(tx->head, head, sizeof head);
+}
+
+static uint32_t receive(struct uro_port *port, uint32_t *length)
+{
+    struct uro_pkt pkts[URO_PORT_BURST];
+    uint32_t count = port->ops->receive(port, pkts, URO_PORT_BURST);
+
+    if (count > 0) {
+        *length = pkts[0].length;
+        port->ops->release(port, pkts, count);
+    }
+    return count;
+}
+
+static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
+{
+    uint32_t room = port->ops->room(port);
+
+    if (room > 0)
+        port->ops->transmit(port, tx, room);
+    return room;
+}
+
+/* The other process: sends for ever, or answers for ever. */
+static void serve(const struct options *options)
+{
+    static struct uro_tx tx[URO_PORT_BURST];
+    struct uro_port *port = kit_open(options->peer, 0);
+    uint32_t length;
+
+    for (uint32_t i = 0; i < URO_PORT_BURST; i++)
+        describe(&tx[i], options);
+    for (;;) {
+        if (!options->pingpong)
+            send(port, tx);
+        else if (receive(port, &length) > 0 && port->ops->room(port) > 0)
+            port->ops->transmit(port, tx, 1);
+    }
+}
+
+static void count_frames(struct uro_port *port, const struct options *options, bool self)
+{
+    static struct uro_tx tx[URO_PORT_BURST];
+    uint64_t frames = 0;
+    uint64_t rounds = 0;
+    uint32_t length = 0;
+
+    for (uint32_t i = 0; i < URO_PORT_BURST; i++)
+        describe(&tx[i], options);
+    while (!self && receive(port, &length) == 0)
+        port->ops->room(port);
+    double start = now();
+    double end = start + options->seconds;
+    while (rounds++ % 1024 != 0 || now() < end) {
+        if (self)
+            send(port, tx);
+        frames += receive(port, &length);
+    }
+    double took = now() - start;
+    printf("{\"link\": \"%s\", \"length\": %u, \"icrc\": %s, \"frames_per_s\": %.0f, "
+           "\"gbit_per_s\": %.2f, \"ns_per_frame\": %.1f}\n",
+           options->link, length, options->icrc ? "true" : "false", (double)frames / took,
+           (double)frames * length * 8e-9 / took, took * 1e9 / (double)frames);
+}
+
+static void count_round_trips(struct uro_port *port, const struct options *options)
+{
+    static struct uro_tx tx;
+    uint32_t length;
+    uint64_t trips = 0;
+
+    describe(&tx, options);
+    do /* until the peer is there */
+        kit_send(port, 0, KIT_FRAME_MIN);
+    while (receive(port, &length) == 0);
+    while (receive(port, &length) > 0) {
+    }
+    double start = now();
+    while (now() - start < options->seconds) {
+        port->ops->transmit(port, &tx, port->ops->room(port) > 0 ? 1 : 0);
+        while (receive(port, &length) == 0)
+            port->ops->room(port);
+        trips++;
+    }
+    printf("{\"link\": \"%s\", \"length\": %u, \"round_trip_us\": %.2f}\n", options->link,
+           options->length, (now() - start) * 1e6 / (double)trips);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = { 0 };
+
+    if (argc < 5) {
+        fprintf(stderr, "usage: port_rate LINK PEER|self LENGTH SECONDS [icrc|pingpong]\n");
+        return 2;
+    }
+    options.link = argv[1];
+    options.peer = argv[2];
+    options.length = (uint32_t)strtoul(argv[3], NULL, 10);
+    options.seconds = strtod(argv[4], NULL);
+    options.icrc = argc > 5 && strcmp(argv[5], "icrc") == 0;
+    options.pingpong = argc > 5 && strcmp(argv[5], "pingpong") == 0;
+    if (options.length < KIT_FRAME_MIN || options.length > KIT_FRAME_MAX)
+        return 2;
+
+    bool self = strcmp(options.peer, "self") == 0;
+    pid_t peer = self ? 0 : fork();
+    if (peer == 0 && !self) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve(&options);
+    }
+    struct uro_port *port = kit_open(options.link, 0);
+    if (options.pingpong)
+        count_round_trips(port, &options);
+    else
+        count_frames(port, &options, self);
+    port->ops->close(port);
+    if (peer > 0)
+        kit_kill(peer);
+    return 0;
+}
