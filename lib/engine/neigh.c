@@ -192,6 +192,8 @@ static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time
         entry->hop.state = before == URO_HOP_KNOWN ? URO_HOP_ASKING : URO_HOP_LOST;
         entry->asked = 0;
     }
+    if (neigh->reply_count == URO_NEIGH_REPLIES_MAX)
+        return entry->hop.state != before; /* no room to ask: stays due, and it was not asked */
     entry->asked++;
     uro_neigh_ask(neigh, entry);
     switch (entry->hop.state) {

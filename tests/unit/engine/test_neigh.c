@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/neigh.h"
 #include "support/check.h"
 #include "wire/arp.h"
 #include "wire/frame.h"
@@ -242,6 +243,31 @@ static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert
     close_stage(s);
 }
 
+/* More peers than there are places for questions: each is asked at once, none is forgotten. */
+static void neigh__hundred_new_peers_at_once__every_one_is_asked(void **state)
+{
+    static struct uro_neigh neigh;
+    static struct uro_counters counters;
+    struct uro_engine_config config = { .mac = our_mac, .mtu = 1500, .address_count = 1 };
+    struct uro_hop *hops[100];
+    struct uro_tx tx[32];
+    uint32_t asked = 0;
+
+    (void)state;
+    config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 24 };
+    uro_neigh_init(&neigh, &config, &counters);
+    for (uint32_t i = 0; i < URO_ARRAY_LEN(hops); i++) {
+        struct uro_gid peer = gid("10.0.0.2");
+        peer.octets[15] = (uint8_t)(i + 2);
+        assert_int_equal(uro_neigh_get(&neigh, 0, &peer, 0, &hops[i]), 0);
+    }
+    while (uro_neigh_next(&neigh, 0) == 0) {
+        assert_false(uro_neigh_run(&neigh, 0));
+        asked += uro_neigh_output(&neigh, tx, 32);
+    }
+    assert_int_equal(asked, URO_ARRAY_LEN(hops));
+}
+
 /* rule NEIGH.ARP.ANSWER, NEIGH.ND.ANSWER */
 static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)
 {
@@ -324,6 +350,7 @@ static void neigh__link_came_back__everybody_is_asked_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neigh__hundred_new_peers_at_once__every_one_is_asked),
         cmocka_unit_test(neigh__new_peer__asked_first_and_data_waits_for_the_answer),
         cmocka_unit_test(neigh__no_answer__nine_questions_then_the_retry_budget_decides),
         cmocka_unit_test(neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route),
