@@ -12,6 +12,8 @@
 #define URO_MESSAGE_MAX     0x80000000u /* octets of a message: IBTA's 2^31 */
 #define URO_PATH_MTU_MIN    256u
 #define URO_PATH_MTU_MAX    4096u
+/* Octets around a full payload, IP header to ICRC: IPv6 WRITE ONLY with immediate has the most. */
+#define URO_ROCE_OVERHEAD 84u
 
 /* Packets a requester sends beyond the oldest unacknowledged one when the device configuration
  * does not say otherwise. Enough for 64 KiB at MTU 256 or a bandwidth-delay product of 1 MiB at

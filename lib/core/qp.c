@@ -16,7 +16,6 @@
 #define QPN_BITS            24u
 #define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
 #define RD_REMEMBERED_LEAST 16u
-#define ROCE_OVERHEAD       80u /* IP header to ICRC, for the active MTU (as rxe counts it) */
 
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
@@ -140,7 +139,7 @@ static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
     bool power = (mtu & (mtu - 1)) == 0;
 
     return power && mtu >= URO_PATH_MTU_MIN && mtu <= URO_PATH_MTU_MAX &&
-           (mtu + ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN);
+           (mtu + URO_ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN);
 }
 
 /* Every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
@@ -278,6 +277,17 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         uro_schedule_request(qp);
 }
 
+/* The application is done with it: nothing is answered any more. */
+static void forget_answers(struct uro_qp *qp)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    rsp->ack_due = false;
+    rsp->nak_due = false;
+    rsp->rd_pending = 0;
+    rsp->rd_oldest = rsp->rd_newest;
+}
+
 int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_qp_attr *attr,
                   unsigned mask, uro_time now)
 {
@@ -298,6 +308,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         if (from != URO_QPS_ERR) {
             uro_pair_enter_error(qp);
             uro_schedule_forget(qp);
+            forget_answers(qp);
         }
         uro_pair_flush(qp);
     } else {
@@ -315,6 +326,7 @@ void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr)
 
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
 {
+    URO_MARK("QP.DESTROY");
     uro_schedule_hear(shard); /* its bell may be on the way */
     reset(qp);
     uro_table_remove(&shard->qps, &qp->node);

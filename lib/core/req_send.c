@@ -96,7 +96,8 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     /* rule REQ.SE, TX.MIGREQ */
     struct uro_bth bth = {
         .opcode = (uint8_t)opcode,
-        .solicited = ends && (wqe->flags & URO_SEND_SOLICITED) && plan->verb != URO_READ,
+        .solicited = ends && (wqe->flags & URO_SEND_SOLICITED) &&
+                     (plan->verb == URO_SEND || (ext & URO_EXT_IMM)),
         .migrated = true,
         .pkey = URO_PKEY_DEFAULT,
         .dest_qpn = qp->attr.dest_qpn,

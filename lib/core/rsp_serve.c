@@ -32,11 +32,13 @@ static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
         uro_pair_overrun(qp);
 }
 
-static void next_message(struct uro_rsp *rsp)
+static void next_message(struct uro_qp *qp)
 {
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return; /* its completion found no place: it does not count as received */
     URO_MARK("RSP.MSN");
-    rsp->in_message = false;
-    rsp->msn = (rsp->msn + 1) & MSN_MASK;
+    qp->rsp.in_message = false;
+    qp->rsp.msn = (qp->rsp.msn + 1) & MSN_MASK;
 }
 
 static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame *frame)
@@ -54,8 +56,8 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
         return URO_RSP_BAD_LOCAL;
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
-        next_message(rsp);
         complete_receive(qp, frame, URO_WC_RECV, rsp->offset);
+        next_message(qp);
     }
     return URO_RSP_ACCEPT;
 }
@@ -76,11 +78,11 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_
         memcpy(memory, frame->payload, frame->payload_length);
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
-        next_message(rsp);
         if (frame->op->takes_recv) {
             URO_MARK("RSP.RNR.IMM");
             complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
         }
+        next_message(qp);
     }
 }
 
@@ -150,9 +152,11 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
             psns = serve_read(qp, frame);
         else
             serve_atomic(qp, frame, target->memory);
-        next_message(rsp);
+        next_message(qp);
         uro_schedule_response(qp);
     }
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return URO_RSP_ACCEPT; /* the completion queue overflowed: no acknowledgement */
     rsp->expected = uro_psn_add(psn, psns);
     rsp->gap_reported = false;
     rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */

@@ -7,18 +7,17 @@
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
-#define QP_MAX        1048560 /* QPNs and numbers of objects are bounded by memory, not by us: */
-#define OBJECT_MAX    1048576 /* these say what rxe says */
-#define PAGE_SIZES    UINT64_C(0xfffff000)
-#define ROCE_OVERHEAD 80u /* from the IP header to the ICRC, as rxe counts it */
-#define ACK_DELAY     15  /* 4.096 us << 15 = 134 ms: a process may be preempted */
-#define PKEY_DEFAULT  0xffffu
-#define PKEYS         1
-#define WIDTH_1X      1 /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
-#define SPEED_2_5     1
-#define PHYS_POLLING  2
-#define PHYS_LINK_UP  5
-#define COUNTER_MAX   0xffffu
+#define QP_MAX       1048560 /* QPNs and numbers of objects are bounded by memory, not by us: */
+#define OBJECT_MAX   1048576 /* these say what rxe says */
+#define PAGE_SIZES   UINT64_C(0xfffff000)
+#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may be preempted */
+#define PKEY_DEFAULT 0xffffu
+#define PKEYS        1
+#define WIDTH_1X     1 /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
+#define SPEED_2_5    1
+#define PHYS_POLLING 2
+#define PHYS_LINK_UP 5
+#define COUNTER_MAX  0xffffu
 
 /* For the stub of a private name, lib/abi/symbols.txt. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
@@ -39,7 +38,7 @@ static enum ibv_mtu active_mtu(const struct uro_device_config *config)
 {
     enum ibv_mtu mtu = IBV_MTU_4096;
 
-    while (mtu > IBV_MTU_256 && (128u << mtu) + ROCE_OVERHEAD > config->mtu)
+    while (mtu > IBV_MTU_256 && (128u << mtu) + URO_ROCE_OVERHEAD > config->mtu)
         mtu--;
     return mtu;
 }

@@ -93,7 +93,7 @@ static void meet(struct scene *scene)
     scene_input(scene, scene->now, frame, scene_arp_reply(&our_mac, &peer_mac, frame));
 }
 
-static void connect_qp(struct scene *scene, const struct scene_options *options)
+void scene_connect(struct scene *scene, const struct scene_options *options)
 {
     struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                 .port = 1,
@@ -153,7 +153,7 @@ struct scene *scene_open(const struct scene_options *options)
                                       .user = scene };
     scene->qp_memory = allocate(uro_qp_size(&init));
     scene->qp = uro_qp_create(uro_engine_shard(scene->engine), &init, scene->qp_memory);
-    connect_qp(scene, options);
+    scene_connect(scene, options);
     return scene;
 }
 
@@ -322,6 +322,13 @@ uint64_t scene_counter(const struct scene *scene, enum uro_counter counter)
     return uro_engine_counters(scene->engine)->value[counter];
 }
 
+void scene_destroy_qp(struct scene *scene)
+{
+    uro_engine_qp_destroy(scene->engine, scene->qp);
+    free(scene->qp_memory); /* a sanitizer sees who still looks */
+    scene->qp = NULL;
+}
+
 void scene_close(struct scene *scene)
 {
     scene_expect_silence(scene, scene->now - URO_MS(1));
@@ -331,14 +338,14 @@ void scene_close(struct scene *scene)
     if (uro_cq_poll(scene->recv_cq, &last, 1) == 1)
         fail_msg("unexpected receive completion, id %lu status %u", (unsigned long)last.wr_id,
                  last.status);
-    uro_engine_qp_destroy(scene->engine, scene->qp);
+    if (scene->qp != NULL)
+        scene_destroy_qp(scene);
     uro_key_deregister(uro_engine_shard(scene->engine), &scene->local_key);
     uro_key_deregister(uro_engine_shard(scene->engine), &scene->remote_key);
     uro_cq_fini(scene->send_cq);
     uro_cq_fini(scene->recv_cq);
     free(scene->send_cq);
     free(scene->recv_cq);
-    free(scene->qp_memory);
     free(scene->local);
     free(scene->remote);
     free(scene->engine_memory);

@@ -131,6 +131,10 @@ void scene_expect_mark(struct scene *scene, const char *rule);
 void scene_expect_state(struct scene *scene, enum uro_qp_state state);
 void scene_expect_event(struct scene *scene, enum uro_event_kind kind);
 uint64_t scene_counter(const struct scene *scene, enum uro_counter counter);
+/* For a queue pair that went to RESET. */
+void scene_connect(struct scene *scene, const struct scene_options *options);
+/* Otherwise scene_close() does it. */
+void scene_destroy_qp(struct scene *scene);
 void scene_close(struct scene *scene);
 
 /* Builds the frame of @packet into @out; returns its octets. For arriving packets. */

@@ -204,7 +204,7 @@ static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **sta
 static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
 {
     (void)state;
-    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4175); /* 4096 needs 4176 */
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4179); /* 4096 needs 4180 */
     struct uro_qp_attr attr = { .state = URO_QPS_RTR,
                                 .path_mtu = 4096,
                                 .address = { .sgid_index = 1 } };
@@ -217,6 +217,27 @@ static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_
     assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), 0);
     struct uro_tx asks;
     assert_int_equal(uro_engine_output(s->engine, &asks, 1, s->now), 1);
+    scene_close(s);
+}
+
+/* SE is for requests that make a completion over there. */
+static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **state)
+{
+    (void)state; /* rule REQ.SE */
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE, .flags = URO_SEND_SOLICITED,
+                            .text = "w", .remote_address = 0x5000, .rkey = 0x99));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_WRITE_ONLY", .psn = 10, .ack_req = true, .va = 0x5000,
+                           .rkey = 0x99, .dma = 1, .text = "w"));
+    scene_post_send(s, SEND(.id = 2, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8,
+                            .flags = URO_SEND_SOLICITED, .remote_address = 0x5000, .rkey = 0x99));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 11, .ack_req = true, .va = 0x5000, .rkey = 0x99));
+    scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
     scene_close(s);
 }
 
@@ -258,6 +279,7 @@ int main(void)
         cmocka_unit_test(rc_read__repeated_with_a_greater_range__is_not_answered),
         cmocka_unit_test(cq__full_while_flushing__the_error_is_told_once_and_stays),
         cmocka_unit_test(modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not),
+        cmocka_unit_test(rc_send__solicited_flag_where_it_means_nothing__is_not_sent),
         cmocka_unit_test(tx__headers__are_as_every_peer_accepts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,6 @@
 #define CLEAN_ONE_IN    8u
 #define RNR_FOREVER     7u
 #define RETRY_MAX       7u
-#define ROCE_OVERHEAD   80u /* octets of IP, UDP, BTH and extension headers and the ICRC */
 #define ACK_TIMEOUT(t)  (UINT64_C(4096) << (t))
 #define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
 #define PS_PER_NS       1000u
@@ -84,7 +83,7 @@ static void draw_station(struct uro_station_config *station, struct uro_rng *rng
     if (often(rng))
         station->tx_gap_max = uro_rng_below(rng, 3000);
     engine->mac = mac;
-    engine->mtu = URO_PATH_MTU_MAX + ROCE_OVERHEAD + uro_rng_below(rng, 5000);
+    engine->mtu = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD + uro_rng_below(rng, 5000);
     engine->address_count = 2;
     engine->addresses[0] =
         (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
@@ -169,8 +168,8 @@ uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
         uint64_t frames = (uint64_t)window * swarm->pair_count * 2; /* requests and READ answers */
         uint32_t largest = 0;
         for (uint32_t i = 0; i < swarm->pair_count; i++)
-            if (swarm->pairs[i].path_mtu + ROCE_OVERHEAD > largest)
-                largest = swarm->pairs[i].path_mtu + ROCE_OVERHEAD;
+            if (swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD > largest)
+                largest = swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD;
         uro_time time = cable->delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
                         frames * swarm->stations[side].tx_gap_max;

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_qp_moments.c - a queue pair fails or goes away at an awkward moment. */
+#include <string.h>
+
+#include "scene.h"
+#include "scene_wire.h"
+
+static int to_state(struct scene *s, enum uro_qp_state to)
+{
+    const struct uro_qp_attr attr = { .state = to };
+    return uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now);
+}
+
+/* ---- fails -------------------------------------------------------------- */
+
+/* The application never hears of a message whose completion found no place, so neither does the
+ * peer; the one before it is acknowledged with its own MSN. */
+static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state)
+{
+    static const char *const ops[] = { "RC_SEND_ONLY", "RC_WRITE_ONLY_IMM" };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(ops); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .cq_capacity = 1);
+
+        for (uint64_t id = 1; id <= 3; id++)
+            scene_post_recv(s, id, 8);
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+        scene_rx(s, 0, PACKET(.op = ops[i], .psn = 101, .ack_req = true, .dma = 1, .text = "b"));
+        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+        scene_expect_silence(s, 0);
+        scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+        scene_expect_event(s, URO_EVENT_CQ_ERR);
+        scene_expect_event(s, URO_EVENT_QP_FATAL);
+        scene_close(s);
+    }
+}
+
+/* ERR by the application's wish: what was owed is forgotten, whatever happens later. */
+static void qp__moved_to_error_while_answering__answers_nothing_more(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    const struct uro_mac to = { { 2, 0, 0, 0, 0, 1 } };
+    const struct uro_mac from = { { 2, 0, 0, 0, 0, 3 } };
+    uint8_t frame[128];
+
+    scene_fill(s->remote, 0, 1024);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 4096));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    assert_int_equal(to_state(s, URO_QPS_ERR), 0);
+    scene_expect_silence(s, 0);
+    /* The peer moves to another MAC address: every queue pair is looked at again. */
+    scene_input(s, 0, frame, scene_arp_reply(&to, &from, frame));
+    scene_expect_silence(s, 0);
+    scene_close(s);
+}
+
+/* ---- goes away ---------------------------------------------------------- */
+
+static void nothing_pending(struct scene *s)
+{
+    (void)s;
+}
+
+static void ack_wait(struct scene *s)
+{
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+}
+
+static void rnr_wait(struct scene *s)
+{
+    ack_wait(s);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x20 | 14));
+}
+
+static void bell(struct scene *s)
+{
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+}
+
+static void unpolled_completion(struct scene *s)
+{
+    ack_wait(s);
+    uro_cq_arm(s->send_cq, false);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+}
+
+static void draining(struct scene *s)
+{
+    ack_wait(s);
+    assert_int_equal(to_state(s, URO_QPS_SQD), 0);
+}
+
+static void drained_event(struct scene *s)
+{
+    assert_int_equal(to_state(s, URO_QPS_SQD), 0);
+}
+
+static void answer_due(struct scene *s)
+{
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 4096));
+}
+
+static void nak_due_in_error(struct scene *s)
+{
+    scene_post_recv(s, 5, 8);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_LAST", .psn = 100, .ack_req = true, .text = "a"));
+    scene_expect_state(s, URO_QPS_ERR);
+}
+
+static void half_a_message(struct scene *s)
+{
+    scene_post_recv(s, 5, 4096);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 100, .length = 1024));
+}
+
+static const struct {
+    const char *name;
+    void (*come_to)(struct scene *scene);
+} moments[] = {
+    { "nothing pending", nothing_pending },
+    { "waiting for an ACK", ack_wait },
+    { "waiting as an RNR NAK said", rnr_wait },
+    { "its bell rang", bell },
+    { "a completion is not polled", unpolled_completion },
+    { "draining", draining },
+    { "the drained event is not fetched", drained_event },
+    { "an answer is due", answer_due },
+    { "in error and a NAK is due", nak_due_in_error },
+    { "half a message has come", half_a_message },
+};
+
+/* After the queue pair went: no frame, no completion, no event of it, and nothing to wait for. */
+static void expect_gone(struct scene *s, uint32_t qpn)
+{
+    struct uro_event event;
+    struct uro_cqe cqe;
+
+    while (uro_engine_event(s->engine, &event))
+        assert_ptr_not_equal(event.user, s); /* of its completion queue, perhaps */
+    assert_int_equal(uro_cq_poll(s->send_cq, &cqe, 1), 0);
+    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
+    scene_expect_silence(s, URO_MS(100000));
+    assert_true(uro_engine_next(s->engine) == URO_TIME_NEVER);
+    uint64_t before = scene_counter(s, URO_COUNT_DROP_QPN);
+    scene_rx(s, URO_MS(100000), PACKET(.op = "RC_ACK", .psn = 10, .msn = 1, .qpn = qpn));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), before + 1);
+    scene_expect_silence(s, URO_MS(100000));
+}
+
+static void qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+        uint32_t qpn = uro_qp_number(s->qp);
+
+        print_message("# %s\n", moments[i].name);
+        moments[i].come_to(s);
+        scene_destroy_qp(s);
+        expect_gone(s, qpn);
+        scene_expect_mark(s, "QP.DESTROY");
+        scene_close(s);
+    }
+}
+
+static void qp__reset_at_any_moment__connects_and_works_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+        struct uro_event event;
+
+        print_message("# %s\n", moments[i].name);
+        moments[i].come_to(s);
+        assert_int_equal(to_state(s, URO_QPS_RESET), 0);
+        while (uro_engine_event(s->engine, &event))
+            assert_ptr_not_equal(event.user, s);
+        scene_expect_silence(s, URO_MS(1000));
+        scene_connect(s, &(const struct scene_options){ .mtu = 1024,
+                                                        .rq_psn = 7,
+                                                        .sq_psn = 70,
+                                                        .timeout = 14,
+                                                        .dest_depth = 4,
+                                                        .access = 0xe,
+                                                        .stop_at = URO_QPS_RTS });
+        scene_post_recv(s, 8, 8);
+        scene_rx(s, URO_MS(1000),
+                 PACKET(.op = "RC_SEND_ONLY", .psn = 7, .ack_req = true, .text = "q"));
+        scene_expect_tx(s, URO_MS(1000), PACKET(.op = "RC_ACK", .psn = 7, .msn = 1));
+        scene_expect_recv(s, 8, URO_WC_SUCCESS, 1);
+        scene_post_send(s, SEND(.id = 9, .text = "p"));
+        scene_expect_tx(s, URO_MS(1000),
+                        PACKET(.op = "RC_SEND_ONLY", .psn = 70, .ack_req = true, .text = "p"));
+        scene_rx(s, URO_MS(1000), PACKET(.op = "RC_ACK", .psn = 70, .msn = 1));
+        scene_expect_sent(s, 9, URO_WC_SUCCESS);
+        scene_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cq__full_for_a_receive__the_message_is_not_acknowledged),
+        cmocka_unit_test(qp__moved_to_error_while_answering__answers_nothing_more),
+        cmocka_unit_test(qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards),
+        cmocka_unit_test(qp__reset_at_any_moment__connects_and_works_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
