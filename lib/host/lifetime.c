@@ -112,14 +112,13 @@ static int bring_up(struct uro_device *device)
                        strerror(errno));
         return -ENOMEM;
     }
-    int error = uro_capture_open(device);
-    if (error != 0)
-        return error;
+    if (uro_capture_open(device) != 0)
+        return -ENODEV;
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
     device->link_up = device->port->ops->link_up(device->port);
-    error = build_engine(device);
+    int error = build_engine(device);
     if (error != 0)
         (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
                        strerror(-error));
@@ -139,6 +138,21 @@ static void pin(const struct uro_device *device)
                 device->config.name, device->config.cpu);
 }
 
+/* After a failed start nothing is left open. The thread is the only one that saw any of it. */
+static void take_down(struct uro_device *device)
+{
+    if (device->port != NULL)
+        device->port->ops->close(device->port);
+    device->port = NULL;
+    uro_capture_close(device);
+    free(device->engine_memory);
+    free(device->tx);
+    if (device->epoll >= 0)
+        (void)close(device->epoll);
+    if (device->doorbell >= 0)
+        (void)close(device->doorbell);
+}
+
 /* EAL pins whoever initialises it, so the port is opened here and not in the caller. */
 static void *thread_main(void *argument)
 {
@@ -151,6 +165,8 @@ static void *thread_main(void *argument)
     pin(device);
     if (error == 0)
         uro_finish_watch();
+    else
+        take_down(device);
 
     (void)pthread_mutex_lock(&device->start_lock);
     device->start_error = error;
@@ -186,18 +202,19 @@ int uro_device_start(struct uro_device *device)
         return 0;
 
     (void)pthread_mutex_lock(&device->start_lock);
-    if (atomic_load(&device->life) == URO_DEVICE_IDLE) {
+    bool first = atomic_load(&device->life) == URO_DEVICE_IDLE;
+    if (first) {
         atomic_store(&device->life, URO_DEVICE_STARTING);
         if (create_thread(device) != 0) {
             (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
             device->start_error = -ENOMEM;
             atomic_store(&device->life, URO_DEVICE_FAILED);
         }
-        while (atomic_load(&device->life) == URO_DEVICE_STARTING)
-            (void)pthread_cond_wait(&device->start_done, &device->start_lock);
-        if (atomic_load(&device->life) == URO_DEVICE_FAILED)
-            fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
     }
+    while (atomic_load(&device->life) == URO_DEVICE_STARTING)
+        (void)pthread_cond_wait(&device->start_done, &device->start_lock);
+    if (first && atomic_load(&device->life) == URO_DEVICE_FAILED)
+        fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
     int error = atomic_load(&device->life) == URO_DEVICE_RUNNING ? 0 : device->start_error;
     (void)pthread_mutex_unlock(&device->start_lock);
     return error;

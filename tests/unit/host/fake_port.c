@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fake_port.c - see fake_port.h. */
+#include "fake_port.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "wire/ether.h"
+#include "wire/icmp.h"
+
+#define VISIBLE __attribute__((visibility("default")))
+
+VISIBLE struct fake_port fake = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                                  .changed = PTHREAD_COND_INITIALIZER,
+                                  .event = -1,
+                                  .link_up = true,
+                                  .room = URO_PORT_BURST,
+                                  .close_pipe = -1 };
+
+uro_port_open_fn uro_port_open;
+
+static void enter(void)
+{
+    assert(pthread_mutex_lock(&fake.lock) == 0);
+}
+
+static void leave(void)
+{
+    assert(pthread_cond_broadcast(&fake.changed) == 0);
+    assert(pthread_mutex_unlock(&fake.lock) == 0);
+}
+
+/* Lock held. */
+static void ring(void)
+{
+    const uint64_t one = 1;
+
+    if (fake.event >= 0)
+        assert(write(fake.event, &one, sizeof one) == sizeof one);
+}
+
+static void fake_close(struct uro_port *port)
+{
+    assert(port == &fake.port);
+    enter();
+    fake.closes++;
+    if (fake.close_pipe >= 0)
+        assert(write(fake.close_pipe, "c", 1) == 1);
+    leave();
+}
+
+static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    uint32_t count = 0;
+
+    assert(port == &fake.port && room <= URO_PORT_BURST);
+    enter();
+    fake.receives++;
+    for (; count < room && fake.head + count != fake.tail; count++) {
+        uint32_t slot = (fake.head + count) % FAKE_QUEUE;
+        pkts[count] = (struct uro_pkt){ fake.queue[slot], fake.lengths[slot], NULL };
+    }
+    leave();
+    return count;
+}
+
+static void fake_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)port;
+    (void)pkts;
+    enter();
+    fake.head += count;
+    leave();
+}
+
+static uint32_t fake_room(struct uro_port *port)
+{
+    (void)port;
+    return fake_read(&fake.room);
+}
+
+static void fake_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    (void)port;
+    enter();
+    assert(count > 0 && count <= fake.room);
+    for (uint32_t i = 0; i < count; i++) {
+        fake.last_length = uro_tx_length(&tx[i]);
+        assert(fake.last_length <= sizeof fake.last);
+        uro_tx_write(&tx[i], fake.last);
+    }
+    fake.sent += count;
+    fake.sender = gettid();
+    leave();
+}
+
+static int fake_wait_fd(struct uro_port *port)
+{
+    (void)port;
+    return fake.event;
+}
+
+static bool fake_arm(struct uro_port *port)
+{
+    (void)port;
+    enter();
+    fake.arms++;
+    fake.armed = fake.head == fake.tail;
+    bool armed = fake.armed;
+    leave();
+    return armed;
+}
+
+static void fake_disarm(struct uro_port *port)
+{
+    uint64_t value;
+
+    (void)port;
+    enter();
+    fake.armed = false;
+    (void)!read(fake.event, &value, sizeof value);
+    leave();
+}
+
+static bool fake_link_up(struct uro_port *port)
+{
+    (void)port;
+    enter();
+    fake.link_looks++;
+    bool up = fake.link_up;
+    leave();
+    return up;
+}
+
+static const struct uro_port_ops ops = {
+    .name = "fake",
+    .close = fake_close,
+    .receive = fake_receive,
+    .release = fake_release,
+    .room = fake_room,
+    .transmit = fake_transmit,
+    .wait_fd = fake_wait_fd,
+    .arm = fake_arm,
+    .disarm = fake_disarm,
+    .link_up = fake_link_up,
+};
+
+VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
+                                       char error[static URO_PORT_ERROR_MAX])
+{
+    if (strstr(config->link, "broken") != NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s is broken; mend it", config->link);
+        return NULL;
+    }
+    enter();
+    fake.opens++;
+    fake.opener = gettid();
+    (void)pthread_getname_np(pthread_self(), fake.opener_name, sizeof fake.opener_name);
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &fake.opener_signals);
+    if (strstr(config->link, "polled") == NULL)
+        fake.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fake.port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
+    leave();
+    return &fake.port;
+}
+
+VISIBLE void fake_reset(void)
+{
+    enter();
+    fake.head = fake.tail = 0;
+    fake.receives = fake.arms = fake.link_looks = fake.sent = 0;
+    fake.link_up = true;
+    fake.room = URO_PORT_BURST;
+    leave();
+}
+
+VISIBLE void fake_inject_echo(const struct uro_mac *to)
+{
+    static const uint8_t ours[4] = { 10, 0, 0, 1 }, theirs[4] = { 10, 0, 0, 2 };
+    const struct uro_icmp icmp = { .kind = URO_ICMP_ECHO_REQUEST,
+                                   .echo_id = 7,
+                                   .echo_data = (const uint8_t *)"abcd",
+                                   .echo_length = 4 };
+    const struct uro_ether ether = { .dest = *to,
+                                     .source = { { 2, 0, 0, 0, 0, 2 } },
+                                     .type = URO_ETHERTYPE_IPV4 };
+    const struct uro_ip ip = { .hop_limit = 64,
+                               .protocol = URO_IPPROTO_ICMP,
+                               .payload_length = URO_ICMP_ECHO_HEADER + 4,
+                               .source = uro_gid_from_ipv4(theirs),
+                               .dest = uro_gid_from_ipv4(ours) };
+
+    enter();
+    assert(fake.tail - fake.head < FAKE_QUEUE);
+    uint8_t *frame = fake.queue[fake.tail % FAKE_QUEUE];
+    size_t length = uro_ether_put(frame, &ether);
+    length += uro_ip_put(frame + length, &ip);
+    length += uro_icmp_encode_echo(frame + length, &ip, &icmp);
+    fake.lengths[fake.tail++ % FAKE_QUEUE] = (uint32_t)length;
+    ring();
+    leave();
+}
+
+VISIBLE void fake_set_link(bool up)
+{
+    enter();
+    fake.link_up = up;
+    ring();
+    leave();
+}
+
+VISIBLE uint32_t fake_read(const uint32_t *counter)
+{
+    enter();
+    uint32_t value = *counter;
+    leave();
+    return value;
+}
+
+VISIBLE void fake_wait(const uint32_t *counter, uint32_t value)
+{
+    enter();
+    while (*counter < value)
+        assert(pthread_cond_wait(&fake.changed, &fake.lock) == 0);
+    leave();
+}

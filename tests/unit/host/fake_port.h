@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fake_port.h - a plug-in whose ports the test holds by both ends; loaded as liburoce-dpdk.so.
+ *
+ * Frames that the test injects are received by the device, frames that it sends are counted and the
+ * last one is kept. fake_wait() waits for what a thread of the device will do, without sleeping.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "engine/port.h"
+
+#define FAKE_FRAME_MAX 2048u
+#define FAKE_QUEUE     64u
+
+struct fake_port {
+    struct uro_port port;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int event; /* eventfd: frames wait; -1 for a port that can only be polled */
+    bool armed;
+    uint8_t queue[FAKE_QUEUE][FAKE_FRAME_MAX];
+    uint32_t lengths[FAKE_QUEUE];
+    uint32_t head, tail;
+
+    bool link_up;
+    uint32_t room; /* of each room() */
+
+    /* What the device did so far. */
+    uint32_t opens, closes, receives, arms, link_looks, sent;
+    pid_t opener, sender; /* threads */
+    char opener_name[16];
+    sigset_t opener_signals; /* blocked ones */
+    uint8_t last[FAKE_FRAME_MAX];
+    uint32_t last_length;
+    int close_pipe; /* gets an octet when the port is closed; -1: none */
+};
+
+/* The one port of this process, open or not. Links that say "broken" do not open; those that say
+ * "polled" have no descriptor to wait for. */
+extern struct fake_port fake;
+
+/* Between the tests of one process: counters to zero, queue empty, link up, room for a burst. */
+void fake_reset(void);
+
+/* An echo request from 10.0.0.2 to 10.0.0.1: the engine answers it with one frame, at once. */
+void fake_inject_echo(const struct uro_mac *to);
+
+/* Sets the state and makes the device look. */
+void fake_set_link(bool up);
+
+/* Waits until *@counter, one of the numbers above, is at least @value. */
+void fake_wait(const uint32_t *counter, uint32_t value);
+uint32_t fake_read(const uint32_t *counter);

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a device starts, what becomes of it in a forked child, and how it ends with the process.
+ *
+ * A process has one list of devices, read once: each case runs in a child of its own.
+ */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_port.h"
+#include "host/host.h"
+
+#define DEVICE "one:fake0;ip=10.0.0.1/24"
+
+/* Asserts in a child: cmocka's would run the parent's tests again. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static struct uro_device *first(const char *devices)
+{
+    MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
+    MUST(uro_host_devices()[0] != NULL);
+    return uro_host_devices()[0];
+}
+
+/* Runs @body in a child; its exit status. */
+static int in_child(void (*body)(void))
+{
+    int status;
+
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void starts_once(void)
+{
+    struct uro_device *device = first(DEVICE);
+
+    MUST(!uro_device_started(device));
+    MUST(uro_device_link_up(device));
+    MUST(fake.opens == 0);
+    MUST(uro_device_start(device) == 0);
+    MUST(uro_device_start(device) == 0);
+    MUST(uro_device_started(device));
+    MUST(fake.opens == 1);
+    MUST(uro_device_engine(device) != NULL);
+    MUST(uro_device_shard(device) != NULL);
+    MUST(strcmp(uro_device_problem(device), "") == 0);
+}
+
+static void start__twice__opens_one_port(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(starts_once), 0);
+}
+
+static void *start_in_thread(void *device)
+{
+    MUST(uro_device_start(device) == 0);
+    MUST(uro_device_started(device));
+    return NULL;
+}
+
+static void starts_from_many_threads(void)
+{
+    struct uro_device *device = first(DEVICE);
+    pthread_t threads[8];
+
+    for (int i = 0; i < 8; i++)
+        MUST(pthread_create(&threads[i], NULL, start_in_thread, device) == 0);
+    for (int i = 0; i < 8; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    MUST(fake.opens == 1);
+}
+
+static void start__from_many_threads__all_wait_for_the_one_port(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(starts_from_many_threads), 0);
+}
+
+static void opens_on_its_thread(void)
+{
+    MUST(uro_device_start(first(DEVICE)) == 0);
+    MUST(fake.opener != gettid());
+    MUST(strcmp(fake.opener_name, "uroce:one") == 0);
+    MUST(sigismember(&fake.opener_signals, SIGALRM) == 1);
+    MUST(sigismember(&fake.opener_signals, SIGINT) == 1);
+    MUST(sigismember(&fake.opener_signals, SIGTERM) == 1);
+
+    sigset_t ours;
+    MUST(pthread_sigmask(SIG_BLOCK, NULL, &ours) == 0);
+    MUST(sigismember(&ours, SIGALRM) == 0);
+}
+
+static void start__port__is_opened_on_a_thread_without_signals(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(opens_on_its_thread), 0);
+}
+
+static void keeps_the_reason(void)
+{
+    struct uro_device *device = first("one:broken0;ip=10.0.0.1/24");
+
+    MUST(freopen("/dev/null", "w", stderr) != NULL);
+    MUST(uro_device_start(device) == -ENODEV);
+    MUST(uro_device_start(device) == -ENODEV);
+    MUST(!uro_device_started(device));
+    MUST(strcmp(uro_device_problem(device), "broken0 is broken; mend it") == 0);
+}
+
+static void start__port_does_not_open__the_reason_is_kept(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(keeps_the_reason), 0);
+}
+
+static void refuses_the_capture(void)
+{
+    struct uro_device *device = first(DEVICE ";pcap=/no/such/directory/x.pcap");
+
+    MUST(freopen("/dev/null", "w", stderr) != NULL);
+    MUST(uro_device_start(device) == -ENODEV);
+    MUST(strcmp(uro_device_problem(device),
+                "pcap=/no/such/directory/x.pcap: No such file or directory") == 0);
+    MUST(fake.opens == 0);
+}
+
+static void start__capture_cannot_be_written__is_not_started(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(refuses_the_capture), 0);
+}
+
+/* ---- fork --------------------------------------------------------------- */
+
+static void forks_before_start(void)
+{
+    int status;
+    struct uro_device *device = first(DEVICE);
+
+    pid_t child = fork();
+    if (child == 0) {
+        MUST(!uro_host_forked());
+        MUST(uro_device_start(device) == 0);
+        fake_inject_echo(&fake.port.mac);
+        fake_wait(&fake.sent, 1);
+        _exit(0);
+    }
+    MUST(waitpid(child, &status, 0) == child);
+    MUST(status == 0);
+    MUST(uro_device_start(device) == 0);
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+}
+
+static void fork__before_start__both_have_a_device_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(forks_before_start), 0);
+}
+
+static void forks_after_start(void)
+{
+    int status;
+    struct uro_device *device = first(DEVICE);
+
+    MUST(uro_device_start(device) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        MUST(uro_host_forked());
+        MUST(uro_device_start(device) == -EIO);
+        exit(0);
+    }
+    MUST(waitpid(child, &status, 0) == child);
+    MUST(status == 0);
+    MUST(!uro_host_forked());
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+}
+
+static void fork__after_start__the_child_is_dead_and_the_parent_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(forks_after_start), 0);
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+/* Octets that the port's close left in the pipe once the child is gone. */
+static int closes_of(void (*body)(void), int *status)
+{
+    int ends[2], closes = 0;
+    char octet;
+
+    assert_int_equal(pipe(ends), 0);
+    fake.close_pipe = ends[1];
+    *status = in_child(body);
+    fake.close_pipe = -1;
+    assert_int_equal(close(ends[1]), 0);
+    while (read(ends[0], &octet, 1) == 1)
+        closes++;
+    assert_int_equal(close(ends[0]), 0);
+    return closes;
+}
+
+static void just_starts(void)
+{
+    MUST(uro_device_start(first(DEVICE)) == 0);
+}
+
+static void exit__device_ran__its_port_is_closed_once(void **state)
+{
+    int status;
+
+    (void)state;
+    assert_int_equal(closes_of(just_starts, &status), 1);
+    assert_int_equal(status, 0);
+}
+
+static void only_lists(void)
+{
+    MUST(!uro_device_started(first(DEVICE)));
+}
+
+static void exit__device_never_started__nothing_to_close(void **state)
+{
+    int status;
+
+    (void)state;
+    assert_int_equal(closes_of(only_lists, &status), 0);
+    assert_int_equal(status, 0);
+}
+
+static void forks_and_leaves_the_port_to_the_parent(void)
+{
+    int status;
+
+    MUST(uro_device_start(first(DEVICE)) == 0);
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    MUST(waitpid(child, &status, 0) == child);
+    MUST(status == 0);
+}
+
+static void exit__of_a_forked_child__closes_nothing(void **state)
+{
+    int status;
+
+    (void)state;
+    assert_int_equal(closes_of(forks_and_leaves_the_port_to_the_parent, &status), 1);
+    assert_int_equal(status, 0);
+}
+
+static void leave(int number)
+{
+    (void)number;
+    exit(3);
+}
+
+/* As perftest ends on SIGINT or SIGALRM, wherever it happens to be. */
+static void exits_inside_the_lock(void)
+{
+    struct uro_device *device = first(DEVICE);
+
+    MUST(uro_device_start(device) == 0);
+    MUST(signal(SIGALRM, leave) != SIG_ERR);
+    uro_device_lock(device);
+    MUST(raise(SIGALRM) == 0);
+}
+
+static void exit__in_a_signal_handler_inside_the_lock__does_not_hang(void **state)
+{
+    int status;
+
+    (void)state;
+    assert_int_equal(closes_of(exits_inside_the_lock, &status), 0);
+    assert_int_equal(status, 3);
+}
+
+static void *poll_for_ever(void *device)
+{
+    for (;;)
+        uro_device_progress(device, false);
+    return NULL;
+}
+
+static void exits_while_others_poll(void)
+{
+    struct uro_device *device = first(DEVICE);
+    pthread_t thread;
+
+    MUST(uro_device_start(device) == 0);
+    for (int i = 0; i < 3; i++)
+        MUST(pthread_create(&thread, NULL, poll_for_ever, device) == 0);
+    fake_wait(&fake.receives, fake_read(&fake.receives) + 100);
+}
+
+static void exit__while_threads_poll__closes_and_does_not_crash(void **state)
+{
+    int status;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(closes_of(exits_while_others_poll, &status), 1);
+        assert_int_equal(status, 0);
+    }
+}
+
+/* ---- capture ------------------------------------------------------------ */
+
+static char capture[] = "/tmp/uroce-capture-XXXXXX";
+
+static void records_an_echo(void)
+{
+    char devices[256];
+
+    (void)snprintf(devices, sizeof devices, DEVICE ";pcap=%s", capture);
+    MUST(uro_device_start(first(devices)) == 0);
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+}
+
+static void capture__echo__request_and_answer_are_in_the_file(void **state)
+{
+    uint8_t octets[4096];
+    const size_t echo = 14 + 20 + 8 + 4, answer = 60; /* short frames are sent padded */
+
+    (void)state;
+    int fd = mkstemp(capture);
+    assert_true(fd >= 0);
+    assert_int_equal(in_child(records_an_echo), 0);
+    ssize_t length = read(fd, octets, sizeof octets);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(capture), 0);
+    assert_int_equal(length, 24 + 16 + echo + 16 + answer);
+    assert_int_equal(octets[24 + 16 + 14 + 20], 8);             /* echo request */
+    assert_int_equal(octets[24 + 16 + echo + 16 + 14 + 20], 0); /* echo reply */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start__twice__opens_one_port),
+        cmocka_unit_test(start__from_many_threads__all_wait_for_the_one_port),
+        cmocka_unit_test(start__port__is_opened_on_a_thread_without_signals),
+        cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
+        cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
+        cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
+        cmocka_unit_test(fork__after_start__the_child_is_dead_and_the_parent_goes_on),
+        cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
+        cmocka_unit_test(exit__device_never_started__nothing_to_close),
+        cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
+        cmocka_unit_test(exit__in_a_signal_handler_inside_the_lock__does_not_hang),
+        cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
+        cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
+    };
+    (void)alarm(60); /* a hang is a failure, not a night */
+    return cmocka_run_group_tests_name("host/lifetime", tests, NULL, NULL);
+}
