@@ -23,7 +23,8 @@ FAILURES_MAX = 10
 SERVER_GRACE = 15
 SHOWN_LINES = 12
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
-AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192"
+# qdisc_bypass=0: what bypasses the queue is not seen by dumpcap.
+AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
 VHOST = "net_vhost0,iface={}"
 
 
@@ -147,17 +148,25 @@ def capture(pair, path):
     return process
 
 
-def again_with_capture(pair, case, directory):
-    """Runs @case once more while recording the link."""
+def recorded(pair, case, directory):
+    """Runs @case while recording the link; the recording stays if it fails."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / (re.sub(r"[^A-Za-z0-9]+", "_", case.name) + ".pcap")
     process = capture(pair, path)
     why = run_case(pair, case)
-    if not process:
-        return f"once more, not recorded: {'it failed' if why else 'it PASSED'}"
-    process.terminate()
-    process.wait()
-    return f"once more, recorded in {path}: {'it failed' if why else 'it PASSED'}"
+    if process:
+        process.terminate()
+        process.wait()
+        if not why:
+            path.unlink()
+        else:
+            why += f"\nrecorded in {path}"
+    return why
+
+
+def again(pair, case, directory):
+    why = recorded(pair, case, directory)
+    return f"once more: {why}" if why else "once more: it PASSED"
 
 
 def run_all(pair, chosen, options):
@@ -165,14 +174,14 @@ def run_all(pair, chosen, options):
     print(f"1..{len(chosen)}", flush=True)
     for number, case in enumerate(chosen, 1):
         start = time.monotonic()
-        why = run_case(pair, case)
+        why = (recorded(pair, case, options.pcap) if options.record else run_case(pair, case))
         took = time.monotonic() - start
         print(f"{'not ok' if why else 'ok'} {number} - {case.name} # {took:.1f} s", flush=True)
         if not why:
             continue
         failures += 1
-        if options.pcap:
-            why += "\n" + again_with_capture(pair, case, options.pcap)
+        if options.pcap and not options.record:
+            why += "\n" + again(pair, case, options.pcap)
         print("\n".join("# " + line for line in why.splitlines()), flush=True)
         if failures == options.failures:
             print(f"Bail out! {failures} failures", flush=True)
@@ -209,9 +218,13 @@ def parse():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pcap", type=lambda text: pathlib.Path(text).resolve(),
                         help="failed cases are run again, recorded into this directory")
+    parser.add_argument("--record", action="store_true",
+                        help="with --pcap: the first run is recorded too")
     parser.add_argument("--failures", type=int, default=FAILURES_MAX, help="give up after so many")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    if options.record and not options.pcap:
+        parser.error("--record needs --pcap")
     return options
 
 
