@@ -157,13 +157,15 @@ static void obey(struct uro_qp *qp, enum uro_req_retry_action action)
 }
 
 /* Something before the newest response is missing: send again, once until there is progress, so
- * that a burst of late responses does not start a burst of retries. */
+ * that a burst of late responses does not start a burst of retries. A responder may answer all it
+ * was asked before it turns to what is asked again: while it does, its time is not up. */
 static void gap(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
 
     if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
         URO_MARK("REQ.GAP.ONCE");
+        uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
         return;
     }
     URO_MARK("REQ.GAP.BACK");

@@ -7,6 +7,8 @@
  *   progress       something was acknowledged: refill the budgets, restart or stop the wait
  *   RNR NAK        wait as long as the responder asked, then send from that PSN again
  *   gap            the responder missed something: send again at once, retry_max times
+ *   alive          more of what came after the gap: the responder works its way to it, restart
+ *                  the wait, refill nothing
  *   ACK expiry     send everything outstanding again, retry_max times, then fail the QP
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
@@ -122,6 +124,14 @@ enum uro_req_retry_action uro_req_retry_on_gap(struct uro_req_retry *retry, stru
         return URO_REQ_RETRY_FAIL_TIMEOUT;
     wait_for_ack(retry, wheel, now);
     return URO_REQ_RETRY_RESEND;
+}
+
+void uro_req_retry_on_alive(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now)
+{
+    if (retry->wait != URO_REQ_WAIT_ACK)
+        return;
+    URO_MARK("REQ.GAP.ALIVE");
+    wait_for_ack(retry, wheel, now);
 }
 
 enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,

@@ -43,6 +43,8 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                                  struct uro_wheel *wheel,
                                                                  uro_time now, uint8_t rnr_code);
+/* The peer is still answering, ahead of a gap that is being mended: the ACK wait starts again. */
+void uro_req_retry_on_alive(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now);
 /* A NAK sequence error, or a response that jumped over an unanswered READ or atomic. */
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_gap(struct uro_req_retry *retry,
                                                              struct uro_wheel *wheel, uro_time now);

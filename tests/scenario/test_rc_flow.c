@@ -58,6 +58,32 @@ static void rc_gap__reported_three_times__is_sent_again_once(void **state)
     scene_close(s);
 }
 
+/* A loss near the start of a long READ: the peer sends all the rest of it, which can take longer
+ * than the timeout, before it sees the second request. rule REQ.GAP.ALIVE */
+static void rc_gap__answers_beyond_it_go_on__the_wait_starts_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
+    const uro_time half = UINT64_C(4096) << 13, whole = 2 * half;
+    const struct scene_packet *rest = PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true,
+                                             .va = 0x1000, .rkey = 0x77, .dma = 4000);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 4000, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0, rest);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 11, .length = 1024, .fill = 1024));
+    scene_expect_tx(s, 0, rest); /* the one retry there is */
+    scene_rx(s, half,
+             PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 12, .length = 1024, .fill = 2048));
+    scene_rx(s, whole, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 1, .length = 928));
+    scene_expect_silence(s, whole + half);
+    scene_expect_mark(s, "REQ.GAP.ALIVE");
+    scene_expect_silence(s, 2 * whole + URO_US(2)); /* no answer after whole: its time is up */
+    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_close(s);
+}
+
 static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
 {
     (void)state;
@@ -271,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_window__full__the_ack_of_a_part_lets_as_many_go),
         cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
+        cmocka_unit_test(rc_gap__answers_beyond_it_go_on__the_wait_starts_again),
         cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
         cmocka_unit_test(rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent),
         cmocka_unit_test(rc_read__resumed_and_answered_from_first__is_complete),
