@@ -155,8 +155,10 @@ class Uroce(Side):
         self.socket = None  # of vhost: what a killed program leaves behind is in the way
 
     def description(self):
+        # retry_7=forever is how rxe reads it too: a loaded machine can keep an emulated peer from
+        # answering for seconds.
         return (f"{self.device}:{self.link};ip=10.77.0.{self.number}/24,fd77::{self.number}/64;"
-                f"mtu={self.mtu}")
+                f"mtu={self.mtu};retry_7=forever")
 
     def spawn(self, command, seconds):
         del seconds  # the runner kills what is late

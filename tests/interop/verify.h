@@ -13,7 +13,7 @@
 
 #define VERIFY_AREA      (4u << 20) /* octets of each of the two registered areas */
 #define VERIFY_DEPTH     64u        /* work requests each queue can hold */
-#define VERIFY_SECONDS   30         /* a step that takes longer has failed */
+#define VERIFY_SECONDS   60         /* a step that takes longer has failed */
 #define VERIFY_RECV_WRID (1ull << 32)
 
 struct verify_options {
