@@ -42,6 +42,7 @@ struct uro_rd {
     uint32_t at;       /* response to send next, 0 .. end */
     uint32_t begin;    /* first response of the present answer: FIRST or ONLY */
     uint32_t end;      /* one past the last response of the present answer */
+    uint32_t stop;     /* READ, octets from va: where the present answer ends */
     uint64_t original; /* atomic: the value before */
     bool again;        /* the answer under way is not the first one */
 };

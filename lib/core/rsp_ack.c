@@ -98,7 +98,7 @@ static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
 static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
 {
     uint32_t offset = rd->at * qp->path.mtu;
-    uint32_t left = rd->length - offset;
+    uint32_t left = rd->stop - offset;
     uint32_t length = left < qp->path.mtu ? left : qp->path.mtu;
     enum uro_place place = place_in(rd);
 

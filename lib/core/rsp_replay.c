@@ -54,6 +54,7 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
         if (!same_read(qp, rd, (uint32_t)index, frame, &count))
             return false;
         URO_MARK("RSP.DUP.READ");
+        rd->stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
     } else {
         if (rd->verb != frame->op->verb || rd->va != frame->atomic.va)
             return false;

@@ -109,7 +109,8 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
                                            .rkey = frame->reth.rkey,
                                            .va = frame->reth.va,
                                            .length = length,
-                                           .end = count };
+                                           .end = count,
+                                           .stop = length };
     return count;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_limits.c - window, turns and rounds: what bounds the work of a queue pair. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "scene.h"
@@ -70,6 +71,68 @@ static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void 
     scene_close(s);
 }
 
+#define PIECE 16384u /* PSNs; core/req.h */
+
+/* Responses [first, end) of a READ in packets of 256 octets that began at psn 10. */
+static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whole)
+{
+    for (uint32_t i = first; i < end; i++) {
+        bool last = whole && i + 1 == end;
+        const char *middle = last ? "RC_READ_RESPONSE_LAST" : "RC_READ_RESPONSE_MIDDLE";
+        const char *begin = last ? "RC_READ_RESPONSE_ONLY" : "RC_READ_RESPONSE_FIRST";
+        scene_rx(
+            s, s->now - URO_MS(1),
+            PACKET(.op = i == first ? begin : middle, .psn = 10 + i, .length = 256, .fill = i));
+    }
+}
+
+/* A READ of more packets than a piece is asked for in pieces; each one counts as outstanding, and
+ * one that was lost is asked for up to its own end. */
+static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **state)
+{
+    (void)state;
+    const uint32_t length = (PIECE + 2) * 256 - 6;
+    const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
+    struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256, .depth = 1);
+    uint8_t *sink = malloc(length);
+    struct uro_key key = { .pd = 1,
+                           .access = URO_ACCESS_LOCAL_WRITE,
+                           .base = (uintptr_t)s->local,
+                           .length = length,
+                           .memory = sink };
+
+    assert_non_null(sink);
+    uro_key_register(uro_engine_shard(s->engine), &key);
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = length, .rkey = 0x77,
+                            .remote_address = 0x1000, .lkey = uro_key_number(&key)));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = PIECE * 256));
+    scene_expect_silence(s, 0);
+    answer_read(s, 0, PIECE - 3, false);
+    scene_expect_silence(s, 0);
+    scene_expect_tx(s, later,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 10 + PIECE - 3, .ack_req = true,
+                           .va = 0x1000 + (PIECE - 3) * 256, .rkey = 0x77, .dma = 3 * 256));
+    scene_expect_silence(s, later);
+    answer_read(s, PIECE - 3, PIECE, true);
+    scene_expect_tx(s, later,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 10 + PIECE, .ack_req = true,
+                           .va = 0x1000 + PIECE * 256, .rkey = 0x77, .dma = 506));
+    scene_rx(
+        s, later,
+        PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 10 + PIECE, .length = 256, .fill = PIECE));
+    scene_rx(
+        s, later,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 11 + PIECE, .length = 250, .fill = PIECE + 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    for (uint32_t i = 0; i < PIECE + 2; i++)
+        scene_assert_filled(sink + i * 256, i, i + 1 < PIECE + 2 ? 256 : 250);
+    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    free(sink);
+    scene_close(s);
+}
+
 /* ---- turns -------------------------------------------------------------- */
 
 /* A link that takes one frame at a time: a long answer must not keep requests from going. */
@@ -133,6 +196,7 @@ static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_read__longer_than_a_piece__is_asked_for_piece_by_piece),
         cmocka_unit_test(rc_window__half_of_a_read_answered__nothing_more_is_sent),
         cmocka_unit_test(rc_window__smaller_than_the_ack_interval__its_last_packet_asks),
         cmocka_unit_test(schedule__long_answer_on_a_narrow_link__requests_have_their_turn),

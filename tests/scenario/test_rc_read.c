@@ -62,6 +62,40 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
     scene_close(s);
 }
 
+/* What is answered is what is asked for now, not what was asked for first. */
+static void rc_read__asked_again_for_less__gets_that_much_and_later_all(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 2000);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2000));
+    for (uint32_t dma = 2000; dma > 0; dma -= 500) {
+        if (dma < 2000)
+            scene_rx(s, 0,
+                     PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = dma));
+        if (dma <= 1024) {
+            scene_expect_tx(
+                s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1, .length = dma));
+            continue;
+        }
+        scene_expect_tx(
+            s, 0, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 101, .msn = 1,
+                               .length = dma - 1024, .fill = 1024));
+    }
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1));
+    scene_rx(s, 0,
+             PACKET(.op = "RC_READ_REQUEST", .psn = 101, .ack_req = true, .dma = 976,
+                    .va = remote_va(s, 1024)));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 101, .msn = 1, .length = 976, .fill = 1024));
+    scene_close(s);
+}
+
 /* The acknowledgement of the SEND would acknowledge the READ as well, so the data goes first. */
 static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
 {
@@ -319,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_read__three_packets__are_answered_in_order),
         cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
+        cmocka_unit_test(rc_read__asked_again_for_less__gets_that_much_and_later_all),
         cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
         cmocka_unit_test(rc_read__zero_octets_twice__is_answered_twice),
         cmocka_unit_test(rc_read__next_one_behind_a_repeated_one__is_not_too_deep),
