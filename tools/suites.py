@@ -28,7 +28,7 @@ STAGES = {
     "clang": ("clang", [], ("unit", "scenario", "sim", "replay", "api"), {}),
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay"), SANITIZER_ENV),
 }
-QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_SEEDS": "4"})
+QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 
 
 def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
