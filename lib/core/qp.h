@@ -90,6 +90,9 @@ struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
 /* Thread: any. A snapshot; a poster publishes first and rings always, so none is missed. */
 enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp);
 
+/* What is wrong inside, for the simulator and failing tests; NULL when all invariants hold. */
+const char *uro_qp_problem(const struct uro_qp *qp);
+
 /* Thread: any, after uro_wq_publish(). Sends always; receives only need it when
  * uro_qp_state_now() is ERR after publishing (they are then flushed). */
 void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp);

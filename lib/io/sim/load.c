@@ -36,6 +36,25 @@ static void on_event(void *user, const struct uro_event *event)
     }
 }
 
+static void after_round(void *user, struct uro_station *station)
+{
+    struct uro_load *load = user;
+    uint32_t side = station == load->stations[1];
+
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
+        const struct uro_load_end *end = &load->pairs[i].ends[side];
+        const char *problem = end->alive ? uro_qp_problem(end->qp) : NULL;
+        if (problem != NULL)
+            uro_world_fail(load->world, "pair %u qp 0x%06x: %s", i, uro_qp_number(end->qp),
+                           problem);
+    }
+}
+
+static void sent(void *user, struct uro_station *station, const struct uro_world_frame *frame)
+{
+    uro_load_wire(user, station, frame);
+}
+
 static void init_shared(struct uro_load *load, unsigned side)
 {
     struct uro_load_shared *shared = &load->shared[side];
@@ -94,6 +113,8 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
     URO_ASSERT(load->pairs != NULL);
     for (unsigned side = 0; side < 2; side++) {
         load->stations[side]->event = on_event;
+        load->stations[side]->after_round = after_round;
+        load->stations[side]->sent = sent;
         load->stations[side]->user = load;
         init_shared(load, side);
         for (uint32_t i = 0; i < swarm->cq_count; i++)

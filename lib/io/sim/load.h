@@ -5,8 +5,8 @@
  *   load_life.c     queue pairs and their memory: made, connected, ended
  *   load_choose.c   what to ask for next
  *   load_post.c     posts it: sends and receives
- *   load_poll.c     takes completions, by polling or by waiting for events
- *   load_judge.c    a completion against what was asked
+ *   load_poll.c     takes completions, by polling or by waiting for events *   load_judge.c    a completion against what was asked
+ *   load_wire.c     every frame against what was asked
  *   load_control.c  when a life ends and how
  *
  * A pair lives several times. Earlier lives may be ended from outside or by requests that are
@@ -31,12 +31,13 @@ struct uro_load_pair;
 /* What is wrong with a request on purpose. */
 enum uro_load_inject {
     URO_LOAD_RIGHT,
-    URO_LOAD_BAD_RKEY,   /* a number that is no key */
-    URO_LOAD_OTHER_PD,   /* a key of another protection domain */
-    URO_LOAD_BEYOND,     /* the last octet is outside the range */
-    URO_LOAD_NO_RIGHT,   /* a key without remote rights */
-    URO_LOAD_MISALIGNED, /* an atomic not on eight octets */
-    URO_LOAD_BAD_LKEY,   /* one element names no key */
+    URO_LOAD_BAD_RKEY,    /* a number that is no key */
+    URO_LOAD_OTHER_PD,    /* a key of another protection domain */
+    URO_LOAD_BEYOND,      /* the last octet is outside the range */
+    URO_LOAD_NO_RIGHT,    /* a key without remote rights */
+    URO_LOAD_MISALIGNED,  /* an atomic not on eight octets */
+    URO_LOAD_BAD_LKEY,    /* one element names no key */
+    URO_LOAD_UNSUPPORTED, /* an operation that is not offered */
     URO_LOAD_INJECT_COUNT
 };
 
@@ -48,6 +49,8 @@ struct uro_load_op {
     bool shared; /* atomics: to the word all pairs share */
     enum uro_load_inject inject;
     uint32_t length;
+    uint32_t psn; /* of its first packet */
+    uint32_t psns;
     uint32_t imm;
     uint64_t seed;    /* of the message, or of what a READ finds */
     uint32_t window;  /* at the peer; URO_LOAD_NO_WINDOW: none */
@@ -109,8 +112,16 @@ struct uro_load_end {
     bool cause_known; /* one that was not flushed */
     bool lost_answer; /* the first flushed was a READ or atomic: its answer may have been lost */
     bool recv_failed;
-    bool blocked;        /* nothing can be posted until something completes */
-    uint32_t late_posts; /* into ERR, still to come */
+    bool sends;                       /* RTS was reached */
+    bool drained;                     /* in SQD, and SQ_DRAINED was told */
+    bool paused;                      /* in SQD */
+    bool revoked[URO_ARENA_SECTIONS]; /* deregistered in the middle of it all */
+    uint32_t rights;                  /* URO_ACCESS_REMOTE_* of the queue pair */
+    uint32_t qpn;                     /* kept when the queue pair is gone */
+    uint32_t psn;                     /* of the next request to be posted */
+    uint32_t msn_sent;                /* by our responder */
+    bool blocked;                     /* nothing can be posted until something completes */
+    uint32_t late_posts;              /* into ERR, still to come */
     struct uro_qp *qp;
     void *qp_memory; /* owned */
     struct uro_cq *send_cq;
@@ -259,6 +270,10 @@ void uro_load_judge_silent(struct uro_load_end *end);
 /* The request will never complete: done or not, nobody can say. */
 void uro_load_judge_uncertain(struct uro_load_end *end, const struct uro_load_op *op);
 bool uro_load_judge_add(struct uro_load_shared *shared, uint64_t original, uint64_t add);
+
+/* load_wire.c */
+void uro_load_wire(struct uro_load *load, struct uro_station *station,
+                   const struct uro_world_frame *octets);
 
 /* load_control.c */
 void uro_load_control_init(struct uro_load_pair *pair);

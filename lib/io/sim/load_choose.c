@@ -186,6 +186,8 @@ static void spoil(struct uro_load_end *end, struct uro_load_op *op)
         return; /* keys and addresses of nothing are not looked at */
     if (way == URO_LOAD_BAD_LKEY) {
         op->flags &= (uint8_t)~URO_SEND_INLINE;
+    } else if (way == URO_LOAD_UNSUPPORTED) {
+        op->flags &= (uint8_t)~URO_SEND_INLINE; /* whatever else it is */
     } else if (!remote || (way == URO_LOAD_MISALIGNED && !atomic)) {
         return;
     } else if (way == URO_LOAD_BAD_RKEY) {

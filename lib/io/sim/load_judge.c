@@ -181,6 +181,8 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
         return status == URO_WC_REM_INV_REQ_ERR;
     case URO_LOAD_BAD_LKEY:
         return status == URO_WC_LOC_PROT_ERR;
+    case URO_LOAD_UNSUPPORTED:
+        return status == URO_WC_LOC_QP_OP_ERR;
     }
     return false;
 }

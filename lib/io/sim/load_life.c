@@ -148,6 +148,9 @@ static void clear(struct uro_load_end *end)
     end->messages_sent = end->messages_taken = 0;
     end->recv_posted = end->recv_done = 0;
     end->late_posts = 0;
+    end->msn_sent = 0;
+    end->drained = end->paused = false;
+    memset(end->revoked, 0, sizeof end->revoked);
     end->word_maybes = 0;
     memset(end->windows, 0, sizeof end->windows);
     end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
@@ -176,6 +179,8 @@ void uro_load_life_begin(struct uro_load_pair *pair)
     for (unsigned i = 0; i < 2; i++) {
         to_rts(&pair->ends[i], psn[i]);
         pair->ends[i].alive = true;
+        pair->ends[i].qpn = uro_qp_number(pair->ends[i].qp);
+        pair->ends[i].psn = psn[i];
     }
     pair->load->lives++;
     uro_journal_note(pair->load->world->journal, pair->load->world->now,

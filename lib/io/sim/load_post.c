@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/psn.h"
 #include "io/sim/load.h"
 
 #define BAD_KEY 0x5a5a5a5au
@@ -52,7 +53,7 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     wqe->rkey = op->rkey;
     wqe->imm = op->imm;
     wqe->length = op->length;
-    wqe->opcode = op->opcode;
+    wqe->opcode = op->inject == URO_LOAD_UNSUPPORTED ? URO_WR_FLUSH : op->opcode;
     wqe->flags = op->flags;
     wqe->psn_count = 0;
     wqe->status = 0;
@@ -96,6 +97,17 @@ static void announce(struct uro_load_end *end, struct uro_load_op *op)
                                    .at = op->at };
 }
 
+static void give_psns(struct uro_load_end *end, struct uro_load_op *op)
+{
+    uint32_t mtu = end->pair->plan->path_mtu;
+    bool atomic =
+        op->opcode == URO_WR_ATOMIC_CMP_AND_SWP || op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+
+    op->psn = end->psn;
+    op->psns = atomic || op->length == 0 ? 1 : (op->length + mtu - 1) / mtu;
+    end->psn = (end->psn + op->psns) & URO_PSN_MASK;
+}
+
 static bool post_one(struct uro_load_end *end, uint32_t ahead)
 {
     struct uro_world *world = end->load->world;
@@ -112,6 +124,7 @@ static bool post_one(struct uro_load_end *end, uint32_t ahead)
                        end->plan->send_capacity);
         return false;
     }
+    give_psns(end, &op);
     announce(end, &op);
     fill_wqe(end, &op, wqe);
     end->ops[op.number % URO_LOAD_OPS_MAX] = op;

@@ -88,6 +88,8 @@ static void judge(struct uro_station *station, const struct uro_world_frame *fra
                        frame->length, station->config.engine.mtu);
     station->frames_sent++;
     station->roce_sent += recode.roce;
+    if (recode.roce && station->sent != NULL)
+        station->sent(station->user, station, frame);
 }
 
 static void transmit(struct uro_station *station)
@@ -128,6 +130,8 @@ static void station_run(struct uro_node *node)
     receive(station);
     transmit(station);
     uro_station_events(station);
+    if (station->after_round != NULL)
+        station->after_round(station->user, station);
 }
 
 void uro_station_init(struct uro_station *station, struct uro_world *world,

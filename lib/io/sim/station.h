@@ -29,6 +29,9 @@ struct uro_station {
     struct uro_node *out;        /* where frames go; set before the world runs */
     struct uro_pcap_write *pcap; /* borrowed; may be NULL */
     void (*event)(void *user, const struct uro_event *event);
+    void (*after_round)(void *user, struct uro_station *station);
+    /* Each frame sent that is RoCE. */
+    void (*sent)(void *user, struct uro_station *station, const struct uro_world_frame *frame);
     void *user;
 
     struct uro_world_frame *waiting; /* the receive ring */

@@ -91,7 +91,7 @@ static void draw_station(struct uro_station_config *station, struct uro_rng *rng
         (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
     for (size_t i = 0; i < sizeof engine->seed; i++)
         engine->seed[i] = (uint8_t)uro_rng_u32(rng);
-    engine->window = often(rng) ? 0 : URO_ACK_EVERY * 2 + uro_rng_below(rng, 200);
+    engine->window = often(rng) ? 0 : skewed(rng, 1, 300);
     engine->table_bits = (uint8_t)uro_world_between(rng, 4, 8);
 }
 
