@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -229,6 +230,8 @@ def parse():
 
 
 def main():
+    # ended by the test runner's time limit: guests and namespace go too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     chosen = [c for c in cases.plan(options.full) if re.search(options.match, c.name)]
     if "rxe" not in options.pair:

@@ -12,6 +12,7 @@
  *   -r N       rounds (default 1)
  *   -s SEED    of the content (default 1)
  *   -o NAME    only this operation
+ *   -l OCTETS  no larger messages than this
  *   -z         also READs of no octets
  *
  * Status 0 and a last line "verified" if everything was right.
@@ -36,7 +37,7 @@ static void parse(int argc, char **argv, struct verify_options *options)
 {
     int opt;
 
-    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:z")) != -1) {
+    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:l:z")) != -1) {
         switch (opt) {
         case 'p':
             options->port = (uint16_t)number(optarg, 65535);
@@ -59,12 +60,15 @@ static void parse(int argc, char **argv, struct verify_options *options)
         case 'o':
             options->only = optarg;
             break;
+        case 'l':
+            options->largest = number(optarg, UINT32_MAX);
+            break;
         case 'z':
             options->zero_read = true;
             break;
         default:
             verify_die("usage: verify [-p port] [-d device] [-x gid] [-m mtu] [-r rounds] "
-                       "[-s seed] [-o operation] [-z] [host]");
+                       "[-s seed] [-o operation] [-l octets] [-z] [host]");
         }
     }
     if (optind < argc)
@@ -74,7 +78,7 @@ static void parse(int argc, char **argv, struct verify_options *options)
 int main(int argc, char **argv)
 {
     struct verify_options options = {
-        .port = 18515, .gid_index = 1, .mtu = 1024, .rounds = 1, .seed = 1
+        .port = 18515, .gid_index = 1, .mtu = 1024, .rounds = 1, .seed = 1, .largest = UINT32_MAX
     };
     struct verify_end end = { .peer = -1 };
 

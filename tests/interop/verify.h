@@ -25,7 +25,8 @@ struct verify_options {
     uint32_t mtu;
     uint32_t rounds;
     uint32_t seed;
-    bool zero_read; /* also READs of no octets (Linux 6.1 rxe refuses a repeated one) */
+    uint32_t largest; /* message */
+    bool zero_read;   /* also READs of no octets (Linux 6.1 rxe refuses a repeated one) */
 };
 
 /* One end of a connection. A message moves between slots at the same offset of one end's local

@@ -28,6 +28,7 @@ struct hello {
     uint32_t mtu;
     uint32_t rounds;
     uint32_t seed;
+    uint32_t largest;
     uint32_t zero_read;
     char only[OPERATION_NAME_MAX];
 };
@@ -249,6 +250,7 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     mine.mtu = options->mtu;
     mine.rounds = options->rounds;
     mine.seed = options->seed;
+    mine.largest = options->largest;
     mine.zero_read = options->zero_read;
     if (options->only != NULL)
         snprintf(mine.only, sizeof mine.only, "%s", options->only);
@@ -258,6 +260,7 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
         options->mtu = theirs.mtu;
         options->rounds = theirs.rounds;
         options->seed = theirs.seed;
+        options->largest = theirs.largest;
         options->zero_read = theirs.zero_read;
         theirs.only[OPERATION_NAME_MAX - 1] = '\0';
         options->only = theirs.only[0] != '\0' ? theirs.only : NULL;

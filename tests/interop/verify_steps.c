@@ -240,10 +240,12 @@ static bool wanted(const struct operation *operation, uint32_t which,
     return options->only == NULL || strcmp(options->only, operation->name) == 0;
 }
 
-/* Not READs of no octets, unless asked for. */
+/* What is too large, and READs of no octets unless asked for. */
 static bool left_out(const struct operation *operation, uint32_t which,
                      const struct verify_options *options)
 {
+    if (operation->sizes[which] > options->largest)
+        return true;
     return operation->verbs[0] == READ && operation->sizes[which] == 0 && !options->zero_read;
 }
 
