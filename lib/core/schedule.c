@@ -78,7 +78,7 @@ static bool swallowed(struct uro_qp *qp)
     return true;
 }
 
-/* What a round has to fill, and what of that is used up. */
+/* rule LIVE.BOUND: what a round has to fill, and what of that is used up. */
 struct round {
     struct uro_tx *tx;
     uint32_t count; /* packets in tx */

@@ -58,6 +58,7 @@ static bool atomic_fits(const struct ibv_send_wr *wr, uint64_t length)
     return length == ATOMIC_LENGTH && wr->wr.atomic.remote_addr % ATOMIC_LENGTH == 0;
 }
 
+/* rule POST.ERRORS */
 /* True when the request can be right; *@length is then the message's. */
 static bool valid(const struct uro_ibv_qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
 {

@@ -34,7 +34,7 @@ static void stand_close(struct stand *stand)
 
 static const struct ibv_qp_cap usual = { 4, 4, 2, 2, 0 };
 
-/* The request is refused with @error and *bad_wr at it. */
+/* rule POST.ERRORS: the request is refused with @error and *bad_wr at it. */
 static void expect_refusal(struct stand *stand, int error)
 {
     struct ibv_send_wr *bad = NULL;

@@ -14,6 +14,7 @@
  * Nothing outside the registered ranges may change, and the engine must stay live: a call that
  * never returns is a failure too.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,9 +110,12 @@ static void modify(struct stage *stage, enum uro_qp_state to)
         [URO_QPS_RTS] = URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY |
                         URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC,
     };
-    if (uro_engine_qp_modify(stage->engine, stage->qp, &attr, masks[to] | URO_ATTR_STATE,
-                             stage->now) != 0)
-        (void)uro_engine_qp_modify(stage->engine, stage->qp, &attr, URO_ATTR_STATE, stage->now);
+    const unsigned mask = masks[to] | URO_ATTR_STATE;
+    int error = uro_engine_qp_modify(stage->engine, stage->qp, &attr, mask, stage->now);
+
+    if (error != 0) /* RTS from SQD takes no attributes; whatever else is refused is refused */
+        error = uro_engine_qp_modify(stage->engine, stage->qp, &attr, URO_ATTR_STATE, stage->now);
+    check(error == 0 || error == -EINVAL);
 }
 
 static void meet(struct stage *stage)

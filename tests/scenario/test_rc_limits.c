@@ -174,7 +174,7 @@ static void lose_the_peer(struct scene *s)
 /* What a lost next hop swallows is work too: a round does a bounded amount of it. */
 static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
 {
-    (void)state;
+    (void)state; /* rule LIVE.BOUND */
     struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
     struct uro_tx tx[8];
     uint64_t rounds = 0;

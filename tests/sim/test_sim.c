@@ -57,6 +57,7 @@ static void run(uint64_t seed)
     fail_msg("uroce sim --seed %" PRIu64 ": %s (%s)", seed, result.failure, result.setting);
 }
 
+/* rule LIVE.BOUND */
 static void sim__fixed_seeds__pass(void **state)
 {
     (void)state;
