@@ -2,11 +2,11 @@
 /* counters.c - the names and meanings of counters.h, by number. */
 #include "base/counters.h"
 
-#define X(id, name, text) [URO_COUNT_##id] = name,
+#define X(id, name, text) [URO_COUNT_##id] = (name),
 static const char *const names[URO_COUNTER_COUNT] = { URO_COUNTERS(X) };
 #undef X
 
-#define X(id, name, text) [URO_COUNT_##id] = text,
+#define X(id, name, text) [URO_COUNT_##id] = (text),
 static const char *const texts[URO_COUNTER_COUNT] = { URO_COUNTERS(X) };
 #undef X
 

@@ -151,12 +151,16 @@ static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *re
 
 const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_copy };
 
-/* The nth best method here; NULL when there are no more. */
+/* The nth best method here, the table last; NULL when there are no more. */
 static const struct uro_crc32_method *method_at(unsigned nth)
 {
-    if (nth == 0)
-        return &uro_crc32_table;
-    return NULL;
+    unsigned folding = 0;
+
+    while (uro_crc32_x86_method(folding) != NULL)
+        folding++;
+    if (nth < folding)
+        return uro_crc32_x86_method(nth);
+    return nth == folding ? &uro_crc32_table : NULL;
 }
 
 static uint32_t choose_and_feed(uint32_t reg, const uint8_t *from, size_t length);

@@ -24,7 +24,7 @@ void uro_mark(const char *rule)
             return;
         }
     }
-    URO_ASSERT(!"more marks than MARKS_MAX");
+    URO_ASSERT(false); /* more rules than MARKS_MAX */
 }
 
 bool uro_mark_hit(const char *rule)

@@ -49,7 +49,7 @@ static void refill(struct uro_rng *rng)
 void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_OCTETS])
 {
     *rng = (struct uro_rng){ .used = WORDS };
-    for (unsigned i = 0; i < URO_ARRAY_LEN(rng->key); i++)
+    for (size_t i = 0; i < URO_ARRAY_LEN(rng->key); i++)
         rng->key[i] = (uint32_t)seed[4 * i + 3] << 24 | (uint32_t)seed[4 * i + 2] << 16 |
                       (uint32_t)seed[4 * i + 1] << 8 | seed[4 * i];
 }

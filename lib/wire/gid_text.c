@@ -5,11 +5,11 @@
 #include "wire/bytes.h"
 #include "wire/gid.h"
 
-#define GROUPS 8 /* of 16 bits, separated by colons */
+#define GROUPS 8u /* of 16 bits, separated by colons */
 
 struct run {
-    int first;
-    int count;
+    size_t first;
+    size_t count;
 };
 
 /* The first of the longest runs of zero groups. */
@@ -18,7 +18,7 @@ static struct run longest_zeros(const struct uro_gid *gid)
     struct run best = { GROUPS, 0 };
     struct run here = { 0, 0 };
 
-    for (int i = 0; i < GROUPS; i++) {
+    for (size_t i = 0; i < GROUPS; i++) {
         if (uro_get_be16(&gid->octets[2 * i]) != 0) {
             here = (struct run){ i + 1, 0 };
             continue;
@@ -45,7 +45,7 @@ char *uro_gid_text(const struct uro_gid *gid, char text[static URO_GID_TEXT_MAX]
     bool colon = false;
 
     text[0] = '\0';
-    for (int i = 0; i < GROUPS; i++) {
+    for (size_t i = 0; i < GROUPS; i++) {
         if (i == zeros.first) {
             used += (size_t)snprintf(text + used, URO_GID_TEXT_MAX - used, "::");
             colon = false;

@@ -89,7 +89,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     if (in == NULL)
         return URO_IP_SHORT;
 
-    const size_t header = (in[V4_VERSION_IHL] & 0xfu) * 4;
+    const size_t header = (size_t)(in[V4_VERSION_IHL] & 0xf) * 4;
     if (in[V4_VERSION_IHL] >> 4 != 4 || header < URO_IPV4_LEN)
         return URO_IP_BAD;
     if (uro_take(reader, header - URO_IPV4_LEN) == NULL)

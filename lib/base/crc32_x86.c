@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* crc32_x86.c - CRC-32 by carry-less multiplication, 16 or 64 octets at a time.
+ *
+ * Folding. A block of 128 bits, loaded as it stands in memory, is a polynomial: bit i is the
+ * coefficient of x^(127-i), so its low half L counts for L*x^64 and its high half H for H. Moving
+ * the block n bits towards the end of the message multiplies it by x^n, and only the remainder
+ * modulo P matters:
+ *
+ *     (L*x^64 + H) * x^n  =  L * (x^(n+64) mod P) + H * (x^n mod P)      (mod P)
+ *
+ * The instruction's product of two reflected 64-bit factors stands one bit low, that is, it is
+ * multiplied by x; so the factors in crc32_fold.h are one power less. A factor of degree under 32
+ * stands in the upper half of its 64 bits.
+ */
+#include "base/crc32_method.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "base/crc32_fold.h"
+
+#define TARGET_128 __attribute__((target("sse4.1,ssse3,pclmul")))
+#define TARGET_512 __attribute__((target("sse4.1,ssse3,pclmul,vpclmulqdq,avx512f,avx512bw")))
+#define INLINE_128 static inline __attribute__((always_inline)) TARGET_128
+#define INLINE_512 static inline __attribute__((always_inline)) TARGET_512
+
+/* The two factors that move a block; powers n+63 and n-1. */
+#define FACTORS(low, high)                                                                         \
+    _mm_set_epi64x((int64_t)((uint64_t)(high) << 32), (int64_t)((uint64_t)(low) << 32))
+#define MOVE_128  FACTORS(URO_CRC32_X191, URO_CRC32_X127)
+#define MOVE_256  FACTORS(URO_CRC32_X319, URO_CRC32_X255)
+#define MOVE_384  FACTORS(URO_CRC32_X447, URO_CRC32_X383)
+#define MOVE_512  FACTORS(URO_CRC32_X575, URO_CRC32_X511)
+#define MOVE_1024 FACTORS(URO_CRC32_X1087, URO_CRC32_X1023)
+#define MOVE_1536 FACTORS(URO_CRC32_X1599, URO_CRC32_X1535)
+#define MOVE_2048 FACTORS(URO_CRC32_X2111, URO_CRC32_X2047)
+
+/* What is left to do. `to` is NULL when nothing is copied: everything below is inlined, so that
+ * the compiler knows it and leaves the stores out. */
+struct cursor {
+    uint8_t *to;
+    const uint8_t *from;
+    size_t left;
+};
+
+/* Loads the next block and stores what it loaded. The empty statement keeps the value in its
+ * register: the compiler may not read memory again that another thread may be writing. */
+INLINE_128 __m128i take_16(struct cursor *c)
+{
+    __m128i block = _mm_loadu_si128((const void *)c->from);
+
+    if (c->to != NULL) {
+        __asm__("" : "+x"(block));
+        _mm_storeu_si128((void *)c->to, block);
+        c->to += 16;
+    }
+    c->from += 16;
+    c->left -= 16;
+    return block;
+}
+
+INLINE_128 __m128i move(__m128i block, __m128i factors)
+{
+    return _mm_xor_si128(_mm_clmulepi64_si128(block, factors, 0x00),
+                         _mm_clmulepi64_si128(block, factors, 0x11));
+}
+
+/* Bytes 16 + n of this: a shuffle that moves a block n octets down (n < 0: up), filling with 0. */
+static const int8_t slide[48] = {
+    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* up */
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, /* where it is */
+    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* down */
+};
+
+INLINE_128 __m128i slid(__m128i block, ptrdiff_t octets_down)
+{
+    return _mm_shuffle_epi8(block, _mm_loadu_si128((const void *)&slide[16 + octets_down]));
+}
+
+/* Stores the first 1..15 octets of a block, in ascending order. */
+INLINE_128 void put_front(uint8_t *to, __m128i block, size_t count)
+{
+    uint64_t low = (uint64_t)_mm_cvtsi128_si64(block);
+
+    if (count & 8) {
+        memcpy(to, &low, 8);
+        low = (uint64_t)_mm_extract_epi64(block, 1);
+        to += 8;
+    }
+    if (count & 4) {
+        memcpy(to, &low, 4);
+        low >>= 32;
+        to += 4;
+    }
+    if (count & 2) {
+        memcpy(to, &low, 2);
+        low >>= 16;
+        to += 2;
+    }
+    if (count & 1)
+        *to = (uint8_t)low;
+}
+
+/* Feeds the last 1..15 octets; at least 16 stand before them. The sum's octets and theirs are one
+ * string, cut again so that its last 16 octets are a whole block. */
+INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
+{
+    const ptrdiff_t count = (ptrdiff_t)c->left;
+    __m128i last = _mm_loadu_si128((const void *)(c->from + count - 16));
+
+    if (c->to != NULL) {
+        __asm__("" : "+x"(last));
+        put_front(c->to, slid(last, 16 - count), c->left);
+    }
+    const __m128i first = slid(sum, count - 16);
+    const __m128i from_last = _mm_loadu_si128((const void *)&slide[16 + count]); /* < 0: take */
+    const __m128i second = _mm_blendv_epi8(slid(sum, count), last, from_last);
+    return _mm_xor_si128(move(first, MOVE_128), second);
+}
+
+/* 128 bits times x^32, modulo P: the register.
+ *
+ * First L*x^96 is brought under x^96 (one product), then what is left above x^64 under x^64. Of
+ * those 64 bits, in the high half, the upper 32 called A are removed as division does: A*x^32 / P
+ * is the upper part of A * (x^64 / P), and that many P are subtracted. The upper part is the low
+ * 32 bits of a reflected product, which depend on nothing but the low 32 bits of its factors. */
+INLINE_128 uint32_t reduce(__m128i sum)
+{
+    const __m128i factors = FACTORS(URO_CRC32_X95, URO_CRC32_X63);
+    const __m128i divisors = _mm_set_epi64x(URO_CRC32_QUOTIENT, URO_CRC32_POLYNOMIAL);
+    const __m128i low_32 = _mm_set_epi32(0, 0, 0, -1);
+
+    const __m128i under_96 = _mm_xor_si128(_mm_slli_si128(_mm_srli_si128(sum, 8), 4),
+                                           _mm_clmulepi64_si128(sum, factors, 0x00));
+    const __m128i under_64 = _mm_xor_si128(under_96, _mm_clmulepi64_si128(under_96, factors, 0x10));
+
+    const __m128i times = _mm_and_si128(_mm_clmulepi64_si128(under_64, divisors, 0x11), low_32);
+    const __m128i rest =
+        _mm_xor_si128(_mm_srli_si128(under_64, 8), _mm_clmulepi64_si128(times, divisors, 0x00));
+    return (uint32_t)_mm_extract_epi32(rest, 1);
+}
+
+INLINE_128 uint32_t finish(__m128i sum, struct cursor *c)
+{
+    while (c->left >= 16)
+        sum = _mm_xor_si128(move(sum, MOVE_128), take_16(c));
+    if (c->left > 0)
+        sum = feed_tail(sum, c);
+    return reduce(sum);
+}
+
+INLINE_128 __m128i placed_128(uint32_t reg)
+{
+    return _mm_cvtsi32_si128((int)reg);
+}
+
+INLINE_128 uint32_t run_128(uint32_t reg, struct cursor *c)
+{
+    __m128i a = _mm_xor_si128(take_16(c), placed_128(reg));
+
+    if (c->left >= 48) {
+        __m128i b = take_16(c), d = take_16(c), e = take_16(c);
+
+        while (c->left >= 64) {
+            a = _mm_xor_si128(move(a, MOVE_512), take_16(c));
+            b = _mm_xor_si128(move(b, MOVE_512), take_16(c));
+            d = _mm_xor_si128(move(d, MOVE_512), take_16(c));
+            e = _mm_xor_si128(move(e, MOVE_512), take_16(c));
+        }
+        a = _mm_xor_si128(_mm_xor_si128(move(a, MOVE_384), move(b, MOVE_256)),
+                          _mm_xor_si128(move(d, MOVE_128), e));
+    }
+    return finish(a, c);
+}
+
+TARGET_128 static uint32_t feed_128(uint32_t reg, const uint8_t *from, size_t length)
+{
+    struct cursor c = { NULL, from, length };
+
+    return length < 16 ? uro_crc32_table.feed(reg, from, length) : run_128(reg, &c);
+}
+
+TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
+                                    const uint8_t *restrict from, size_t length)
+{
+    struct cursor c = { to, from, length };
+
+    URO_HOT_ASSERT(to != NULL);
+    return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(reg, &c);
+}
+
+INLINE_512 __m512i take_64(struct cursor *c)
+{
+    __m512i block = _mm512_loadu_si512(c->from);
+
+    if (c->to != NULL) {
+        __asm__("" : "+v"(block));
+        _mm512_storeu_si512(c->to, block);
+        c->to += 64;
+    }
+    c->from += 64;
+    c->left -= 64;
+    return block;
+}
+
+/* Four blocks at once: moved, and added to @add. */
+INLINE_512 __m512i move_add(__m512i blocks, __m512i factors, __m512i add)
+{
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(blocks, factors, 0x00),
+                                     _mm512_clmulepi64_epi128(blocks, factors, 0x11), add, 0x96);
+}
+
+INLINE_512 __m512i factors_512(__m128i factors)
+{
+    return _mm512_broadcast_i32x4(factors);
+}
+
+/* Four blocks to one: the first three move to the place of the fourth. */
+INLINE_512 __m128i narrow(__m512i blocks)
+{
+    const __m512i factors = _mm512_inserti32x4(
+        _mm512_inserti32x4(_mm512_inserti32x4(_mm512_setzero_si512(), MOVE_384, 0), MOVE_256, 1),
+        MOVE_128, 2);
+    const __m512i fourth = _mm512_maskz_mov_epi64(0xc0, blocks);
+    const __m512i moved = move_add(blocks, factors, fourth);
+    const __m256i half =
+        _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
+
+    return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+INLINE_512 uint32_t run_512(uint32_t reg, struct cursor *c)
+{
+    const __m512i by_512 = factors_512(MOVE_512);
+    __m512i a = _mm512_xor_si512(take_64(c), _mm512_zextsi128_si512(placed_128(reg)));
+
+    if (c->left >= 192) {
+        const __m512i by_2048 = factors_512(MOVE_2048);
+        __m512i b = take_64(c), d = take_64(c), e = take_64(c);
+
+        while (c->left >= 256) {
+            a = move_add(a, by_2048, take_64(c));
+            b = move_add(b, by_2048, take_64(c));
+            d = move_add(d, by_2048, take_64(c));
+            e = move_add(e, by_2048, take_64(c));
+        }
+        e = move_add(d, by_512, e);
+        e = move_add(b, factors_512(MOVE_1024), e);
+        a = move_add(a, factors_512(MOVE_1536), e);
+    }
+    while (c->left >= 64)
+        a = move_add(a, by_512, take_64(c));
+    return finish(narrow(a), c);
+}
+
+TARGET_512 static uint32_t feed_512(uint32_t reg, const uint8_t *from, size_t length)
+{
+    struct cursor c = { NULL, from, length };
+
+    return length < 64 ? feed_128(reg, from, length) : run_512(reg, &c);
+}
+
+TARGET_512 static uint32_t copy_512(uint32_t reg, uint8_t *restrict to,
+                                    const uint8_t *restrict from, size_t length)
+{
+    struct cursor c = { to, from, length };
+
+    URO_HOT_ASSERT(to != NULL);
+    return length < 64 ? copy_128(reg, to, from, length) : run_512(reg, &c);
+}
+
+static const struct uro_crc32_method method_512 = { "vpclmulqdq", feed_512, copy_512 };
+static const struct uro_crc32_method method_128 = { "pclmulqdq", feed_128, copy_128 };
+
+static bool cpu_has_128(void)
+{
+    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("ssse3") &&
+           __builtin_cpu_supports("sse4.1");
+}
+
+static bool cpu_has_512(void)
+{
+    return cpu_has_128() && __builtin_cpu_supports("vpclmulqdq") &&
+           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
+
+const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth)
+{
+    const struct uro_crc32_method *methods[2];
+    unsigned count = 0;
+
+    __builtin_cpu_init();
+    if (cpu_has_512())
+        methods[count++] = &method_512;
+    if (cpu_has_128())
+        methods[count++] = &method_128;
+    return nth < count ? methods[nth] : NULL;
+}
+
+#else
+
+const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth)
+{
+    (void)nth;
+    return NULL;
+}
+
+#endif

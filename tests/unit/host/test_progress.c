@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who drives the engine: frames are answered whatever the program does, the lock is never starved,
+ * and nobody runs when nothing happens. One process, one device a mode.
+ */
+#include "support/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_port.h"
+#include "host/host.h"
+
+#define IP ";ip=10.0.0.1/24"
+
+static struct uro_device *device;
+
+/* Starts the one device; cmocka's assertions jump, so each test is a child: see run_group(). */
+static void start(const char *devices)
+{
+    assert_int_equal(setenv("UROCE_DEVICES", devices, 1), 0);
+    device = uro_host_devices()[0];
+    assert_non_null(device);
+    assert_int_equal(uro_device_start(device), 0);
+    fake_reset();
+}
+
+/* The service thread is the one that opened the port. */
+static bool sent_by_service(void)
+{
+    return fake.sender == fake.opener;
+}
+
+static void hybrid__program_silent__service_thread_answers(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    for (uint32_t i = 1; i <= 50; i++) {
+        fake_inject_echo(&fake.port.mac);
+        fake_wait(&fake.sent, i);
+        assert_true(sent_by_service());
+    }
+}
+
+static void hybrid__program_polls__it_answers_itself(void **state)
+{
+    uint32_t by_service = 0;
+
+    (void)state;
+    start("a:fake0" IP);
+    /* The thread may come first until the policy has seen that the program polls. */
+    for (uint32_t i = 1; i <= 2000; i++) {
+        fake_inject_echo(&fake.port.mac);
+        while (fake_read(&fake.sent) < i)
+            uro_device_progress(device, false);
+        by_service += i > 1000 && sent_by_service();
+    }
+    assert_true(by_service < 500);
+}
+
+static void hybrid__program_polled_and_went_away__service_thread_takes_over(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    for (uint32_t i = 1; i <= 500; i++) {
+        fake_inject_echo(&fake.port.mac);
+        while (fake_read(&fake.sent) < i)
+            uro_device_progress(device, false);
+    }
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 501);
+    assert_true(sent_by_service());
+}
+
+static void hybrid__program_announces_to_wait__service_thread_answers(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    for (uint32_t i = 1; i <= 200; i++) {
+        uro_device_progress(device, false);
+        uro_device_hand_over(device);
+        fake_inject_echo(&fake.port.mac);
+        fake_wait(&fake.sent, i);
+    }
+}
+
+static void thread__program_silent__service_thread_answers(void **state)
+{
+    (void)state;
+    start("a:fake0;progress=thread" IP);
+    for (uint32_t i = 1; i <= 50; i++) {
+        fake_inject_echo(&fake.port.mac);
+        fake_wait(&fake.sent, i);
+        assert_true(sent_by_service());
+    }
+}
+
+static void caller__program_polls__it_answers_itself(void **state)
+{
+    (void)state;
+    start("a:fake0;progress=caller" IP);
+    for (uint32_t i = 1; i <= 50; i++) {
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.sent), i);
+        assert_false(sent_by_service());
+    }
+}
+
+static void polled_port__program_silent__service_thread_answers(void **state)
+{
+    (void)state;
+    start("a:polled0" IP);
+    for (uint32_t i = 1; i <= 20; i++) {
+        fake_inject_echo(&fake.port.mac);
+        fake_wait(&fake.sent, i);
+    }
+}
+
+static void burst__more_than_one_round_takes__all_answered(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    uro_device_lock(device); /* so that they arrive at once */
+    for (uint32_t i = 0; i < FAKE_QUEUE; i++)
+        fake_inject_echo(&fake.port.mac);
+    uro_device_unlock(device);
+    fake_wait(&fake.receives, 3);
+    for (uint32_t i = 0; i < 200 && fake_read(&fake.head) < FAKE_QUEUE; i++)
+        fake_wait(&fake.receives, fake_read(&fake.receives) + 1);
+    assert_int_equal(fake_read(&fake.head), FAKE_QUEUE);
+}
+
+static void full_link__no_room__answer_is_sent_when_there_is(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    uro_device_lock(device);
+    fake.room = 0;
+    fake_inject_echo(&fake.port.mac);
+    uro_device_unlock(device);
+    fake_wait(&fake.receives, fake_read(&fake.receives) + 3);
+    assert_int_equal(fake_read(&fake.sent), 0);
+    uro_device_lock(device);
+    fake.room = URO_PORT_BURST;
+    uro_device_unlock(device);
+    fake_wait(&fake.sent, 1);
+}
+
+/* ---- the lock ----------------------------------------------------------- */
+
+static void lock__held__a_poller_does_not_wait(void **state)
+{
+    (void)state;
+    start("a:fake0;progress=caller" IP);
+    uro_device_lock(device);
+    uint32_t before = fake_read(&fake.receives);
+    uro_device_progress(device, false); /* would hang here */
+    uro_device_progress(device, true);
+    assert_int_equal(fake_read(&fake.receives), before);
+    uro_device_unlock(device);
+}
+
+static atomic_bool enough;
+static atomic_uint polls;
+
+static void *poll_until_enough(void *argument)
+{
+    (void)argument;
+    while (!atomic_load(&enough)) {
+        uro_device_progress(device, false);
+        atomic_fetch_add(&polls, 1);
+    }
+    return NULL;
+}
+
+/* A command must come through while threads poll without a pause: the test ends at all. */
+static void lock__threads_poll_without_pause__commands_come_through(void **state)
+{
+    pthread_t threads[4];
+
+    (void)state;
+    start("a:fake0" IP);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, poll_until_enough, NULL), 0);
+    while (atomic_load(&polls) < 1000)
+        uro_device_progress(device, false);
+    for (int i = 0; i < 2000; i++) {
+        uro_device_lock(device);
+        uro_device_unlock(device);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+/* ---- idle --------------------------------------------------------------- */
+
+/* The link is looked at ten times a second; a wake-up for anything else would show as rounds
+ * without a look. Counted, not timed: a slow machine changes neither number. */
+static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
+{
+    (void)state;
+    start("a:fake0" IP);
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
+    uint32_t looks = fake_read(&fake.link_looks), rounds = fake_read(&fake.receives);
+    fake_wait(&fake.link_looks, looks + 4);
+    assert_true(fake_read(&fake.receives) - rounds <= 8);
+}
+
+/* ---- the link ----------------------------------------------------------- */
+
+static atomic_uint downs, ups;
+
+static void ignore(struct uro_device *of, const struct uro_event *event)
+{
+    (void)of;
+    (void)event;
+}
+
+static void count(struct uro_device *of, enum uro_port_event event)
+{
+    assert_ptr_equal(of, device);
+    atomic_fetch_add(event == URO_PORT_ACTIVE ? &ups : &downs, 1);
+}
+
+static const struct uro_event_sink sink = { ignore, count };
+
+static void link__goes_and_comes__is_told_once_each(void **state)
+{
+    (void)state;
+    uro_host_set_sink(&sink);
+    start("a:fake0" IP);
+    assert_true(uro_device_link_up(device));
+
+    fake_set_link(false);
+    while (atomic_load(&downs) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    assert_false(uro_device_link_up(device));
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 2);
+
+    fake_set_link(true);
+    while (atomic_load(&ups) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    assert_true(uro_device_link_up(device));
+    assert_int_equal(atomic_load(&downs), 1);
+    assert_int_equal(atomic_load(&ups), 1);
+}
+
+/* ---- each test in a process of its own ---------------------------------- */
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(hybrid__program_silent__service_thread_answers),
+    cmocka_unit_test(hybrid__program_polls__it_answers_itself),
+    cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
+    cmocka_unit_test(hybrid__program_announces_to_wait__service_thread_answers),
+    cmocka_unit_test(thread__program_silent__service_thread_answers),
+    cmocka_unit_test(caller__program_polls__it_answers_itself),
+    cmocka_unit_test(polled_port__program_silent__service_thread_answers),
+    cmocka_unit_test(burst__more_than_one_round_takes__all_answered),
+    cmocka_unit_test(full_link__no_room__answer_is_sent_when_there_is),
+    cmocka_unit_test(lock__held__a_poller_does_not_wait),
+    cmocka_unit_test(lock__threads_poll_without_pause__commands_come_through),
+    cmocka_unit_test(idle__nothing_happens__only_the_link_is_looked_at),
+    cmocka_unit_test(link__goes_and_comes__is_told_once_each),
+};
+
+/* The list of devices is read once per process. */
+static void in_child(void **state)
+{
+    const struct CMUnitTest *test = *state;
+    int status;
+
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct CMUnitTest one[] = { *test };
+        if (freopen("/dev/null", "w", stdout) == NULL)
+            _exit(2);
+        (void)alarm(60); /* a hang is a failure, not a night */
+        exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    struct CMUnitTest outer[URO_ARRAY_LEN(tests)];
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(tests); i++)
+        outer[i] = (struct CMUnitTest){ .name = tests[i].name,
+                                        .test_func = in_child,
+                                        .initial_state = (void *)(uintptr_t)&tests[i] };
+    return cmocka_run_group_tests_name("host/progress", outer, NULL, NULL);
+}
