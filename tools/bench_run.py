@@ -5,31 +5,18 @@ import argparse
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
 
 import figures
+import limits
 import pairs
+from limits import Figure
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS = 120
 JUMBO = ";mtu=4200"  # room for an IB MTU of 4096
 MIB = 1048576
-
-
-@dataclass
-class Figure:
-    """One row; values of all runs, or why there are none."""
-    name: str
-    unit: str
-    values: list[float] = field(default_factory=list)
-    why: str = ""
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values) if self.values else 0.0
 
 
 def machine() -> str:
@@ -38,23 +25,6 @@ def machine() -> str:
                             capture_output=True, text=True, check=False).stdout.strip()
     return (f"{model.group(1) if model else 'unknown CPU'}, {os.cpu_count()} CPUs, "
             f"load {os.getloadavg()[0]:.1f}, Linux {os.uname().release}, commit {commit or '?'}")
-
-
-def micro(build: pathlib.Path, program: str, runs: int) -> list[Figure]:
-    """A program of tests/bench prints lines `NAME: VALUE UNIT`; here they become rows."""
-    path = build / "tests" / "bench" / program
-    if not path.exists():
-        return [Figure(program, "", why=f"{path.relative_to(build)} is not built")]
-    found: dict[str, Figure] = {}
-    for _ in range(runs):
-        run = subprocess.run([str(path)], capture_output=True, text=True, check=False,
-                             timeout=SECONDS)
-        if run.returncode:
-            words = (run.stdout + run.stderr).strip().splitlines() or ["no word why"]
-            return [Figure(program, "", why=words[-1])]
-        for m in re.finditer(r"^([^:\n]+):[ \t]*([\d.]+)[ \t]+(\S+)[ \t]*$", run.stdout, re.M):
-            found.setdefault(m[1], Figure(m[1], m[3])).values.append(float(m[2]))
-    return list(found.values()) or [Figure(program, "", why="it printed no figures")]
 
 
 def once(uroce: pathlib.Path, program: list[str]) -> tuple[str, str]:
@@ -114,12 +84,12 @@ def show(title: str, rows: list[Figure]) -> None:
     sys.stdout.flush()
 
 
-def show_ratios(limits: list[Figure], ours: list[Figure]) -> None:
-    copies = [row for row in limits if "copy" in row.name and row.unit == "GB/s" and row.values]
-    if not copies:
+def show_ratios(machine_rows: list[Figure], ours: list[Figure]) -> None:
+    """Every octet must at least be copied and summed once on each side."""
+    limit = next((row for row in machine_rows if row.name == limits.FUSED and row.values), None)
+    if limit is None:
         return
-    limit = max(copies, key=lambda row: row.median)
-    print(f"\nShare of '{limit.name}' ({limit.median:.2f} GB/s)")
+    print(f"\nShare of '{limit.name}', {limit.median:.2f} GB/s")
     for row in ours:
         if row.unit == "GB/s" and row.values:
             print(f"  {row.name:52} {row.median / limit.median:9.1%}")
@@ -133,8 +103,8 @@ def main() -> int:
     build = options.build.resolve()
     uroce = build / "app" / "uroce"
     print(machine())
-    limits = micro(build, "crc32", options.runs) + micro(build, "port_rate", options.runs)
-    show("This machine, one core", limits)
+    possible = limits.figures(build, options.runs)
+    show("This machine: one core, and two processes on one link", possible)
     ours = []
     if not uroce.exists():
         ours.append(Figure("programs over uroce", "", why=f"{uroce} is not built"))
@@ -145,7 +115,7 @@ def main() -> int:
                  for tool in ("ib_write_bw", "ib_send_bw", "ib_read_bw")]
         ours.append(message_rate(uroce, options.runs))
     show("Programs over uroce, two processes, memif", ours)
-    show_ratios(limits, ours)
+    show_ratios(possible, ours)
     return 0
 
 
