@@ -3,6 +3,7 @@
  *
  *   port_rate LINK PEER LENGTH SECONDS [icrc]      one way, between two processes
  *   port_rate LINK self LENGTH SECONDS [icrc]      out of a port and in again (net_ring0)
+ *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
  *
  * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN where the plug-in is not installed.
@@ -26,6 +27,7 @@ struct options {
     double seconds;
     bool icrc;
     bool pingpong;
+    bool inside;
 };
 
 static uint8_t body[KIT_FRAME_MAX];
@@ -90,7 +92,8 @@ static void serve(const struct options *options)
     }
 }
 
-static void count_frames(struct uro_port *port, const struct options *options, bool self)
+/* From @out, when this process sends at all, to @port. */
+static void count_frames(struct uro_port *port, struct uro_port *out, const struct options *options)
 {
     static struct uro_tx tx[URO_PORT_BURST];
     uint64_t frames = 0;
@@ -99,13 +102,16 @@ static void count_frames(struct uro_port *port, const struct options *options, b
 
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
         describe(&tx[i], options);
-    while (!self && receive(port, &length) == 0)
-        port->ops->room(port);
+    while (receive(port, &length) == 0)
+        if (out != NULL)
+            send(out, tx);
+        else
+            port->ops->room(port);
     double start = now();
     double end = start + options->seconds;
     while (rounds++ % 1024 != 0 || now() < end) {
-        if (self)
-            send(port, tx);
+        if (out != NULL)
+            send(out, tx);
         frames += receive(port, &length);
     }
     double took = now() - start;
@@ -143,7 +149,7 @@ int main(int argc, char **argv)
     struct options options = { 0 };
 
     if (argc < 5) {
-        fprintf(stderr, "usage: port_rate LINK PEER|self LENGTH SECONDS [icrc|pingpong]\n");
+        fprintf(stderr, "usage: port_rate LINK PEER|self LENGTH SECONDS [icrc|inside|pingpong]\n");
         return 2;
     }
     options.link = argv[1];
@@ -155,18 +161,30 @@ int main(int argc, char **argv)
     if (options.length < KIT_FRAME_MIN || options.length > KIT_FRAME_MAX)
         return 2;
 
+    options.inside = argc > 5 && strcmp(argv[5], "inside") == 0;
+
     bool self = strcmp(options.peer, "self") == 0;
-    pid_t peer = self ? 0 : fork();
-    if (peer == 0 && !self) {
+    bool alone = self || options.inside;
+    pid_t peer = alone ? 0 : fork();
+    if (peer == 0 && !alone) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         serve(&options);
     }
+    /* In one process a memif server must be there before its client. */
+    bool peer_first = options.inside && strstr(options.peer, "server") != NULL;
+    struct uro_port *out = peer_first ? kit_open(options.peer, 0) : NULL;
     struct uro_port *port = kit_open(options.link, 0);
+    if (self)
+        out = port;
+    else if (options.inside && !peer_first)
+        out = kit_open(options.peer, 0);
     if (options.pingpong)
         count_round_trips(port, &options);
     else
-        count_frames(port, &options, self);
+        count_frames(port, out, &options);
     port->ops->close(port);
+    if (options.inside)
+        out->ops->close(out);
     if (peer > 0)
         kit_kill(peer);
     return 0;

@@ -140,6 +140,30 @@ static void complete_af_packet(struct uro_link *link)
         link->room = slot;
 }
 
+/* The memif driver forgets every word it was given when it does not know one of them. */
+static int check_memif(const struct uro_link *link, char error[static URO_PORT_ERROR_MAX])
+{
+    static const char *const known[] = { "id",     "role", "bsize",           "rsize",    "socket",
+                                         "secret", "mac",  "socket-abstract", "zero-copy" };
+
+    for (const char *at = strchr(link->words, ','); at != NULL; at = strchr(at, ',')) {
+        size_t word = strcspn(++at, ",");
+        size_t key = strcspn(at, "=,");
+        bool right = false;
+
+        for (size_t i = 0; i < URO_ARRAY_LEN(known); i++)
+            right = right || (strlen(known[i]) == key && strncmp(at, known[i], key) == 0);
+        if (right && key < word && memchr(at + key + 1, '=', word - key - 1) == NULL)
+            continue;
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "link %s: \"%.*s\" is not one of id=, role=, bsize=, rsize=, socket=, "
+                 "socket-abstract=, mac=, secret=, zero-copy=",
+                 link->name, (int)word, at);
+        return -1;
+    }
+    return 0;
+}
+
 static void complete_memif(struct uro_link *link)
 {
     char role[16];
@@ -211,6 +235,8 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
 {
     memset(link, 0, sizeof *link);
     if (read_words(config->link, link, error) != 0)
+        return -1;
+    if (link->kind == URO_DPDK_MEMIF && check_memif(link, error) != 0)
         return -1;
     link->mtu = config->mtu;
     if (link->traits->kernel && read_iface(link, error) != 0)

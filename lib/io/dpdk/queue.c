@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - frames in, frames out: the port operations of the data path. */
+/* queue.c - frames in, frames out: the port operations of the data path.
+ *
+ * DPDK keeps a cache of free buffers for each of its logical cores, last in first out, so that a
+ * buffer is used again while the CPU's caches still hold it. The threads that drive us are the
+ * program's and no cores of DPDK: they would take every buffer from a ring that goes through the
+ * whole pool (measured: 3 times slower at 64 octets, 2 times at 4096). So whoever drives a port
+ * is, for the call, the logical core of that port; that is one thread at a time.
+ */
 #include "io/dpdk/queue.h"
 
 #include <string.h>
 
+#include <rte_lcore.h>
+
 /* Receives without a frame between looks at the link, which may want to be connected again. */
 #define LOOK_EVERY 1024u
+
+static_assert(1 + RTE_MAX_ETHPORTS < RTE_MAX_LCORE, "every port has a logical core of its own");
+
+static unsigned enter(const struct uro_dpdk *dpdk)
+{
+    unsigned before = RTE_PER_LCORE(_lcore_id);
+
+    RTE_PER_LCORE(_lcore_id) = 1u + dpdk->id; /* 0 is the thread that started DPDK */
+    return before;
+}
+
+static void leave(unsigned before)
+{
+    RTE_PER_LCORE(_lcore_id) = before;
+}
 
 /* Cuts out what the engine must never see: frames that do not lie in one piece. */
 static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
@@ -81,8 +105,11 @@ uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t
 
     if (dpdk->stash_count > 0)
         count = take_stash(dpdk, mbufs, limit);
-    if (count < limit)
+    if (count < limit) {
+        unsigned core = enter(dpdk);
         count += burst(dpdk, mbufs + count, limit - count);
+        leave(core);
+    }
 
     for (uint32_t i = 0; i < count; i++)
         pkts[i] = (struct uro_pkt){ .octets = rte_pktmbuf_mtod(mbufs[i], const uint8_t *),
@@ -94,8 +121,8 @@ uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t
 void uro_queue_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
 {
     struct rte_mbuf *mbufs[URO_PORT_BURST];
+    unsigned core = enter(uro_dpdk_of(port));
 
-    (void)port;
     while (count > 0) {
         uint32_t now = count < URO_PORT_BURST ? count : URO_PORT_BURST;
 
@@ -105,12 +132,16 @@ void uro_queue_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t cou
         pkts += now;
         count -= now;
     }
+    leave(core);
 }
 
 bool uro_queue_peek(struct uro_dpdk *dpdk)
 {
-    if (dpdk->stash_count == 0)
+    if (dpdk->stash_count == 0) {
+        unsigned core = enter(dpdk);
         dpdk->stash_count = burst(dpdk, dpdk->stash, URO_PORT_BURST);
+        leave(core);
+    }
     return dpdk->stash_count > 0;
 }
 
@@ -141,8 +172,11 @@ uint32_t uro_queue_room(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
-    if (dpdk->backlog_count > 0)
+    if (dpdk->backlog_count > 0) {
+        unsigned core = enter(dpdk);
         flush(dpdk);
+        leave(core);
+    }
     return URO_DPDK_BACKLOG_MAX - dpdk->backlog_count;
 }
 
@@ -172,6 +206,7 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
         dpdk->counters.tx_dropped += count;
         return;
     }
+    unsigned core = enter(dpdk);
     for (uint32_t i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = write_frame(dpdk, &frames[i]);
 
@@ -182,6 +217,7 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
     }
     if (dpdk->backlog_count > 0)
         flush(dpdk);
+    leave(core);
 }
 
 void uro_queue_drop_all(struct uro_dpdk *dpdk)
