@@ -44,7 +44,8 @@ struct uro_device {
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     uro_time link_checked;
-    bool armed; /* the port was asked for a wake-up */
+    bool armed;                    /* the port was asked for a wake-up */
+    atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 
     /* Between callers and the service thread; see progress.c. */
     int doorbell; /* eventfd: the service thread must look */

@@ -4,17 +4,23 @@
  * The port is closed, so that a peer sees it go and nothing is left behind, but only when that is
  * safe: the service thread must have ended and no other thread may be inside. A process that ends
  * in the middle of things (exit in a signal handler) is not held up for longer than PATIENCE.
+ *
+ * What was sent last, often the acknowledgement of what the peer sent last, may still lie in memory
+ * shared with the peer, and goes away with the port: a process that ends right after sending
+ * something lingers until its peer had time to read.
  */
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "host/capture.h"
 #include "host/device.h"
 
 #define PATIENCE_NS 300000000L
+#define LINGER      URO_MS(50) /* a peer that is ready to run has been given a processor by then */
 
 /* verbose=yes: what the engine counted, when the process ends. */
 static void report(const struct uro_device *device)
@@ -36,8 +42,29 @@ static struct timespec patience(void)
                               .tv_nsec = (long)(until % 1000000000u) };
 }
 
+static void linger(const struct uro_device *device)
+{
+    uro_time until = atomic_load(&device->sent_at) + LINGER;
+    uro_time now = uro_device_now();
+    struct timespec left = { .tv_nsec = (long)(until - now) };
+
+    if (now < until)
+        (void)nanosleep(&left, NULL);
+}
+
+/* DPDK's own thread takes a memif client down when the server goes, at any time, also while we
+ * close the port: both sides of a test end together. The kernel closes it as well. */
+static bool kernel_closes(const struct uro_device *device)
+{
+    const char *link = device->config.link;
+
+    return strncmp(link, "net_memif", 9) == 0 && strstr(link, "role=server") == NULL &&
+           strstr(link, "role=master") == NULL;
+}
+
 static void finish(struct uro_device *device)
 {
+    linger(device);
     struct timespec until = patience();
 
     atomic_store(&device->stopping, true);
@@ -51,7 +78,8 @@ static void finish(struct uro_device *device)
     if (device->config.verbose)
         report(device);
     uro_capture_close(device);
-    device->port->ops->close(device->port);
+    if (!kernel_closes(device))
+        device->port->ops->close(device->port);
 }
 
 static void finish_all(void)

@@ -67,6 +67,8 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
         check_link(device, now);
     *received = receive(device, now);
     uint32_t sent = transmit(device, now);
+    if (sent > 0)
+        atomic_store_explicit(&device->sent_at, now, memory_order_relaxed);
     while (uro_engine_event(device->engine, &event))
         uro_host_sink()->engine_event(device, &event);
     return *received + sent;
