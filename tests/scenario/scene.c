@@ -149,7 +149,7 @@ struct scene *scene_open(const struct scene_options *options)
                                       .recv_capacity = 64,
                                       .send_sge_max = 4,
                                       .recv_sge_max = 4,
-                                      .inline_max = 128,
+                                      .inline_max = 512,
                                       .user = scene };
     scene->qp_memory = allocate(uro_qp_size(&init));
     scene->qp = uro_qp_create(uro_engine_shard(scene->engine), &init, scene->qp_memory);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_late.c - answers that come late, out of order, or beyond something unanswered. */
+#include <string.h>
+
+#include "scene.h"
+
+static const uro_time timeout = (UINT64_C(4096) << 14) + URO_US(2);
+
+static void expect_send(struct scene *s, uro_time at, uint32_t psn, const char *text)
+{
+    scene_expect_tx(s, at, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = text));
+}
+
+static void expect_read(struct scene *s, uint32_t psn)
+{
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = psn, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+}
+
+/* A READ at 10 and a SEND at 11, both sent. */
+static struct scene *read_then_send(void)
+{
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 64));
+    expect_read(s, 10);
+    expect_send(s, 0, 11, "b");
+    return s;
+}
+
+/* ---- as requester ------------------------------------------------------- */
+
+static void rc_send__late_ack_while_sending_again__goes_on_behind_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    const char *const texts[] = { "a", "bb", "ccc" };
+
+    for (uint32_t i = 0; i < 3; i++) {
+        scene_post_send(s, SEND(.id = i, .text = texts[i], .at = i * 8));
+        expect_send(s, 0, 10 + i, texts[i]);
+    }
+    expect_send(s, timeout, 10, "a");
+    scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 0, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    expect_send(s, timeout, 12, "ccc");
+    scene_expect_silence(s, timeout);
+    scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 12, .msn = 3));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void rc_gap__reported_again_after_the_timer_tried__is_heard(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    expect_send(s, 0, 10, "a");
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60));
+    expect_send(s, 0, 10, "a");
+    expect_send(s, timeout, 10, "a");
+    scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60));
+    expect_send(s, timeout, 10, "a");
+    scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* The NAK names the SEND: it is guilty, the READ before it only never got its answer. */
+static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **state)
+{
+    static const struct {
+        uint8_t syndrome;
+        enum uro_wc_status status;
+    } cases[] = { { 0x62, URO_WC_REM_ACCESS_ERR }, { 0x40, URO_WC_BAD_RESP_ERR } };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct scene *s = read_then_send();
+
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = cases[i].syndrome));
+        scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
+        scene_expect_sent(s, 2, cases[i].status);
+        scene_close(s);
+    }
+}
+
+/* The READ's answer was lost: it is asked for at once, whatever the RNR NAK behind it says. */
+static void rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = read_then_send();
+
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = 0x20 | 14));
+    expect_read(s, 10);
+    expect_send(s, 0, 11, "b");
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 10, .msn = 1, .length = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void qp__draining_two_messages__the_event_waits_for_the_second(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    const struct uro_qp_attr attr = { .state = URO_QPS_SQD };
+    struct uro_event event;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        scene_post_send(s, SEND(.id = i, .text = "a"));
+        expect_send(s, 0, 10 + i, "a");
+    }
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now), 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 0, URO_WC_SUCCESS);
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_event(s, URO_EVENT_SQ_DRAINED);
+    scene_close(s);
+}
+
+static void rc_send__inline_and_longer_than_a_packet__every_octet_in_its_place(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256);
+
+    scene_fill(s->local, 0, 300);
+    scene_post_send(s, SEND(.id = 1, .length = 300, .flags = URO_SEND_INLINE));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 256));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_SEND_LAST", .psn = 11, .ack_req = true, .length = 44, .fill = 256));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* ---- as responder ------------------------------------------------------- */
+
+static void rc_gap__closed_before_its_nak_left__is_not_reported(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .text = "b"));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "a"));
+    scene_expect_silence(s, 0);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+static void rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    for (uint32_t psn = 100; psn <= 101; psn++) {
+        scene_post_recv(s, psn, 8);
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
+        scene_expect_recv(s, psn, URO_WC_SUCCESS, 1);
+    }
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    scene_close(s);
+}
+
+static void rc_responder__write_inside_a_send__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 4096);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 100, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_LAST", .psn = 101, .ack_req = true, .length = 8));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x61));
+    scene_expect_recv(s, 1, URO_WC_REM_INV_REQ_ERR, 0);
+    scene_expect_mark(s, "RSP.SEQUENCE");
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_send__late_ack_while_sending_again__goes_on_behind_it),
+        cmocka_unit_test(rc_gap__reported_again_after_the_timer_tried__is_heard),
+        cmocka_unit_test(rc_nak__beyond_an_unanswered_read__blames_the_one_it_names),
+        cmocka_unit_test(rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once),
+        cmocka_unit_test(qp__draining_two_messages__the_event_waits_for_the_second),
+        cmocka_unit_test(rc_send__inline_and_longer_than_a_packet__every_octet_in_its_place),
+        cmocka_unit_test(rc_gap__closed_before_its_nak_left__is_not_reported),
+        cmocka_unit_test(rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged),
+        cmocka_unit_test(rc_responder__write_inside_a_send__invalid_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
