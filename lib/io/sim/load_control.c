@@ -39,6 +39,18 @@ static bool drained(struct uro_load_end *end)
     return true;
 }
 
+/* Who destroys a queue pair abruptly does not poll meanwhile: completions that nobody took must be
+ * forgotten with it. */
+static void pause_pollers(struct uro_load_pair *pair)
+{
+    struct uro_load *load = pair->load;
+
+    for (unsigned side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < load->swarm->cq_count; i++)
+            load->cqs[side][i].poll_at =
+                load->world->now + uro_rng_below(&pair->rng, 2 * END_WAIT_MAX);
+}
+
 static void begin_ending(struct uro_load_pair *pair)
 {
     bool peaceful = pair->state == URO_LOAD_QUIET;
@@ -49,6 +61,10 @@ static void begin_ending(struct uro_load_pair *pair)
     pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0;
     pair->first = uro_rng_below(&pair->rng, 2);
     pair->due = pair->load->world->now;
+    if (pair->abrupt) {
+        pause_pollers(pair);
+        pair->due += uro_rng_below(&pair->rng, END_WAIT_MAX);
+    }
     for (unsigned i = 0; i < 2; i++)
         pair->ends[i].late_posts = uro_rng_below(&pair->rng, LATE_POSTS_MAX + 1);
 }
