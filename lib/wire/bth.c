@@ -32,6 +32,7 @@ void uro_bth_decode(const uint8_t in[static URO_BTH_LEN], struct uro_bth *bth)
     };
 }
 
+/* rule WIRE.RESERVED */
 void uro_bth_encode(uint8_t out[static URO_BTH_LEN], const struct uro_bth *bth)
 {
     URO_ASSERT(bth->pad_count <= 3);

@@ -4,6 +4,7 @@
 
 #include "wire/bytes.h"
 
+/* rule WIRE.ROUNDTRIP */
 enum { RETH_VA = 0, RETH_RKEY = 8, RETH_LENGTH = 12 };
 static_assert(RETH_LENGTH + 4 == URO_RETH_LEN, "the offsets must cover the header");
 

@@ -122,7 +122,9 @@ static const uint8_t *decode_ext(const uint8_t *at, unsigned ext, struct uro_fra
     return at;
 }
 
-/* Everything between the UDP header and the ICRC. frame->op stays NULL when it is not known, and
+/* rule WIRE.ANY, WIRE.LENGTH: nothing is read before there is room for it.
+ *
+ * Everything between the UDP header and the ICRC. frame->op stays NULL when it is not known, and
  * frame->payload when the packet is too short for its headers. */
 static enum uro_frame_result decode_roce(struct uro_frame *frame)
 {
@@ -135,7 +137,7 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
         return URO_FRAME_OPCODE;
     frame->op = op;
     if (frame->bth.version != 0)
-        return URO_FRAME_VERSION;
+        return URO_FRAME_VERSION; /* rule WIRE.TVER */
 
     if (op->ext != 0) {
         if ((size_t)(end - at) < uro_ext_length(op->ext))
@@ -151,6 +153,7 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
     return URO_FRAME_OK;
 }
 
+/* rule ICRC.FLUSH */
 static bool icrc_right(const struct uro_frame *frame)
 {
     const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
@@ -173,7 +176,7 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
 
     const enum uro_frame_result result = decode_roce(frame);
     if (!icrc_right(frame))
-        return URO_FRAME_ICRC; /* nothing else in it can be believed, so this comes first */
+        return URO_FRAME_ICRC; /* rule ICRC.CHECK: nothing else in it can be believed */
     return result;
 }
 

@@ -5,7 +5,8 @@
 /* The register after eight octets of ones, which stand for the LRH that RoCEv2 does not have. */
 #define AFTER_ONES 0xdebb20e3u
 
-/* What routers may change, counted as ones. Offsets from the header's first octet. */
+/* rule ICRC.MASK
+ * What routers may change, counted as ones. Offsets from the header's first octet. */
 enum {
     V4_TOS = 1,
     V4_TTL = 8,
@@ -64,6 +65,7 @@ static uint32_t feed_whole(const uint8_t *network, bool v6, size_t length)
     return uro_crc32(uro_icrc_start(network, v6), network + headers, length - headers);
 }
 
+/* rule ICRC.PAD */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length)
 {
     return uro_crc32_finish(feed_whole(network, v6, length));

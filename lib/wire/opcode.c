@@ -18,6 +18,7 @@
 #define XRC_RSP .service = URO_XRC, .role = URO_RESPONSE
 #define CNP_REQ .service = URO_CNP, .role = URO_REQUEST
 
+/* rule WIRE.OPCODES */
 /* clang-format off */
 const struct uro_opcode uro_opcodes[256] = {
     [0x00] = { "RC_SEND_FIRST",             RC_REQ,  URO_SEND,         URO_FIRST,  .payload = true, .takes_recv = true },

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* make_frame.h - writes the frame that a struct uro_frame describes, with wire's own encoders.
+ *
+ * Lengths, padding, checksums and ICRC follow from the values; everything else is as given.
+ */
+#pragma once
+
+#include "wire/frame.h"
+#include "wire/icrc.h"
+
+#define MADE_FRAME_MAX 4400u
+
+static inline uint8_t *put_ext(uint8_t *at, const struct uro_frame *frame)
+{
+    const unsigned ext = frame->op->ext;
+
+    if (ext & URO_EXT_XRCETH) {
+        uro_put_be32(at, frame->xrc_srqn);
+        at += URO_XRCETH_LEN;
+    }
+    if (ext & URO_EXT_DETH)
+        uro_deth_encode(at, &frame->deth), at += URO_DETH_LEN;
+    if (ext & URO_EXT_FETH)
+        uro_feth_encode(at, &frame->feth), at += URO_FETH_LEN;
+    if (ext & URO_EXT_RETH)
+        uro_reth_encode(at, &frame->reth), at += URO_RETH_LEN;
+    if (ext & URO_EXT_ATOMIC)
+        uro_atomic_eth_encode(at, &frame->atomic), at += URO_ATOMIC_LEN;
+    if (ext & URO_EXT_AETH)
+        uro_aeth_encode(at, &frame->aeth), at += URO_AETH_LEN;
+    if (ext & URO_EXT_ATOMIC_ACK)
+        uro_put_be64(at, frame->atomic_ack), at += URO_ATOMIC_ACK_LEN;
+    if (ext & URO_EXT_IMM)
+        memcpy(at, &frame->imm, URO_IMM_LEN), at += URO_IMM_LEN;
+    if (ext & URO_EXT_INV)
+        uro_put_be32(at, frame->inv_rkey), at += URO_INV_LEN;
+    if (ext & URO_EXT_CNP)
+        memset(at, 0, URO_CNP_LEN), at += URO_CNP_LEN;
+    return at;
+}
+
+/* frame->op, bth, the extension headers, payload and payload_length; ether, ip and udp ports. The
+ * padding is frame->bth.pad_count. Returns the length. */
+static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[static MADE_FRAME_MAX])
+{
+    struct uro_ip ip = frame->ip;
+    struct uro_udp udp = frame->udp;
+    uint8_t *const network = out + uro_ether_put(out, &frame->ether);
+    const uint32_t roce = URO_BTH_LEN + uro_ext_length(frame->op->ext) + frame->payload_length +
+                          frame->bth.pad_count + URO_ICRC_LEN;
+
+    ip.protocol = URO_IPPROTO_UDP;
+    udp.length = (uint16_t)(URO_UDP_LEN + roce);
+    ip.payload_length = udp.length;
+    uint8_t *const udp_at = network + uro_ip_put(network, &ip);
+    uint8_t *at = udp_at + URO_UDP_LEN;
+    uro_bth_encode(at, &frame->bth);
+    at = put_ext(at + URO_BTH_LEN, frame);
+    if (frame->payload_length > 0)
+        memcpy(at, frame->payload, frame->payload_length);
+    at += frame->payload_length;
+    memset(at, 0, frame->bth.pad_count);
+    at += frame->bth.pad_count;
+
+    udp.checksum = 0;
+    uro_udp_encode(udp_at, &udp);
+    uro_put_le32(at, uro_icrc(network, ip.v6, (size_t)(at - network)));
+    return (uint32_t)(at + URO_ICRC_LEN - out);
+}
+
+/* Puts the right UDP checksum into a made frame. */
+static inline void put_udp_checksum(uint8_t *out, const struct uro_frame *frame)
+{
+    uint8_t *const udp = out + (frame->ether.tagged ? URO_ETHER_LEN_MAX : URO_ETHER_LEN) +
+                         (frame->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
+    const uint32_t length = uro_get_be16(udp + 4);
+    uint32_t sum = uro_ip_pseudo_sum(&frame->ip, URO_IPPROTO_UDP, length);
+
+    uro_put_be16(udp + 6, 0);
+    uint16_t checksum = uro_ip_sum_finish(uro_ip_sum(sum, udp, length));
+    uro_put_be16(udp + 6, checksum == 0 ? 0xffff : checksum);
+}
