@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_text.c - the line of each kind of frame, and of frames with something wrong. */
+#include "support/check.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "support/make_frame.h"
+#include "unit/wire/vectors.h"
+#include "wire/arp.h"
+#include "wire/text.h"
+
+static char line[URO_TEXT_LINE_MAX];
+
+static void text__every_vector__has_the_line_people_expect(void **state)
+{
+    static const char *const lines[] = {
+        "10.7.0.1 > 10.7.0.2 RC_ACK qp 0x000011 psn 5107579 msn 1",
+        "10.7.0.2 > 10.7.0.1 RC_SEND_ONLY qp 0x000011 psn 5107579 ack pay 16",
+        "10.7.0.1 > 10.7.0.2 RC_READ_REQUEST qp 0x000011 psn 14134405 ack va 0x560d202fc5c0 "
+        "rkey 0x00000542 len 100",
+        "10.7.0.2 > 10.7.0.1 RC_FETCH_ADD qp 0x000018 psn 1649422 ack va 0x562bdef38000 "
+        "rkey 0x00000d8c add 0x1",
+        "10.7.0.1 > 10.7.0.2 RC_ATOMIC_ACK qp 0x000018 psn 1649422 msn 1 "
+        "original 0xe81ba0dbb792c13f",
+        "fd00:7::2 > fd00:7::1 RC_SEND_ONLY qp 0x000012 psn 7259880 ack pay 16",
+        "fd00:7::1 > fd00:7::2 RC_ACK qp 0x000012 psn 7259880 msn 1",
+        "10.0.17.1 > 10.0.18.1 CNP qp 0x000118 psn 0 becn",
+        "192.168.0.7 > 192.168.0.7 UC_SEND_ONLY qp 0x0000d3 psn 13571856 migrated pay 18",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(vectors); i++) {
+        uint8_t octets[VECTOR_OCTETS_MAX];
+        const uint32_t length = vector_frame(&vectors[i], octets);
+        assert_true(uro_text_line(octets, length, line));
+        assert_string_equal(line, lines[i]);
+    }
+}
+
+static void text__wrong_icrc__shows_both(void **state)
+{
+    uint8_t octets[VECTOR_OCTETS_MAX];
+    const uint32_t length = vector_frame(&vectors[1], octets);
+
+    (void)state;
+    octets[length - 4] = 0x8d;
+    assert_false(uro_text_line(octets, length, line));
+    assert_string_equal(line, "10.7.0.2 > 10.7.0.1 RC_SEND_ONLY qp 0x000011 psn 5107579 ack "
+                              "pay 16 !ICRC is 8d8592d6, should be 9d8592d6");
+}
+
+static void text__frames_that_are_not_roce(void **state)
+{
+    uint8_t octets[64] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x06 };
+    struct uro_arp arp = { .request = true, .sender_mac = { { 2, 0, 0, 0, 0, 2 } } };
+
+    (void)state;
+    assert_true(uro_gid_parse("10.0.0.1", &arp.sender));
+    assert_true(uro_gid_parse("10.0.0.2", &arp.target));
+    uro_arp_encode(octets + 14, &arp);
+    assert_true(uro_text_line(octets, sizeof octets, line));
+    assert_string_equal(line, "ARP who has 10.0.0.2? tell 10.0.0.1 at 02:00:00:00:00:02");
+    octets[21] = 2;
+    assert_true(uro_text_line(octets, sizeof octets, line));
+    assert_string_equal(line, "ARP 10.0.0.1 is at 02:00:00:00:00:02");
+    assert_false(uro_text_line(octets, 41, line));
+    assert_string_equal(line, "ARP !malformed");
+    assert_false(uro_text_line(octets, 13, line));
+    assert_string_equal(line, "13 octets !shorter than its headers say");
+    octets[12] = 0x88;
+    assert_false(uro_text_line(octets, sizeof octets, line));
+    assert_string_equal(line, "64 octets !neither IPv4, IPv6 nor ARP");
+}
+
+static void text__naks__are_told_by_name(void **state)
+{
+    static const struct {
+        uint8_t syndrome;
+        const char *words;
+    } known[] = {
+        { 0x05, "credits 5" },           { 0x2e, "rnr-nak timer 14" },
+        { 0x45, "reserved-syndrome 5" }, { 0x60, "nak psn-sequence" },
+        { 0x62, "nak remote-access" },   { 0x7f, "nak 31" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(known); i++) {
+        uint8_t octets[VECTOR_OCTETS_MAX];
+        const uint32_t length = vector_frame(&vectors[0], octets);
+        octets[14 + 20 + 8 + 12] = known[i].syndrome;
+        uro_put_le32(octets + length - 4, uro_icrc(octets + 14, false, length - 18));
+        assert_true(uro_text_line(octets, length, line));
+        assert_non_null(strstr(line, known[i].words));
+    }
+}
+
+/* rule WIRE.ANY: any octets have a line that ends within its space. */
+static void text__any_octets__end_within_the_line(void **state)
+{
+    struct uro_rng rng;
+    uint8_t octets[VECTOR_OCTETS_MAX];
+
+    (void)state;
+    uro_rng_init_number(&rng, 3);
+    for (int round = 0; round < 20000; round++) {
+        const struct vector *vector = &vectors[uro_rng_below(&rng, URO_ARRAY_LEN(vectors))];
+        uint32_t length = vector_frame(vector, octets);
+        for (int i = 0; i < 3; i++)
+            octets[12 + uro_rng_below(&rng, length - 12)] = (uint8_t)uro_rng_u32(&rng);
+        length -= uro_rng_below(&rng, 3);
+        memset(line, 0x55, sizeof line);
+        uro_text_line(octets, length, line);
+        assert_non_null(memchr(line, '\0', sizeof line));
+    }
+}
+
+/* The longest there is: two full IPv6 addresses and the most headers. */
+static void text__longest_line__is_not_cut(void **state)
+{
+    static uint8_t octets[MADE_FRAME_MAX];
+    struct uro_frame frame = { .ether.type = URO_ETHERTYPE_IPV6 };
+
+    (void)state;
+    memset(&frame.ip.source, 0xee, sizeof frame.ip.source);
+    memset(&frame.ip.dest, 0xee, sizeof frame.ip.dest);
+    frame.ip.v6 = true;
+    frame.ip.traffic_class = 3;
+    frame.udp.dest_port = URO_ROCE_PORT;
+    frame.bth = (struct uro_bth){ .opcode = 0xb3,
+                                  .solicited = true,
+                                  .migrated = true,
+                                  .pkey = 0x1234,
+                                  .fecn = true,
+                                  .becn = true,
+                                  .ack_req = true,
+                                  .dest_qpn = 0xffffff,
+                                  .psn = 0xffffff };
+    frame.op = &uro_opcodes[0xb3];
+    frame.xrc_srqn = 0xffffff;
+    frame.atomic = (struct uro_atomic_eth){ UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX };
+    uint32_t length = make_frame(&frame, octets);
+    octets[length - 1] ^= 1;
+    assert_false(uro_text_line(octets, length, line));
+    assert_non_null(strstr(line, " swap 0xffffffffffffffff !ICRC is "));
+    assert_true(strlen(line) < URO_TEXT_LINE_MAX - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text__every_vector__has_the_line_people_expect),
+        cmocka_unit_test(text__wrong_icrc__shows_both),
+        cmocka_unit_test(text__frames_that_are_not_roce),
+        cmocka_unit_test(text__naks__are_told_by_name),
+        cmocka_unit_test(text__any_octets__end_within_the_line),
+        cmocka_unit_test(text__longest_line__is_not_cut),
+    };
+    return cmocka_run_group_tests_name("wire/text", tests, NULL, NULL);
+}
