@@ -9,6 +9,7 @@
 
 static const uint8_t zeros[4];
 
+/* rule TX.COPY, ICRC.ORDER */
 void uro_tx_write(const struct uro_tx *tx, uint8_t *out)
 {
     memcpy(out, tx->head, tx->head_length);

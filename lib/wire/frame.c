@@ -23,14 +23,15 @@ static enum uro_frame_result of_ip_result(enum uro_ip_result result)
     return URO_FRAME_IP_BAD;
 }
 
-/* A correct sum over everything, the checksum included, finishes as 0. */
+/* rule IP.UDP.CHECKSUM: a correct sum over everything, the checksum included, finishes as 0. */
 static bool udp_sum_right(const struct uro_ip *ip, const uint8_t *udp, uint32_t length)
 {
     const uint32_t pseudo = uro_ip_pseudo_sum(ip, URO_IPPROTO_UDP, length);
     return uro_ip_sum_finish(uro_ip_sum(pseudo, udp, length)) == 0;
 }
 
-/* The UDP length may be less than the IP packet holds: what is behind it is not ours. */
+/* rule IP.TRAILER: the UDP length may be less than the IP packet holds: what is behind it is not
+ * ours. */
 static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_frame *frame)
 {
     const uint8_t *in = uro_take(reader, URO_UDP_LEN);

@@ -83,6 +83,7 @@ uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t l
     return sum + protocol + (length & 0xffff) + (length >> 16);
 }
 
+/* rule IP.OPTIONS, IP.LIBERAL */
 static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
 {
     const uint8_t *in = uro_take(reader, URO_IPV4_LEN);

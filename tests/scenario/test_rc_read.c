@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_read.c - RDMA READ and atomics: answers that carry data, lost and repeated. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "scene.h"
@@ -220,6 +222,45 @@ static void rc_atomic__repeated__same_answer_executed_once(void **state)
     scene_close(s);
 }
 
+struct adder {
+    _Atomic uint64_t *word;
+    atomic_bool stop;
+    uint64_t added;
+};
+
+static void *add_locally(void *argument)
+{
+    struct adder *adder = argument;
+
+    while (!atomic_load(&adder->stop)) {
+        atomic_fetch_add(adder->word, 1);
+        adder->added++;
+    }
+    return NULL;
+}
+
+/* rule RSP.ATOMIC.CPU: the program counts with the peer, and no addition is lost. */
+static void rc_atomic__thread_adds_to_the_same_word__nothing_is_lost(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 0);
+    struct adder adder = { .word = (_Atomic uint64_t *)(void *)s->remote };
+    uint32_t psn = 0;
+    pthread_t thread;
+
+    atomic_store(adder.word, 0);
+    assert_int_equal(pthread_create(&thread, NULL, add_locally, &adder), 0);
+    for (; psn < 20000; psn++) {
+        struct uro_tx answer;
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = UINT64_C(1) << 40));
+        assert_int_equal(uro_engine_output(s->engine, &answer, 1, s->now), 1);
+    }
+    atomic_store(&adder.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(atomic_load(adder.word) == adder.added + ((uint64_t)psn << 40));
+    scene_close(s);
+}
+
 /* ---- as requester ------------------------------------------------------- */
 
 /* rule REQ.READ.PSN */
@@ -361,6 +402,7 @@ int main(void)
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
         cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
         cmocka_unit_test(rc_atomic__repeated__same_answer_executed_once),
+        cmocka_unit_test(rc_atomic__thread_adds_to_the_same_word__nothing_is_lost),
         cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
         cmocka_unit_test(rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion),
         cmocka_unit_test(rc_read__response_too_short__error_completion),

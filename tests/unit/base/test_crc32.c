@@ -137,6 +137,7 @@ static bool copies_agree(size_t shortest, size_t longest)
 }
 
 /* The application may write into memory that is being read: the CRC is that of what was sent. */
+/* rule TX.COPY */
 static void crc32_copy__source_changes_meanwhile__sums_what_it_wrote(void **state)
 {
     static const size_t ranges[][2] = { { 1, 8 }, { 8, 16 }, { 16, 80 }, { 64, LENGTH_MAX } };

@@ -20,6 +20,7 @@ static enum uro_frame_result read_frame(const uint8_t *octets, uint32_t length,
     return result;
 }
 
+/* rule ICRC.ORDER */
 static void frame__every_vector_is_accepted_and_read_right(void **state)
 {
     (void)state;
@@ -117,7 +118,7 @@ static enum uro_frame_result read_made(uint32_t length)
     return read_frame(made, length, &read_back);
 }
 
-/* rule ICRC.PAD, WIRE.ROUNDTRIP: every opcode, every header with random values. */
+/* rule ICRC.PAD, WIRE.ROUNDTRIP, IP.LIBERAL: every opcode, every header with random values. */
 static void frame__any_opcode_and_values__decodes_what_was_encoded(void **state)
 {
     struct uro_rng rng;
@@ -134,6 +135,11 @@ static void frame__any_opcode_and_values__decodes_what_was_encoded(void **state)
         in.bth.pad_count = (uint8_t)(-in.payload_length & 3);
         in.bth.solicited = uro_rng_below(&rng, 2);
         in.bth.dest_qpn = uro_rng_below(&rng, 1u << 24);
+        in.ip.hop_limit = (uint8_t)uro_rng_u32(&rng);
+        in.ip.traffic_class = (uint8_t)uro_rng_u32(&rng);
+        in.ip.identification = in.ip.v6 ? 0 : (uint16_t)uro_rng_u32(&rng);
+        in.ip.dont_fragment = !in.ip.v6 && uro_rng_below(&rng, 2);
+        in.udp.source_port = (uint16_t)uro_rng_u32(&rng);
         in.ether.tagged = uro_rng_below(&rng, 2);
         in.xrc_srqn = uro_rng_below(&rng, 1u << 24);
         in.deth = (struct uro_deth){ uro_rng_u32(&rng), uro_rng_below(&rng, 1u << 24) };
@@ -158,6 +164,7 @@ static void frame__any_opcode_and_values__decodes_what_was_encoded(void **state)
     }
 }
 
+/* rule IP.TRAILER */
 static void frame__ethernet_padding_and_vlan__do_not_matter(void **state)
 {
     (void)state;
@@ -202,6 +209,7 @@ static void set_v4(size_t at, uint16_t value)
     uro_put_be16(ip + 10, uro_ip_sum_finish(uro_ip_sum(0, ip, (ip[0] & 15u) * 4)));
 }
 
+/* rule IP.OPTIONS */
 static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
 {
     static const struct {
@@ -274,6 +282,7 @@ static void frame__udp_length__within_the_ip_packet(void **state)
     }
 }
 
+/* rule IP.UDP.CHECKSUM */
 static void frame__udp_checksum__zero_or_right(void **state)
 {
     (void)state;
