@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "system/port_kit.h"
 
@@ -104,6 +105,24 @@ static void open__any_port__leaves_affinity_and_signals_alone(void **state)
     port->ops->close(port);
 }
 
+static void vhost__nobody_there__waits_with_the_link_down(void **state)
+{
+    (void)state;
+    char path[64];
+    char link[128];
+
+    snprintf(path, sizeof path, "/tmp/uroce-test-vhost-%ld", (long)getpid());
+    snprintf(link, sizeof link, "net_vhost0,iface=%s", path);
+    struct uro_port *port = kit_open(link, 1500);
+    assert_false(port->ops->link_up(port));
+    assert_true(port->ops->wait_fd(port) >= 0);
+    assert_true(port->ops->arm(port));
+    port->ops->disarm(port);
+    kit_send(port, 1, 100); /* into the void */
+    port->ops->close(port);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void explains(const char *link, const char *words)
 {
     char error[URO_PORT_ERROR_MAX];
@@ -141,6 +160,7 @@ int main(void)
         cmocka_unit_test(ring__two_ports_in_one_process__do_not_meet),
         cmocka_unit_test(ring__closed_port__opens_again),
         cmocka_unit_test(ring__arm_with_frames_there__does_not_sleep),
+        cmocka_unit_test(vhost__nobody_there__waits_with_the_link_down),
         cmocka_unit_test(open__wrong_words__says_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,11 @@
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define ALIGNMENT      64u
 
+/* A buffer is a chunk of the kernel's: with DPDK's headers it fills a page, whatever the frames.
+ * Smaller ones are not sent. Its first octets stay the kernel's. */
+#define AF_XDP_MTU  3400u
+#define AF_XDP_ROOM 3712u
+
 #define AF_PACKET_BLOCK 65536u
 #define AF_PACKET_HEAD  128u /* of the kernel, before the frame */
 
@@ -25,7 +30,7 @@
 static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_PCI]         = { NULL, .own_limit = true, .interrupts = true, .mtu = 1500 },
     [URO_DPDK_AF_PACKET]   = { "net_af_packet", .kernel = true },
-    [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true },
+    [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true, .mtu_max = AF_XDP_MTU },
     [URO_DPDK_MEMIF]       = { "net_memif", .mtu = MTU_FOR_4096 },
     [URO_DPDK_PCAP]        = { "net_pcap", .mtu = 1500 },
     [URO_DPDK_RING]        = { "net_ring", .mtu = MTU_FOR_4096 },
@@ -202,6 +207,8 @@ void uro_link_set_mtu(struct uro_link *link, uint32_t mtu)
     link->frame_max = link->mtu + ETHER_OVERHEAD;
     /* Some cards count a buffer's length in kibioctets. */
     link->room = round_up(link->frame_max, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
+    if (link->kind == URO_DPDK_AF_XDP)
+        link->room = AF_XDP_ROOM;
 }
 
 static int read_words(const char *words, struct uro_link *link,

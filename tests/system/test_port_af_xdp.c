@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port_af_xdp.c - an XDP socket on one end of a pair of interfaces, a packet socket on the
+ * other. */
+#include "support/check.h"
+
+#include "system/port_kit.h"
+
+static int other; /* the other namespace */
+
+/* Opened once: DPDK 22.11 does not give the interface's queue back before the process ends. */
+static struct uro_port *port;
+
+static void af_xdp__frames_of_every_length__come_back(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo("net_af_packet0,iface=vb", 0, false, other);
+    uint32_t sequence;
+
+    assert_int_equal(port->mtu, 1500);
+    kit_meet(port);
+    for (uint32_t length = KIT_FRAME_MIN; length <= 1514; length += 3) {
+        kit_send(port, length, length);
+        assert_int_equal(kit_receive(port, &sequence, 20), length);
+        assert_int_equal(sequence, length);
+    }
+    kit_kill(peer);
+}
+
+static void af_xdp__both_sleep__every_frame_wakes(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo_asleep("net_af_packet0,iface=vb", 0, false, other);
+    uint32_t sequence;
+    uint32_t slept = 0;
+
+    assert_true(port->ops->wait_fd(port) >= 0);
+    kit_meet(port);
+    for (uint32_t n = 1; n < 1000; n++) {
+        kit_send(port, n, 60 + n % 1000);
+        assert_int_equal(kit_sleep_receive(port, &sequence, 10, &slept), 60 + n % 1000);
+        assert_int_equal(sequence, n);
+    }
+    assert_true(slept > 10);
+    kit_kill(peer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(af_xdp__frames_of_every_length__come_back),
+        cmocka_unit_test(af_xdp__both_sleep__every_frame_wakes),
+    };
+    char error[URO_PORT_ERROR_MAX];
+    struct uro_port_config config = { .device = "kit", .link = "net_af_xdp0,iface=va" };
+
+    other = kit_veth(1500);
+    port = kit_try_open(&config, error);
+    if (port == NULL)
+        kit_skip(error); /* a kernel without XDP sockets */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    port->ops->close(port);
+    return failed;
+}
