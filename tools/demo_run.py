@@ -13,7 +13,7 @@ PROGRAMS = (
     ["ib_send_bw", "-F", "-x", "1"],
     ["ib_write_lat", "-F", "-x", "1"],
 )
-WIDTH = 78
+WIDTH = 92
 SECONDS = 60
 
 
