@@ -56,6 +56,8 @@
 #define AWAY            URO_MS(2)   /* no call for so long: it will not miss the processor */
 #define POLLED_SLEEP    URO_US(50)  /* of a port without a descriptor, while there is traffic */
 #define POLLED_IDLE     URO_MS(1)
+#define POLLED_REST     URO_MS(5)   /* when nothing has moved for ... */
+#define POLLED_AWAKE    URO_MS(200) /* ... so long: below 1 % of a processor */
 #define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
 #define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
 #define CALLER_ROUNDS   3u  /* a caller that keeps finding new posts of others goes on so often */
@@ -214,6 +216,12 @@ static bool spins(struct uro_device *device, uro_time now, bool moved)
     return moved || (now - device->moved_at < SPIN && now - called > AWAY && now - posted > AWAY);
 }
 
+/* How long a port without a descriptor is left alone. */
+static uro_time polled_nap(const struct uro_device *device, uro_time now)
+{
+    return now - device->moved_at < POLLED_AWAKE ? POLLED_IDLE : POLLED_REST;
+}
+
 /* One round, and more while something moves. Then asks the port for a wake-up, or returns false when there is
  * more to do after all. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
@@ -232,7 +240,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         bool polled = device->port->ops->wait_fd(device->port) < 0;
-        *until = *now + (polled ? POLLED_IDLE : uro_round_link_interval(device));
+        *until = *now + (polled ? polled_nap(device, *now) : uro_round_link_interval(device));
         if (next <= *now)
             *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
         else if (next < *until)

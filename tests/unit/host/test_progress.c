@@ -212,6 +212,19 @@ static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
     assert_true(fake_read(&fake.receives) - rounds <= 8);
 }
 
+/* A port that can only be polled is looked at now and then, ever more seldom. */
+static void idle__port_without_descriptor__is_polled_seldom(void **state)
+{
+    (void)state;
+    start("a:polled0" IP);
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 4);
+    uint32_t looks = fake_read(&fake.link_looks), rounds = fake_read(&fake.receives);
+    fake_wait(&fake.link_looks, looks + 4);
+    assert_true(fake_read(&fake.receives) - rounds <= 4 * 30);
+}
+
 /* ---- the link ----------------------------------------------------------- */
 
 static atomic_uint downs, ups;
@@ -266,6 +279,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(lock__held__a_poller_does_not_wait),
     cmocka_unit_test(lock__threads_poll_without_pause__commands_come_through),
     cmocka_unit_test(idle__nothing_happens__only_the_link_is_looked_at),
+    cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
 };
 
