@@ -239,15 +239,17 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         weigh(device, FOUND_BY_THREAD);
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
-        bool polled = device->port->ops->wait_fd(device->port) < 0;
+        /* The descriptor of a dead link may be readable for ever: it is not waited for. */
+        bool waits = device->link_up && device->port->ops->wait_fd(device->port) >= 0;
+        bool polled = device->link_up && !waits;
         *until = *now + (polled ? polled_nap(device, *now) : uro_round_link_interval(device));
         if (next <= *now)
             *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
         else if (next < *until)
             *until = next;
         atomic_store(&device->wakes, *until);
-        device->armed = !polled && device->port->ops->arm(device->port);
-        quiet = polled || device->armed;
+        device->armed = waits && device->port->ops->arm(device->port);
+        quiet = !waits || device->armed;
     }
     (void)pthread_mutex_unlock(&device->mutex);
     if (uro_engine_rung(device->engine) || !quiet) {
