@@ -150,6 +150,9 @@ static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
     message[24] = 14; /* another option is passed over */
     assert_true(decode(&ip, 32, &icmp));
     assert_false(icmp.has_mac);
+    message[25] = 0; /* no length, and so no way past it */
+    assert_false(decode(&ip, 32, &icmp));
+    message[25] = 1;
     message[24] = 1;
 
     message[1] = 1; /* code */
