@@ -89,6 +89,7 @@ void __wrap_memif_free_regions(struct rte_eth_dev *device)
         __real_memif_free_regions(device);
         uro_memif_leave(&dpdk->memif);
         atomic_store(&dpdk->memif.connected, false);
+        atomic_store(&dpdk->memif.refused, true);
         uro_wait_news(dpdk);
     }
     pthread_mutex_unlock(&known_lock);
@@ -107,6 +108,7 @@ static int start(struct uro_dpdk *dpdk)
     int status;
 
     starting = &dpdk->memif;
+    atomic_store(&dpdk->memif.refused, false);
     status = rte_eth_dev_start(dpdk->id);
     starting = NULL;
     dpdk->started = status == 0;
@@ -159,7 +161,7 @@ void uro_memif_tend(struct uro_dpdk *dpdk)
         return;
     }
     if (memif->tried) {
-        int64_t patience = dpdk->started ? HANDSHAKE_MS : RETRY_MS;
+        int64_t patience = dpdk->started && !atomic_load(&memif->refused) ? HANDSHAKE_MS : RETRY_MS;
         if (now_ms() - memif->since < patience)
             return;
     }

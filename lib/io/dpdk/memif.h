@@ -22,6 +22,7 @@ struct uro_memif {
 
     rte_spinlock_t lock;   /* held while frames move, and while the memory they use goes away */
     atomic_bool connected; /* set and cleared by DPDK's interrupt thread */
+    atomic_bool refused;   /* the server ended the handshake: no use in waiting for its end */
     struct uro_memif_wake wake;
     struct uro_memif *next;
 };
