@@ -82,6 +82,19 @@ static bool add_device(char **devices, const char *spec)
     return true;
 }
 
+static bool use_config(const char *file)
+{
+    char path[PATH_MAX];
+
+    if (realpath(file, path) == NULL) {
+        (void)fprintf(stderr, "uroce run: --config %s: %s\n", file, strerror(errno));
+        return false;
+    }
+    (void)setenv("UROCE_CONFIG", path, 1);
+    (void)unsetenv("UROCE_DEVICES");
+    return true;
+}
+
 static int execute(char **argv)
 {
     char directory[PATH_MAX], library[PATH_MAX + 64];
@@ -106,45 +119,46 @@ static int execute(char **argv)
     return status;
 }
 
-int uro_app_run(int argc, char **argv)
+#define GO_ON (-1)
+
+/* Reads the options. Returns GO_ON, or the exit status. */
+static int parse(int argc, char **argv, char **devices)
 {
     static const struct option options[] = { { "device", required_argument, NULL, 'd' },
                                              { "config", required_argument, NULL, 'c' },
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
-    char *devices = NULL;
-    char path[PATH_MAX];
     int option;
 
     while ((option = getopt_long(argc, argv, "+d:c:h", options, NULL)) != -1) {
-        switch (option) {
-        case 'd':
-            if (!add_device(&devices, optarg))
-                return STATUS_NO_EXEC;
-            break;
-        case 'c':
-            if (realpath(optarg, path) == NULL) {
-                (void)fprintf(stderr, "uroce run: --config %s: %s\n", optarg, strerror(errno));
-                return STATUS_USAGE;
-            }
-            (void)setenv("UROCE_CONFIG", path, 1);
-            (void)unsetenv("UROCE_DEVICES");
-            break;
-        case 'h':
+        if (option == 'h') {
             help(stdout);
             return 0;
-        default:
+        }
+        if (option == 'd' && !add_device(devices, optarg))
+            return STATUS_NO_EXEC;
+        if (option == 'c' && !use_config(optarg))
+            return STATUS_USAGE;
+        if (option == '?') {
             help(stderr);
             return STATUS_USAGE;
         }
     }
-    if (optind == argc) {
+    return GO_ON;
+}
+
+int uro_app_run(int argc, char **argv)
+{
+    char *devices = NULL;
+    int status = parse(argc, argv, &devices);
+
+    if (status == GO_ON && optind == argc) {
         (void)fprintf(stderr, "uroce run: no program given\n");
         help(stderr);
-        return STATUS_USAGE;
+        status = STATUS_USAGE;
     }
-    if (devices != NULL)
+    if (status == GO_ON && devices != NULL)
         (void)setenv("UROCE_DEVICES", devices, 1);
     free(devices);
-    return execute(argv + optind);
+    return status == GO_ON ? execute(argv + optind) : status;
 }

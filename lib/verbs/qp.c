@@ -53,7 +53,7 @@ static void detach(struct uro_object *object)
 static void name_events(struct uro_ibv_qp *qp)
 {
     static const enum ibv_event_type types[URO_QP_EVENTS] = {
-        [URO_EVENT_QP_FATAL - URO_EVENT_QP_FATAL] = IBV_EVENT_QP_FATAL,
+        [0] = IBV_EVENT_QP_FATAL,
         [URO_EVENT_QP_REQ_ERR - URO_EVENT_QP_FATAL] = IBV_EVENT_QP_REQ_ERR,
         [URO_EVENT_QP_ACCESS_ERR - URO_EVENT_QP_FATAL] = IBV_EVENT_QP_ACCESS_ERR,
         [URO_EVENT_COMM_EST - URO_EVENT_QP_FATAL] = IBV_EVENT_COMM_EST,

@@ -170,6 +170,7 @@ static bool same(const uint8_t *a, const uint8_t *b, uint32_t length, uint32_t *
     return false;
 }
 
+/* What must stand where: each parameter is one of its words. NOLINTNEXTLINE(readability-function-size) */
 bool uro_arena_check(struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
                      const struct uro_arena_layout *layout, uint32_t length, uint64_t seed,
                      uint32_t *at)
