@@ -35,7 +35,8 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
         return -1;
     *state = (struct uro_iface_state){ 0 };
     memset(&ask, 0, sizeof ask);
-    snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", name);
+    if (snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", name) >= (int)sizeof ask.ifr_name)
+        goto out; /* no interface has so long a name; a shorter one would be another */
     if (ioctl(fd, SIOCGIFINDEX, &ask) != 0)
         goto out;
     state->index = ask.ifr_ifindex;
