@@ -26,6 +26,7 @@ SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 STAGES = {
     "gcc": ("gcc", [], SUITES, {}),
     "clang": ("clang", [], ("unit", "scenario", "sim", "replay", "api"), {}),
+    "release": ("gcc", ["-Dbuildtype=release"], ("unit", "scenario"), {}),  # as tools/bench builds
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay"), SANITIZER_ENV),
 }
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
