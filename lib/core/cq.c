@@ -8,14 +8,6 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-static uint32_t slots_for(uint32_t capacity)
-{
-    uint32_t slots = 1;
-    while (slots < capacity)
-        slots *= 2;
-    return slots;
-}
-
 /* The ring follows the struct in the same memory. */
 static size_t ring_offset(void)
 {
@@ -25,7 +17,7 @@ static size_t ring_offset(void)
 size_t uro_cq_size(uint32_t capacity)
 {
     URO_ASSERT(capacity >= 1 && capacity <= URO_CQ_CAPACITY_MAX);
-    return ring_offset() + slots_for(capacity) * sizeof(struct uro_cqe);
+    return ring_offset() + uro_pow2_at_least(capacity) * sizeof(struct uro_cqe);
 }
 
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user)
@@ -34,7 +26,7 @@ struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user)
 
     memset(cq, 0, sizeof *cq);
     cq->ring = (struct uro_cqe *)(void *)((uint8_t *)memory + ring_offset());
-    cq->mask = slots_for(capacity) - 1;
+    cq->mask = uro_pow2_at_least(capacity) - 1;
     cq->capacity = capacity;
     cq->user = user;
     return cq;

@@ -125,14 +125,6 @@ void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 
 /* ---- modify ------------------------------------------------------------- */
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-    uint32_t power = 1;
-    while (power < n)
-        power *= 2;
-    return power;
-}
-
 /* rule QP.MTU */
 static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
 {
@@ -231,7 +223,7 @@ static void configure(struct uro_qp *qp)
         .rnr_retry_max = qp->attr.rnr_retry,
         .retry_7_forever = qp->shard->config.retry_7_forever,
     };
-    uint32_t depth = round_up_pow2(qp->attr.max_dest_rd_atomic);
+    uint32_t depth = uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
     uint32_t remembered = depth < RD_REMEMBERED_LEAST ? RD_REMEMBERED_LEAST : depth;
 
     if (qp->req.retry.wait == URO_REQ_WAIT_NOTHING) {

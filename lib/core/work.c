@@ -4,18 +4,10 @@
 
 #include "core/limits.h"
 
-static uint32_t slots_for(uint32_t capacity)
-{
-    uint32_t slots = 1;
-    while (slots < capacity)
-        slots *= 2;
-    return slots;
-}
-
 static size_t layout(struct uro_wq *wq, uint32_t capacity, size_t stride)
 {
     wq->stride = (uint32_t)((stride + 15) & ~(size_t)15);
-    wq->mask = slots_for(capacity) - 1;
+    wq->mask = uro_pow2_at_least(capacity) - 1;
     wq->capacity = capacity;
     atomic_init(&wq->tail, 0);
     atomic_init(&wq->head, 0);
