@@ -31,12 +31,27 @@ enum {
 static_assert(V6_DEST + 16 == URO_IPV6_LEN, "the offsets must cover the header");
 
 /* Next headers that are extension headers (IANA "IPv6 Extension Header Types"). */
-#define V6_FRAGMENT 44u
+#define V6_HOP_BY_HOP 0u
+#define V6_FRAGMENT   44u
+
+/* Router Alert, RFC 2113 and 2711: the one option that is understood, and its value. */
+#define V4_OPTION_END     0u
+#define V4_OPTION_NOP     1u
+#define V4_OPTION_ALERT   0x94u
+#define V6_OPTION_PAD1    0u
+#define V6_OPTION_PADN    1u
+#define V6_OPTION_ALERT   5u
+#define V6_HOP_BY_HOP_LEN 8u /* with Router Alert, padded */
+
+static const uint8_t v4_alert[] = { V4_OPTION_ALERT, 4, 0, 0 };
+static const uint8_t v6_alert[] = { V6_OPTION_ALERT, 2, 0, 0 };
+static_assert(URO_IPV4_LEN + sizeof v4_alert <= URO_IP_LEN_MAX, "room in every buffer");
+static_assert(URO_IPV6_LEN + V6_HOP_BY_HOP_LEN == URO_IP_LEN_MAX, "room in every buffer");
 
 static bool v6_is_extension(uint8_t next_header)
 {
     switch (next_header) {
-    case 0:   /* hop-by-hop options */
+    case V6_HOP_BY_HOP:
     case 43:  /* routing */
     case 50:  /* encapsulating security payload */
     case 51:  /* authentication */
@@ -83,6 +98,24 @@ uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t l
     return sum + protocol + (length & 0xffff) + (length >> 16);
 }
 
+/* Router Alert, once or more, and nothing else but padding. */
+static bool v4_only_alert(const uint8_t *at, const uint8_t *end)
+{
+    bool found = false;
+
+    while (at < end && *at != V4_OPTION_END) {
+        if (*at == V4_OPTION_NOP) {
+            at++;
+            continue;
+        }
+        if ((size_t)(end - at) < sizeof v4_alert || memcmp(at, v4_alert, sizeof v4_alert) != 0)
+            return false;
+        found = true;
+        at += sizeof v4_alert;
+    }
+    return found;
+}
+
 /* rule IP.OPTIONS, IP.LIBERAL */
 static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
 {
@@ -103,7 +136,9 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
         return URO_IP_BAD;
     if (total - header > (size_t)(reader->end - reader->at))
         return URO_IP_SHORT;
-    if (header != URO_IPV4_LEN)
+    ip->router_alert = header != URO_IPV4_LEN;
+    if (ip->router_alert &&
+        !(in[V4_PROTOCOL] == URO_IPPROTO_IGMP && v4_only_alert(in + URO_IPV4_LEN, in + header)))
         return URO_IP_OPTIONS;
 
     const uint16_t fragment = uro_get_be16(&in[V4_FRAGMENT]);
@@ -124,6 +159,31 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     return URO_IP_OK;
 }
 
+/* rule IP.ALERT: takes a hop-by-hop header that stands before ICMPv6 and holds nothing but Router Alert. */
+static bool v6_take_alert(struct uro_reader *reader)
+{
+    const uint8_t *in = uro_take(reader, V6_HOP_BY_HOP_LEN);
+    bool found = false;
+
+    if (in == NULL || in[0] != URO_IPPROTO_ICMPV6 || in[1] != 0)
+        return false;
+    for (const uint8_t *at = in + 2, *end = in + V6_HOP_BY_HOP_LEN; at < end;) {
+        const size_t left = (size_t)(end - at);
+
+        if (*at == V6_OPTION_PAD1) {
+            at++;
+        } else if (left >= sizeof v6_alert && memcmp(at, v6_alert, sizeof v6_alert) == 0) {
+            found = true;
+            at += sizeof v6_alert;
+        } else if (*at == V6_OPTION_PADN && left >= 2 && left - 2 >= at[1]) {
+            at += 2 + at[1];
+        } else {
+            return false;
+        }
+    }
+    return found;
+}
+
 static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
 {
     const uint8_t *in = uro_take(reader, URO_IPV6_LEN);
@@ -138,18 +198,19 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
         return URO_IP_SHORT;
     if (in[V6_NEXT_HEADER] == V6_FRAGMENT)
         return URO_IP_FRAGMENT;
-    if (v6_is_extension(in[V6_NEXT_HEADER]))
+    reader->end = reader->at + length;
+    ip->router_alert = in[V6_NEXT_HEADER] == V6_HOP_BY_HOP && v6_take_alert(reader);
+    if (!ip->router_alert && v6_is_extension(in[V6_NEXT_HEADER]))
         return URO_IP_OPTIONS;
 
-    reader->end = reader->at + length;
     ip->v6 = true;
     ip->dont_fragment = true;
     ip->traffic_class = (uint8_t)(word >> 20);
     ip->hop_limit = in[V6_HOP_LIMIT];
-    ip->protocol = in[V6_NEXT_HEADER];
+    ip->protocol = ip->router_alert ? URO_IPPROTO_ICMPV6 : in[V6_NEXT_HEADER];
     ip->identification = 0;
     ip->flow_label = word & 0xfffff;
-    ip->payload_length = length;
+    ip->payload_length = (uint16_t)(reader->end - reader->at);
     memcpy(ip->source.octets, &in[V6_SOURCE], sizeof ip->source.octets);
     memcpy(ip->dest.octets, &in[V6_DEST], sizeof ip->dest.octets);
     return URO_IP_OK;
@@ -162,11 +223,12 @@ enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip
 
 static size_t v4_put(uint8_t *out, const struct uro_ip *ip)
 {
-    URO_ASSERT(ip->payload_length <= 0xffff - URO_IPV4_LEN);
+    const size_t header = URO_IPV4_LEN + (ip->router_alert ? sizeof v4_alert : 0);
 
-    out[V4_VERSION_IHL] = 0x45;
+    URO_ASSERT(ip->payload_length <= 0xffff - header);
+    out[V4_VERSION_IHL] = (uint8_t)(0x40 | header / 4);
     out[V4_TOS] = ip->traffic_class;
-    uro_put_be16(&out[V4_TOTAL_LENGTH], (uint16_t)(URO_IPV4_LEN + ip->payload_length));
+    uro_put_be16(&out[V4_TOTAL_LENGTH], (uint16_t)(header + ip->payload_length));
     uro_put_be16(&out[V4_IDENTIFICATION], ip->identification);
     uro_put_be16(&out[V4_FRAGMENT], ip->dont_fragment ? V4_DONT_FRAGMENT : 0);
     out[V4_TTL] = ip->hop_limit;
@@ -174,25 +236,34 @@ static size_t v4_put(uint8_t *out, const struct uro_ip *ip)
     uro_put_be16(&out[V4_CHECKSUM], 0);
     memcpy(&out[V4_SOURCE], &ip->source.octets[12], 4);
     memcpy(&out[V4_DEST], &ip->dest.octets[12], 4);
-    uro_put_be16(&out[V4_CHECKSUM], uro_ip_sum_finish(uro_ip_sum(0, out, URO_IPV4_LEN)));
-    return URO_IPV4_LEN;
+    if (ip->router_alert)
+        memcpy(&out[URO_IPV4_LEN], v4_alert, sizeof v4_alert);
+    uro_put_be16(&out[V4_CHECKSUM], uro_ip_sum_finish(uro_ip_sum(0, out, header)));
+    return header;
 }
 
 static size_t v6_put(uint8_t *out, const struct uro_ip *ip)
 {
-    URO_ASSERT(ip->flow_label <= 0xfffff);
+    const size_t options = ip->router_alert ? V6_HOP_BY_HOP_LEN : 0;
 
+    URO_ASSERT(ip->flow_label <= 0xfffff && ip->payload_length <= 0xffff - options);
     uro_put_be32(&out[V6_VERSION_CLASS_FLOW],
                  UINT32_C(6) << 28 | (uint32_t)ip->traffic_class << 20 | ip->flow_label);
-    uro_put_be16(&out[V6_PAYLOAD_LENGTH], ip->payload_length);
-    out[V6_NEXT_HEADER] = ip->protocol;
+    uro_put_be16(&out[V6_PAYLOAD_LENGTH], (uint16_t)(options + ip->payload_length));
+    out[V6_NEXT_HEADER] = ip->router_alert ? V6_HOP_BY_HOP : ip->protocol;
     out[V6_HOP_LIMIT] = ip->hop_limit;
     memcpy(&out[V6_SOURCE], ip->source.octets, sizeof ip->source.octets);
     memcpy(&out[V6_DEST], ip->dest.octets, sizeof ip->dest.octets);
-    return URO_IPV6_LEN;
+    if (ip->router_alert) {
+        memset(&out[URO_IPV6_LEN], 0, V6_HOP_BY_HOP_LEN);
+        out[URO_IPV6_LEN] = ip->protocol;
+        memcpy(&out[URO_IPV6_LEN + 2], v6_alert, sizeof v6_alert);
+        out[URO_IPV6_LEN + 2 + sizeof v6_alert] = V6_OPTION_PADN;
+    }
+    return URO_IPV6_LEN + options;
 }
 
-size_t uro_ip_put(uint8_t out[static URO_IPV6_LEN], const struct uro_ip *ip)
+size_t uro_ip_put(uint8_t *out, const struct uro_ip *ip)
 {
     return ip->v6 ? v6_put(out, ip) : v4_put(out, ip);
 }

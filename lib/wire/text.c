@@ -8,6 +8,8 @@
 #include "wire/arp.h"
 #include "wire/icmp.h"
 #include "wire/icrc.h"
+#include "wire/igmp.h"
+#include "wire/mld.h"
 
 struct line {
     char *text;
@@ -213,6 +215,38 @@ static bool describe_icmp(struct line *line, const struct uro_frame *frame)
     return true;
 }
 
+static bool describe_membership(struct line *line, const struct uro_frame *frame)
+{
+    const bool v6 = frame->ip.v6;
+    struct uro_membership_query query;
+    char group[URO_GID_TEXT_MAX];
+
+    ADD(line, v6 ? " MLD" : " IGMP");
+    switch (v6 ? uro_mld_decode(&frame->ip, frame->body, frame->body_length, &query)
+               : uro_igmp_decode(frame->body, frame->body_length, &query)) {
+    case URO_MEMBERSHIP_BAD:
+        ADD(line, " !malformed");
+        return false;
+    case URO_MEMBERSHIP_OTHER:
+        ADD(line, " type %u", frame->body[0]);
+        break;
+    case URO_MEMBERSHIP_QUERY:
+        ADD(line, "v%u query for %s within %" PRIu32 " ms", query.version,
+            uro_gid_is_zero(&query.group) ? "all groups" : uro_gid_text(&query.group, group),
+            query.max_response_ms);
+        break;
+    }
+    return true;
+}
+
+static bool is_membership(const struct uro_frame *frame)
+{
+    if (!frame->ip.v6)
+        return frame->ip.protocol == URO_IPPROTO_IGMP;
+    return frame->ip.protocol == URO_IPPROTO_ICMPV6 && frame->body_length > 0 &&
+           uro_mld_is(frame->body[0]);
+}
+
 bool uro_text_line(const uint8_t *octets, uint32_t length, char line[static URO_TEXT_LINE_MAX])
 {
     struct line out = { .text = line };
@@ -228,6 +262,8 @@ bool uro_text_line(const uint8_t *octets, uint32_t length, char line[static URO_
         return describe_arp(&out, &frame);
 
     add_addresses(&out, &frame.ip);
+    if (is_membership(&frame))
+        return describe_membership(&out, &frame);
     if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
         return describe_icmp(&out, &frame);
     if (frame.ip.protocol != URO_IPPROTO_UDP)

@@ -81,7 +81,7 @@ static struct uro_world_frame *damage(struct uro_cable *cable, struct uro_world_
 static void mark(struct uro_cable *cable, struct uro_world_frame *frame)
 {
     struct uro_frame decoded;
-    uint8_t header[URO_IPV6_LEN];
+    uint8_t header[URO_IP_LEN_MAX];
 
     if (!uro_world_chance(&cable->rng, cable->config.mark_ce) || !guarded(frame, &decoded))
         return;

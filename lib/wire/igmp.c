@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* igmp.c - IGMPv3 reports, IGMPv1 to v3 queries. */
+#include "wire/igmp.h"
+
+enum {
+    AT_TYPE = 0,
+    AT_MAX_RESPONSE = 1,
+    AT_CHECKSUM = 2,
+    AT_GROUP = 4,        /* of a query */
+    AT_RECORD_COUNT = 6, /* of a report */
+};
+static_assert(AT_RECORD_COUNT + 2 == URO_IGMP_REPORT_LEN, "the offsets must cover the header");
+
+enum { RECORD_TYPE = 0, RECORD_GROUP = 4 };
+static_assert(RECORD_GROUP + 4 == URO_IGMP_RECORD_LEN, "the offsets must cover the record");
+
+#define TYPE_QUERY     0x11u
+#define TYPE_REPORT_V3 0x22u
+
+#define LEN_SHORT 8u  /* versions 1 and 2, exactly */
+#define LEN_V3    12u /* version 3, at least */
+
+#define RESPONSE_UNIT_MS 100u
+#define RESPONSE_V1_MS   10000u
+
+/* RFC 3376, 4.1.1: from 128 on a small floating point number. */
+static uint32_t response_units(uint8_t code)
+{
+    if (code < 128)
+        return code;
+    return ((code & 0xfu) | 0x10u) << ((code >> 4 & 7u) + 3);
+}
+
+/* rule MCAST.QUERY.FORM */
+enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
+                                           struct uro_membership_query *query)
+{
+    if (length < LEN_SHORT || uro_ip_sum_finish(uro_ip_sum(0, in, length)) != 0)
+        return URO_MEMBERSHIP_BAD;
+    if (in[AT_TYPE] != TYPE_QUERY)
+        return URO_MEMBERSHIP_OTHER;
+    if (length > LEN_SHORT && length < LEN_V3)
+        return URO_MEMBERSHIP_BAD;
+
+    const uint8_t code = in[AT_MAX_RESPONSE];
+    *query = (struct uro_membership_query){ .version = 3 };
+    if (uro_get_be32(&in[AT_GROUP]) != 0)
+        query->group = uro_gid_from_ipv4(&in[AT_GROUP]);
+    if (length >= LEN_V3) {
+        query->max_response_ms = response_units(code) * RESPONSE_UNIT_MS;
+    } else {
+        query->version = code == 0 ? 1 : 2;
+        query->max_response_ms = code == 0 ? RESPONSE_V1_MS : code * RESPONSE_UNIT_MS;
+    }
+    return URO_MEMBERSHIP_QUERY;
+}
+
+void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,
+                            const struct uro_gid *group)
+{
+    memset(out, 0, URO_IGMP_RECORD_LEN);
+    out[RECORD_TYPE] = (uint8_t)what;
+    memcpy(&out[RECORD_GROUP], &group->octets[12], 4);
+}
+
+/* rule MCAST.REPORT.FORM */
+void uro_igmp_encode_report(uint8_t *out, uint16_t count)
+{
+    memset(out, 0, URO_IGMP_REPORT_LEN);
+    out[AT_TYPE] = TYPE_REPORT_V3;
+    uro_put_be16(&out[AT_RECORD_COUNT], count);
+    uro_put_be16(&out[AT_CHECKSUM],
+                 uro_ip_sum_finish(uro_ip_sum(
+                     0, out, URO_IGMP_REPORT_LEN + (size_t)count * URO_IGMP_RECORD_LEN)));
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* igmp.h - membership of IPv4 groups (RFC 3376): reports of version 3, queries of every version. */
+#pragma once
+
+#include "wire/ip.h"
+#include "wire/membership.h"
+
+#define URO_IGMP_REPORT_LEN 8u /* before the records */
+#define URO_IGMP_RECORD_LEN 8u /* without sources */
+
+URO_NODISCARD enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
+                                                         struct uro_membership_query *query);
+
+/* A report is its records, then the header before them: the checksum covers both. */
+void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,
+                            const struct uro_gid *group);
+/* @out: URO_IGMP_REPORT_LEN octets to write, @count records behind them. */
+void uro_igmp_encode_report(uint8_t *out, uint16_t count);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mld.h - membership of IPv6 groups: MLDv2 reports (RFC 3810), queries of version 1 (RFC 2710) and
+ * 2. They are ICMPv6 messages. */
+#pragma once
+
+#include "wire/ip.h"
+#include "wire/membership.h"
+
+#define URO_MLD_REPORT_LEN 8u  /* before the records */
+#define URO_MLD_RECORD_LEN 20u /* without sources */
+
+/* The first octet of an ICMPv6 message says that it is one of MLD. */
+bool uro_mld_is(uint8_t type);
+
+/* @ip is the header before it: BAD unless it is from this link, with hop limit 1 and Router Alert. */
+URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
+                                                        uint32_t length,
+                                                        struct uro_membership_query *query);
+
+/* A report is its records, then the header before them: the checksum covers both, and the
+ * addresses of @ip. */
+void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership what,
+                           const struct uro_gid *group);
+/* @out: URO_MLD_REPORT_LEN octets to write, @count records behind them. */
+void uro_mld_encode_report(uint8_t *out, const struct uro_ip *ip, uint16_t count);
