@@ -56,7 +56,8 @@
     X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \
     X(ACCESS_REFUSED, "access_refused", "requests refused for key, range or rights")               \
     X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
-    X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")
+    X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")                               \
+    X(CQ_LOST, "cq_lost", "completions that did not fit into a queue that ignores overruns")
 
 enum uro_counter {
 #define X(id, name, text) URO_COUNT_##id,

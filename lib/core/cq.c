@@ -8,7 +8,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-/* The ring follows the struct in the same memory. */
+/* The first ring follows the struct in the same memory. */
 static size_t ring_offset(void)
 {
     return (sizeof(struct uro_cq) + 63) & ~(size_t)63;
@@ -16,8 +16,7 @@ static size_t ring_offset(void)
 
 size_t uro_cq_size(uint32_t capacity)
 {
-    URO_ASSERT(capacity >= 1 && capacity <= URO_CQ_CAPACITY_MAX);
-    return ring_offset() + uro_pow2_at_least(capacity) * sizeof(struct uro_cqe);
+    return ring_offset() + uro_cq_ring_size(capacity);
 }
 
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user)
@@ -30,6 +29,35 @@ struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user)
     cq->capacity = capacity;
     cq->user = user;
     return cq;
+}
+
+void uro_cq_ignore_overrun(struct uro_cq *cq)
+{
+    cq->ignore_overrun = true;
+}
+
+size_t uro_cq_ring_size(uint32_t capacity)
+{
+    URO_ASSERT(capacity >= 1 && capacity <= URO_CQ_CAPACITY_MAX);
+    return uro_pow2_at_least(capacity) * sizeof(struct uro_cqe);
+}
+
+bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
+{
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t mask = uro_pow2_at_least(capacity) - 1;
+    struct uro_cqe *to = ring;
+
+    if (tail - head > capacity)
+        return false;
+    URO_MARK("CQ.RESIZE");
+    for (uint32_t i = head; i != tail; i++)
+        to[i & mask] = cq->ring[i & cq->mask];
+    cq->ring = to;
+    cq->mask = mask;
+    cq->capacity = capacity;
+    return true;
 }
 
 void uro_cq_fini(struct uro_cq *cq)
@@ -57,26 +85,37 @@ static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     announce(shard, cq);
 }
 
+static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
+{
+    if (cq->ignore_overrun) {
+        URO_MARK("CQ.OVERRUN.IGNORED");
+        uro_count(&shard->counters, URO_COUNT_CQ_LOST);
+        wake(shard, cq, solicited); /* there is plenty to take */
+        return true;
+    }
+    cq->overrun = true;
+    cq->event_error = true;
+    uro_count(&shard->counters, URO_COUNT_CQ_OVERRUN);
+    announce(shard, cq);
+    return false;
+}
+
 bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
                  bool solicited)
 {
     uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    bool urgent = solicited || cqe->status != URO_WC_SUCCESS;
 
     if (cq->overrun)
         return false;
-    if (tail - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity) {
-        cq->overrun = true;
-        cq->event_error = true;
-        uro_count(&shard->counters, URO_COUNT_CQ_OVERRUN);
-        announce(shard, cq);
-        return false;
-    }
+    if (tail - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity)
+        return overflow(shard, cq, urgent);
 
     struct uro_cqe *slot = &cq->ring[tail & cq->mask];
     *slot = *cqe;
     slot->timestamp = shard->now;
     atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-    wake(shard, cq, solicited || cqe->status != URO_WC_SUCCESS);
+    wake(shard, cq, urgent);
     return true;
 }
 

@@ -76,6 +76,7 @@ struct uro_cq {
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
     bool overrun;                  /* engine: overflowed; every QP on it has failed */
+    bool ignore_overrun;           /* it never is: what does not fit is lost */
     atomic_uint armed;             /* enum uro_cq_arm */
     _Alignas(64) atomic_uint tail; /* moved by the engine */
     _Alignas(64) atomic_uint head; /* moved by the reader */
@@ -87,11 +88,25 @@ size_t uro_cq_size(uint32_t capacity);
 /* Builds a CQ in @memory (uro_cq_size() octets, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
+/* Before the first push: an overrun is counted and costs the completion, neither the CQ nor a QP.
+ * For programs that asked for it (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN). */
+void uro_cq_ignore_overrun(struct uro_cq *cq);
+
+/* Octets of memory for a ring of @capacity completions. */
+size_t uro_cq_ring_size(uint32_t capacity);
+
+/* Engine locked, reader kept out. From now on the CQ holds @capacity completions, in @ring
+ * (uro_cq_ring_size() octets, aligned to 64); a ring lent before is the caller's again, the first
+ * one stays part of the CQ's memory. What waits keeps its order; arming, error and events stay.
+ * False, with nothing changed, when more waits than @capacity. */
+URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity);
+
 /* Engine locked. Afterwards no event refers to it; its memory is the caller's again. */
 void uro_cq_fini(struct uro_cq *cq);
 
 /* Engine. Appends a completion; wakes whoever armed the CQ. False when the CQ is full: the CQ is
- * then in error and the caller must fail the QP (nothing is silently lost: B10). */
+ * then in error and the caller must fail the QP (nothing is silently lost: B10), unless overruns
+ * are ignored. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cq.c - the completion ring: order, capacity, arming, forgetting. */
+/* test_cq.c - the completion ring: order, capacity, arming, moving, forgetting. */
 #include "core/cq.h"
 
 #include <stdlib.h>
@@ -96,6 +96,104 @@ static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void *
     drop(cq);
 }
 
+/* rule CQ.OVERRUN.IGNORED */
+static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **state)
+{
+    uint64_t lost = shard.counters.value[URO_COUNT_CQ_LOST];
+    struct uro_cq *cq = make(2);
+    struct uro_cqe out[4];
+
+    (void)state;
+    uro_cq_ignore_overrun(cq);
+    assert_true(push(cq, 1, 1));
+    assert_true(push(cq, 2, 1));
+    uro_cq_arm(cq, false);
+    assert_true(push(cq, 3, 1));
+    assert_int_equal(shard.counters.value[URO_COUNT_CQ_LOST], lost + 1);
+    expect_event(URO_EVENT_COMPLETION); /* who waits for one must not wait for ever */
+    expect_no_event();
+    assert_int_equal(uro_cq_poll(cq, out, 4), 2);
+    assert_int_equal(out[1].wr_id, 2);
+    assert_true(push(cq, 4, 1));
+    assert_int_equal(uro_cq_poll(cq, out, 4), 1);
+    assert_int_equal(out[0].wr_id, 4);
+    drop(cq);
+}
+
+static void move(struct uro_cq *cq, void **ring, uint32_t capacity)
+{
+    void *to = aligned_alloc(64, (uro_cq_ring_size(capacity) + 63) & ~(size_t)63);
+
+    assert_true(uro_cq_move(cq, to, capacity));
+    free(*ring);
+    *ring = to;
+}
+
+/* rule CQ.RESIZE */
+static void cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity(void **state)
+{
+    static const uint32_t capacities[] = { 3, 8, 4, 1, 2, 7, 100, 5 };
+    uint64_t next = 0, seen = 0;
+    struct uro_cq *cq = make(3);
+    uint32_t capacity = 3;
+    struct uro_cqe out;
+    void *ring = NULL;
+
+    (void)state;
+    for (uint32_t round = 0; round < 400; round++) {
+        uint32_t to = capacities[round % URO_ARRAY_LEN(capacities)];
+        uint32_t fill = round / 8 % ((to < capacity ? to : capacity) + 1);
+        while (next - seen < fill)
+            assert_true(push(cq, next++, 1));
+        move(cq, &ring, capacity = to);
+        while (next - seen < capacity)
+            assert_true(push(cq, next++, 1));
+        while (uro_cq_poll(cq, &out, 1) == 1)
+            assert_int_equal(out.wr_id, seen++);
+        assert_int_equal(seen, next);
+    }
+    while (next - seen < capacity)
+        assert_true(push(cq, next++, 1));
+    assert_false(push(cq, next, 1));
+    expect_event(URO_EVENT_CQ_ERR);
+    drop(cq);
+    free(ring);
+}
+
+static void cq_move__to_less_than_what_waits__changes_nothing(void **state)
+{
+    struct uro_cq *cq = make(4);
+    struct uro_cqe small[2], out[4];
+
+    (void)state;
+    for (uint64_t id = 0; id < 3; id++)
+        assert_true(push(cq, id, 1));
+    assert_false(uro_cq_move(cq, small, 2));
+    assert_true(push(cq, 3, 1));
+    assert_int_equal(uro_cq_poll(cq, out, 4), 4);
+    for (uint64_t id = 0; id < 4; id++)
+        assert_int_equal(out[id].wr_id, id);
+    drop(cq);
+}
+
+static void cq_move__of_an_armed_cq__leaves_it_armed(void **state)
+{
+    struct uro_cq *cq = make(2);
+    void *ring = NULL;
+
+    (void)state;
+    uro_cq_arm(cq, true);
+    move(cq, &ring, 8);
+    assert_true(push(cq, 1, 1));
+    expect_no_event();
+    uro_cq_arm(cq, false);
+    move(cq, &ring, 4);
+    assert_true(push(cq, 2, 1));
+    expect_event(URO_EVENT_COMPLETION);
+    drop(cq);
+    free(ring);
+}
+
 static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
 {
     struct uro_cq *cq = make(8);
@@ -147,6 +245,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cq__filled_and_emptied_often__order_holds_across_the_wrap),
         cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_ones_stay),
+        cmocka_unit_test(cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on),
+        cmocka_unit_test(cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity),
+        cmocka_unit_test(cq_move__to_less_than_what_waits__changes_nothing),
+        cmocka_unit_test(cq_move__of_an_armed_cq__leaves_it_armed),
         cmocka_unit_test(cq__armed__one_event_and_not_for_what_was_there_before),
         cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),
         cmocka_unit_test(cq_forget__only_that_queue_pair__the_rest_in_order),
