@@ -80,11 +80,41 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
     return &cq->ibv;
 }
 
-/* No completion queue is moved into a larger ring while queue pairs write to it. */
-int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+/* Moves to @ring and gives back what is then free: the old one, or @ring when it is too small. */
+static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, int *error)
 {
-    (void)cq, (void)cqe;
-    return EOPNOTSUPP;
+    struct uro_device *device = cq->object.context->device;
+    void *unused = ring;
+
+    uro_device_lock(device);
+    pthread_spin_lock(&cq->lock);
+    *error = EINVAL;
+    if (uro_cq_move(cq->core, ring, capacity)) {
+        unused = cq->ring;
+        cq->ring = ring;
+        cq->ibv.cqe = (int)capacity;
+        *error = 0;
+    }
+    pthread_spin_unlock(&cq->lock);
+    uro_device_unlock(device);
+    return unused;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+    struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
+    void *ring;
+    int error;
+
+    if (uro_host_forked())
+        return EIO;
+    if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX)
+        return EINVAL;
+    uint32_t capacity = granted((uint32_t)cqe);
+    if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
+        return ENOMEM;
+    free(change_ring(cq, ring, capacity, &error));
+    return error;
 }
 
 /* Returns when the program has acknowledged every event it took. */
@@ -111,6 +141,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     pthread_spin_destroy(&cq->lock);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
+    free(cq->ring);
     free(cq->core);
     free(cq);
     return 0;

@@ -5,7 +5,7 @@
  *     context           which objects a context still has
  *     engine            uro_device_lock(): registering, creating, modifying, destroying
  *     QP send, receive  posting; taken under the engine by modify and destroy
- *     CQ                polling; taken under the engine by modify to RESET and destroy
+ *     CQ                polling; taken under the engine by modify to RESET, destroy and resize
  *     context list      which contexts a port event goes to
  *     event queue       (events.h)
  * Nothing is posted or polled under the engine lock, and nobody waits under any of them.
@@ -88,6 +88,7 @@ struct uro_ibv_cq {
     struct ibv_cq ibv;
     struct uro_object object;
     struct uro_cq *core;
+    void *ring;              /* of a resized one; else in core's memory, and NULL here */
     pthread_spinlock_t lock; /* the reader's */
     atomic_uint users;       /* a QP counts twice when it uses the CQ for both directions */
     struct uro_event_node completion;

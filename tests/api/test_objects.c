@@ -94,17 +94,6 @@ static void cq__empty__polls_zero(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void resize_cq__is_refused_and_changes_nothing(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_cq *cq = api_cq(api, 4);
-    int before = cq->cqe;
-
-    assert_int_equal(ibv_resize_cq(cq, 100), EOPNOTSUPP);
-    assert_int_equal(cq->cqe, before);
-    ibv_destroy_cq(cq);
-}
-
 static void channel__used_by_a_cq__is_busy(void **state)
 {
     const struct api *api = *state;
@@ -223,7 +212,6 @@ int main(void)
         API_TEST(cq__asked_wrongly__is_einval),
         API_TEST(cq__used_by_a_qp__is_busy),
         API_TEST(cq__empty__polls_zero),
-        API_TEST(resize_cq__is_refused_and_changes_nothing),
         API_TEST(channel__used_by_a_cq__is_busy),
         API_TEST(channel__nothing_waits_and_it_is_nonblocking__is_eagain),
         API_TEST(address__that_roce_cannot_reach__is_einval),
