@@ -9,10 +9,12 @@
 
 /* X(enumerator, "name", "what it means to a person") */
 #define URO_COUNTERS(X)                                                                            \
-    X(RX_FRAMES, "rx_frames", "frames that arrived")                                               \
-    X(RX_ROCE, "rx_roce", "RoCE packets that passed every check and reached a queue pair")         \
-    X(TX_FRAMES, "tx_frames", "frames sent")                                                       \
-    X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmissions included")                           \
+    X(RX_FRAMES, "rx_frames", "frames that arrived on the link")                                   \
+    X(RX_ROCE, "rx_roce",                                                                          \
+      "RoCE packets, looped too, that passed every check and reached a queue pair")                \
+    X(TX_FRAMES, "tx_frames", "frames given to the link")                                          \
+    X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
+    X(LOOP_FRAMES, "loop_frames", "frames to ourselves, delivered without the link")               \
     X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
     X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
     X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \

@@ -96,6 +96,7 @@ void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth
         path->hop_version = path->hop->version;
     }
 
+    tx->way = path->hop->way;
     bth->pad_count = (uint8_t)(-tx->payload_length & 3u);
     tx->pad_count = bth->pad_count;
     tx->icrc = true;

@@ -20,6 +20,7 @@ enum uro_hop_state {
 struct uro_hop {
     enum uro_hop_state state;
     struct uro_mac mac;
+    enum uro_tx_way way;
     uint32_t version; /* changes with mac: templates are then made again */
 };
 

@@ -17,7 +17,14 @@ struct uro_span {
     uint32_t length;
 };
 
+enum uro_tx_way {
+    URO_TX_WIRE,
+    URO_TX_LOCAL, /* to ourselves: engine/loop.c keeps it from the port */
+    URO_TX_BOTH,  /* to a group that we are a member of */
+};
+
 struct uro_tx {
+    enum uro_tx_way way;
     uint16_t head_length;    /* Ethernet header up to the last extension header */
     uint8_t pad_count;       /* zero octets after the payload, 0..3 */
     bool icrc;               /* an ICRC follows; false for ARP, ND and ICMP */

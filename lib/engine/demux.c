@@ -61,7 +61,6 @@ void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, const struct ur
     bool hops_changed = false;
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
 
-    uro_count(&shard->counters, URO_COUNT_RX_FRAMES);
     if (result != URO_FRAME_OK) {
         uro_count(&shard->counters, refusals[result]);
         return;

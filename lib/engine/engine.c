@@ -8,6 +8,8 @@
 #include "core/limits.h"
 #include "core/schedule.h"
 #include "engine/demux.h"
+#include "engine/loop.h"
+#include "engine/port.h"
 
 #define MTU_LEAST          576u
 #define MTU_MOST           9600u
@@ -17,8 +19,10 @@ struct uro_engine {
     struct uro_shard shard;
     struct uro_engine_config config;
     struct uro_neigh neigh;
+    struct uro_loop loop;
 };
 
+static_assert(URO_LOOP_FRAMES >= URO_PORT_BURST, "the loop is no narrower than a port");
 static_assert(URO_ENGINE_ADDRESSES_MAX == URO_SHARD_GIDS_MAX, "one table, two names");
 
 static size_t tables_at(void)
@@ -35,7 +39,7 @@ size_t uro_engine_size(const struct uro_engine_config *config)
 {
     const struct uro_shard_config shard = { .table_bits = table_bits(config) };
 
-    return tables_at() + uro_shard_table_size(&shard);
+    return tables_at() + uro_shard_table_size(&shard) + uro_loop_size(config->mtu);
 }
 
 static bool valid(const struct uro_engine_config *config)
@@ -67,6 +71,8 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     e->config = *config;
     uro_shard_init(&e->shard, &shard, (uint8_t *)memory + tables_at(), now);
     uro_neigh_init(&e->neigh, &e->config, &e->shard.counters);
+    uro_loop_init(&e->loop, config->mtu,
+                  (uint8_t *)memory + tables_at() + uro_shard_table_size(&shard));
     *engine = e;
     return 0;
 }
@@ -75,21 +81,48 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
                       uro_time now)
 {
     engine->shard.now = now;
+    engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
     for (uint32_t i = 0; i < count; i++)
         uro_demux(&engine->shard, &engine->neigh, &pkts[i], now);
+}
+
+/* What was kept by the last output: it was written, and so was everything described beside it. */
+static void deliver(struct uro_engine *engine, uro_time now)
+{
+    struct uro_loop *loop = &engine->loop;
+
+    for (uint32_t i = 0; i < loop->count; i++)
+        uro_demux(&engine->shard, &engine->neigh, &loop->frames[i], now);
+    engine->shard.counters.value[URO_COUNT_LOOP_FRAMES] += loop->count;
+    loop->count = 0;
+}
+
+/* What the transport has to say, at most @room frames: the number that leaves by the port. */
+static uint32_t speak(struct uro_engine *engine, struct uro_tx *tx, uint32_t room)
+{
+    uint32_t most = room < URO_LOOP_FRAMES ? room : URO_LOOP_FRAMES;
+
+    return uro_loop_take(&engine->loop, tx, uro_schedule_output(&engine->shard, tx, most));
 }
 
 uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t room,
                            uro_time now)
 {
     engine->shard.now = now;
+    deliver(engine, now);
     if (uro_neigh_run(&engine->neigh, now))
         uro_schedule_all(&engine->shard);
 
     uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
-    count += uro_schedule_output(&engine->shard, tx + count, room - count);
+    count += speak(engine, tx + count, room - count);
     engine->shard.counters.value[URO_COUNT_TX_FRAMES] += count;
     return count;
+}
+
+const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count)
+{
+    *count = engine->loop.count;
+    return engine->loop.frames;
 }
 
 bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)
@@ -99,6 +132,8 @@ bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)
 
 uro_time uro_engine_next(const struct uro_engine *engine)
 {
+    if (engine->loop.count > 0)
+        return engine->shard.now;
     uro_time transport = uro_schedule_next(&engine->shard);
     uro_time neighbours = uro_neigh_next(&engine->neigh, engine->shard.now);
 

@@ -57,9 +57,14 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
                       uro_time now);
 
 /* Describes at most @room frames; returns how many. Each must be written before anything else is
- * called: its spans point into registered memory. */
+ * called: its spans point into registered memory. Frames to ourselves take room too, but are kept
+ * and delivered by the next call: fewer than @room does not mean that there is no more to do, next()
+ * says that. */
 URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
                                          uint32_t room, uro_time now);
+
+/* The frames to ourselves that the next output will deliver, lent until then. */
+const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count);
 
 /* Takes the next event; false when there is none. */
 bool uro_engine_event(struct uro_engine *engine, struct uro_event *event);

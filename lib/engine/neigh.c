@@ -7,7 +7,8 @@
  *   LOST    a request every second for as long as somebody uses it. Frames are dropped, so that
  *           the retry budget of a queue pair ends as its attributes say.
  *
- * An answer, or any ARP or ND message that names the address, makes it KNOWN.
+ * An answer, or any ARP or ND message that names the address, makes it KNOWN. An address of our own
+ * is KNOWN for ever.
  */
 #include "engine/neigh.h"
 
@@ -40,6 +41,14 @@ static void due_at(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_t
         neigh->due = due;
 }
 
+static bool ours(const struct uro_neigh *neigh, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < neigh->config->address_count; i++)
+        if (uro_gid_equal(&neigh->config->addresses[i].gid, address))
+            return true;
+    return false;
+}
+
 /* The address to ask for: the destination itself, or the gateway. */
 static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
                  struct uro_gid *next)
@@ -55,7 +64,8 @@ static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct
 
     unsigned prefix = v4 ? from->prefix + 96u : from->prefix;
     *next = *dest;
-    if (uro_gid_is_link_local(dest) || uro_gid_same_subnet(dest, &from->gid, prefix))
+    if (ours(neigh, dest) || uro_gid_is_link_local(dest) ||
+        uro_gid_same_subnet(dest, &from->gid, prefix))
         return 0;
     *next = v4 ? config->gateway4 : config->gateway6;
     return uro_gid_is_zero(next) ? -ENETUNREACH : 0;
@@ -77,6 +87,15 @@ static struct uro_neigh_entry *unused(struct uro_neigh *neigh)
     return neigh->used < URO_NEIGH_HOPS_MAX ? &neigh->entries[neigh->used++] : NULL;
 }
 
+/* An address of our own is nobody's to tell: known at once, never asked about, never lost. */
+static void know_ourselves(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
+{
+    entry->hop.state = URO_HOP_KNOWN;
+    entry->hop.mac = neigh->config->mac;
+    entry->hop.way = URO_TX_LOCAL;
+    entry->due = URO_TIME_NEVER;
+}
+
 int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
                   uro_time now, struct uro_hop **hop)
 {
@@ -92,7 +111,10 @@ int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_
             return -ENOMEM;
         *entry = (struct uro_neigh_entry){ .address = next,
                                            .source = neigh->config->addresses[sgid_index].gid };
-        due_at(neigh, entry, now);
+        if (ours(neigh, &next))
+            know_ourselves(neigh, entry);
+        else
+            due_at(neigh, entry, now);
     }
     entry->users++;
     *hop = &entry->hop;
@@ -114,7 +136,9 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
 {
     struct uro_neigh_entry *entry = find(neigh, address);
 
-    if (entry == NULL || (mac->octets[0] & 1)) /* a group address is nobody's */
+    if (entry == NULL || entry->hop.way == URO_TX_LOCAL)
+        return false;
+    if (mac->octets[0] & 1) /* a group address is nobody's */
         return false;
     bool same = memcmp(&entry->hop.mac, mac, sizeof *mac) == 0;
     bool news = entry->hop.state != URO_HOP_KNOWN || !same;
@@ -124,14 +148,6 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
     entry->asked = 0;
     due_at(neigh, entry, now + KNOWN_FOR);
     return news;
-}
-
-static bool ours(const struct uro_neigh *neigh, const struct uro_gid *address)
-{
-    for (uint32_t i = 0; i < neigh->config->address_count; i++)
-        if (uro_gid_equal(&neigh->config->addresses[i].gid, address))
-            return true;
-    return false;
 }
 
 bool uro_neigh_arp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_time now)
@@ -233,7 +249,7 @@ void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
 {
     for (uint32_t i = 0; i < neigh->used; i++) {
         struct uro_neigh_entry *entry = &neigh->entries[i];
-        if (entry->users == 0)
+        if (entry->users == 0 || entry->hop.way == URO_TX_LOCAL)
             continue;
         entry->hop.state = URO_HOP_ASKING;
         entry->asked = 0;
@@ -247,6 +263,7 @@ uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t r
 
     while (count < room && neigh->reply_count > 0) {
         const struct uro_neigh_reply *reply = &neigh->replies[neigh->reply_first];
+        tx[count].way = URO_TX_WIRE;
         tx[count].head_length = 0;
         tx[count].pad_count = 0;
         tx[count].icrc = false;

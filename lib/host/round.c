@@ -22,7 +22,19 @@ static uint32_t receive(struct uro_device *device, uro_time now)
     return count;
 }
 
-static uint32_t transmit(struct uro_device *device, uro_time now)
+/* Frames to ourselves: nothing is left to do but to keep a copy. */
+static uint32_t looped(struct uro_device *device, uro_time now)
+{
+    uint32_t count;
+    const struct uro_pkt *pkts = uro_engine_looped(device->engine, &count);
+
+    if (count > 0 && device->capture != NULL)
+        uro_capture_received(device, pkts, count, now);
+    return count;
+}
+
+/* Returns how many frames left by the port; adds those that went to ourselves to @kept. */
+static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept)
 {
     const struct uro_port_ops *ops = device->port->ops;
     uint32_t sent = 0;
@@ -37,7 +49,9 @@ static uint32_t transmit(struct uro_device *device, uro_time now)
         if (count > 0)
             ops->transmit(device->port, device->tx, count);
         sent += count;
-        if (count < room)
+        uint32_t local = looped(device, now);
+        *kept += local;
+        if (count < room && local == 0)
             break;
     }
     return sent;
@@ -62,14 +76,15 @@ uro_time uro_round_link_interval(const struct uro_device *device)
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
 {
     struct uro_event event;
+    uint32_t kept = 0;
 
     if (now - device->link_checked >= uro_round_link_interval(device))
         check_link(device, now);
     *received = receive(device, now);
-    uint32_t sent = transmit(device, now);
+    uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
         atomic_store_explicit(&device->sent_at, now, memory_order_relaxed);
     while (uro_engine_event(device->engine, &event))
         uro_host_sink()->engine_event(device, &event);
-    return *received + sent;
+    return *received + sent + kept;
 }
