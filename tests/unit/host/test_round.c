@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One round of a device whose queue pair talks to itself: the port sees nothing of it. */
+#include "support/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_port.h"
+#include "host/device.h"
+
+#define SENDS 40u /* more than the engine keeps at once */
+
+/* Asserts in a child: cmocka's would run the parent's tests again. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static char capture[] = "/tmp/uroce_test_round_XXXXXX";
+
+static void *take(size_t size)
+{
+    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
+    MUST(memory != NULL);
+    return memory;
+}
+
+static void modify(struct uro_device *device, struct uro_qp *qp, const struct uro_qp_attr *attr,
+                   unsigned mask)
+{
+    MUST(uro_engine_qp_modify(device->engine, qp, attr, mask | URO_ATTR_STATE, uro_device_now()) ==
+         0);
+}
+
+static struct uro_qp *connect_to_itself(struct uro_device *device, struct uro_cq *cq)
+{
+    const struct uro_qp_init init = { .service = URO_RC,
+                                      .send_cq = cq,
+                                      .recv_cq = cq,
+                                      .send_capacity = SENDS,
+                                      .recv_capacity = SENDS };
+    struct uro_qp *qp =
+        uro_qp_create(uro_engine_shard(device->engine), &init, take(uro_qp_size(&init)));
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                .port = 1,
+                                .path_mtu = 1024,
+                                .dest_qpn = uro_qp_number(qp),
+                                .timeout = 14,
+                                .retry_count = 7,
+                                .address = { .sgid_index = 1 } };
+
+    MUST(uro_gid_parse("10.0.0.1", &attr.address.dest));
+    modify(device, qp, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    attr.state = URO_QPS_RTR;
+    modify(device, qp, &attr,
+           URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
+               URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
+    attr.state = URO_QPS_RTS;
+    modify(device, qp, &attr,
+           URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN |
+               URO_ATTR_RD_ATOMIC);
+    return qp;
+}
+
+static void talks_to_itself(void)
+{
+    char devices[256];
+    uint32_t received;
+    struct uro_cqe cqes[2 * SENDS];
+
+    (void)snprintf(devices, sizeof devices, "one:fake0;ip=10.0.0.1/24;pcap=%s", capture);
+    MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
+    struct uro_device *device = uro_host_devices()[0];
+    MUST(device != NULL && uro_device_start(device) == 0);
+    uro_device_lock(device);
+    struct uro_cq *cq = uro_cq_init(take(uro_cq_size(2 * SENDS)), 2 * SENDS, NULL);
+    struct uro_qp *qp = connect_to_itself(device, cq);
+    for (uint32_t i = 0; i < SENDS; i++) {
+        *(struct uro_rqe *)uro_wq_reserve(uro_qp_recv_queue(qp), i) = (struct uro_rqe){ 0 };
+        *(struct uro_wqe *)uro_wq_reserve(uro_qp_send_queue(qp), i) =
+            (struct uro_wqe){ .opcode = URO_WR_SEND, .flags = URO_SEND_SIGNALED };
+    }
+    uro_wq_publish(uro_qp_recv_queue(qp), SENDS);
+    uro_wq_publish(uro_qp_send_queue(qp), SENDS);
+    uro_qp_ring(uro_engine_shard(device->engine), qp);
+
+    uint32_t moved = uro_round_run(device, uro_device_now(), &received);
+    MUST(received == 0);
+    MUST(moved >= SENDS + 2); /* and an acknowledgement for each time that the loop was full */
+    MUST(uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES] == moved);
+    MUST(uro_cq_poll(cq, cqes, 2 * SENDS) == 2 * SENDS);
+    MUST(fake.sent == 0);
+    uro_device_unlock(device);
+    exit(0); /* which closes the capture */
+}
+
+static void round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once(void **state)
+{
+    const size_t octets = 14 + 20 + 8 + 12 + 4, with_ack = octets + 4;
+    int status;
+
+    (void)state;
+    int fd = mkstemp(capture);
+    assert_true(fd >= 0);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        talks_to_itself();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(lseek(fd, 0, SEEK_END), 24 + SENDS * (16 + octets) + 2 * (16 + with_ack));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(capture), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
