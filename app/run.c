@@ -2,7 +2,8 @@
 /* run.c - `uroce run`: the environment an unmodified verbs program needs, then the program.
  *
  * Both variables are needed: LD_LIBRARY_PATH for programs that dlopen libibverbs by name,
- * LD_PRELOAD for those whose own RPATH would win.
+ * LD_PRELOAD for those whose own RPATH would win. A second library is preloaded for programs that
+ * look for devices in /sys and /dev, and UROCE_TREE tells it where the files are.
  */
 #define _GNU_SOURCE /* readlink, execvp */
 #include <errno.h>
@@ -16,28 +17,38 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "tree.h"
 
 #define LIBRARY        "libibverbs.so.1"
+#define PATHS          "liburoce-paths.so"
 #define STATUS_USAGE   2
 #define STATUS_NO_EXEC 126
 #define STATUS_NO_FILE 127
 
 static void help(FILE *out)
 {
-    (void)fprintf(out,
-                  "usage: uroce run [--device SPEC]... [--config FILE] [--] PROGRAM [ARGS...]\n\n"
-                  "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
-                  "  -c, --config FILE   an ini file with a section for each device\n\n"
-                  "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are. Example:\n"
-                  "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
-                  " -- ibv_rc_pingpong -g 1\n");
+    (void)fprintf(
+        out, "usage: uroce run [--device SPEC]... [--config FILE] [--] PROGRAM [ARGS...]\n\n"
+             "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
+             "  -c, --config FILE   an ini file with a section for each device\n"
+             "      --no-paths      show the program no files of the devices in /sys and /dev\n\n"
+             "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are. Example:\n"
+             "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
+             " -- ibv_rc_pingpong -g 1\n");
 }
 
-/* The directory of our library: beside this program in the build tree, or as installed. */
-static bool find_library(char directory[static PATH_MAX])
+struct library {
+    const char *name;
+    const char *in_build; /* from the directory of this program in the build tree */
+    char directory[PATH_MAX];
+    char path[PATH_MAX + 64];
+};
+
+/* Beside this program in the build tree, or as installed. */
+static bool is_there(struct library *library)
 {
-    static const char *const places[] = { "../lib/abi", URO_LIBRARY_DIR_FROM_BIN };
-    char self[PATH_MAX], candidate[PATH_MAX + 64], file[PATH_MAX + 64];
+    const char *const places[] = { library->in_build, URO_LIBRARY_DIR_FROM_BIN };
+    char self[PATH_MAX], candidate[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
     if (length < 0)
@@ -46,13 +57,32 @@ static bool find_library(char directory[static PATH_MAX])
     const char *bin = dirname(self);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, places[i]);
-        if (realpath(candidate, directory) == NULL)
+        if (realpath(candidate, library->directory) == NULL)
             continue;
-        (void)snprintf(file, sizeof file, "%s/" LIBRARY, directory);
-        if (access(file, R_OK) == 0)
+        (void)snprintf(library->path, sizeof library->path, "%s/%s", library->directory,
+                       library->name);
+        if (access(library->path, R_OK) == 0)
             return true;
     }
     return false;
+}
+
+/* Says why when it cannot be. */
+static bool find_library(struct library *library)
+{
+    if (!is_there(library)) {
+        (void)fprintf(stderr,
+                      "uroce run: %s of uroce is neither in the build tree nor installed beside "
+                      "this program; build it first\n",
+                      library->name);
+        return false;
+    }
+    if (strpbrk(library->directory, " :") != NULL) {
+        (void)fprintf(stderr, "uroce run: LD_PRELOAD cannot name %s: it has a blank or a colon\n",
+                      library->directory);
+        return false;
+    }
+    return true;
 }
 
 /* Sets @name to @value in front of what it was. */
@@ -95,23 +125,44 @@ static bool use_config(const char *file)
     return true;
 }
 
-static int execute(char **argv)
+static bool load_verbs(void)
 {
-    char directory[PATH_MAX], library[PATH_MAX + 64];
+    struct library library = { .name = LIBRARY, .in_build = "../lib/abi" };
 
-    if (!find_library(directory)) {
-        (void)fprintf(stderr, "uroce run: " LIBRARY " of uroce is neither in the build tree nor "
-                              "installed beside this program; build it first\n");
-        return STATUS_NO_EXEC;
+    if (!find_library(&library))
+        return false;
+    prepend("LD_LIBRARY_PATH", library.directory, ':');
+    prepend("LD_PRELOAD", library.path, ' ');
+    return true;
+}
+
+/* Most programs do without: when there can be no tree they run all the same. */
+static bool load_paths(void)
+{
+    struct library library = { .name = PATHS, .in_build = "../lib/paths" };
+    struct uro_tree tree;
+
+    if (*uro_host_config() == NULL)
+        return true;
+    if (!find_library(&library))
+        return false;
+    int error = uro_tree_make(&tree);
+    if (error != 0) {
+        (void)fprintf(stderr,
+                      "uroce run: %s: %s; the program finds no devices in /sys/class/infiniband\n",
+                      tree.path, strerror(-error));
+        return true;
     }
-    if (strpbrk(directory, " :") != NULL) {
-        (void)fprintf(stderr, "uroce run: LD_PRELOAD cannot name %s: it has a blank or a colon\n",
-                      directory);
+    (void)setenv("UROCE_TREE", tree.path, 1);
+    prepend("LD_PRELOAD", library.path, ' ');
+    return true;
+}
+
+static int execute(char **argv, bool paths)
+{
+    (void)unsetenv("UROCE_TREE"); /* that of a `uroce run` around this one */
+    if (!load_verbs() || (paths && !load_paths()))
         return STATUS_NO_EXEC;
-    }
-    (void)snprintf(library, sizeof library, "%s/" LIBRARY, directory);
-    prepend("LD_LIBRARY_PATH", directory, ':');
-    prepend("LD_PRELOAD", library, ' ');
     (void)execvp(argv[0], argv);
     int status = errno == ENOENT ? STATUS_NO_FILE : STATUS_NO_EXEC;
     (void)fprintf(stderr, "uroce run: %s: %s\n", argv[0],
@@ -122,10 +173,11 @@ static int execute(char **argv)
 #define GO_ON (-1)
 
 /* Reads the options. Returns GO_ON, or the exit status. */
-static int parse(int argc, char **argv, char **devices)
+static int parse(int argc, char **argv, char **devices, bool *paths)
 {
     static const struct option options[] = { { "device", required_argument, NULL, 'd' },
                                              { "config", required_argument, NULL, 'c' },
+                                             { "no-paths", no_argument, NULL, 'n' },
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
     int option;
@@ -139,6 +191,8 @@ static int parse(int argc, char **argv, char **devices)
             return STATUS_NO_EXEC;
         if (option == 'c' && !use_config(optarg))
             return STATUS_USAGE;
+        if (option == 'n')
+            *paths = false;
         if (option == '?') {
             help(stderr);
             return STATUS_USAGE;
@@ -150,7 +204,8 @@ static int parse(int argc, char **argv, char **devices)
 int uro_app_run(int argc, char **argv)
 {
     char *devices = NULL;
-    int status = parse(argc, argv, &devices);
+    bool paths = true;
+    int status = parse(argc, argv, &devices, &paths);
 
     if (status == GO_ON && optind == argc) {
         (void)fprintf(stderr, "uroce run: no program given\n");
@@ -160,5 +215,5 @@ int uro_app_run(int argc, char **argv)
     if (status == GO_ON && devices != NULL)
         (void)setenv("UROCE_DEVICES", devices, 1);
     free(devices);
-    return status == GO_ON ? execute(argv + optind) : status;
+    return status == GO_ON ? execute(argv + optind, paths) : status;
 }

@@ -22,8 +22,7 @@
 #define MTU_VIRTUAL 4500u /* memif and ring: room for IB MTU 4096 */
 #define MTU_DEFAULT 1500u
 
-/* The value of iface= (or remote=, as net_tap calls it) in a link; false when it has none. */
-static bool interface_of(const char *link, char name[static IF_NAMESIZE])
+bool uro_defaults_interface(const char *link, char name[static IF_NAMESIZE])
 {
     const char *at = strstr(link, ",iface=");
     size_t skip = strlen(",iface=");
@@ -147,7 +146,7 @@ void uro_defaults_fill(struct uro_entry *entry)
     struct uro_device_config *config = &entry->config;
     char interface[IF_NAMESIZE];
 
-    if (interface_of(config->link, interface))
+    if (uro_defaults_interface(config->link, interface))
         fill_from_interface(entry, interface);
     if (config->mtu == 0)
         config->mtu = strncmp(config->link, "net_memif", 9) == 0 ||

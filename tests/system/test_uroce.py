@@ -4,58 +4,16 @@
 
     test_uroce.py BUILD_DIRECTORY [--match REGEX]
 """
-import argparse
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-LIBRARY = "libibverbs.so.1"
-PLUGIN = "liburoce-dpdk.so"
-LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
+import uroce_case
+from uroce_case import LEFT, LIBRARY, PATHS, PLUGIN, Case, Skip, equal, has
+
 WRONG = "wrong:net_null0;mtu=12"
-
-
-class Skip(Exception):
-    """Says why a case cannot run here."""
-
-
-class Case:
-    def __init__(self, build: pathlib.Path, scratch: pathlib.Path):
-        self.build = build
-        self.uroce = build / "app" / "uroce"
-        self.scratch = scratch
-
-    def call(self, *arguments: object, uroce: pathlib.Path | None = None,
-             **environment: str) -> subprocess.CompletedProcess:
-        env = {k: v for k, v in os.environ.items()
-               if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
-        return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True,
-                              text=True, env={**env, **environment}, timeout=60, check=False)
-
-    def environment(self, *options: object, **before: str) -> dict[str, str]:
-        """What a program started by `uroce run` finds."""
-        if not (self.build / "lib" / "abi" / LIBRARY).exists():
-            raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
-        run = self.call("run", *options, "--", shutil.which("env"), "-0", **before)
-        equal(run.returncode, 0, run.stderr)
-        return dict(line.split("=", 1) for line in run.stdout.split("\0") if line)
-
-    def plugin(self) -> None:
-        if not (self.build / "lib" / "io" / "dpdk" / PLUGIN).exists():
-            raise Skip(f"{PLUGIN} is not built: DPDK is missing")
-
-
-def equal(got: object, wanted: object, more: str = "") -> None:
-    assert got == wanted, f"got    {got!r}\nwanted {wanted!r}\n{more}"
-
-
-def has(text: str, *wanted: str) -> None:
-    for words in wanted:
-        assert words in text, f"no {words!r} in\n{text}"
 
 
 # ---- run --------------------------------------------------------------------
@@ -91,16 +49,29 @@ def run__config_that_is_not_there__is_said_at_once(case: Case) -> None:
 
 def run__library__is_preloaded_and_found_by_name(case: Case) -> None:
     found = case.environment("-d", LEFT)
-    where = (case.build / "lib" / "abi").resolve()
-    equal(found["LD_LIBRARY_PATH"], str(where))
-    equal(found["LD_PRELOAD"], str(where / LIBRARY))
+    where = (case.build / "lib").resolve()
+    equal(found["LD_LIBRARY_PATH"], str(where / "abi"))
+    equal(found["LD_PRELOAD"], f"{where / 'paths' / PATHS} {where / 'abi' / LIBRARY}")
+
+
+def run__no_paths__leaves_that_library_out(case: Case) -> None:
+    found = case.environment("--no-paths", "-d", LEFT)
+    equal(found["LD_PRELOAD"], str((case.build / "lib" / "abi" / LIBRARY).resolve()))
+    assert "UROCE_TREE" not in found
+
+
+def run__no_device__needs_no_files(case: Case) -> None:
+    found = case.environment()
+    equal(found["LD_PRELOAD"], str((case.build / "lib" / "abi" / LIBRARY).resolve()))
+    assert "UROCE_TREE" not in found
 
 
 def run__variables_of_the_loader__keep_what_they_had(case: Case) -> None:
     found = case.environment("-d", LEFT, LD_LIBRARY_PATH="/before", LD_PRELOAD="libm.so.6")
-    where = (case.build / "lib" / "abi").resolve()
-    equal(found["LD_LIBRARY_PATH"], f"{where}:/before")
-    equal(found["LD_PRELOAD"], f"{where / LIBRARY} libm.so.6")
+    where = (case.build / "lib").resolve()
+    equal(found["LD_LIBRARY_PATH"], f"{where / 'abi'}:/before")
+    equal(found["LD_PRELOAD"],
+          f"{where / 'paths' / PATHS} {where / 'abi' / LIBRARY} libm.so.6")
 
 
 def run__status_of_the_program__is_ours(case: Case) -> None:
@@ -244,7 +215,8 @@ def installed__under_a_prefix__finds_its_libraries(case: Case) -> None:
     where = next(root.rglob(f"uroce/{LIBRARY}")).parent
     assert (where / "libibverbs.so").exists() and (where / PLUGIN).exists(), list(where.iterdir())
     run = case.call("run", "-d", LEFT, "--", "env", uroce=uroce)
-    has(run.stdout, f"LD_PRELOAD={where.resolve() / LIBRARY}\n", f"UROCE_DEVICES={LEFT}\n")
+    where = where.resolve()
+    has(run.stdout, f"LD_PRELOAD={where / PATHS} {where / LIBRARY}\n", f"UROCE_DEVICES={LEFT}\n")
     run = case.call("devices", "--probe", uroce=uroce, UROCE_DEVICES="a:net_ring0")
     equal(run.returncode, 0, run.stdout + run.stderr)
 
@@ -253,35 +225,5 @@ CASES = [value for name, value in globals().items()
          if name.startswith(("run__", "devices__", "uroce__", "installed__"))]
 
 
-def attempt(run, case: Case) -> tuple[str, str]:
-    """(why it was skipped, why it failed)"""
-    try:
-        run(case)
-    except Skip as why:
-        return str(why), ""
-    except (AssertionError, OSError, StopIteration, subprocess.TimeoutExpired) as why:
-        return "", str(why) or repr(why)
-    return "", ""
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
-    options = parser.parse_args()
-    chosen = [run for run in CASES if re.search(options.match, run.__name__)]
-    print(f"1..{len(chosen)}", flush=True)
-    failed = 0
-    for number, run in enumerate(chosen, 1):
-        with tempfile.TemporaryDirectory(prefix="uroce-app-") as scratch:
-            skipped, problem = attempt(run, Case(options.build.resolve(), pathlib.Path(scratch)))
-        failed += bool(problem)
-        why = f" # SKIP {skipped}" if skipped else ""
-        print(f"{'not ok' if problem else 'ok'} {number} - {run.__name__}{why}", flush=True)
-        for line in problem.splitlines():
-            print("#", line, flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(uroce_case.main(__doc__, CASES))

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tree.c - where the tree is, how it is made, and how long it stays.
+ *
+ * A descriptor with a shared lock goes through exec into the program and its children; the kernel
+ * lets go of the lock when the last of them ends, however it ends. Whoever makes a tree first
+ * removes those that nobody holds any more.
+ */
+#define _GNU_SOURCE /* nftw, secure_getenv, vdprintf */
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "paths/map.h"
+
+#define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
+#define ATTEMPTS      8   /* a tree may be taken for a forgotten one before it is locked */
+#define FD_FROM       100 /* out of the way of programs that count on small numbers */
+#define DEPTH         8
+
+/* ---- filling -------------------------------------------------------------------------------- */
+
+static void fail(struct uro_tree *tree, const char *path)
+{
+    tree->error = -errno;
+    size_t length = strlen(tree->path);
+    (void)snprintf(tree->path + length, sizeof tree->path - length, "/%s", path);
+}
+
+/* The directories of @path up to its last slash. */
+static void make_parents(struct uro_tree *tree, const char *path)
+{
+    char parent[PATH_MAX];
+
+    for (const char *slash = strchr(path, '/'); slash != NULL && tree->error == 0;
+         slash = strchr(slash + 1, '/')) {
+        (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
+        if (mkdirat(tree->fd, parent, 0700) != 0 && errno != EEXIST)
+            fail(tree, parent);
+    }
+}
+
+void uro_tree_directory(struct uro_tree *tree, const char *path)
+{
+    make_parents(tree, path);
+    if (tree->error == 0 && mkdirat(tree->fd, path, 0700) != 0 && errno != EEXIST)
+        fail(tree, path);
+}
+
+void uro_tree_file(struct uro_tree *tree, const char *path, const char *format, ...)
+{
+    va_list arguments;
+
+    make_parents(tree, path);
+    if (tree->error != 0)
+        return;
+    int fd = openat(tree->fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+    if (fd < 0) {
+        fail(tree, path);
+        return;
+    }
+    va_start(arguments, format);
+    if (vdprintf(fd, format, arguments) < 0)
+        fail(tree, path);
+    va_end(arguments);
+    (void)close(fd);
+}
+
+void uro_tree_link(struct uro_tree *tree, const char *path, const char *target)
+{
+    make_parents(tree, path);
+    if (tree->error == 0 && symlinkat(target, tree->fd, path) != 0 && errno != EEXIST)
+        fail(tree, path);
+}
+
+/* Links to what the kernel has in @directory, which need not exist. By system call: this program
+ * may itself have been started by `uroce run`, and be shown a tree. */
+static void link_to_kernels(struct uro_tree *tree, const char *directory, const char *path)
+{
+    char name[PATH_MAX], target[PATH_MAX];
+    long fd = syscall(SYS_openat, AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir((int)fd);
+
+    uro_tree_directory(tree, path);
+    if (list == NULL)
+        return;
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        if (entry->d_name[0] == '.')
+            continue;
+        (void)snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        (void)snprintf(target, sizeof target, "%s/%s", directory, entry->d_name);
+        uro_tree_link(tree, name, target);
+    }
+    (void)closedir(list);
+}
+
+static void fill(struct uro_tree *tree)
+{
+    unsigned int index = 0;
+
+    for (const struct uro_device_config *const *config = uro_host_config(); *config != NULL;
+         config++)
+        if ((*config)->problem[0] == '\0')
+            uro_tree_device(tree, *config, index++);
+    link_to_kernels(tree, "/sys/class/infiniband", "class/infiniband");
+    link_to_kernels(tree, "/sys/class/infiniband_verbs", "class/infiniband_verbs");
+    link_to_kernels(tree, "/dev/infiniband", "dev/infiniband");
+}
+
+/* ---- place and life ------------------------------------------------------------------------- */
+
+/* A directory in which nobody else can take away or replace what is ours. */
+static bool is_safe(const char *path)
+{
+    struct stat is;
+
+    if (path == NULL || path[0] != '/' ||
+        strlen(path) + sizeof "/" URO_TREE_IN_RUNTIME > URO_PATHS_TREE_MAX)
+        return false;
+    if (stat(path, &is) != 0 || !S_ISDIR(is.st_mode) || access(path, W_OK | X_OK) != 0)
+        return false;
+    return (is.st_uid == geteuid() || is.st_uid == 0) &&
+           ((is.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (is.st_mode & S_ISVTX) != 0);
+}
+
+/* NULL when there is no safe one. */
+static const char *runtime_directory(void)
+{
+    const char *places[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp" };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(places); i++)
+        if (is_safe(places[i]))
+            return places[i];
+    return NULL;
+}
+
+/* Our own directory at @path, or -1. */
+static int open_own(const char *path)
+{
+    struct stat is;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 && (fstat(fd, &is) != 0 || is.st_uid != geteuid())) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int remove_entry(const char *path, const struct stat *is, int kind, struct FTW *where)
+{
+    (void)is, (void)kind, (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+static void remove_forgotten(const char *directory)
+{
+    char path[PATH_MAX];
+    DIR *list = opendir(directory);
+
+    if (list == NULL)
+        return;
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        if (strncmp(entry->d_name, URO_TREE_IN_RUNTIME, PREFIX_LENGTH) != 0)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        int fd = open_own(path);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)nftw(path, remove_entry, DEPTH, FTW_DEPTH | FTW_PHYS);
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    (void)closedir(list);
+}
+
+/* A new directory with our lock on it. Returns 0, -errno, or -EAGAIN when another process just
+ * took it for a forgotten one. */
+static int make_locked(struct uro_tree *tree, const char *directory)
+{
+    struct stat is;
+
+    (void)snprintf(tree->path, sizeof tree->path, "%s/" URO_TREE_IN_RUNTIME, directory);
+    if (mkdtemp(tree->path) == NULL)
+        return -errno;
+    int fd = open_own(tree->path);
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || fstat(fd, &is) != 0 || is.st_nlink == 0) {
+        (void)close(fd);
+        return -EAGAIN;
+    }
+    tree->fd = fcntl(fd, F_DUPFD, FD_FROM);
+    (void)close(fd);
+    return tree->fd < 0 ? -errno : 0;
+}
+
+int uro_tree_make(struct uro_tree *tree)
+{
+    const char *directory = runtime_directory();
+    int result = -EAGAIN;
+
+    tree->error = 0;
+    if (directory == NULL) {
+        (void)snprintf(tree->path, sizeof tree->path, "XDG_RUNTIME_DIR, TMPDIR and /tmp");
+        return -EACCES;
+    }
+    remove_forgotten(directory);
+    for (int i = 0; result == -EAGAIN && i < ATTEMPTS; i++)
+        result = make_locked(tree, directory);
+    if (result == 0)
+        fill(tree);
+    return result != 0 ? result : tree->error;
+}

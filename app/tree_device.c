@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tree_device.c - what the kernel's files would say of a device. Says the same as the queries of
+ * lib/verbs/query.c: tests/system/test_uroce.py compares them.
+ *
+ * Nothing is said of counters: files do not change when the device's counters do.
+ */
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/defaults.h"
+#include "tree.h"
+
+#define GIDS     URO_ENGINE_ADDRESSES_MAX
+#define CPUS_MAX 1024
+#define PATH     256
+
+/* Paths of one device all begin alike. */
+struct device {
+    struct uro_tree *tree;
+    const struct uro_device_config *config;
+};
+
+static const char *path_of(const struct device *device, char path[static PATH], const char *name)
+{
+    (void)snprintf(path, PATH, "class/infiniband/%s/%s", device->config->name, name);
+    return path;
+}
+
+static void say(const struct device *device, const char *name, const char *value)
+{
+    char path[PATH];
+
+    uro_tree_file(device->tree, path_of(device, path, name), "%s\n", value);
+}
+
+static void say_guid(const struct device *device, const char *name)
+{
+    uint64_t guid = uro_guid_from_mac(&device->config->mac);
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
+                   (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
+                   (unsigned int)(guid & 0xffff));
+    say(device, name, text);
+}
+
+static void say_gid(const struct device *device, unsigned int index)
+{
+    static const struct uro_gid none;
+    bool used = index < device->config->gid_count;
+    const uint8_t *octet = (used ? &device->config->gids[index] : &none)->octets;
+    char name[64], text[48] = "";
+
+    for (size_t i = 0; i < sizeof none.octets; i += 2)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%02x%02x",
+                       i == 0 ? "" : ":", octet[i], octet[i + 1]);
+    (void)snprintf(name, sizeof name, "ports/1/gids/%u", index);
+    say(device, name, text);
+}
+
+/* What kind of GID it is, and which interface it belongs to; of an empty slot the kernel cannot
+ * say either. */
+static void say_gid_attributes(const struct device *device, unsigned int index,
+                               const char *interface)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "ports/1/gid_attrs/types/%u", index);
+    say(device, name, "RoCE v2");
+    if (interface[0] == '\0')
+        return;
+    (void)snprintf(name, sizeof name, "ports/1/gid_attrs/ndevs/%u", index);
+    say(device, name, interface);
+}
+
+static void say_port(const struct device *device, const char *interface)
+{
+    char path[PATH];
+
+    say(device, "ports/1/state", "4: ACTIVE");
+    say(device, "ports/1/phys_state", "5: LinkUp");
+    say(device, "ports/1/link_layer", "Ethernet");
+    say(device, "ports/1/rate", "2.5 Gb/sec (1X SDR)");
+    say(device, "ports/1/lid", "0x0");
+    say(device, "ports/1/lid_mask_count", "0");
+    say(device, "ports/1/sm_lid", "0x0");
+    say(device, "ports/1/sm_sl", "0");
+    say(device, "ports/1/cap_mask", "0x04000000");
+    say(device, "ports/1/pkeys/0", "0xffff");
+    for (unsigned int i = 0; i < GIDS; i++)
+        say_gid(device, i);
+    for (unsigned int i = 0; i < device->config->gid_count; i++)
+        say_gid_attributes(device, i, interface);
+    uro_tree_directory(device->tree, path_of(device, path, "ports/1/gid_attrs/ndevs"));
+    uro_tree_directory(device->tree, path_of(device, path, "ports/1/counters"));
+    uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
+}
+
+/* Every CPU is as near as any other: masks of 32, the highest first. */
+static void say_cpus(const struct device *device)
+{
+    long count = sysconf(_SC_NPROCESSORS_CONF);
+    char text[CPUS_MAX / 32 * 9 + 1] = "";
+
+    count = count < 1 ? 1 : count > CPUS_MAX ? CPUS_MAX : count;
+    for (long word = (count - 1) / 32; word >= 0; word--) {
+        long bits = count - word * 32;
+        uint32_t mask = bits >= 32 ? UINT32_MAX : (UINT32_C(1) << bits) - 1;
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%08x%s", mask,
+                       word > 0 ? "," : "");
+    }
+    say(device, "device/local_cpus", text);
+}
+
+static void say_interface(const struct device *device, const char *interface)
+{
+    char name[64], path[PATH], target[64];
+
+    if (interface[0] == '\0')
+        return;
+    (void)snprintf(name, sizeof name, "device/net/%s", interface);
+    (void)snprintf(target, sizeof target, "/sys/class/net/%s", interface);
+    uro_tree_link(device->tree, path_of(device, path, name), target);
+}
+
+/* The other two places know a device by its number. */
+static void say_verbs(const struct device *device, unsigned int index)
+{
+    char path[PATH];
+
+    (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/ibdev", index);
+    uro_tree_file(device->tree, path, "%s\n", device->config->name);
+    (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/abi_version", index);
+    uro_tree_file(device->tree, path, "1\n");
+    (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/dev", index);
+    uro_tree_file(device->tree, path, "1:3\n"); /* /dev/null, as the node below */
+    (void)snprintf(path, sizeof path, "dev/infiniband/uverbs%u", index);
+    uro_tree_link(device->tree, path, "/dev/null");
+}
+
+void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *config,
+                     unsigned int index)
+{
+    const struct device device = { tree, config };
+    char interface[IF_NAMESIZE];
+
+    if (!uro_defaults_interface(config->link, interface))
+        interface[0] = '\0';
+    say(&device, "node_type", "1: CA");
+    say_guid(&device, "node_guid");
+    say_guid(&device, "sys_image_guid");
+    say(&device, "fw_ver", URO_VERSION);
+    say(&device, "hca_type", "uroce");
+    say(&device, "device/numa_node", "-1");
+    say_cpus(&device);
+    say_interface(&device, interface);
+    say_port(&device, interface);
+    say_verbs(&device, index);
+}

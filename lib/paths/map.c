@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* map.c - compares a name with the few that matter, and asks the tree whether it has them. */
+#include "paths/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TREE "UROCE_TREE"
+
+/* A copy: programs overwrite their environment. Set once, before main(). */
+static char tree[URO_PATHS_TREE_MAX];
+static atomic_bool tree_known;
+
+static bool usable(const char *path)
+{
+    return path != NULL && path[0] == '/' && strlen(path) < URO_PATHS_TREE_MAX;
+}
+
+/* Runs after what other libraries open while they are loaded: see tree_of_process(). A program with
+ * more rights than its user gets NULL. */
+__attribute__((constructor)) static void know_tree(void)
+{
+    const char *path = secure_getenv(TREE);
+
+    if (usable(path))
+        memcpy(tree, path, strlen(path) + 1);
+    atomic_store_explicit(&tree_known, true, memory_order_release);
+}
+
+/* NULL: there is none. */
+static const char *tree_of_process(void)
+{
+    if (atomic_load_explicit(&tree_known, memory_order_acquire))
+        return tree[0] != '\0' ? tree : NULL;
+    const char *path = secure_getenv(TREE);
+    return usable(path) ? path : NULL;
+}
+
+/* The part of @name that the tree has too, and in @entry how long the name is up to there; NULL for
+ * nearly every name there is. */
+static const char *part_in_tree(const char *name, size_t *entry)
+{
+    static const struct {
+        const char *name;
+        size_t skip;
+    } places[] = {
+        { "/sys/class/infiniband", sizeof "/sys" - 1 },
+        { "/sys/class/infiniband_verbs", sizeof "/sys" - 1 },
+        { "/dev/infiniband", 0 },
+    };
+
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        size_t length = strlen(places[i].name);
+        if (strncmp(name, places[i].name, length) != 0 ||
+            (name[length] != '/' && name[length] != '\0'))
+            continue;
+        length += strspn(name + length, "/");
+        *entry = length + strcspn(name + length, "/");
+        return name + places[i].skip;
+    }
+    return NULL;
+}
+
+/* @entry: a name in the tree; @name: the first @length octets of the name that was asked for. By
+ * system call: the call that programs make may be the one that is being answered. */
+static bool is_ours(const char *entry, const char *name, size_t length)
+{
+    char target[URO_PATHS_NAME_MAX];
+    long octets = syscall(SYS_readlinkat, AT_FDCWD, entry, target, sizeof target);
+
+    if (octets < 0)
+        return errno == EINVAL; /* it is there and no link */
+    return (size_t)octets != length || memcmp(target, name, length) != 0;
+}
+
+/* True when @name is in the tree; the room then has it. */
+static bool find(const char *name, struct uro_paths_room *room)
+{
+    size_t entry;
+    const char *below = name[0] == '/' ? part_in_tree(name, &entry) : NULL;
+    const char *top = below != NULL ? tree_of_process() : NULL;
+
+    if (top == NULL)
+        return false;
+    size_t before = strlen(top), length = strlen(below);
+    size_t until = entry - (size_t)(below - name);
+    /* "..", which leads out of what we have, begins with a dot; no entry of ours does. */
+    if (length >= URO_PATHS_NAME_MAX || strstr(name, "/.") != NULL)
+        return false;
+    memcpy(room->text, top, before);
+    memcpy(room->text + before, below, length + 1);
+    room->text[before + until] = '\0';
+    if (!is_ours(room->text, name, entry))
+        return false;
+    room->text[before + until] = below[until];
+    return true;
+}
+
+const char *uro_paths_map(const char *name, struct uro_paths_room *room)
+{
+    int before = errno;
+    bool found = name != NULL && find(name, room);
+
+    errno = before;
+    return found ? room->text : name;
+}

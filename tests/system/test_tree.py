@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs of `uroce run` find below /sys/class/infiniband and /dev/infiniband; writes TAP.
+
+    test_tree.py BUILD_DIRECTORY [--match REGEX]
+"""
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+import sys
+
+import uroce_case
+from uroce_case import LEFT, Case, Skip, equal, has
+
+DEVICES = f"{LEFT} right:net_null0;ip=10.0.0.2/24;mac=02:00:00:00:00:02"
+KERNEL = pathlib.Path("/sys/class/infiniband")
+NOBODY = 65534
+
+
+def cat(case: Case, name: str) -> str:
+    run = case.call("run", "-d", DEVICES, "--", "cat", name)
+    equal((run.returncode, run.stderr), (0, ""), name)
+    return run.stdout
+
+
+def device(case: Case, name: str) -> str:
+    return cat(case, f"/sys/class/infiniband/left/{name}").rstrip("\n")
+
+
+def trees(case: Case) -> set[str]:
+    return {path.name for path in case.scratch.glob("uroce-tree-*")}
+
+
+# ---- what is in it ----------------------------------------------------------
+
+def tree__attributes__are_those_of_the_queries(case: Case) -> None:
+    if shutil.which("ibv_devinfo") is None:
+        raise Skip("ibv_devinfo is not installed")
+    run = case.call("run", "-d", DEVICES, "--", "ibv_devinfo", "-v", "-d", "left")
+    equal(run.returncode, 0, run.stderr)
+    said = dict(re.findall(r"^\s*(\w+):\s+(.*)$", run.stdout, re.M))
+    for name in ("fw_ver", "node_guid", "sys_image_guid"):
+        equal(device(case, name), said[name], name)
+    equal(device(case, "ports/1/cap_mask"), said["port_cap_flags"])
+    equal(device(case, "ports/1/link_layer"), said["link_layer"])
+    equal(int(device(case, "ports/1/lid"), 16), int(said["port_lid"]))
+    equal(int(device(case, "ports/1/sm_lid"), 16), int(said["sm_lid"]))
+    state, number = re.fullmatch(r"PORT_(\w+) \((\d)\)", said["state"]).groups()
+    equal(device(case, "ports/1/state"), f"{number}: {state}")
+    number = re.fullmatch(r"LINK_UP \((\d)\)", said["phys_state"])[1]
+    equal(device(case, "ports/1/phys_state"), f"{number}: LinkUp")
+    has(said["active_speed"], "2.5 Gbps")
+    equal(device(case, "ports/1/rate"), f"2.5 Gb/sec ({said['active_width'].split()[0]} SDR)")
+
+
+def tree__gids__are_16_and_those_in_use_have_a_type(case: Case) -> None:
+    equal([device(case, f"ports/1/gids/{i}") for i in range(4)],
+          ["fe80:0000:0000:0000:0000:00ff:fe00:0001", "0000:0000:0000:0000:0000:ffff:0a00:0001",
+           "fd00:0000:0000:0000:0000:0000:0000:0001", "0000:0000:0000:0000:0000:0000:0000:0000"])
+    equal([device(case, f"ports/1/gid_attrs/types/{i}") for i in range(3)], ["RoCE v2"] * 3)
+    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/ports/1/gids")
+    equal(sorted(run.stdout.split(), key=int), [str(i) for i in range(16)])
+
+
+def tree__interface_of_the_link__is_in_it(case: Case) -> None:
+    loopback = "lo0:net_af_packet0,iface=lo;ip=10.0.0.1/24"
+    for name, wanted in (("ports/1/gid_attrs/ndevs/1", "lo\n"), ("device/net/lo/ifindex", "1\n")):
+        run = case.call("run", "-d", loopback, "--", "cat", f"/sys/class/infiniband/lo0/{name}")
+        equal((run.stdout, run.stderr), (wanted, ""))
+
+
+def tree__machine__all_cpus_and_no_node(case: Case) -> None:
+    equal(device(case, "device/numa_node"), "-1")
+    mask = int(device(case, "device/local_cpus").replace(",", ""), 16)
+    equal(mask, (1 << os.sysconf("SC_NPROCESSORS_CONF")) - 1)
+
+
+def tree__second_device__has_the_second_number(case: Case) -> None:
+    equal(cat(case, "/sys/class/infiniband_verbs/uverbs0/ibdev"), "left\n")
+    equal(cat(case, "/sys/class/infiniband_verbs/uverbs1/ibdev"), "right\n")
+
+
+def tree__node__is_a_character_device_and_its_number_is_said(case: Case) -> None:
+    code = ("import os; s = os.stat('/dev/infiniband/uverbs1'); import stat;"
+            "print(stat.S_ISCHR(s.st_mode), os.access('/dev/infiniband/uverbs1', os.R_OK | os.W_OK),"
+            "f'{os.major(s.st_rdev)}:{os.minor(s.st_rdev)}')")
+    run = case.call("run", "-d", DEVICES, "--", "/usr/bin/python3", "-c", code)
+    equal(run.stdout.split(), ["True", "True",
+                               cat(case, "/sys/class/infiniband_verbs/uverbs1/dev").strip()])
+
+
+def tree__rdma_cm__is_not_there(case: Case) -> None:
+    if pathlib.Path("/dev/infiniband/rdma_cm").exists():
+        raise Skip("this kernel has RDMA")
+    run = case.call("run", "-d", DEVICES, "--", "cat", "/dev/infiniband/rdma_cm")
+    equal(run.returncode, 1)
+
+
+def tree__ls__shows_all_and_complains_of_nothing(case: Case) -> None:
+    run = case.call("run", "-d", DEVICES, "--", "ls", "-lR", "/sys/class/infiniband",
+                    "/sys/class/infiniband_verbs", "/dev/infiniband")
+    equal((run.returncode, run.stderr), (0, ""))
+    has(run.stdout, " left\n", " right\n", "node_guid", "uverbs1")
+
+
+def tree__devices_of_the_kernel__are_listed_too(case: Case) -> None:
+    real = {path.name for path in KERNEL.glob("*")}
+    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband")
+    equal(set(run.stdout.split()), real | {"left", "right"})
+
+
+def tree__wrong_entry__is_absent_and_takes_no_number(case: Case) -> None:
+    run = case.call("run", "-d", "wrong:net_null0;mtu=1", "-d", LEFT, "--", "cat",
+                    "/sys/class/infiniband_verbs/uverbs0/ibdev")
+    equal(run.stdout, "left\n", run.stderr)
+
+
+def tree__run_in_a_run__is_that_of_the_inner_one(case: Case) -> None:
+    inner = ["-d", LEFT, "--", "ls", "/sys/class/infiniband"]
+    run = case.call("run", "-d", "outer:net_null0", "--", case.uroce, "run", *inner)
+    assert "outer" not in run.stdout.split() and "left" in run.stdout.split(), run.stdout
+
+
+def tree__program_with_more_rights_than_its_user__sees_none(case: Case) -> None:
+    if os.geteuid() != 0:
+        raise Skip("only root can make a set-user-ID program of somebody else")
+    program = case.scratch / "cat"
+    shutil.copy(shutil.which("cat"), program)
+    os.chown(program, NOBODY, NOBODY)
+    program.chmod(0o4755)
+    case.scratch.chmod(0o711)
+    for name in ("/proc/self/status", "/sys/class/infiniband/left/fw_ver"):
+        run = case.call("run", "-d", LEFT, "--", program, name)
+        if "self" in name and not re.search(rf"^Uid:\t0\t{NOBODY}\t", run.stdout, re.M):
+            raise Skip(f"{case.scratch} is on a file system without set-user-ID")
+    equal(run.returncode, 1, run.stdout)
+
+
+# ---- where it is, and how long ----------------------------------------------
+
+def place__runtime_directory__and_for_the_user_alone(case: Case) -> None:
+    where = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
+    equal(where.parent, case.scratch)
+    equal((stat.S_IMODE(where.stat().st_mode), where.stat().st_uid), (0o700, os.geteuid()))
+
+
+def place__directory_that_others_can_write__is_not_used(case: Case) -> None:
+    case.scratch.chmod(0o777)
+    safe = case.scratch / "safe"
+    safe.mkdir(0o755)
+    found = case.environment("-d", LEFT, TMPDIR=str(safe))
+    equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
+
+
+def place__directory_of_somebody_else__is_not_used(case: Case) -> None:
+    if os.geteuid() != 0:
+        raise Skip("only root can make a directory of somebody else")
+    os.chown(case.scratch, NOBODY, NOBODY)
+    found = case.environment("-d", LEFT, TMPDIR=str(case.scratch))
+    equal(str(pathlib.Path(found["UROCE_TREE"]).parent), "/tmp")
+
+
+def life__program_ended__the_next_run_removes_its_tree(case: Case) -> None:
+    first = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
+    second = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
+    equal(trees(case), {second.name})
+    assert first != second
+
+
+def life__program_lives__its_tree_stays(case: Case) -> None:
+    code = "import os, sys; print(os.environ['UROCE_TREE'], flush=True); sys.stdin.read()"
+    with subprocess.Popen([case.uroce, "run", "-d", LEFT, "--", "/usr/bin/python3", "-c", code],
+                          env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        first = pathlib.Path(living.stdout.readline().strip())
+        case.environment("-d", LEFT)
+        assert (first / "class/infiniband/left/node_guid").exists()
+        living.stdin.close()
+
+
+def life__child_that_lives_on__keeps_the_tree(case: Case) -> None:
+    run = case.call("run", "-d", LEFT, "--", "sh", "-c",
+                    f"echo $UROCE_TREE; mkfifo {case.scratch}/go; "
+                    f"cat {case.scratch}/go >/dev/null 2>&1 &")
+    first = pathlib.Path(run.stdout.strip())
+    case.environment("-d", LEFT)
+    there = first.exists()
+    (case.scratch / "go").write_text("")  # ends the child
+    assert there
+
+
+def life__link_with_the_name_of_a_tree__is_not_followed(case: Case) -> None:
+    victim = case.scratch / "victim"
+    victim.mkdir()
+    (victim / "kept").touch()
+    link = case.scratch / "uroce-tree-abcdef"
+    link.symlink_to(victim)
+    case.environment("-d", LEFT)
+    assert link.is_symlink() and (victim / "kept").exists()
+
+
+def life__link_in_a_forgotten_tree__is_not_followed(case: Case) -> None:
+    (case.scratch / "victim").mkdir()
+    (case.scratch / "victim" / "kept").touch()
+    forgotten = case.scratch / "uroce-tree-abcdef"
+    forgotten.mkdir()
+    (forgotten / "out").symlink_to(case.scratch / "victim")
+    case.environment("-d", LEFT)
+    assert not forgotten.exists() and (case.scratch / "victim" / "kept").exists()
+
+
+CASES = [value for name, value in globals().items()
+         if name.startswith(("tree__", "place__", "life__"))]
+
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, CASES))

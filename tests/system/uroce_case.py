@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tests of the program `uroce` share: a clean environment, and cases written out as TAP."""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+LIBRARY = "libibverbs.so.1"
+PATHS = "liburoce-paths.so"
+PLUGIN = "liburoce-dpdk.so"
+LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
+
+
+class Skip(Exception):
+    """Says why a case cannot run here."""
+
+
+class Case:
+    def __init__(self, build: pathlib.Path, scratch: pathlib.Path):
+        self.build = build
+        self.uroce = build / "app" / "uroce"
+        self.scratch = scratch
+
+    def call(self, *arguments: object, uroce: pathlib.Path | None = None,
+             **environment: str) -> subprocess.CompletedProcess:
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+        env["XDG_RUNTIME_DIR"] = str(self.scratch)
+        return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True,
+                              text=True, env={**env, **environment}, timeout=60, check=False)
+
+    def environment(self, *options: object, **before: str) -> dict[str, str]:
+        """What a program started by `uroce run` finds."""
+        if not (self.build / "lib" / "abi" / LIBRARY).exists():
+            raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
+        run = self.call("run", *options, "--", shutil.which("env"), "-0", **before)
+        equal(run.returncode, 0, run.stderr)
+        return dict(line.split("=", 1) for line in run.stdout.split("\0") if line)
+
+    def plugin(self) -> None:
+        if not (self.build / "lib" / "io" / "dpdk" / PLUGIN).exists():
+            raise Skip(f"{PLUGIN} is not built: DPDK is missing")
+
+
+def equal(got: object, wanted: object, more: str = "") -> None:
+    assert got == wanted, f"got    {got!r}\nwanted {wanted!r}\n{more}"
+
+
+def has(text: str, *wanted: str) -> None:
+    for words in wanted:
+        assert words in text, f"no {words!r} in\n{text}"
+
+
+def attempt(run, case: Case) -> tuple[str, str]:
+    """(why it was skipped, why it failed)"""
+    try:
+        run(case)
+    except Skip as why:
+        return str(why), ""
+    except (AssertionError, OSError, StopIteration, subprocess.TimeoutExpired) as why:
+        return "", str(why) or repr(why)
+    return "", ""
+
+
+def main(text: str, cases: list) -> int:
+    """Runs the cases of a file whose docstring is text."""
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    options = parser.parse_args()
+    chosen = [run for run in cases if re.search(options.match, run.__name__)]
+    print(f"1..{len(chosen)}", flush=True)
+    failed = 0
+    for number, run in enumerate(chosen, 1):
+        with tempfile.TemporaryDirectory(prefix="uroce-app-") as scratch:
+            skipped, problem = attempt(run, Case(options.build.resolve(), pathlib.Path(scratch)))
+        failed += bool(problem)
+        why = f" # SKIP {skipped}" if skipped else ""
+        print(f"{'not ok' if problem else 'ok'} {number} - {run.__name__}{why}", flush=True)
+        for line in problem.splitlines():
+            print("#", line, flush=True)
+    return 1 if failed else 0

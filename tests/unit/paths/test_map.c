@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which names lead into the tree that UROCE_TREE (meson.build) names, and which stay. */
+#include "paths/map.h"
+
+#include "support/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const directories[] = { "",
+                                           "/class",
+                                           "/class/infiniband",
+                                           "/class/infiniband/ours0",
+                                           "/class/infiniband_verbs",
+                                           "/class/infiniband_verbs/uverbs0",
+                                           "/dev",
+                                           "/dev/infiniband" };
+static const struct {
+    const char *path, *target;
+} links[] = {
+    { "/dev/infiniband/uverbs0", "/dev/null" },
+    { "/dev/infiniband/uverbs7", "/dev/infiniband/uverbs7" },
+    { "/class/infiniband/mlx5_0", "/sys/class/infiniband/mlx5_0" },
+};
+
+static void below(char *path, size_t size, const char *name)
+{
+    assert_in_range(snprintf(path, size, "%s%s", getenv("UROCE_TREE"), name), 1, size - 1);
+}
+
+static int tree_make(void **state)
+{
+    char path[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+        below(path, sizeof path, directories[i]);
+        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+    }
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        below(path, sizeof path, links[i].path);
+        assert_true(symlink(links[i].target, path) == 0 || errno == EEXIST);
+    }
+    return 0;
+}
+
+/* @name leads to @wanted below the tree. */
+static void expect_in_tree(const char *name, const char *wanted)
+{
+    struct uro_paths_room room;
+    char path[512];
+
+    below(path, sizeof path, wanted);
+    errno = EXDEV;
+    assert_string_equal(uro_paths_map(name, &room), path);
+    assert_int_equal(errno, EXDEV);
+}
+
+static void expect_as_it_is(const char *name)
+{
+    struct uro_paths_room room;
+
+    errno = EXDEV;
+    assert_ptr_equal(uro_paths_map(name, &room), name);
+    assert_int_equal(errno, EXDEV);
+}
+
+static void map__directories__are_the_trees(void **state)
+{
+    (void)state;
+    expect_in_tree("/sys/class/infiniband", "/class/infiniband");
+    expect_in_tree("/sys/class/infiniband/", "/class/infiniband/");
+    expect_in_tree("/sys/class/infiniband_verbs", "/class/infiniband_verbs");
+    expect_in_tree("/dev/infiniband", "/dev/infiniband");
+}
+
+static void map__our_device__is_in_the_tree_with_all_below_it(void **state)
+{
+    (void)state;
+    expect_in_tree("/sys/class/infiniband/ours0", "/class/infiniband/ours0");
+    expect_in_tree("/sys/class/infiniband//ours0/", "/class/infiniband//ours0/");
+    expect_in_tree("/sys/class/infiniband/ours0/ports/1/gids/0",
+                   "/class/infiniband/ours0/ports/1/gids/0");
+    expect_in_tree("/sys/class/infiniband_verbs/uverbs0/ibdev",
+                   "/class/infiniband_verbs/uverbs0/ibdev");
+    expect_in_tree("/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0");
+}
+
+static void map__device_of_the_kernel__stays(void **state)
+{
+    (void)state;
+    expect_as_it_is("/sys/class/infiniband/mlx5_0");
+    expect_as_it_is("/sys/class/infiniband/mlx5_0/node_guid");
+    expect_as_it_is("/dev/infiniband/uverbs7");
+}
+
+static void map__what_the_tree_has_not__stays(void **state)
+{
+    (void)state;
+    expect_as_it_is("/sys/class/infiniband/later0");
+    expect_as_it_is("/sys/class/infiniband_verbs/uverbs1");
+    expect_as_it_is("/dev/infiniband/rdma_cm");
+}
+
+static void map__other_names__stay(void **state)
+{
+    (void)state;
+    expect_as_it_is(NULL);
+    expect_as_it_is("");
+    expect_as_it_is("/");
+    expect_as_it_is("/sys/class/net");
+    expect_as_it_is("/sys/class/infinibandx/ours0");
+    expect_as_it_is("/sys/class/infiniban");
+    expect_as_it_is("sys/class/infiniband/ours0");
+    expect_as_it_is("/devinfiniband");
+    expect_as_it_is("/dev/null");
+}
+
+static void map__way_out_of_the_tree__stays(void **state)
+{
+    (void)state;
+    expect_as_it_is("/sys/class/infiniband/../net");
+    expect_as_it_is("/sys/class/infiniband/ours0/../../../../etc/passwd");
+    expect_as_it_is("/dev/infiniband/.");
+}
+
+static void map__name_longer_than_any_of_ours__stays(void **state)
+{
+    static const char start[] = "/sys/class/infiniband/ours0/";
+    char name[URO_PATHS_NAME_MAX + sizeof "/sys"];
+
+    (void)state;
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    memcpy(name, start, sizeof start - 1);
+    expect_as_it_is(name);
+    name[sizeof name - 2] = '\0';
+    expect_in_tree(name, name + strlen("/sys"));
+}
+
+static void map__environment_changed_later__is_as_it_was(void **state)
+{
+    char before[512];
+
+    (void)state;
+    below(before, sizeof before, "");
+    assert_int_equal(setenv("UROCE_TREE", "/nowhere", 1), 0);
+    struct uro_paths_room room;
+    const char *now = uro_paths_map("/dev/infiniband", &room);
+    assert_int_equal(setenv("UROCE_TREE", before, 1), 0);
+    assert_memory_equal(now, before, strlen(before));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(map__directories__are_the_trees),
+        cmocka_unit_test(map__our_device__is_in_the_tree_with_all_below_it),
+        cmocka_unit_test(map__device_of_the_kernel__stays),
+        cmocka_unit_test(map__what_the_tree_has_not__stays),
+        cmocka_unit_test(map__other_names__stay),
+        cmocka_unit_test(map__way_out_of_the_tree__stays),
+        cmocka_unit_test(map__name_longer_than_any_of_ours__stays),
+        cmocka_unit_test(map__environment_changed_later__is_as_it_was),
+    };
+
+    return cmocka_run_group_tests(tests, tree_make, NULL);
+}
