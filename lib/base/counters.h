@@ -37,6 +37,12 @@
     X(DROP_ADDRESS, "drop_address", "not from the queue pair's peer address")                      \
     X(DROP_PKEY, "drop_pkey", "partition key does not match")                                      \
     X(DROP_QKEY, "drop_qkey", "Q_Key does not match")                                              \
+    X(DROP_UC_SEQUENCE, "drop_uc_sequence",                                                        \
+      "UC packets behind a lost one, up to the next message")                                      \
+    X(DROP_UC_REFUSED, "drop_uc_refused",                                                          \
+      "UC messages without a receive, or for the wrong memory")                                    \
+    X(DROP_UD_RECEIVE, "drop_ud_receive", "datagrams that found no receive posted")                \
+    X(DROP_UD_LENGTH, "drop_ud_length", "datagrams longer than the receive they would have used")  \
     X(DROP_GHOST_ACK, "drop_ghost_ack", "response to a packet that was never sent")                \
     X(DROP_STALE_RESPONSE, "drop_stale_response", "response to something already answered")        \
     X(DROP_BAD_RESPONSE, "drop_bad_response", "response that does not fit its request")            \

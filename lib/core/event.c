@@ -5,7 +5,7 @@
 #include "core/pair.h"
 #include "core/shard.h"
 
-bool uro_shard_event(struct uro_shard *shard, struct uro_event *event)
+static bool take_cq_event(struct uro_shard *shard, struct uro_event *event)
 {
     struct uro_link *link;
 
@@ -24,6 +24,13 @@ bool uro_shard_event(struct uro_shard *shard, struct uro_event *event)
             return true;
         }
     }
+    return false;
+}
+
+static bool take_qp_event(struct uro_shard *shard, struct uro_event *event)
+{
+    struct uro_link *link;
+
     while ((link = shard->qp_events.head.next) != &shard->qp_events.head) {
         struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, event_link);
         if (qp->events == 0) {
@@ -36,4 +43,21 @@ bool uro_shard_event(struct uro_shard *shard, struct uro_event *event)
         return true;
     }
     return false;
+}
+
+static bool take_srq_event(struct uro_shard *shard, struct uro_event *event)
+{
+    struct uro_link *link = uro_list_pop(&shard->srq_events);
+
+    if (link == NULL)
+        return false;
+    struct uro_srq *srq = URO_CONTAINER_OF(link, struct uro_srq, event_link);
+    *event = (struct uro_event){ .kind = URO_EVENT_SRQ_LIMIT, .user = srq->user };
+    return true;
+}
+
+bool uro_shard_event(struct uro_shard *shard, struct uro_event *event)
+{
+    return take_cq_event(shard, event) || take_qp_event(shard, event) ||
+           take_srq_event(shard, event);
 }

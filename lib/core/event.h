@@ -10,6 +10,7 @@
 struct uro_shard;
 struct uro_cq;
 struct uro_qp;
+struct uro_srq;
 
 enum uro_event_kind {
     URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
@@ -19,11 +20,13 @@ enum uro_event_kind {
     URO_EVENT_QP_ACCESS_ERR,
     URO_EVENT_COMM_EST,
     URO_EVENT_SQ_DRAINED,
+    URO_EVENT_LAST_WQE,  /* in ERR, and no more receives come from its shared receive queue */
+    URO_EVENT_SRQ_LIMIT, /* of an SRQ: fewer receives are left than uro_srq_arm() asked for */
 };
 
 struct uro_event {
     enum uro_event_kind kind;
-    void *user; /* of the CQ or QP, as given at its creation */
+    void *user; /* of the CQ, QP or SRQ, as given at its creation */
 };
 
 /* Engine locked. Takes the next event; false when there is none. */

@@ -1,34 +1,194 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* key.c - the table of registered ranges. */
+/* key.c - the table of registered ranges and of the windows into them. */
 #include "core/key.h"
 
+#include <errno.h>
+
+#include "base/mark.h"
+#include "core/limits.h"
 #include "core/shard.h"
+
+#define LOW_BITS 8u /* the consumer's part of a key */
+#define LEAST    1u /* keys below 0x100 are what programs pass by mistake */
+
+#define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
+#define WINDOW_RIGHTS                                                                              \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_ZERO_BASED | URO_ACCESS_OPTIONAL)
+
+static bool is_window(const struct uro_key *key)
+{
+    return key->kind == URO_KEY_WINDOW_1 || key->kind == URO_KEY_WINDOW_2;
+}
+
+static struct uro_key *find(const struct uro_shard *shard, uint32_t number)
+{
+    struct uro_table_node *node = uro_table_find(&shard->keys, number >> LOW_BITS);
+    if (node == NULL)
+        return NULL;
+    struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
+    return key->number == number ? key : NULL;
+}
 
 void uro_key_register(struct uro_shard *shard, struct uro_key *key)
 {
-    /* 0 and other small numbers are what programs pass by mistake. */
-    key->node.number = uro_shard_unused(shard, &shard->keys, 32, 0x100);
+    key->node.number = uro_shard_unused(shard, &shard->keys, 32 - LOW_BITS, LEAST);
+    key->number = key->node.number << LOW_BITS | (uro_rng_u32(&shard->rng) >> (32 - LOW_BITS));
+    key->windows = 0;
+    key->bound = false;
+    key->region = NULL;
     uro_table_insert(&shard->keys, &key->node);
 }
 
-void uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
+static void unbind(struct uro_key *window)
 {
-    uro_table_remove(&shard->keys, &key->node);
+    if (!window->bound)
+        return;
+    window->bound = false;
+    window->region->windows--;
+    window->region = NULL;
+    window->memory = NULL;
+    window->length = 0;
 }
 
-uint8_t *uro_key_resolve(const struct uro_shard *shard, uint32_t number, uint32_t pd,
-                         uint32_t access, uint64_t address, uint64_t length)
+int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
 {
-    struct uro_table_node *node = uro_table_find(&shard->keys, number);
-    if (node == NULL)
-        return NULL;
+    if (key->windows > 0) {
+        URO_MARK("KEY.WINDOWS");
+        return -EBUSY;
+    }
+    unbind(key);
+    uro_table_remove(&shard->keys, &key->node);
+    return 0;
+}
 
-    /* rule KEY.PD, KEY.RANGE */
-    const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
+/* rule KEY.RANGE */
+static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
+{
     uint64_t offset = address - key->base;
-    if (key->pd != pd || (key->access & access) != access)
+
+    return address >= key->base && offset <= key->length && length <= key->length - offset;
+}
+
+/* The octets, which lie inside the key and which it gives the right to. */
+static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t length, bool write)
+{
+    const struct uro_key *region = is_window(key) ? key->region : key;
+
+    /* What was written is never read: nothing leaks from one use to another. */
+    if (key->kind == URO_KEY_NULL)
+        return key->memory + (write ? URO_PATH_MTU_MAX : 0);
+    uint8_t *at = key->memory + (address - key->base);
+    if (region->reachable != NULL && length > 0 && !region->reachable(at, length, write))
         return NULL;
-    if (address < key->base || offset > key->length || length > key->length - offset)
+    return at;
+}
+
+/* rule KEY.PD */
+static bool allows(const struct uro_key *key, uint32_t pd, uint32_t access)
+{
+    return key->pd == pd && (key->access & access) == access;
+}
+
+uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
+                       uint64_t address, uint64_t length)
+{
+    const struct uro_key *key = find(shard, number);
+
+    if (key == NULL || is_window(key) || !allows(key, pd, access) || !inside(key, address, length))
         return NULL;
-    return key->memory + offset;
+    return reach(key, address, length, access & URO_ACCESS_LOCAL_WRITE);
+}
+
+/* Whether the peer of @qpn may use the key so. */
+static bool opens(const struct uro_key *key, uint32_t pd, uint32_t qpn, uint32_t access)
+{
+    if (key == NULL || !allows(key, pd, access) || (is_window(key) && !key->bound))
+        return false;
+    if (key->kind != URO_KEY_WINDOW_2 || key->qpn == qpn)
+        return true;
+    URO_MARK("MW.QP");
+    return false;
+}
+
+bool uro_key_grants(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
+                    uint32_t access)
+{
+    return opens(find(shard, number), pd, qpn, access);
+}
+
+uint8_t *uro_key_remote(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
+                        uint32_t access, uint64_t address, uint64_t length)
+{
+    const struct uro_key *key = find(shard, number);
+
+    if (!opens(key, pd, qpn, access) || !inside(key, address, length))
+        return NULL;
+    return reach(key, address, length, access & REMOTE_WRITES);
+}
+
+/* ---- windows ------------------------------------------------------------------------------- */
+
+/* Whether @region may be opened through a window as @bind says. */
+static bool may_open(const struct uro_key *region, const struct uro_key_bind *bind)
+{
+    if (region->kind != URO_KEY_REGION || region->pd != bind->pd)
+        return false;
+    if (!(region->access & URO_ACCESS_MW_BIND) || (region->access & URO_ACCESS_ZERO_BASED))
+        return false;
+    if ((bind->access & REMOTE_WRITES) && !(region->access & URO_ACCESS_LOCAL_WRITE))
+        return false;
+    return inside(region, bind->address, bind->length);
+}
+
+/* Whether @window may be bound now, or unbound. */
+static bool may_bind(const struct uro_key *window, const struct uro_key_bind *bind)
+{
+    if (!is_window(window) || window->pd != bind->pd || (bind->access & ~WINDOW_RIGHTS) != 0)
+        return false;
+    if (window->kind == URO_KEY_WINDOW_1)
+        return !(bind->access & URO_ACCESS_ZERO_BASED);
+    return !window->bound && bind->length > 0;
+}
+
+/* rule MW.BIND */
+bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
+{
+    struct uro_key *window = find(shard, bind->old_rkey);
+    struct uro_key *region = find(shard, bind->lkey);
+
+    if (window == NULL || !may_bind(window, bind) ||
+        bind->old_rkey >> LOW_BITS != bind->new_rkey >> LOW_BITS)
+        return false;
+    if (bind->length > 0 && (region == NULL || !may_open(region, bind)))
+        return false;
+
+    unbind(window);
+    window->number = bind->new_rkey;
+    if (bind->length == 0)
+        return true;
+    window->bound = true;
+    window->qpn = bind->qpn;
+    window->region = region;
+    window->access = bind->access;
+    window->base = bind->access & URO_ACCESS_ZERO_BASED ? 0 : bind->address;
+    window->length = bind->length;
+    window->memory = region->memory + (bind->address - region->base);
+    region->windows++;
+    return true;
+}
+
+/* rule MW.INVALIDATE */
+bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint32_t pd,
+                           uint32_t qpn)
+{
+    const struct uro_key *key = find(shard, number);
+
+    return key != NULL && key->kind == URO_KEY_WINDOW_2 && key->bound && key->pd == pd &&
+           key->qpn == qpn;
+}
+
+void uro_key_invalidate(struct uro_shard *shard, uint32_t number)
+{
+    unbind(find(shard, number));
 }

@@ -12,6 +12,7 @@
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/req_retry.h"
+#include "core/srq.h"
 #include "core/why.h"
 #include "wire/ext.h"
 #include "wire/frame.h"
@@ -28,15 +29,17 @@ struct uro_req {
     uint32_t depth_used;        /* READs and atomics in flight */
     uint32_t read_psns;         /* PSNs of [una, next) that are READ responses to come */
     bool recovering;            /* went back for a gap and saw no progress since */
+    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_complete.c */
     struct uro_req_retry retry; /* req_retry.c */
 };
 
-/* A READ or atomic that was executed: remembered so that it can be answered again. */
+/* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. */
 struct uro_rd {
     uro_psn first;
     uint32_t count; /* PSNs of its responses */
     enum uro_verb verb;
     uint32_t rkey;
+    uint32_t pd;
     uint64_t va;       /* READ */
     uint32_t length;   /* READ, octets */
     uint32_t at;       /* response to send next, 0 .. end */
@@ -57,6 +60,9 @@ struct uro_rsp {
     uint64_t va;        /* WRITE in progress */
     uint32_t rkey;
     uint32_t length;
+    uint32_t pd;                /* XRC: of the message's SRQ, else the queue pair's */
+    const struct uro_rqe *recv; /* in use by a message; rq.c */
+    struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */
     bool established;  /* COMM_EST was raised */
 
@@ -81,26 +87,38 @@ struct uro_qp {
     atomic_int state; /* enum uro_qp_state; qp.c, read by posters */
     struct uro_path path;
     uint32_t pd;
+    uint32_t xrcd;
     struct uro_cq *send_cq;
     struct uro_cq *recv_cq;
+    struct uro_srq *srq;
     bool signal_all;
-    enum uro_service service;
+    bool block_self_multicast;
+    enum uro_qp_type type;
+    enum uro_service service; /* of the type */
     void *user;
     unsigned events; /* set of 1 << enum uro_event_kind */
     struct uro_link event_link;
     struct uro_link response_link; /* schedule.c */
     struct uro_link request_link;
+    struct uro_link sent_link; /* req_sent.c */
     struct uro_bell bell;
     struct uro_req req;
     struct uro_rsp rsp;
     struct uro_qp_attr attr; /* as set, for query */
     struct uro_wq send;
     struct uro_wq recv;
+    struct uro_rqe *taken; /* room for a receive from a shared queue */
 };
 
 static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
 {
     return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+/* Whether packets are acknowledged and sent again. */
+static inline bool uro_pair_reliable(const struct uro_qp *qp)
+{
+    return qp->service == URO_RC || qp->service == URO_XRC;
 }
 
 static inline struct uro_wqe *uro_pair_wqe(const struct uro_qp *qp, uint32_t index)
@@ -119,17 +137,17 @@ void uro_pair_enter_error(struct uro_qp *qp);
 /* Appends an asynchronous event for the owner. */
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);
 
-/* To ERR. The send request at index @guilty completes with @status, the others and all receives
+/* To ERR, or of UC and UD to SQE. The send request at index @guilty completes with @status, the others and all receives
  * are flushed in queue order. URO_PAIR_NOBODY: only flushes. */
 #define URO_PAIR_NOBODY UINT32_MAX
 void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
                         enum uro_why why);
 
-/* To ERR for a fault of the receiving side: the oldest receive completes with @status unless that
- * is URO_WC_SUCCESS, everything else is flushed. */
+/* To ERR for a fault of the receiving side: a receive in use completes with @status, everything
+ * else is flushed. */
 void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why);
 
-/* Flushes what was posted since the pair went to ERR. */
+/* Flushes what was posted since the pair went to ERR, or the sends of one in SQE. */
 void uro_pair_flush(struct uro_qp *qp);
 
 /* The CQ overflowed under a completion of this pair. */

@@ -47,12 +47,12 @@ static const char *check_psns(const struct uro_qp *qp)
         if (i != head && uro_psn_diff(first, end) != 0)
             return "a gap in the PSNs of started requests";
         end = uro_psn_add(first, wqe->psn_count);
-        if (i == req->cursor &&
+        if (i == req->cursor && wqe->psn_count > 0 &&
             (uro_psn_diff(req->next, first) < 0 || uro_psn_diff(req->next, end) >= 0))
             return "next is not in the request at the cursor";
-        if (wqe->reserved > wqe->psn_count)
+        if (wqe->awaited > wqe->psn_count)
             return "a READ expects more responses than it has";
-        answers += wqe->reserved;
+        answers += wqe->awaited;
     }
     if (req->cursor == req->started && uro_psn_diff(req->next, end) != 0)
         return "next is not behind the last started request";
@@ -61,6 +61,9 @@ static const char *check_psns(const struct uro_qp *qp)
 
 static const char *check_waits(const struct uro_qp *qp)
 {
+    if (!uro_pair_reliable(qp))
+        return uro_timer_armed(&qp->req.retry.timer) ? "UC and UD wait for nobody" : NULL;
+
     const struct uro_req *req = &qp->req;
     const struct uro_req_retry *retry = &req->retry;
     int32_t flight = uro_psn_diff(req->next, req->una) - (int32_t)req->read_psns;
@@ -109,12 +112,12 @@ const char *uro_qp_problem(const struct uro_qp *qp)
     const char *problem = NULL;
 
     if (state == URO_QPS_RESET || state == URO_QPS_INIT || state == URO_QPS_RTR ||
-        state == URO_QPS_ERR) {
+        state == URO_QPS_ERR || state == URO_QPS_SQE) {
         if (uro_timer_armed(&qp->req.retry.timer))
             return "a timer runs in a state that sends no requests";
     } else {
         problem = check_indices(qp);
-        if (problem == NULL)
+        if (problem == NULL && uro_pair_reliable(qp))
             problem = check_psns(qp);
         if (problem == NULL)
             problem = check_waits(qp);

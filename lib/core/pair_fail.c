@@ -2,6 +2,7 @@
 /* pair_fail.c - how a queue pair goes to ERR and what happens to the work that was posted. */
 #include "base/mark.h"
 #include "core/pair.h"
+#include "core/rq.h"
 #include "core/schedule.h"
 #include "core/shard.h"
 
@@ -32,28 +33,51 @@ static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status st
         URO_MARK("CQ.OVERRUN.FLUSH"); /* the CQ is in error and says so itself */
 }
 
-static void finish_recv(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
-                        enum uro_why why)
+static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
+                        enum uro_wc_status status, enum uro_why why)
 {
-    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, index);
-    const struct uro_cqe cqe = { .wr_id = rqe->wr_id,
+    const struct uro_cqe cqe = { .wr_id = wr_id,
                                  .status = (uint8_t)status,
                                  .opcode = URO_WC_RECV,
                                  .vendor_error = why,
                                  .qpn = uro_qp_number(qp) };
 
-    uro_wq_finish(&qp->recv, index + 1);
-    if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, true))
+    if (!uro_cq_push(qp->shard, cq, &cqe, true))
         URO_MARK("CQ.OVERRUN.FLUSH");
+}
+
+/* The receive that a message was using. */
+static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+{
+    struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
+    uint64_t wr_id;
+
+    if (qp->rsp.recv == NULL)
+        return;
+    wr_id = qp->rsp.recv->wr_id;
+    uro_rq_finish(qp);
+    finish_recv(qp, cq, wr_id, status, why);
+}
+
+static void flush_sends(struct uro_qp *qp)
+{
+    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
+        finish_send(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
 }
 
 void uro_pair_flush(struct uro_qp *qp)
 {
     URO_MARK("QP.FLUSH");
-    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
-        finish_send(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
-    for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++)
-        finish_recv(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    flush_sends(qp);
+    if (uro_pair_state(qp) == URO_QPS_SQE)
+        return;
+    finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
+        const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);
+        uint64_t wr_id = rqe->wr_id;
+        uro_wq_finish(&qp->recv, i + 1);
+        finish_recv(qp, qp->recv_cq, wr_id, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    }
 }
 
 void uro_pair_enter_error(struct uro_qp *qp)
@@ -62,26 +86,42 @@ void uro_pair_enter_error(struct uro_qp *qp)
     qp->attr.sq_draining = false;
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_list_remove(&qp->request_link);
+    uro_list_remove(&qp->sent_link);
     uro_count(&qp->shard->counters, URO_COUNT_QP_FAILED);
+    if (qp->srq != NULL) {
+        URO_MARK("SRQ.LAST.WQE");
+        uro_pair_raise(qp, URO_EVENT_LAST_WQE);
+    }
+}
+
+/* UC and UD: what was sent was sent, and receiving goes on; only the send queue stops. */
+static void enter_send_error(struct uro_qp *qp)
+{
+    URO_MARK("QP.SQE");
+    uro_pair_set_state(qp, URO_QPS_SQE);
+    qp->attr.sq_draining = false;
+    uro_list_remove(&qp->request_link);
 }
 
 void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
                         enum uro_why why)
 {
-    uro_pair_enter_error(qp);
+    if (uro_pair_reliable(qp))
+        uro_pair_enter_error(qp);
+    else
+        enter_send_error(qp);
     for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
         finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
                     i == guilty ? why : URO_WHY_FLUSHED);
     uro_pair_flush(qp);
+    qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
 void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
 {
-    uint32_t head = uro_wq_head(&qp->recv);
-
     uro_pair_enter_error(qp);
-    if (status != URO_WC_SUCCESS && uro_wq_tail(&qp->recv) != head)
-        finish_recv(qp, head, status, why);
+    if (status != URO_WC_WR_FLUSH_ERR)
+        finish_in_use(qp, status, why);
     uro_pair_flush(qp);
 }
 

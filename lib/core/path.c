@@ -15,6 +15,7 @@
 #define AT_UDP_LENGTH     4u
 #define SOURCE_PORT_BASE  0xc000u
 #define SOURCE_PORT_MASK  0x3fffu
+#define GOLDEN_RATIO      0x61c88647u /* 2^32 divided by it, as the field's hash functions do */
 
 /* rule TX.PORT */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn)
@@ -30,15 +31,24 @@ uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t 
     return (uint16_t)(SOURCE_PORT_BASE | (((label & SOURCE_PORT_MASK) ^ (label >> 14))));
 }
 
+/* rule TX.PORT.UD */
+uint16_t uro_path_datagram_port(uint32_t local_qpn)
+{
+    return (uint16_t)(SOURCE_PORT_BASE + ((local_qpn * GOLDEN_RATIO) >> 18));
+}
+
 void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                    const struct uro_address *address, uint32_t mtu, uint16_t source_port)
 {
     const struct uro_gid *source = &shard->config.gids[address->sgid_index];
     bool v6 = !uro_gid_is_ipv4(&address->dest);
 
-    *path = (struct uro_path){
-        .hop = address->hop, .source = *source, .dest = address->dest, .mtu = mtu, .v6 = v6
-    };
+    *path = (struct uro_path){ .hop = address->hop,
+                               .source = *source,
+                               .dest = address->dest,
+                               .mtu = mtu,
+                               .v6 = v6,
+                               .source_port = source_port };
     path->hop_version = address->hop->version;
 
     const struct uro_ether ether = { .dest = address->hop->mac,
@@ -72,7 +82,9 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
     }
 }
 
-static void put_lengths(const struct uro_path *path, uint8_t *network, uint32_t udp_length)
+/* The fields of the template that differ from packet to packet. */
+static void put_network(const struct uro_path *path, uint8_t *network, uint16_t source_port,
+                        uint32_t udp_length)
 {
     uint8_t *udp;
 
@@ -85,25 +97,32 @@ static void put_lengths(const struct uro_path *path, uint8_t *network, uint32_t 
         uro_put_be16(network + AT_IPV4_CHECKSUM, uro_ip_sum_finish(path->checksum + total));
         udp = network + URO_IPV4_LEN;
     }
+    uro_put_be16(udp, source_port);
     uro_put_be16(udp + AT_UDP_LENGTH, (uint16_t)udp_length);
 }
 
 void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth,
                    uint32_t ext_length)
 {
+    uro_path_seal_from(tx, path, path->source_port, bth, ext_length);
+}
+
+void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t source_port,
+                        struct uro_bth *bth, uint32_t ext_length)
+{
     if (path->hop_version != path->hop->version) {
         memcpy(path->head, path->hop->mac.octets, sizeof path->hop->mac.octets);
         path->hop_version = path->hop->version;
     }
 
-    tx->way = path->hop->way;
     bth->pad_count = (uint8_t)(-tx->payload_length & 3u);
     tx->pad_count = bth->pad_count;
     tx->icrc = true;
+    tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
     memcpy(tx->head, path->head, path->head_length);
-    put_lengths(path, tx->head + path->network_at,
+    put_network(path, tx->head + path->network_at, source_port,
                 URO_UDP_LEN + URO_BTH_LEN + ext_length + tx->payload_length + tx->pad_count +
                     URO_ICRC_LEN);
     uro_bth_encode(tx->head + path->head_length, bth);

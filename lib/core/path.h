@@ -30,6 +30,7 @@ struct uro_path {
     struct uro_gid dest;
     uint32_t mtu; /* octets of payload of a full packet */
     uint32_t hop_version;
+    uint16_t source_port; /* UDP */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
     uint8_t head_length;
@@ -51,7 +52,14 @@ static inline uint8_t *uro_path_ext(struct uro_tx *tx, const struct uro_path *pa
     return tx->head + path->head_length + URO_BTH_LEN;
 }
 
+/* UDP source port of datagrams, and of everything else a queue pair sends before it has a peer. */
+uint16_t uro_path_datagram_port(uint32_t local_qpn);
+
 /* Completes @tx: everything before the extension headers, padding, and the start of the ICRC.
  * bth->pad_count is set here; tx->payload_length and the spans are already there. */
 void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth,
                    uint32_t ext_length);
+
+/* Likewise, from another UDP port than the template's. */
+void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t source_port,
+                        struct uro_bth *bth, uint32_t ext_length);

@@ -16,6 +16,10 @@
 #define QPN_BITS            24u
 #define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
 #define RD_REMEMBERED_LEAST 16u
+#define ACCESS_KNOWN                                                                               \
+    (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
+     URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_FLUSH_GLOBAL |                     \
+     URO_ACCESS_FLUSH_PERSISTENT | URO_ACCESS_OPTIONAL)
 
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
@@ -29,15 +33,22 @@ struct layout {
     struct uro_wq recv;
     size_t send_at;
     size_t recv_at;
+    size_t taken_at;
     size_t rd_at;
     size_t size;
 };
 
 static bool within_limits(const struct uro_qp_init *init)
 {
-    return init->service == URO_RC && init->send_capacity <= URO_WR_MAX &&
+    return init->type < URO_QPT_COUNT && init->send_capacity <= URO_WR_MAX &&
            init->recv_capacity <= URO_WR_MAX && init->send_sge_max <= URO_SGE_MAX &&
            init->recv_sge_max <= URO_SGE_MAX && init->inline_max <= URO_INLINE_MAX;
+}
+
+/* Whether it answers READs and atomics. */
+static bool remembers(enum uro_qp_type type)
+{
+    return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
 static void lay_out(const struct uro_qp_init *init, struct layout *layout)
@@ -46,9 +57,15 @@ static void lay_out(const struct uro_qp_init *init, struct layout *layout)
     layout->recv_at =
         layout->send_at + align64(uro_wq_layout_send(&layout->send, init->send_capacity,
                                                      init->send_sge_max, init->inline_max));
-    layout->rd_at = layout->recv_at + align64(uro_wq_layout_recv(&layout->recv, init->recv_capacity,
-                                                                 init->recv_sge_max));
-    layout->size = layout->rd_at + align64(URO_RD_ATOMIC_MAX * sizeof(struct uro_rd));
+    layout->taken_at =
+        layout->recv_at +
+        align64(uro_wq_layout_recv(&layout->recv, init->recv_capacity, init->recv_sge_max));
+    layout->rd_at = layout->taken_at;
+    if (init->srq != NULL || init->type == URO_QPT_XRC_TGT)
+        layout->rd_at += align64(sizeof(struct uro_rqe) + URO_SGE_MAX * sizeof(struct uro_sge));
+    layout->size = layout->rd_at;
+    if (remembers(init->type))
+        layout->size += align64(URO_RD_ATOMIC_MAX * sizeof(struct uro_rd));
 }
 
 size_t uro_qp_size(const struct uro_qp_init *init)
@@ -72,15 +89,20 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     memset(qp, 0, sizeof *qp);
     qp->shard = shard;
     qp->pd = init->pd;
+    qp->xrcd = init->xrcd;
     qp->send_cq = init->send_cq;
     qp->recv_cq = init->recv_cq;
+    qp->srq = init->srq;
     qp->signal_all = init->signal_all;
-    qp->service = init->service;
+    qp->block_self_multicast = init->block_self_multicast;
+    qp->type = init->type;
+    qp->service = uro_qp_type_service(init->type);
     qp->user = init->user;
     qp->send = layout.send;
     qp->send.slots = octets + layout.send_at;
     qp->recv = layout.recv;
     qp->recv.slots = octets + layout.recv_at;
+    qp->taken = (struct uro_rqe *)(void *)(octets + layout.taken_at);
     qp->rsp.rd = (struct uro_rd *)(void *)(octets + layout.rd_at);
     atomic_init(&qp->state, URO_QPS_RESET);
 
@@ -89,6 +111,11 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     while (qp->node.number == URO_QPN_MULTICAST);
     uro_table_insert(&shard->qps, &qp->node);
     return qp;
+}
+
+enum uro_qp_type uro_qp_type(const struct uro_qp *qp)
+{
+    return qp->type;
 }
 
 uint32_t uro_qp_number(const struct uro_qp *qp)
@@ -143,9 +170,7 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         bool good;
     } rules[] = {
         { URO_ATTR_CUR_STATE, attr->current_state == uro_pair_state(qp) },
-        { URO_ATTR_ACCESS, (attr->access & ~(URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE |
-                                             URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |
-                                             URO_ACCESS_OPTIONAL)) == 0 },
+        { URO_ATTR_ACCESS, (attr->access & ~ACCESS_KNOWN) == 0 },
         { URO_ATTR_PKEY_INDEX, attr->pkey_index == 0 },
         { URO_ATTR_PORT, attr->port == 1 },
         { URO_ATTR_AV,
@@ -201,8 +226,11 @@ static void reset(struct uro_qp *qp)
 
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_schedule_forget(qp);
-    uro_cq_forget(qp->send_cq, uro_qp_number(qp));
-    uro_cq_forget(qp->recv_cq, uro_qp_number(qp));
+    uro_list_remove(&qp->sent_link);
+    if (qp->send_cq != NULL)
+        uro_cq_forget(qp->send_cq, uro_qp_number(qp));
+    if (qp->recv_cq != NULL)
+        uro_cq_forget(qp->recv_cq, uro_qp_number(qp));
     uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
     uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
     memset(&qp->req, 0, sizeof qp->req);
@@ -217,6 +245,8 @@ static void reset(struct uro_qp *qp)
 /* Retry budgets and depths take effect when the send side starts or was drained. */
 static void configure(struct uro_qp *qp)
 {
+    if (!uro_pair_reliable(qp))
+        return;
     const struct uro_req_retry_config config = {
         .timeout_exponent = qp->attr.timeout,
         .retry_max = qp->attr.retry_count,
@@ -257,6 +287,8 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         qp->rsp.expected = uro_psn_make(qp->attr.rq_psn);
     if (from == URO_QPS_RTR && to == URO_QPS_RTS)
         start_sending(qp);
+    if (from == URO_QPS_SQE && to == URO_QPS_RTS)
+        URO_MARK("QP.SQE.RESUME");
     if (mask & (URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_DEST_RD))
         configure(qp);
     uro_pair_set_state(qp, to);
@@ -285,7 +317,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
 {
     enum uro_qp_state from = uro_pair_state(qp);
     enum uro_qp_state to = mask & URO_ATTR_STATE ? attr->state : from;
-    int error = uro_qp_state_check(qp->service, from, to, mask);
+    int error = uro_qp_state_check(qp->type, from, to, mask);
 
     shard->now = now;
     if (error != 0 || !in_range(shard, qp, attr, mask))

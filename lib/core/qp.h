@@ -15,20 +15,24 @@ struct uro_qp;
 struct uro_shard;
 
 struct uro_qp_init {
-    enum uro_service service;
-    uint32_t pd;
-    struct uro_cq *send_cq;
-    struct uro_cq *recv_cq;
+    enum uro_qp_type type;
+    uint32_t pd;            /* XRC_TGT: none, each packet's SRQ has one */
+    uint32_t xrcd;          /* XRC_TGT */
+    struct uro_cq *send_cq; /* XRC_TGT: NULL */
+    struct uro_cq *recv_cq; /* XRC: NULL */
+    struct uro_srq *srq;    /* a basic one, of the same PD, or NULL */
     uint32_t send_capacity; /* work requests, 0 .. URO_WR_MAX */
     uint32_t recv_capacity;
     uint32_t send_sge_max; /* 0 .. URO_SGE_MAX */
     uint32_t recv_sge_max;
     uint32_t inline_max; /* octets, 0 .. URO_INLINE_MAX */
     bool signal_all;
-    void *user; /* the owner's handle, for events */
+    bool block_self_multicast; /* UD: its own multicasts do not come back to it */
+    void *user;                /* the owner's handle, for events */
 };
 
 struct uro_hop;
+struct uro_srq;
 
 /* The address vector, as in ibv_ah_attr with is_global. */
 struct uro_address {
@@ -82,6 +86,7 @@ void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr);
 /* Afterwards no packet, timer or completion refers to it; its memory is the caller's again. */
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
+enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
 uint32_t uro_qp_number(const struct uro_qp *qp);
 void *uro_qp_user(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);

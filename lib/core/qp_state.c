@@ -7,20 +7,15 @@
 
 #include <errno.h>
 
-#define SERVICES 3u /* RC, UC, UD; XRC has a table of its own */
-
 struct transition {
-    unsigned services; /* bit per service that has this transition */
-    unsigned required[SERVICES];
-    unsigned optional[SERVICES];
+    unsigned types; /* bit per type that has this transition */
+    unsigned required[URO_QPT_COUNT];
+    unsigned optional[URO_QPT_COUNT];
 };
 
-#define RC       (1u << URO_RC)
-#define UC       (1u << URO_UC)
-#define UD       (1u << URO_UD)
-#define ALL      (RC | UC | UD)
-#define TO_RESET [URO_QPS_RESET] = { .services = ALL }
-#define TO_ERR   [URO_QPS_ERR] = { .services = ALL }
+#define ALL      ((1u << URO_QPT_COUNT) - 1)
+#define TO_RESET [URO_QPS_RESET] = { .types = ALL }
+#define TO_ERR   [URO_QPS_ERR] = { .types = ALL }
 
 /* clang-format off */
 /* rule QP.STATE.TABLE */
@@ -28,110 +23,144 @@ static const struct transition transitions[URO_QPS_COUNT][URO_QPS_COUNT] = {
     [URO_QPS_RESET] = {
         TO_RESET,
         [URO_QPS_INIT] = {
-            .services = ALL,
+            .types = ALL,
             .required = {
-                [URO_RC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
-                [URO_UC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
-                [URO_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY,
+                [URO_QPT_RC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_UC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_XRC_TGT] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
             },
         },
     },
     [URO_QPS_INIT] = {
         TO_RESET, TO_ERR,
         [URO_QPS_INIT] = {
-            .services = ALL,
+            .types = ALL,
             .optional = {
-                [URO_RC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
-                [URO_UC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
-                [URO_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY,
+                [URO_QPT_RC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_UC] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                [URO_QPT_XRC_TGT] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
             },
         },
         [URO_QPS_RTR] = {
-            .services = ALL,
+            .types = ALL,
             .required = {
-                [URO_RC] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
+                [URO_QPT_RC] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
                            URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR,
-                [URO_UC] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN,
+                [URO_QPT_UC] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN,
+                [URO_QPT_XRC_INI] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                             URO_ATTR_RQ_PSN,
+                [URO_QPT_XRC_TGT] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                             URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR,
             },
             .optional = {
-                [URO_RC] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
-                [URO_UC] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
-                [URO_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_QKEY,
+                [URO_QPT_RC] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
+                [URO_QPT_UC] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
+                [URO_QPT_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
+                [URO_QPT_XRC_TGT] = URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX,
             },
         },
     },
     [URO_QPS_RTR] = {
         TO_RESET, TO_ERR,
         [URO_QPS_RTS] = {
-            .services = ALL,
+            .types = ALL,
             .required = {
-                [URO_RC] = URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY |
+                [URO_QPT_RC] = URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY |
                            URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC,
-                [URO_UC] = URO_ATTR_SQ_PSN,
-                [URO_UD] = URO_ATTR_SQ_PSN,
+                [URO_QPT_UC] = URO_ATTR_SQ_PSN,
+                [URO_QPT_UD] = URO_ATTR_SQ_PSN,
+                [URO_QPT_XRC_INI] = URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY |
+                             URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC,
+                [URO_QPT_XRC_TGT] = URO_ATTR_TIMEOUT | URO_ATTR_SQ_PSN,
             },
             .optional = {
-                [URO_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                [URO_QPT_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
                            URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
-                [URO_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                [URO_QPT_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
                            URO_ATTR_MIG_STATE,
-                [URO_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                             URO_ATTR_MIG_STATE,
+                [URO_QPT_XRC_TGT] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                             URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
             },
         },
     },
     [URO_QPS_RTS] = {
         TO_RESET, TO_ERR,
         [URO_QPS_RTS] = {
-            .services = ALL,
+            .types = ALL,
             .optional = {
-                [URO_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
+                [URO_QPT_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
                            URO_ATTR_MIG_STATE | URO_ATTR_MIN_RNR,
-                [URO_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
+                [URO_QPT_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
                            URO_ATTR_MIG_STATE,
-                [URO_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
+                             URO_ATTR_MIG_STATE,
+                [URO_QPT_XRC_TGT] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS | URO_ATTR_ALT_PATH |
+                             URO_ATTR_MIG_STATE | URO_ATTR_MIN_RNR,
             },
         },
         [URO_QPS_SQD] = {
-            .services = ALL,
+            .types = ALL,
             .optional = {
-                [URO_RC] = URO_ATTR_SQD_NOTIFY,
-                [URO_UC] = URO_ATTR_SQD_NOTIFY,
-                [URO_UD] = URO_ATTR_SQD_NOTIFY,
+                [URO_QPT_RC] = URO_ATTR_SQD_NOTIFY,
+                [URO_QPT_UC] = URO_ATTR_SQD_NOTIFY,
+                [URO_QPT_UD] = URO_ATTR_SQD_NOTIFY,
+                [URO_QPT_XRC_INI] = URO_ATTR_SQD_NOTIFY,
+                [URO_QPT_XRC_TGT] = URO_ATTR_SQD_NOTIFY,
             },
         },
     },
     [URO_QPS_SQD] = {
         TO_RESET, TO_ERR,
         [URO_QPS_RTS] = {
-            .services = ALL,
+            .types = ALL,
             .optional = {
-                [URO_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                [URO_QPT_RC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
                            URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
-                [URO_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                [URO_QPT_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
                            URO_ATTR_MIG_STATE,
-                [URO_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                             URO_ATTR_MIG_STATE,
+                [URO_QPT_XRC_TGT] = URO_ATTR_CUR_STATE | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                             URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
             },
         },
         [URO_QPS_SQD] = {
-            .services = ALL,
+            .types = ALL,
             .optional = {
-                [URO_RC] = URO_ATTR_PORT | URO_ATTR_AV | URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT |
+                [URO_QPT_RC] = URO_ATTR_PORT | URO_ATTR_AV | URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT |
                            URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC | URO_ATTR_DEST_RD |
                            URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX |
                            URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
-                [URO_UC] = URO_ATTR_AV | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                [URO_QPT_UC] = URO_ATTR_AV | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
                            URO_ATTR_PKEY_INDEX | URO_ATTR_MIG_STATE,
-                [URO_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_QKEY,
+                [URO_QPT_UD] = URO_ATTR_PKEY_INDEX | URO_ATTR_QKEY,
+                [URO_QPT_XRC_INI] = URO_ATTR_PORT | URO_ATTR_AV | URO_ATTR_TIMEOUT |
+                             URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC |
+                             URO_ATTR_ALT_PATH | URO_ATTR_ACCESS | URO_ATTR_PKEY_INDEX |
+                             URO_ATTR_MIG_STATE,
+                [URO_QPT_XRC_TGT] = URO_ATTR_PORT | URO_ATTR_AV | URO_ATTR_TIMEOUT |
+                             URO_ATTR_DEST_RD | URO_ATTR_ALT_PATH | URO_ATTR_ACCESS |
+                             URO_ATTR_PKEY_INDEX | URO_ATTR_MIN_RNR | URO_ATTR_MIG_STATE,
             },
         },
     },
     [URO_QPS_SQE] = {
         TO_RESET, TO_ERR,
         [URO_QPS_RTS] = {
-            .services = UC | UD,
+            .types = 1u << URO_QPT_UC | 1u << URO_QPT_UD,
             .optional = {
-                [URO_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS,
-                [URO_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
+                [URO_QPT_UC] = URO_ATTR_CUR_STATE | URO_ATTR_ACCESS,
+                [URO_QPT_UD] = URO_ATTR_CUR_STATE | URO_ATTR_QKEY,
             },
         },
     },
@@ -141,20 +170,30 @@ static const struct transition transitions[URO_QPS_COUNT][URO_QPS_COUNT] = {
 };
 /* clang-format on */
 
-int uro_qp_state_check(enum uro_service service, enum uro_qp_state from, enum uro_qp_state to,
+enum uro_service uro_qp_type_service(enum uro_qp_type type)
+{
+    static const enum uro_service services[URO_QPT_COUNT] = { [URO_QPT_RC] = URO_RC,
+                                                              [URO_QPT_UC] = URO_UC,
+                                                              [URO_QPT_UD] = URO_UD,
+                                                              [URO_QPT_XRC_INI] = URO_XRC,
+                                                              [URO_QPT_XRC_TGT] = URO_XRC };
+    return services[type];
+}
+
+int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
                        unsigned given)
 {
-    URO_ASSERT(service < SERVICES);
+    URO_ASSERT(type < URO_QPT_COUNT);
     URO_ASSERT(from < URO_QPS_COUNT);
 
     if (to >= URO_QPS_COUNT)
         return -EINVAL;
 
     const struct transition *t = &transitions[from][to];
-    unsigned required = t->required[service];
-    unsigned allowed = required | t->optional[service] | URO_ATTR_STATE;
+    unsigned required = t->required[type];
+    unsigned allowed = required | t->optional[type] | URO_ATTR_STATE;
 
-    if ((t->services & 1u << service) == 0)
+    if ((t->types & 1u << type) == 0)
         return -EINVAL;
     if ((given & required) != required || (given & ~allowed) != 0)
         return -EINVAL;

@@ -40,9 +40,21 @@ enum uro_qp_state {
 #define URO_ATTR_CAP        (1u << 19)
 #define URO_ATTR_DEST_QPN   (1u << 20)
 
-/* Returns 0 when @service may go @from -> @to with exactly the attributes @given (URO_ATTR_STATE
+/* What a queue pair is; XRC has two ends that are no alike. */
+enum uro_qp_type {
+    URO_QPT_RC,
+    URO_QPT_UC,
+    URO_QPT_UD,
+    URO_QPT_XRC_INI, /* sends only */
+    URO_QPT_XRC_TGT, /* receives only, into the shared receive queue that the packet names */
+    URO_QPT_COUNT
+};
+
+enum uro_service uro_qp_type_service(enum uro_qp_type type);
+
+/* Returns 0 when a queue pair of @type may go @from -> @to with exactly the attributes @given (URO_ATTR_STATE
  * is implied), or
  *   -EINVAL  no such transition, a required attribute is missing, or an extra one is given.
  * Source: IBTA Vol. 1, QP modify tables; man ibv_modify_qp. */
-URO_NODISCARD int uro_qp_state_check(enum uro_service service, enum uro_qp_state from,
+URO_NODISCARD int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from,
                                      enum uro_qp_state to, unsigned given);

@@ -7,6 +7,8 @@
 #include "core/receive.h"
 
 #include "base/mark.h"
+#include "core/datagram.h"
+#include "core/mcast.h"
 #include "core/pair.h"
 #include "core/req.h"
 #include "core/rsp.h"
@@ -17,9 +19,19 @@
 /* Whether a queue pair in @state looks at packets of @role (IBTA Vol. 1, QP states). */
 static bool listens(enum uro_qp_state state, enum uro_role role)
 {
+    bool sending = state == URO_QPS_RTS || state == URO_QPS_SQD;
+
     if (role == URO_RESPONSE)
-        return state == URO_QPS_RTS || state == URO_QPS_SQD;
-    return state == URO_QPS_RTR || state == URO_QPS_RTS || state == URO_QPS_SQD;
+        return sending;
+    return sending || state == URO_QPS_RTR || state == URO_QPS_SQE;
+}
+
+/* Whether packets like this are for queue pairs like this; the ends of XRC differ by role. */
+static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
+{
+    if (op->service != qp->service)
+        return false;
+    return qp->service != URO_XRC || (qp->type == URO_QPT_XRC_TGT) == (op->role == URO_REQUEST);
 }
 
 static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)
@@ -28,18 +40,11 @@ static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)
            uro_gid_equal(&frame->ip.dest, &qp->path.source);
 }
 
-void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
+void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
 {
-    struct uro_counters *counters = &shard->counters;
-    struct uro_table_node *node = uro_table_find(&shard->qps, frame->bth.dest_qpn);
+    struct uro_counters *counters = &qp->shard->counters;
 
-    if (node == NULL) {
-        URO_MARK("RX.QPN");
-        uro_count(counters, URO_COUNT_DROP_QPN);
-        return;
-    }
-    struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
-    if (frame->op->service != qp->service) {
+    if (!speaks(qp, frame->op)) {
         URO_MARK("RX.SERVICE");
         uro_count(counters, URO_COUNT_DROP_SERVICE);
         return;
@@ -49,7 +54,7 @@ void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_STATE);
         return;
     }
-    if (!from_peer(qp, frame)) {
+    if (qp->service != URO_UD && !from_peer(qp, frame)) {
         URO_MARK("RX.ADDRESS");
         uro_count(counters, URO_COUNT_DROP_ADDRESS);
         return;
@@ -61,8 +66,27 @@ void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
     }
 
     uro_count(counters, URO_COUNT_RX_ROCE);
-    if (frame->op->role == URO_REQUEST)
+    if (qp->service == URO_UD)
+        uro_datagram_receive(qp, frame);
+    else if (qp->service == URO_UC)
+        uro_rsp_uc_receive(qp, frame);
+    else if (frame->op->role == URO_REQUEST)
         uro_rsp_receive(qp, frame);
     else
         uro_req_receive(qp, frame);
+}
+
+void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
+{
+    if (frame->bth.dest_qpn == URO_QPN_MULTICAST) {
+        uro_mcast_receive(shard, frame);
+        return;
+    }
+    struct uro_table_node *node = uro_table_find(&shard->qps, frame->bth.dest_qpn);
+    if (node == NULL) {
+        URO_MARK("RX.QPN");
+        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
+        return;
+    }
+    uro_receive_for(URO_CONTAINER_OF(node, struct uro_qp, node), frame);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req.h - the RC requester: what its files offer to the rest of core.
+/* req.h - the requester of RC, XRC and UC: what its files offer to the rest of core.
  *
  *   req_plan.c      which packet comes next, if any; changes nothing
  *   req_send.c      makes that packet and moves the cursor
+ *   req_local.c     requests that send nothing: BIND_MW, LOCAL_INV
+ *   req_sent.c      UC and UD: what was written to the port is done
  *   req_complete.c  responses: what is done, what failed, when to go back
  *   req_retry.c     the one timer
  *
@@ -16,7 +18,8 @@
 enum uro_req_plan_kind {
     URO_REQ_PLAN_NOTHING, /* no work, or waiting for an ACK, a slot, a timer, a next hop */
     URO_REQ_PLAN_PACKET,
-    URO_REQ_PLAN_FAIL, /* the request at the cursor failed locally and it is its turn */
+    URO_REQ_PLAN_LOCAL, /* a request that sends nothing */
+    URO_REQ_PLAN_FAIL,  /* the request at the cursor failed locally and it is its turn */
 };
 
 struct uro_req_plan {
@@ -32,11 +35,37 @@ struct uro_req_plan {
     bool ack_req;
 };
 
+/* Whether max_rd_atomic bounds how many of these are in flight. FLUSH is not counted, as rxe does. */
+bool uro_req_is_deep(enum uro_verb verb);
+
 /* What to send next. */
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan);
 
 /* The verb of a work request; false when a requester cannot carry it out. */
 bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb);
+
+/* Names octets of a request's buffers as payload; false when a local key does not allow it. */
+bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
+                    uint32_t length, struct uro_tx *tx);
+
+/* Whether the request sends nothing. */
+bool uro_req_is_local(const struct uro_wqe *wqe);
+
+/* Carries it out; returns its status. */
+enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
+
+/* Whether the request is answered by a packet of its own and not by an acknowledgement. */
+bool uro_req_answered(const struct uro_wqe *wqe);
+
+/* The oldest request succeeded, and with it the local ones right behind. */
+void uro_req_complete_head(struct uro_qp *qp);
+
+/* UC and UD: a packet was described and will be in the port's buffer before the engine is called
+ * again; what it completes is complete then, and not before: its memory is still being read. */
+void uro_req_sent(struct uro_qp *qp);
+
+/* The engine was called again. */
+void uro_req_settle(struct uro_shard *shard);
 
 /* Describes the next packet; false when there is none now. May fail the queue pair. */
 bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx);

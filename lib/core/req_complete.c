@@ -17,7 +17,7 @@ static uint32_t head_of(const struct uro_qp *qp)
     return uro_wq_head(&qp->send);
 }
 
-static bool answered_with_data(const struct uro_wqe *wqe)
+bool uro_req_answered(const struct uro_wqe *wqe)
 {
     enum uro_verb verb = URO_SEND;
 
@@ -33,15 +33,20 @@ static uint8_t wc_opcode(uint8_t wr_opcode)
         [URO_WR_RDMA_WRITE_WITH_IMM] = URO_WC_RDMA_WRITE,
         [URO_WR_SEND] = URO_WC_SEND,
         [URO_WR_SEND_WITH_IMM] = URO_WC_SEND,
+        [URO_WR_SEND_WITH_INV] = URO_WC_SEND,
         [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
         [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
         [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
+        [URO_WR_LOCAL_INV] = URO_WC_LOCAL_INV,
+        [URO_WR_BIND_MW] = URO_WC_BIND_MW,
+        [URO_WR_FLUSH] = URO_WC_FLUSH,
+        [URO_WR_ATOMIC_WRITE] = URO_WC_ATOMIC_WRITE,
     };
     return opcodes[wr_opcode & 15];
 }
 
-/* The oldest request succeeded. */ /* rule REQ.ONCE */
-static void complete_head(struct uro_qp *qp)
+/* rule REQ.ONCE */
+static void complete_one(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
     const struct uro_wqe *wqe = uro_pair_wqe(qp, head);
@@ -54,10 +59,27 @@ static void complete_head(struct uro_qp *qp)
 
     if (!signal)
         URO_MARK("REQ.SIGNAL");
-    qp->req.read_psns -= wqe->reserved;
+    qp->req.read_psns -= wqe->awaited;
     uro_wq_finish(&qp->send, head + 1);
     if (signal && !uro_cq_push(qp->shard, qp->send_cq, &cqe, false))
         uro_pair_overrun(qp);
+}
+
+/* A local request that was carried out waits only for those before it. */
+static bool done_in_turn(const struct uro_qp *qp)
+{
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+
+    return head_of(qp) != qp->req.started && uro_req_is_local(wqe) && wqe->status == URO_WC_SUCCESS;
+}
+
+void uro_req_complete_head(struct uro_qp *qp)
+{
+    do
+        complete_one(qp);
+    while (uro_pair_state(qp) != URO_QPS_ERR && done_in_turn(qp));
+    if ((int32_t)(head_of(qp) - qp->req.cursor) > 0)
+        qp->req.cursor = head_of(qp);
 }
 
 /* After una moved past the cursor (a late ACK while sending again) the cursor follows. */
@@ -85,7 +107,7 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
 
     while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
         const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
-        if (answered_with_data(wqe)) {
+        if (uro_req_answered(wqe)) {
             whole = false;
             break;
         }
@@ -97,7 +119,7 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
         }
         req->una = end;
         URO_MARK("REQ.ACK.COALESCED");
-        complete_head(qp);
+        uro_req_complete_head(qp);
         if (uro_pair_state(qp) == URO_QPS_ERR)
             return true;
     }
@@ -132,7 +154,7 @@ static void go_back(struct uro_qp *qp)
     req->read_psns = 0;
     req->since_ack_req = 0;
     for (uint32_t i = req->cursor; i != req->started; i++)
-        uro_pair_wqe(qp, i)->reserved = 0;
+        uro_pair_wqe(qp, i)->awaited = 0;
     uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
     uro_schedule_request(qp);
 }
@@ -173,6 +195,16 @@ static void gap(struct uro_qp *qp)
     obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
 }
 
+/* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that
+ * was not answered is sent again in the other way; what was answered last stays. */
+static void try_other_icrc(struct uro_qp *qp)
+{
+    if (uro_pair_wqe(qp, head_of(qp))->opcode != URO_WR_FLUSH)
+        return;
+    URO_MARK("REQ.FLUSH.ICRC");
+    qp->req.flush_doubled = !qp->req.flush_doubled;
+}
+
 void uro_req_on_timer(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
@@ -183,8 +215,10 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action == URO_REQ_RETRY_NONE)
         return;
     req->recovering = false;
-    if (!rnr)
+    if (!rnr) {
         uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
+        try_other_icrc(qp);
+    }
     obey(qp, action);
 }
 
@@ -295,16 +329,16 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
     struct uro_req *req = &qp->req;
     uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
 
-    if (wqe->reserved > 0) { /* 0 after going back: it was not asked for again yet */
-        wqe->reserved--;
+    if (wqe->awaited > 0) { /* 0 after going back: it was not asked for again yet */
+        wqe->awaited--;
         req->read_psns--;
     }
     req->una = uro_psn_add(req->una, 1);
     req->recovering = false;
-    if (answer_ends && req->depth_used > 0)
+    if (answer_ends && wqe->opcode != URO_WR_FLUSH && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0)
-        complete_head(qp);
+        uro_req_complete_head(qp);
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return;
     follow(qp);
@@ -365,6 +399,17 @@ static void receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe, const struct 
     progress(qp, wqe, true);
 }
 
+/* FLUSH and ATOMIC_WRITE are answered by a READ response without octets. */
+static void receive_done(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
+{
+    if (frame->op->place != URO_ONLY || frame->payload_length != 0 ||
+        frame->aeth.kind != URO_AETH_ACK) {
+        bad_response(qp);
+        return;
+    }
+    progress(qp, wqe, true);
+}
+
 /* READ responses and atomic acknowledgements carry data for exactly one PSN. */
 static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame *frame)
 {
@@ -385,6 +430,8 @@ static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame 
     }
     if (frame->op->verb == URO_READ && verb == URO_READ)
         receive_read(qp, wqe, frame);
+    else if (frame->op->verb == URO_READ && (verb == URO_FLUSH || verb == URO_ATOMIC_WRITE))
+        receive_done(qp, wqe, frame);
     else if (frame->op->verb == URO_ATOMIC_ACK && (verb == URO_CMP_SWAP || verb == URO_FETCH_ADD))
         receive_atomic(qp, wqe, frame);
     else

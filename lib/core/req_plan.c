@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_plan.c - decides which packet an RC requester sends next. Reads everything, changes nothing.
+/* req_plan.c - decides which packet a requester sends next. Reads everything, changes nothing.
  *
  * Reasons to send nothing, in the order they are asked:
  *   the queue pair is not in RTS (or in SQD with a started message)     -> modify
@@ -8,6 +8,8 @@
  *   nothing is posted beyond the cursor                                 -> bell
  *   the window is full                                                  -> ACK
  *   fence or depth: earlier READs or atomics are in flight              -> response
+ *
+ * UC knows neither windows nor depths: it sends what is posted.
  */
 #include "base/mark.h"
 #include "core/limits.h"
@@ -23,9 +25,12 @@ static const struct {
     [URO_WR_RDMA_WRITE_WITH_IMM] = { true, URO_WRITE },
     [URO_WR_SEND] = { true, URO_SEND },
     [URO_WR_SEND_WITH_IMM] = { true, URO_SEND },
+    [URO_WR_SEND_WITH_INV] = { true, URO_SEND },
     [URO_WR_RDMA_READ] = { true, URO_READ },
     [URO_WR_ATOMIC_CMP_AND_SWP] = { true, URO_CMP_SWAP },
     [URO_WR_ATOMIC_FETCH_AND_ADD] = { true, URO_FETCH_ADD },
+    [URO_WR_FLUSH] = { true, URO_FLUSH },
+    [URO_WR_ATOMIC_WRITE] = { true, URO_ATOMIC_WRITE },
 };
 
 bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb)
@@ -36,15 +41,22 @@ bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb)
     return true;
 }
 
-static bool is_deep(enum uro_verb verb)
+bool uro_req_is_deep(enum uro_verb verb)
 {
-    return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD;
+    return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD ||
+           verb == URO_ATOMIC_WRITE;
+}
+
+/* Whether the message fills packets: all others are one packet, answered by one. */
+static bool is_data(enum uro_verb verb)
+{
+    return verb == URO_SEND || verb == URO_WRITE;
 }
 
 /* rule REQ.READ.PSN */
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
 {
-    if (wqe->length == 0 || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD)
+    if (wqe->length == 0 || (!is_data(verb) && verb != URO_READ))
         return 1;
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
 }
@@ -71,6 +83,8 @@ static bool held(const struct uro_qp *qp)
  * them. */
 static bool window_full(const struct uro_qp *qp)
 {
+    if (!uro_pair_reliable(qp))
+        return false;
     int32_t flight = uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
 
     return flight >= (int32_t)qp->shard->config.window ||
@@ -108,8 +122,8 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req = plan->place == URO_LAST || plan->place == URO_ONLY ||
-                    qp->req.since_ack_req + 1 >= ack_interval(qp);
+    plan->ack_req = uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
+                                              qp->req.since_ack_req + 1 >= ack_interval(qp));
 }
 
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
@@ -130,6 +144,14 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
             plan->kind = URO_REQ_PLAN_FAIL;
         return;
     }
+    if (plan->starts && (wqe->flags & URO_SEND_FENCE) && req->depth_used > 0) {
+        URO_MARK("REQ.FENCE");
+        return;
+    }
+    if (uro_req_is_local(wqe)) {
+        plan->kind = URO_REQ_PLAN_LOCAL;
+        return;
+    }
     if (window_full(qp)) {
         URO_MARK("REQ.WINDOW");
         return;
@@ -138,11 +160,7 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         plan->kind = URO_REQ_PLAN_PACKET; /* req_send.c refuses it */
         return;
     }
-    if (plan->starts && (wqe->flags & URO_SEND_FENCE) && req->depth_used > 0) {
-        URO_MARK("REQ.FENCE");
-        return;
-    }
-    if (is_deep(plan->verb) && req->depth_used >= qp->attr.max_rd_atomic &&
+    if (uro_req_is_deep(plan->verb) && req->depth_used >= qp->attr.max_rd_atomic &&
         qp->attr.max_rd_atomic != 0) {
         URO_MARK("REQ.DEPTH");
         return;
@@ -155,10 +173,11 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
     plan->offset = plan->index * qp->path.mtu;
     if (plan->verb == URO_READ) {
         plan_read(qp, wqe, plan);
-    } else if (is_deep(plan->verb)) {
+    } else if (!is_data(plan->verb)) {
         plan->psns = 1;
         plan->place = URO_ONLY;
         plan->ack_req = true;
+        plan->length = plan->verb == URO_ATOMIC_WRITE ? wqe->length : 0;
     } else {
         plan_data(qp, wqe, plan);
     }

@@ -2,6 +2,7 @@
 /* req_send.c - turns a plan into a packet description and moves the cursor. */
 #include <string.h>
 
+#include "base/crc32.h"
 #include "base/mark.h"
 #include "core/key.h"
 #include "core/limits.h"
@@ -14,58 +15,115 @@ static struct uro_sgl sgl_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
     return (struct uro_sgl){ .elements = wqe->sges, .count = wqe->sge_count, .pd = qp->pd };
 }
 
-/* Names the payload of a SEND or WRITE packet; false when a local key does not allow it. */
-static bool gather(const struct uro_qp *qp, const struct uro_wqe *wqe,
-                   const struct uro_req_plan *plan, struct uro_tx *tx)
+bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
+                    uint32_t length, struct uro_tx *tx)
 {
     const struct uro_sgl sgl = sgl_of(qp, wqe);
 
     if (!(wqe->flags & URO_SEND_INLINE))
-        return uro_sgl_gather(qp->shard, &sgl, plan->offset, plan->length, tx);
-    uint32_t offset = plan->offset;
-    uint32_t length = plan->length;
+        return uro_sgl_gather(qp->shard, &sgl, offset, length, tx);
     tx->payload_length = length;
     tx->span_count = length > 0;
     tx->spans[0] = (struct uro_span){ .at = (const uint8_t *)wqe->sges + offset, .length = length };
     return true;
 }
 
-/* What is wrong with a request before its first packet; URO_WC_SUCCESS when nothing is. */
-static enum uro_wc_status examine(const struct uro_qp *qp, const struct uro_wqe *wqe,
-                                  const struct uro_req_plan *plan)
+/* Whether its buffers are read and sent, not written to. */
+static bool carries(enum uro_verb verb)
 {
-    bool sinks = plan->verb != URO_SEND && plan->verb != URO_WRITE;
-    enum uro_verb verb;
-
-    if (!uro_req_verb(wqe->opcode, &verb))
-        return URO_WC_LOC_QP_OP_ERR;
-    if (sinks && qp->attr.max_rd_atomic == 0)
-        return URO_WC_LOC_QP_OP_ERR;
-    if ((wqe->flags & URO_SEND_INLINE) || (!sinks && plan->psn_count == 1))
-        return URO_WC_SUCCESS; /* gather() looks at all of it */
-    const struct uro_sgl sgl = sgl_of(qp, wqe);
-    return uro_sgl_usable(qp->shard, &sgl, sinks ? URO_ACCESS_LOCAL_WRITE : 0)
-               ? URO_WC_SUCCESS
-               : URO_WC_LOC_PROT_ERR;
+    return verb == URO_SEND || verb == URO_WRITE || verb == URO_ATOMIC_WRITE;
 }
 
-static unsigned put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *plan, uint8_t *out)
+/* Whether the queue pair's service has packets for the request. */
+static bool offered(const struct uro_qp *qp, const struct uro_wqe *wqe)
 {
-    bool ends = uro_place_ends(plan->place);
+    bool inv = wqe->opcode == URO_WR_SEND_WITH_INV;
+    enum uro_verb verb;
 
-    if (plan->verb == URO_CMP_SWAP || plan->verb == URO_FETCH_ADD) {
-        bool swap = plan->verb == URO_CMP_SWAP;
-        const struct uro_atomic_eth atomic = { .va = wqe->remote_address,
-                                               .rkey = wqe->rkey,
-                                               .swap_add = swap ? wqe->swap : wqe->compare_add,
-                                               .compare = swap ? wqe->compare_add : 0 };
-        uro_atomic_eth_encode(out, &atomic);
-        return URO_EXT_ATOMIC;
+    return uro_req_verb(wqe->opcode, &verb) &&
+           uro_opcode_find(qp->service, URO_REQUEST, verb, URO_ONLY, inv ? URO_EXT_INV : 0) >= 0;
+}
+
+static enum uro_wc_status blame(struct uro_wqe *wqe, enum uro_wc_status status, enum uro_why why)
+{
+    wqe->why = (uint16_t)why;
+    return status;
+}
+
+/* What is wrong with a request before its first packet; URO_WC_SUCCESS when nothing is. */
+static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
+                                  const struct uro_req_plan *plan)
+{
+    bool sinks = !carries(plan->verb) && plan->verb != URO_FLUSH;
+
+    if (!offered(qp, wqe))
+        return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_UNSUPPORTED);
+    if (uro_req_is_deep(plan->verb) && qp->attr.max_rd_atomic == 0)
+        return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_NO_DEPTH);
+    if ((wqe->flags & URO_SEND_INLINE) || (!sinks && plan->psn_count == 1))
+        return URO_WC_SUCCESS; /* uro_req_gather() looks at all of it */
+    const struct uro_sgl sgl = sgl_of(qp, wqe);
+    if (!uro_sgl_usable(qp->shard, &sgl, sinks ? URO_ACCESS_LOCAL_WRITE : 0))
+        return blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+    return URO_WC_SUCCESS;
+}
+
+static unsigned put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_t *out)
+{
+    bool swap = verb == URO_CMP_SWAP;
+    const struct uro_atomic_eth atomic = { .va = wqe->remote_address,
+                                           .rkey = wqe->rkey,
+                                           .swap_add = swap ? wqe->swap : wqe->compare_add,
+                                           .compare = swap ? wqe->compare_add : 0 };
+
+    uro_atomic_eth_encode(out, &atomic);
+    return URO_EXT_ATOMIC;
+}
+
+/* Whether the packet names remote memory: the first of a WRITE, every other request. */
+static bool has_reth(const struct uro_req_plan *plan)
+{
+    if (plan->verb == URO_WRITE)
+        return uro_place_begins(plan->place);
+    return plan->verb != URO_SEND;
+}
+
+/* The header that ends a message with an immediate or a key to invalidate. */
+static unsigned put_extra(const struct uro_wqe *wqe, uint8_t *out)
+{
+    switch (wqe->opcode) {
+    case URO_WR_SEND_WITH_IMM:
+    case URO_WR_RDMA_WRITE_WITH_IMM:
+        memcpy(out, &wqe->imm, URO_IMM_LEN); /* opaque: as the application stored it */
+        return URO_EXT_IMM;
+    case URO_WR_SEND_WITH_INV:
+        uro_put_be32(out, wqe->imm);
+        return URO_EXT_INV;
+    default:
+        return 0;
     }
+}
 
+/* The extension headers; returns which. */
+static unsigned put_ext(const struct uro_qp *qp, const struct uro_wqe *wqe,
+                        const struct uro_req_plan *plan, uint8_t *out)
+{
     unsigned ext = 0;
-    if (plan->verb == URO_READ ||
-        (plan->verb == URO_WRITE && (plan->place == URO_FIRST || plan->place == URO_ONLY))) {
+
+    if (qp->service == URO_XRC) {
+        uro_put_be32(out, wqe->xrc_srqn);
+        out += URO_XRCETH_LEN;
+        ext |= URO_EXT_XRCETH;
+    }
+    if (plan->verb == URO_CMP_SWAP || plan->verb == URO_FETCH_ADD)
+        return ext | put_atomic(wqe, plan->verb, out);
+    if (plan->verb == URO_FLUSH) {
+        const struct uro_feth feth = { wqe->flush.placement, wqe->flush.selectivity };
+        uro_feth_encode(out, &feth);
+        out += URO_FETH_LEN;
+        ext |= URO_EXT_FETH;
+    }
+    if (has_reth(plan)) {
         if (plan->verb == URO_READ && plan->index > 0)
             URO_MARK("REQ.READ.RESUME");
         const struct uro_reth reth = { .va = wqe->remote_address + plan->offset,
@@ -76,18 +134,13 @@ static unsigned put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *pl
         out += URO_RETH_LEN;
         ext |= URO_EXT_RETH;
     }
-    if (ends &&
-        (wqe->opcode == URO_WR_SEND_WITH_IMM || wqe->opcode == URO_WR_RDMA_WRITE_WITH_IMM)) {
-        memcpy(out, &wqe->imm, URO_IMM_LEN); /* opaque: as the application stored it */
-        ext |= URO_EXT_IMM;
-    }
-    return ext;
+    return uro_place_ends(plan->place) ? ext | put_extra(wqe, out) : ext;
 }
 
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_req_plan *plan,
                  struct uro_tx *tx)
 {
-    unsigned ext = put_ext(wqe, plan, uro_path_ext(tx, &qp->path));
+    unsigned ext = put_ext(qp, wqe, plan, uro_path_ext(tx, &qp->path));
     int opcode = uro_opcode_find(qp->service, URO_REQUEST, plan->verb, plan->place,
                                  ext & (URO_EXT_IMM | URO_EXT_INV));
     URO_ASSERT(opcode >= 0);
@@ -104,7 +157,10 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
         .ack_req = plan->ack_req,
         .psn = qp->req.next.value,
     };
-    uro_path_seal(tx, &qp->path, &bth, uro_ext_length(uro_opcodes[opcode].ext));
+    uint32_t ext_length = uro_ext_length(uro_opcodes[opcode].ext);
+    uro_path_seal(tx, &qp->path, &bth, ext_length);
+    if (plan->verb == URO_FLUSH && qp->req.flush_doubled) /* rule ICRC.FLUSH */
+        tx->crc = uro_crc32(tx->crc, tx->head + qp->path.head_length, URO_BTH_LEN + ext_length);
 }
 
 static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
@@ -112,34 +168,46 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
     struct uro_req *req = &qp->req;
 
     req->since_ack_req = plan->ack_req ? 0 : req->since_ack_req + 1;
-    if (plan->verb != URO_SEND && plan->verb != URO_WRITE)
+    if (uro_req_is_deep(plan->verb))
         req->depth_used++;
     if (plan->verb == URO_READ) {
         req->read_psns += plan->psns;
-        wqe->reserved += plan->psns;
+        wqe->awaited += plan->psns;
     }
     req->next = uro_psn_add(req->next, plan->psns);
     if (uro_psn_diff(req->next, req->max) > 0)
         req->max = req->next;
     if (plan->index + plan->psns == plan->psn_count)
         req->cursor++;
+    if (!uro_pair_reliable(qp)) {
+        uro_req_sent(qp);
+        return;
+    }
     uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now);
 }
 
 /* Gives a request its PSNs, or notes why it fails. */
 static bool start(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
 {
-    wqe->status = examine(qp, wqe, plan);
+    bool local = plan->kind == URO_REQ_PLAN_LOCAL;
+
+    wqe->why = URO_WHY_NONE;
     wqe->first_psn = qp->req.next.value;
     wqe->psn_count = plan->psn_count;
-    wqe->reserved = 0;
+    wqe->awaited = 0;
+    wqe->status = (uint16_t)(local ? uro_req_do_local(qp, wqe) : examine(qp, wqe, plan));
     qp->req.started++;
     return wqe->status == URO_WC_SUCCESS;
 }
 
-static enum uro_why why_local(enum uro_wc_status status)
+/* A local request at the cursor; on the way back over it, it was carried out already. */
+static void pass_local(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
 {
-    return status == URO_WC_LOC_PROT_ERR ? URO_WHY_LOCAL_KEY : URO_WHY_UNSUPPORTED;
+    if (plan->starts && !start(qp, wqe, plan))
+        return;
+    qp->req.cursor++;
+    if (uro_wq_head(&qp->send) + 1 == qp->req.cursor)
+        uro_req_complete_head(qp);
 }
 
 bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
@@ -153,18 +221,22 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
 
         struct uro_wqe *wqe = uro_pair_wqe(qp, qp->req.cursor);
         if (plan.kind == URO_REQ_PLAN_FAIL) {
-            uro_pair_fail_send(qp, qp->req.cursor, wqe->status, why_local(wqe->status));
+            uro_pair_fail_send(qp, qp->req.cursor, (enum uro_wc_status)wqe->status,
+                               (enum uro_why)wqe->why);
             return false;
+        }
+        if (plan.kind == URO_REQ_PLAN_LOCAL) {
+            pass_local(qp, wqe, &plan);
+            continue;
         }
         if (plan.starts && !start(qp, wqe, &plan))
             continue; /* the plan is now to wait, or to fail */
 
         tx->payload_length = 0;
         tx->span_count = 0;
-        bool carries = plan.verb == URO_SEND || plan.verb == URO_WRITE;
-        if (carries && !gather(qp, wqe, &plan, tx)) {
+        if (carries(plan.verb) && !uro_req_gather(qp, wqe, plan.offset, plan.length, tx)) {
             URO_MARK("REQ.LOCAL.KEY");
-            wqe->status = URO_WC_LOC_PROT_ERR;
+            wqe->status = (uint16_t)blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
             continue;
         }
         seal(qp, wqe, &plan, tx);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp.h - the RC responder: what its files offer to the rest of core.
+/* rsp.h - the responder of RC, XRC and UC: what its files offer to the rest of core.
  *
  *   rsp_judge.c    asks in the spec's order and returns a verdict; changes nothing
  *   rsp_verdict.c  what each verdict means: NAK, completion, event, failed queue pair
  *   rsp_serve.c    executes an accepted request
  *   rsp_replay.c   answers a repeated request again, without executing it
  *   rsp_ack.c      the answers that are due, in PSN order
+ *   rsp_uc.c       UC: the same questions and actions without sequence and answers
  */
 #pragma once
 
@@ -14,11 +15,25 @@
 
 /* Where an accepted request acts, found out by the judge. */
 struct uro_rsp_target {
-    uint8_t *memory; /* WRITE: for this packet's payload; atomic: the operand; else NULL */
+    uint8_t *memory;     /* WRITE: for this packet's payload; atomic: the operand; else NULL */
+    uint32_t pd;         /* whose keys count */
+    struct uro_srq *srq; /* where the message's receive comes from; NULL: the own queue */
 };
 
 enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
                                    struct uro_rsp_target *target);
+
+/* The questions behind the sequence: rights, length, receive, memory. */
+enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
+                                           struct uro_rsp_target *target);
+
+/* Whether the packet goes on with the message in progress, or begins one when there is none. */
+bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame);
+
+/* Writes a SEND or WRITE packet to memory and completes its receive. Returns URO_RSP_ACCEPT, or
+ * URO_RSP_BAD_LOCAL. */
+enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
+                                     const struct uro_rsp_target *target);
 
 /* Returns URO_RSP_ACCEPT, or what went wrong while writing to local memory. */
 enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
@@ -27,7 +42,14 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
 void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Answers with the consequence of a verdict other than ACCEPT and DUPLICATE. */
-void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_rsp_verdict verdict);
+void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
+                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict);
+
+/* A request came before the application moved the queue pair to RTS: COMM_EST, once. */
+void uro_rsp_established(struct uro_qp *qp);
+
+/* UC. */
+void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* A request for this queue pair that passed the checks of receive.c. */
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);

@@ -91,7 +91,7 @@ static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
     rsp->rd_pending = 0;
     rsp->rd_oldest = rsp->rd_newest;
     uro_pair_raise(qp, URO_EVENT_QP_ACCESS_ERR);
-    uro_pair_fail_recv(qp, URO_WC_SUCCESS, URO_WHY_PEER_ACCESS);
+    uro_pair_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
 }
 
 /* False when the memory may no longer be read. */
@@ -106,8 +106,8 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     tx->span_count = length > 0;
     if (length > 0) {
         tx->spans[0].length = length;
-        tx->spans[0].at = uro_key_resolve(qp->shard, rd->rkey, qp->pd, URO_ACCESS_REMOTE_READ,
-                                          rd->va + offset, length);
+        tx->spans[0].at = uro_key_remote(qp->shard, rd->rkey, rd->pd, uro_qp_number(qp),
+                                         URO_ACCESS_REMOTE_READ, rd->va + offset, length);
         if (tx->spans[0].at == NULL)
             return false;
     }
@@ -139,6 +139,20 @@ static void atomic_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx 
     sent_one(&qp->rsp, rd);
 }
 
+/* FLUSH and ATOMIC_WRITE: a READ response without octets says that it is done. */
+static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+{
+    const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
+                                   .value = URO_CREDITS_UNLIMITED,
+                                   .msn = qp->rsp.msn };
+
+    tx->payload_length = 0;
+    tx->span_count = 0;
+    uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, URO_ONLY, 0), rd->first);
+    sent_one(&qp->rsp, rd);
+}
+
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -150,6 +164,10 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
     if (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
+        if (rd->verb == URO_FLUSH || rd->verb == URO_ATOMIC_WRITE) {
+            done_response(qp, rd, tx);
+            return true;
+        }
         if (rd->verb != URO_READ) {
             atomic_response(qp, rd, tx);
             return true;

@@ -7,35 +7,37 @@
 #include "base/mark.h"
 #include "core/key.h"
 #include "core/limits.h"
+#include "core/rq.h"
 #include "core/rsp.h"
 #include "core/shard.h"
 
-static bool in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame)
+bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame)
 {
     if (!rsp->in_message)
         return uro_place_begins(frame->op->place);
     return !uro_place_begins(frame->op->place) && frame->op->verb == rsp->verb;
 }
 
-/* The right that the verb needs, on the queue pair and on the memory. */
-static uint32_t right_of(enum uro_verb verb)
+/* The rights that a FLUSH asks for; none when it is malformed. */
+static uint32_t flush_rights(const struct uro_feth *feth)
 {
-    static const uint32_t rights[URO_VERB_COUNT] = {
-        [URO_WRITE] = URO_ACCESS_REMOTE_WRITE,
-        [URO_READ] = URO_ACCESS_REMOTE_READ,
-        [URO_CMP_SWAP] = URO_ACCESS_REMOTE_ATOMIC,
-        [URO_FETCH_ADD] = URO_ACCESS_REMOTE_ATOMIC,
-    };
-    return rights[verb];
+    static const uint32_t rights[] = { 0, URO_ACCESS_FLUSH_GLOBAL, URO_ACCESS_FLUSH_PERSISTENT,
+                                       URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT };
+
+    return feth->placement < URO_ARRAY_LEN(rights) && feth->selectivity <= 1
+               ? rights[feth->placement]
+               : 0;
 }
 
-static bool supported(const struct uro_frame *frame)
+/* The right that the request needs, on the queue pair and on the memory. */
+static uint32_t right_of(const struct uro_frame *frame)
 {
-    enum uro_verb verb = frame->op->verb;
-
-    return (verb == URO_SEND || verb == URO_WRITE || verb == URO_READ || verb == URO_CMP_SWAP ||
-            verb == URO_FETCH_ADD) &&
-           !(frame->op->ext & URO_EXT_INV);
+    static const uint32_t rights[URO_VERB_COUNT] = {
+        [URO_WRITE] = URO_ACCESS_REMOTE_WRITE,        [URO_READ] = URO_ACCESS_REMOTE_READ,
+        [URO_CMP_SWAP] = URO_ACCESS_REMOTE_ATOMIC,    [URO_FETCH_ADD] = URO_ACCESS_REMOTE_ATOMIC,
+        [URO_ATOMIC_WRITE] = URO_ACCESS_REMOTE_WRITE,
+    };
+    return frame->op->verb == URO_FLUSH ? flush_rights(&frame->feth) : rights[frame->op->verb];
 }
 
 /* The length of a SEND or WRITE packet against its place in the message. */
@@ -68,19 +70,23 @@ static bool write_fits(const struct uro_qp *qp, const struct uro_frame *frame)
                                             : frame->payload_length < left;
 }
 
-static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro_frame *frame)
+static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro_frame *frame,
+                                       const struct uro_rsp_target *target)
 {
     const struct uro_rsp *rsp = &qp->rsp;
-    uint32_t offset = uro_place_begins(frame->op->place) ? 0 : rsp->offset;
-    uint32_t head = uro_wq_head(&qp->recv);
+    bool begins = uro_place_begins(frame->op->place);
+    uint32_t offset = begins ? 0 : rsp->offset;
 
     if (!length_fits_place(qp, frame))
         return URO_RSP_BAD_LENGTH;
-    if (uro_wq_tail(&qp->recv) == head)
+    const struct uro_rqe *rqe = begins ? uro_rq_look(qp, target->srq) : rsp->recv;
+    if (rqe == NULL)
         return URO_RSP_NO_RECEIVE;
-    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, head);
     if ((uint64_t)offset + frame->payload_length > rqe->length)
         return URO_RSP_TOO_LONG;
+    if ((frame->op->ext & URO_EXT_INV) &&
+        !uro_key_invalidatable(qp->shard, frame->inv_rkey, target->pd, uro_qp_number(qp)))
+        return URO_RSP_BAD_ACCESS;
     return URO_RSP_ACCEPT;
 }
 
@@ -96,15 +102,15 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
 
     if (!length_fits_place(qp, frame) || !write_fits(qp, frame))
         return URO_RSP_BAD_LENGTH;
-    if (frame->op->takes_recv && uro_wq_tail(&qp->recv) == uro_wq_head(&qp->recv))
+    if (frame->op->takes_recv && uro_rq_look(qp, target->srq) == NULL)
         return URO_RSP_NO_RECEIVE;
     if (whole == 0) {
         URO_MARK("KEY.ZERO"); /* neither address nor key is looked at */
         return URO_RSP_ACCEPT;
     }
     /* The rest of the message, so that FIRST finds out about all of it. */
-    target->memory = uro_key_resolve(qp->shard, rkey, qp->pd, URO_ACCESS_REMOTE_WRITE, va + offset,
-                                     whole - offset);
+    target->memory = uro_key_remote(qp->shard, rkey, target->pd, uro_qp_number(qp),
+                                    URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     return target->memory != NULL ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
@@ -124,57 +130,121 @@ static bool has_depth(const struct uro_qp *qp)
     return fresh < rsp->depth;
 }
 
-static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro_frame *frame)
+static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro_frame *frame,
+                                       const struct uro_rsp_target *target)
 {
     if (!has_depth(qp))
         return URO_RSP_TOO_DEEP;
     if (frame->reth.length > URO_MESSAGE_MAX)
         return URO_RSP_BAD_LENGTH;
     if (frame->reth.length > 0 &&
-        uro_key_resolve(qp->shard, frame->reth.rkey, qp->pd, URO_ACCESS_REMOTE_READ, frame->reth.va,
-                        frame->reth.length) == NULL)
+        uro_key_remote(qp->shard, frame->reth.rkey, target->pd, uro_qp_number(qp),
+                       URO_ACCESS_REMOTE_READ, frame->reth.va, frame->reth.length) == NULL)
         return URO_RSP_BAD_ACCESS;
     return URO_RSP_ACCEPT;
 }
 
-static enum uro_rsp_verdict judge_atomic(const struct uro_qp *qp, const struct uro_frame *frame,
-                                         struct uro_rsp_target *target)
+/* Eight octets that are read or written at once. */
+static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, uint64_t va,
+                                       uint32_t access, struct uro_rsp_target *target)
 {
     if (!has_depth(qp))
         return URO_RSP_TOO_DEEP;
-    if (frame->atomic.va & 7)
+    if (va & 7)
         return URO_RSP_MISALIGNED;
-    target->memory = uro_key_resolve(qp->shard, frame->atomic.rkey, qp->pd,
-                                     URO_ACCESS_REMOTE_ATOMIC, frame->atomic.va, 8);
+    target->memory = uro_key_remote(qp->shard, rkey, target->pd, uro_qp_number(qp), access, va, 8);
     if (target->memory == NULL)
         return URO_RSP_BAD_ACCESS;
     /* A region whose iova and memory differ in their low bits: the CPU could not do it. */
     return ((uintptr_t)target->memory & 7) == 0 ? URO_RSP_ACCEPT : URO_RSP_MISALIGNED;
 }
 
+static enum uro_rsp_verdict judge_atomic_write(const struct uro_qp *qp,
+                                               const struct uro_frame *frame,
+                                               struct uro_rsp_target *target)
+{
+    if (frame->reth.length != 8 || frame->payload_length != 8)
+        return URO_RSP_BAD_LENGTH;
+    return judge_word(qp, frame->reth.rkey, frame->reth.va, URO_ACCESS_REMOTE_WRITE, target);
+}
+
+static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct uro_frame *frame,
+                                        const struct uro_rsp_target *target)
+{
+    uint32_t right = flush_rights(&frame->feth);
+    bool whole = frame->feth.selectivity == 1;
+    const struct uro_reth *reth = &frame->reth;
+
+    if (right == 0)
+        return URO_RSP_UNSUPPORTED;
+    bool good = whole ? uro_key_grants(qp->shard, reth->rkey, target->pd, uro_qp_number(qp), right)
+                      : uro_key_remote(qp->shard, reth->rkey, target->pd, uro_qp_number(qp), right,
+                                       reth->va, reth->length) != NULL;
+    return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
+}
+
+/* rule XRC.SRQ: where receives come from, and whose keys count. False when there is no such SRQ. */
+static bool find_srq(const struct uro_qp *qp, const struct uro_frame *frame,
+                     struct uro_rsp_target *target)
+{
+    target->srq = qp->srq;
+    target->pd = qp->pd;
+    if (qp->service != URO_XRC)
+        return true;
+    struct uro_table_node *node = uro_table_find(&qp->shard->srqs, frame->xrc_srqn);
+    if (node == NULL)
+        return false;
+    target->srq = URO_CONTAINER_OF(node, struct uro_srq, node);
+    target->pd = target->srq->pd;
+    return target->srq->xrcd == qp->xrcd;
+}
+
+enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
+                                           struct uro_rsp_target *target)
+{
+    uint32_t right = right_of(frame);
+
+    target->memory = NULL;
+    if (!find_srq(qp, frame, target))
+        return URO_RSP_NO_SRQ;
+    if ((qp->attr.access & right) != right)
+        return URO_RSP_NO_RIGHT;
+
+    switch (frame->op->verb) {
+    case URO_SEND:
+        return judge_send(qp, frame, target);
+    case URO_WRITE:
+        return judge_write(qp, frame, target);
+    case URO_READ:
+        return judge_read(qp, frame, target);
+    case URO_CMP_SWAP:
+    case URO_FETCH_ADD:
+        return judge_word(qp, frame->atomic.rkey, frame->atomic.va, URO_ACCESS_REMOTE_ATOMIC,
+                          target);
+    case URO_ATOMIC_WRITE:
+        return judge_atomic_write(qp, frame, target);
+    case URO_FLUSH:
+        return judge_flush(qp, frame, target);
+    case URO_ACK:
+    case URO_ATOMIC_ACK:
+    case URO_NOTIFY:
+    case URO_VERB_COUNT:
+        break;
+    }
+    return URO_RSP_UNSUPPORTED;
+}
+
 enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
                                    struct uro_rsp_target *target)
 {
     int32_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
-    uint32_t right = right_of(frame->op->verb);
 
-    target->memory = NULL;
+    *target = (struct uro_rsp_target){ .srq = qp->srq, .pd = qp->pd };
     if (distance > 0)
         return URO_RSP_PSN_GAP;
     if (distance < 0)
         return URO_RSP_DUPLICATE;
-    if (!in_sequence(&qp->rsp, frame))
+    if (!uro_rsp_in_sequence(&qp->rsp, frame))
         return URO_RSP_BAD_SEQUENCE;
-    if (!supported(frame))
-        return URO_RSP_UNSUPPORTED;
-    if ((qp->attr.access & right) != right)
-        return URO_RSP_NO_RIGHT;
-
-    if (frame->op->verb == URO_SEND)
-        return judge_send(qp, frame);
-    if (frame->op->verb == URO_WRITE)
-        return judge_write(qp, frame, target);
-    if (frame->op->verb == URO_READ)
-        return judge_read(qp, frame);
-    return judge_atomic(qp, frame, target);
+    return uro_rsp_judge_content(qp, frame, target);
 }

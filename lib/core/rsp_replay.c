@@ -56,7 +56,8 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
         URO_MARK("RSP.DUP.READ");
         rd->stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
     } else {
-        if (rd->verb != frame->op->verb || rd->va != frame->atomic.va)
+        bool atomic = frame->op->ext & URO_EXT_ATOMIC;
+        if (rd->verb != frame->op->verb || rd->va != (atomic ? frame->atomic.va : frame->reth.va))
             return false;
         URO_MARK("RSP.DUP.ATOMIC");
     }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/key.h"
+#include "core/rq.h"
 #include "core/rsp.h"
 #include "core/schedule.h"
 #include "core/sgl.h"
@@ -11,24 +13,38 @@
 
 #define MSN_MASK 0xffffffu
 
+/* The flags and the value of a packet's immediate or invalidate header. */
+static uint8_t extra(const struct uro_frame *frame, uint32_t *value)
+{
+    *value = 0;
+    if (frame->op->ext & URO_EXT_IMM) {
+        *value = frame->imm;
+        return URO_WC_WITH_IMM;
+    }
+    if (frame->op->ext & URO_EXT_INV) {
+        *value = frame->inv_rkey;
+        return URO_WC_WITH_INV;
+    }
+    return 0;
+}
+
+/* The receive in use is done. */
 static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, uint8_t opcode,
                              uint32_t length)
 {
-    uint32_t head = uro_wq_head(&qp->recv);
-    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, head);
-    const struct uro_cqe cqe = {
-        .wr_id = rqe->wr_id,
+    struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
+    struct uro_cqe cqe = {
+        .wr_id = qp->rsp.recv->wr_id,
         .status = URO_WC_SUCCESS,
         .opcode = opcode,
-        .flags = frame->op->ext & URO_EXT_IMM ? URO_WC_WITH_IMM : 0,
         .byte_len = length,
-        .imm = frame->op->ext & URO_EXT_IMM ? frame->imm : 0,
         .qpn = uro_qp_number(qp),
         .source_qpn = qp->attr.dest_qpn,
     };
 
-    uro_wq_finish(&qp->recv, head + 1);
-    if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, frame->bth.solicited))
+    cqe.flags = extra(frame, &cqe.imm);
+    uro_rq_finish(qp);
+    if (!uro_cq_push(qp->shard, cq, &cqe, frame->bth.solicited))
         uro_pair_overrun(qp);
 }
 
@@ -41,7 +57,8 @@ static void next_message(struct uro_qp *qp)
     qp->rsp.msn = (qp->rsp.msn + 1) & MSN_MASK;
 }
 
-static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame *frame)
+static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame *frame,
+                                       const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -49,20 +66,28 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
         rsp->in_message = true;
         rsp->verb = URO_SEND;
         rsp->offset = 0;
+        rsp->pd = target->pd;
+        uro_rq_take(qp, target->srq);
     }
-    const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, uro_wq_head(&qp->recv));
-    const struct uro_sgl sgl = { .elements = rqe->sges, .count = rqe->sge_count, .pd = qp->pd };
+    const struct uro_sgl sgl = { .elements = rsp->recv->sges,
+                                 .count = rsp->recv->sge_count,
+                                 .pd = rsp->pd };
     if (!uro_sgl_scatter(qp->shard, &sgl, rsp->offset, frame->payload, frame->payload_length))
         return URO_RSP_BAD_LOCAL;
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
+        if (frame->op->ext & URO_EXT_INV) {
+            URO_MARK("RSP.INVALIDATE");
+            uro_key_invalidate(qp->shard, frame->inv_rkey);
+        }
         complete_receive(qp, frame, URO_WC_RECV, rsp->offset);
         next_message(qp);
     }
     return URO_RSP_ACCEPT;
 }
 
-static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
+                        const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -70,20 +95,31 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame, uint8_
         rsp->in_message = true;
         rsp->verb = URO_WRITE;
         rsp->offset = 0;
+        rsp->pd = target->pd;
         rsp->va = frame->reth.va;
         rsp->rkey = frame->reth.rkey;
         rsp->length = frame->reth.length;
     }
     if (frame->payload_length > 0)
-        memcpy(memory, frame->payload, frame->payload_length);
+        memcpy(target->memory, frame->payload, frame->payload_length);
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
         if (frame->op->takes_recv) {
             URO_MARK("RSP.RNR.IMM");
+            uro_rq_take(qp, target->srq);
             complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
         }
         next_message(qp);
     }
+}
+
+enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
+                                     const struct uro_rsp_target *target)
+{
+    if (frame->op->verb == URO_SEND)
+        return serve_send(qp, frame, target);
+    serve_write(qp, frame, target);
+    return URO_RSP_ACCEPT;
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
@@ -97,7 +133,7 @@ static struct uro_rd *remember(struct uro_rsp *rsp)
     return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
 }
 
-static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
+static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
     uint32_t mtu = qp->path.mtu;
@@ -107,6 +143,7 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
                                            .count = count,
                                            .verb = URO_READ,
                                            .rkey = frame->reth.rkey,
+                                           .pd = pd,
                                            .va = frame->reth.va,
                                            .length = length,
                                            .end = count,
@@ -116,21 +153,41 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame)
 
 /* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
 /* rule RSP.ATOMIC.CPU */
-static void serve_atomic(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
 {
     _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
     uint64_t original = frame->atomic.compare;
+    uint64_t value;
 
-    if (frame->op->verb == URO_CMP_SWAP)
+    if (frame->op->verb == URO_CMP_SWAP) {
         atomic_compare_exchange_strong(operand, &original, frame->atomic.swap_add);
-    else
-        original = atomic_fetch_add(operand, frame->atomic.swap_add);
+        return original;
+    }
+    if (frame->op->verb == URO_FETCH_ADD)
+        return atomic_fetch_add(operand, frame->atomic.swap_add);
+    if (frame->op->verb == URO_ATOMIC_WRITE) {
+        URO_MARK("RSP.ATOMIC.WRITE");
+        memcpy(&value, frame->payload, sizeof value); /* octets, not a number: no order to mend */
+        atomic_store(operand, value);
+        return 0;
+    }
+    /* FLUSH: what was written is in the program's own memory; other threads see it. */
+    URO_MARK("RSP.FLUSH");
+    atomic_thread_fence(memory_order_seq_cst);
+    return 0;
+}
+
+/* Atomics, ATOMIC_WRITE and FLUSH: executed once, answered with one packet, remembered. */
+static void serve_word(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+{
+    bool atomic = frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD;
+    uint64_t original = modify_word(frame, memory);
 
     *remember(&qp->rsp) = (struct uro_rd){ .first = uro_psn_make(frame->bth.psn),
                                            .count = 1,
                                            .verb = frame->op->verb,
-                                           .rkey = frame->atomic.rkey,
-                                           .va = frame->atomic.va,
+                                           .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
+                                           .va = atomic ? frame->atomic.va : frame->reth.va,
                                            .end = 1,
                                            .original = original };
 }
@@ -139,20 +196,19 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
                                    const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
+    bool acknowledged = frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE;
     uro_psn psn = rsp->expected;
     uint32_t psns = 1;
 
-    if (frame->op->verb == URO_SEND) {
-        enum uro_rsp_verdict verdict = serve_send(qp, frame);
+    if (acknowledged) {
+        enum uro_rsp_verdict verdict = uro_rsp_execute(qp, frame, target);
         if (verdict != URO_RSP_ACCEPT)
             return verdict;
-    } else if (frame->op->verb == URO_WRITE) {
-        serve_write(qp, frame, target->memory);
     } else {
         if (frame->op->verb == URO_READ)
-            psns = serve_read(qp, frame);
+            psns = serve_read(qp, frame, target->pd);
         else
-            serve_atomic(qp, frame, target->memory);
+            serve_word(qp, frame, target->memory);
         next_message(qp);
         uro_schedule_response(qp);
     }
@@ -161,19 +217,19 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     rsp->expected = uro_psn_add(psn, psns);
     rsp->gap_reported = false;
     rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
-    if (frame->bth.ack_req && (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE)) {
+    if (frame->bth.ack_req && acknowledged) {
         URO_MARK("RSP.ACK");
         uro_rsp_ack(qp, psn);
     }
     return URO_RSP_ACCEPT;
 }
 
-void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_rsp_verdict verdict)
+void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
+                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
 {
     const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
     struct uro_counters *counters = &qp->shard->counters;
-    bool in_use = rsp->in_message && rsp->verb == URO_SEND;
 
     if (verdict == URO_RSP_PSN_GAP) {
         if (rsp->gap_reported) {
@@ -196,12 +252,23 @@ void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame, enum uro_r
     uro_schedule_response(qp);
 
     if (what->fails) {
-        bool takes = in_use || verdict == URO_RSP_TOO_LONG || verdict == URO_RSP_BAD_LOCAL ||
+        bool takes = verdict == URO_RSP_TOO_LONG ||
                      (verdict == URO_RSP_BAD_LENGTH && frame->op->verb == URO_SEND);
+        if (takes && rsp->recv == NULL && uro_rq_look(qp, target->srq) != NULL)
+            uro_rq_take(qp, target->srq);
         if (what->event >= 0)
             uro_pair_raise(qp, (unsigned)what->event);
-        uro_pair_fail_recv(qp, takes && what->completes ? what->status : URO_WC_SUCCESS, what->why);
+        uro_pair_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR, what->why);
     }
+}
+
+void uro_rsp_established(struct uro_qp *qp)
+{
+    if (qp->rsp.established || uro_pair_state(qp) != URO_QPS_RTR)
+        return;
+    URO_MARK("RSP.COMM.EST");
+    qp->rsp.established = true;
+    uro_pair_raise(qp, URO_EVENT_COMM_EST);
 }
 
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
@@ -209,11 +276,7 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
     struct uro_rsp_target target;
     enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
 
-    if (!qp->rsp.established && uro_pair_state(qp) == URO_QPS_RTR) {
-        URO_MARK("RSP.COMM.EST");
-        qp->rsp.established = true;
-        uro_pair_raise(qp, URO_EVENT_COMM_EST);
-    }
+    uro_rsp_established(qp);
     if (verdict == URO_RSP_ACCEPT)
         verdict = uro_rsp_serve(qp, frame, &target);
     if (verdict == URO_RSP_ACCEPT)
@@ -221,5 +284,5 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
     if (verdict == URO_RSP_DUPLICATE)
         uro_rsp_replay(qp, frame);
     else
-        uro_rsp_refuse(qp, frame, verdict);
+        uro_rsp_refuse(qp, frame, &target, verdict);
 }

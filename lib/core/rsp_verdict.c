@@ -18,6 +18,8 @@ static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
                                .why = URO_WHY_PEER_SEQUENCE },
     [URO_RSP_UNSUPPORTED] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
                               .why = URO_WHY_UNSUPPORTED },
+    [URO_RSP_NO_SRQ] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
+                         .why = URO_WHY_PEER_SRQ },
     [URO_RSP_NO_RIGHT] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
                            .why = URO_WHY_PEER_RIGHTS },
     [URO_RSP_TOO_DEEP] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
@@ -51,6 +53,9 @@ void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict)
         break;
     case URO_RSP_UNSUPPORTED:
         URO_MARK("RSP.UNSUPPORTED");
+        break;
+    case URO_RSP_NO_SRQ:
+        URO_MARK("XRC.NO.SRQ");
         break;
     case URO_RSP_NO_RIGHT:
         URO_MARK("RSP.RIGHTS");

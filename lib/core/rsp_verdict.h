@@ -13,6 +13,7 @@ enum uro_rsp_verdict {
     URO_RSP_PSN_GAP,      /* a packet before this one was lost */
     URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside one */
     URO_RSP_UNSUPPORTED,  /* an operation this queue pair does not offer */
+    URO_RSP_NO_SRQ,       /* XRC: no such shared receive queue in the domain */
     URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
     URO_RSP_TOO_DEEP,     /* more READs and atomics than max_dest_rd_atomic */
     URO_RSP_BAD_LENGTH,   /* packet length does not fit its place, the MTU or the RETH */

@@ -8,6 +8,7 @@
 #include "core/schedule.h"
 
 #include "base/mark.h"
+#include "core/datagram.h"
 #include "core/limits.h"
 #include "core/pair.h"
 #include "core/req.h"
@@ -39,7 +40,8 @@ void uro_schedule_hear(struct uro_shard *shard)
     while (bell != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
-        if (uro_pair_state(qp) == URO_QPS_ERR)
+        enum uro_qp_state state = uro_pair_state(qp);
+        if (state == URO_QPS_ERR || state == URO_QPS_SQE)
             uro_pair_flush(qp);
         else
             uro_schedule_request(qp);
@@ -69,12 +71,12 @@ static void expire(struct uro_shard *shard)
 typedef bool next_packet(struct uro_qp *qp, struct uro_tx *tx);
 
 /* A next hop that does not answer swallows the packet: the retry budget decides what follows. */
-static bool swallowed(struct uro_qp *qp)
+static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
 {
-    if (qp->path.hop->state != URO_HOP_LOST)
+    if (tx->way != URO_TX_NOWHERE)
         return false;
     URO_MARK("TX.NO.NEIGHBOR");
-    uro_count(&qp->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+    uro_count(&shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
     return true;
 }
 
@@ -95,10 +97,11 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
         return false;
     struct uro_qp *qp = (struct uro_qp *)(void *)((uint8_t *)link - link_at);
     for (uint32_t i = 0; i < URO_SCHEDULE_BUDGET && round->left > 0; i++) {
-        if (!next(qp, &round->tx[round->count]))
+        struct uro_tx *tx = &round->tx[round->count];
+        if (!next(qp, tx))
             return true;
         round->left--;
-        if (!swallowed(qp))
+        if (!swallowed(qp->shard, tx))
             round->count++;
     }
     if (!uro_link_used(link))
@@ -111,15 +114,21 @@ static bool answer(struct uro_shard *shard, struct round *round)
     return turn(&shard->responses, offsetof(struct uro_qp, response_link), uro_rsp_next, round);
 }
 
+static bool next_request(struct uro_qp *qp, struct uro_tx *tx)
+{
+    return qp->service == URO_UD ? uro_datagram_next(qp, tx) : uro_req_next(qp, tx);
+}
+
 static bool ask(struct uro_shard *shard, struct round *round)
 {
-    return turn(&shard->requests, offsetof(struct uro_qp, request_link), uro_req_next, round);
+    return turn(&shard->requests, offsetof(struct uro_qp, request_link), next_request, round);
 }
 
 uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_t room)
 {
     struct round round = { .tx = tx, .left = room };
 
+    uro_req_settle(shard);
     uro_schedule_hear(shard);
     expire(shard);
 
@@ -142,7 +151,7 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
 uro_time uro_schedule_next(const struct uro_shard *shard)
 {
     if (!uro_list_empty(&shard->responses) || !uro_list_empty(&shard->requests) ||
-        !uro_bells_silent(&shard->bells))
+        !uro_list_empty(&shard->sent) || !uro_bells_silent(&shard->bells))
         return shard->now;
     return uro_wheel_next(&shard->wheel);
 }

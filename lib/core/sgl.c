@@ -37,16 +37,16 @@ static bool next_piece(const struct uro_sgl *sgl, struct piece *piece, uint32_t 
 static uint8_t *resolve(const struct uro_shard *shard, const struct uro_sgl *sgl,
                         const struct piece *piece, uint32_t access)
 {
-    return uro_key_resolve(shard, piece->element->lkey, sgl->pd, access,
-                           piece->element->address + piece->skip, piece->length);
+    return uro_key_local(shard, piece->element->lkey, sgl->pd, access,
+                         piece->element->address + piece->skip, piece->length);
 }
 
 bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t access)
 {
     for (uint32_t i = 0; i < sgl->count; i++) {
         const struct uro_sge *element = &sgl->elements[i];
-        if (element->length > 0 && uro_key_resolve(shard, element->lkey, sgl->pd, access,
-                                                   element->address, element->length) == NULL)
+        if (element->length > 0 && uro_key_local(shard, element->lkey, sgl->pd, access,
+                                                 element->address, element->length) == NULL)
             return false;
     }
     return true;

@@ -4,14 +4,31 @@
 
 #include <string.h>
 
-size_t uro_shard_table_size(const struct uro_shard_config *config)
+#include "core/limits.h"
+
+#define SMALLER 4u /* tables of handles and XRC SRQs have 2^4 times fewer buckets */
+
+/* Buckets of a table that has so many objects as there may be handles, or keys. */
+static size_t few(const struct uro_shard_config *config)
 {
-    return 2 * (sizeof(struct uro_table_node *) << config->table_bits);
+    return config->table_bits > SMALLER ? (size_t)1 << (config->table_bits - SMALLER) : 1;
 }
 
-static void init_table(struct uro_table *table, struct uro_table_node **buckets, unsigned bits)
+static size_t many(const struct uro_shard_config *config)
 {
-    *table = (struct uro_table){ .buckets = buckets, .mask = (1u << bits) - 1 };
+    return (size_t)1 << config->table_bits;
+}
+
+size_t uro_shard_table_size(const struct uro_shard_config *config)
+{
+    return 2 * (many(config) + few(config)) * sizeof(struct uro_table_node *);
+}
+
+static struct uro_table_node **init_table(struct uro_table *table, struct uro_table_node **buckets,
+                                          size_t count)
+{
+    *table = (struct uro_table){ .buckets = buckets, .mask = (uint32_t)count - 1 };
+    return buckets + count;
 }
 
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
@@ -24,15 +41,38 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     shard->config = *config;
     uro_wheel_init(&shard->wheel, now);
     uro_rng_init(&shard->rng, config->seed);
-    init_table(&shard->qps, buckets, config->table_bits);
-    init_table(&shard->keys, buckets + ((size_t)1 << config->table_bits), config->table_bits);
+    buckets = init_table(&shard->qps, buckets, many(config));
+    buckets = init_table(&shard->keys, buckets, many(config));
+    buckets = init_table(&shard->ahs, buckets, few(config));
+    (void)init_table(&shard->srqs, buckets, few(config));
+    for (unsigned i = 0; i < URO_SHARD_GROUP_BUCKETS; i++)
+        uro_list_init(&shard->groups[i]);
     uro_list_init(&shard->responses);
     uro_list_init(&shard->requests);
+    uro_list_init(&shard->sent);
     uro_list_init(&shard->cq_events);
     uro_list_init(&shard->qp_events);
+    uro_list_init(&shard->srq_events);
     shard->requests_owed = false;
     shard->now = now;
     atomic_init(&shard->bells.first, NULL);
+}
+
+bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < shard->config.gid_count; i++)
+        if (uro_gid_equal(&shard->config.gids[i], address))
+            return true;
+    return false;
+}
+
+uint32_t uro_shard_path_mtu(const struct uro_shard *shard)
+{
+    uint32_t mtu = URO_PATH_MTU_MAX;
+
+    while (mtu > URO_PATH_MTU_MIN && mtu + URO_ROCE_OVERHEAD > shard->config.mtu)
+        mtu /= 2;
+    return mtu;
 }
 
 /* rule QP.NUMBERS */

@@ -10,7 +10,8 @@
 #include "base/wheel.h"
 #include "wire/gid.h"
 
-#define URO_SHARD_GIDS_MAX 16u
+#define URO_SHARD_GIDS_MAX      16u
+#define URO_SHARD_GROUP_BUCKETS 256u
 
 struct uro_shard_config {
     struct uro_mac mac;
@@ -28,12 +29,17 @@ struct uro_shard {
     struct uro_shard_config config;
     struct uro_wheel wheel; /* one timer per queue pair */
     struct uro_rng rng;
-    struct uro_table qps;                /* by QPN */
-    struct uro_table keys;               /* by lkey = rkey */
-    struct uro_list responses;           /* queue pairs with something to answer */
+    struct uro_table qps;                            /* by QPN */
+    struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */
+    struct uro_table ahs;                            /* address handles, by number */
+    struct uro_table srqs;                           /* XRC shared receive queues, by number */
+    struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; mcast.c */
+    struct uro_list responses;                       /* queue pairs with something to answer */
     struct uro_list requests;            /* queue pairs that may have something to send */
+    struct uro_list sent;                /* UC and UD queue pairs with sends to complete */
     struct uro_list cq_events;           /* completion queues with an event to fetch */
     struct uro_list qp_events;           /* queue pairs with an event to fetch */
+    struct uro_list srq_events;          /* shared receive queues with an event to fetch */
     bool requests_owed;                  /* the last round was all responses; schedule.c */
     uro_time now;                        /* of the round in progress */
     _Alignas(64) struct uro_bells bells; /* rung by posting threads */
@@ -45,6 +51,12 @@ size_t uro_shard_table_size(const struct uro_shard_config *config);
 /* @tables: uro_shard_table_size() octets, aligned to 64. */
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
                     uro_time now);
+
+/* Whether the address is one of ours. */
+bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address);
+
+/* Octets of the largest payload of one packet that the link carries. */
+uint32_t uro_shard_path_mtu(const struct uro_shard *shard);
 
 /* A number of @bits bits, not below @least and not in @table. */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,

@@ -12,15 +12,17 @@
 #define URO_TX_HEAD_MAX  128u
 #define URO_TX_SPANS_MAX 33u /* 32 scatter/gather elements, and one for a split at its end */
 
+/* Where a frame goes. */
+enum uro_tx_way {
+    URO_TX_WIRE,
+    URO_TX_LOCAL,   /* to an address of our own: the engine delivers it itself */
+    URO_TX_BOTH,    /* multicast */
+    URO_TX_NOWHERE, /* the next hop does not answer: counted, not sent */
+};
+
 struct uro_span {
     const uint8_t *at;
     uint32_t length;
-};
-
-enum uro_tx_way {
-    URO_TX_WIRE,
-    URO_TX_LOCAL, /* to ourselves: engine/loop.c keeps it from the port */
-    URO_TX_BOTH,  /* to a group that we are a member of */
 };
 
 struct uro_tx {

@@ -28,6 +28,11 @@
     X(PEER_ACCESS, "the peer used a wrong remote key, address range or right")                     \
     X(PEER_RIGHTS, "the queue pair's access flags do not allow the peer's request")                \
     X(PEER_DEPTH, "the peer has more READs and atomics outstanding than max_dest_rd_atomic")       \
+    X(PEER_SRQ, "the peer named an XRC shared receive queue that does not exist here")             \
+    X(BIND, "the window, the region, its range or its rights do not allow the binding")            \
+    X(NOT_INVALIDATABLE, "the key is not a type 2 window bound through this queue pair")           \
+    X(NO_HANDLE, "the address handle was destroyed or is of another PD")                           \
+    X(DATAGRAM_LENGTH, "the datagram is longer than the link's MTU")                               \
     X(CQ_OVERRUN, "the completion queue overflowed")
 
 enum uro_why {

@@ -43,22 +43,45 @@ struct uro_sge {
 /* A send work request in its slot. The poster fills the first part; the engine owns the second. */
 struct uro_wqe {
     uint64_t wr_id;
-    uint64_t remote_address;
-    uint64_t compare_add;
-    uint64_t swap;
-    uint32_t rkey;
-    uint32_t imm;       /* four octets as the application gave them; SEND_WITH_INV: the rkey */
-    uint32_t length;    /* sum of the elements, or the inline octets */
+    uint64_t remote_address; /* BIND_MW: where the window begins */
+    union {
+        uint64_t compare_add;
+        uint64_t window_length; /* BIND_MW: octets; 0 unbinds a type 1 window */
+        struct {
+            uint32_t ah; /* uro_ah_number() */
+            uint32_t qpn;
+        } to; /* UD */
+        struct uro_flush_kind {
+            uint8_t placement;   /* as struct uro_feth */
+            uint8_t selectivity; /* likewise */
+        } flush;
+    };
+    union {
+        uint64_t swap;
+        uint32_t qkey; /* UD */
+        struct {
+            uint32_t lkey;   /* of the region */
+            uint32_t access; /* URO_ACCESS_*; ZERO_BASED too */
+        } bind;              /* BIND_MW */
+    };
+    uint32_t rkey;      /* BIND_MW: the window's key from now on */
+    uint32_t imm;       /* four octets as the application gave them; SEND_WITH_INV and LOCAL_INV:
+                           the rkey; BIND_MW: the window's key until now */
+    uint32_t length;    /* sum of the elements, or the inline octets; FLUSH: octets to flush */
     uint8_t opcode;     /* enum uro_wr_opcode */
     uint8_t flags;      /* set of URO_SEND_* */
     uint16_t sge_count; /* 0 with URO_SEND_INLINE: the octets follow instead */
+    uint32_t xrc_srqn;  /* XRC: number of the peer's shared receive queue */
 
-    uint32_t first_psn; /* valid from the first transmission on */
-    uint32_t psn_count; /* PSNs the message uses; 0 = not started */
-    uint32_t status;    /* enum uro_wc_status found before its turn to complete came */
-    uint32_t reserved;
+    uint32_t first_psn;    /* valid from the first transmission on */
+    uint32_t psn_count;    /* PSNs the message uses; 0 = not started, or a local operation */
+    uint16_t status;       /* enum uro_wc_status found before its turn to complete came */
+    uint16_t why;          /* enum uro_why of that */
+    uint32_t awaited;      /* READ: responses asked for and not there yet */
     struct uro_sge sges[]; /* or the inline octets */
 };
+
+static_assert(sizeof(struct uro_wqe) % 8 == 0, "elements are aligned as their addresses");
 
 /* A receive work request in its slot. */
 struct uro_rqe {

@@ -28,21 +28,13 @@ static bool for_us(const struct uro_shard *shard, const struct uro_mac *dest)
     return (dest->octets[0] & 1) || memcmp(dest, &shard->config.mac, sizeof *dest) == 0;
 }
 
-static bool our_address(const struct uro_shard *shard, const struct uro_gid *address)
-{
-    for (uint32_t i = 0; i < shard->config.gid_count; i++)
-        if (uro_gid_equal(&shard->config.gids[i], address))
-            return true;
-    return false;
-}
-
 static void roce(struct uro_shard *shard, struct uro_frame *frame)
 {
     if (frame->udp.dest_port != URO_ROCE_PORT) {
         uro_count(&shard->counters, URO_COUNT_DROP_UDP_PORT);
         return;
     }
-    if (!our_address(shard, &frame->ip.dest)) {
+    if (!uro_shard_owns(shard, &frame->ip.dest)) {
         uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
         return;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "core/req.h"
 #include "core/schedule.h"
 #include "engine/demux.h"
 #include "engine/loop.h"
@@ -82,6 +83,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
 {
     engine->shard.now = now;
     engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
+    uro_req_settle(&engine->shard);
     for (uint32_t i = 0; i < count; i++)
         uro_demux(&engine->shard, &engine->neigh, &pkts[i], now);
 }
@@ -127,6 +129,7 @@ const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_
 
 bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)
 {
+    uro_req_settle(&engine->shard);
     return uro_shard_event(&engine->shard, event);
 }
 
@@ -189,6 +192,24 @@ void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp)
     uro_qp_destroy(&engine->shard, qp);
     if (hop != NULL)
         uro_neigh_put(&engine->neigh, hop);
+}
+
+int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah *ah, uint32_t pd,
+                         const struct uro_address *address, uro_time now)
+{
+    struct uro_address wanted = *address;
+    int error =
+        uro_neigh_get(&engine->neigh, address->sgid_index, &address->dest, now, &wanted.hop);
+
+    if (error == 0)
+        uro_ah_create(&engine->shard, ah, pd, &wanted);
+    return error;
+}
+
+void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah)
+{
+    uro_ah_destroy(&engine->shard, ah);
+    uro_neigh_put(&engine->neigh, ah->path.hop);
 }
 
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)

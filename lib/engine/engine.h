@@ -16,6 +16,7 @@
 
 #include "base/counters.h"
 #include "base/time.h"
+#include "core/ah.h"
 #include "core/event.h"
 #include "core/pkt.h"
 #include "core/qp.h"
@@ -84,6 +85,11 @@ struct uro_shard *uro_engine_shard(struct uro_engine *engine);
 URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp *qp,
                                        const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
+
+/* Address handles and their next hops. Errors as of uro_engine_qp_modify(). */
+URO_NODISCARD int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah *ah, uint32_t pd,
+                                       const struct uro_address *address, uro_time now);
+void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah);
 
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
 

@@ -39,6 +39,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 
     if (event->event_type == IBV_EVENT_CQ_ERR)
         acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
-    else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR)
+    else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
+             event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
         acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
 }

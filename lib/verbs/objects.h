@@ -95,7 +95,7 @@ struct uro_ibv_cq {
     struct uro_event_node error;
 };
 
-#define URO_QP_EVENTS 5u /* URO_EVENT_QP_FATAL .. URO_EVENT_SQ_DRAINED */
+#define URO_QP_EVENTS 6u /* URO_EVENT_QP_FATAL .. URO_EVENT_LAST_WQE */
 
 struct uro_ibv_qp {
     struct ibv_qp ibv;

@@ -58,6 +58,7 @@ static void name_events(struct uro_ibv_qp *qp)
         [URO_EVENT_QP_ACCESS_ERR - URO_EVENT_QP_FATAL] = IBV_EVENT_QP_ACCESS_ERR,
         [URO_EVENT_COMM_EST - URO_EVENT_QP_FATAL] = IBV_EVENT_COMM_EST,
         [URO_EVENT_SQ_DRAINED - URO_EVENT_QP_FATAL] = IBV_EVENT_SQ_DRAINED,
+        [URO_EVENT_LAST_WQE - URO_EVENT_QP_FATAL] = IBV_EVENT_QP_LAST_WQE_REACHED,
     };
 
     for (unsigned i = 0; i < URO_QP_EVENTS; i++)
@@ -70,7 +71,7 @@ static void name_events(struct uro_ibv_qp *qp)
 static bool build(struct uro_ibv_qp *qp, struct uro_device *device)
 {
     const struct uro_qp_init init = {
-        .service = URO_RC,
+        .type = URO_QPT_RC,
         .pd = qp->ibv.pd->handle,
         .send_cq = uro_ibv_cq(qp->ibv.send_cq)->core,
         .recv_cq = uro_ibv_cq(qp->ibv.recv_cq)->core,

@@ -23,7 +23,10 @@ static void engine_event(struct uro_device *device, const struct uro_event *even
     case URO_EVENT_QP_ACCESS_ERR:
     case URO_EVENT_COMM_EST:
     case URO_EVENT_SQ_DRAINED:
+    case URO_EVENT_LAST_WQE:
         uro_events_put(&qp->events[event->kind - URO_EVENT_QP_FATAL]);
+        break;
+    case URO_EVENT_SRQ_LIMIT:
         break;
     }
 }

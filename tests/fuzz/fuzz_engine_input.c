@@ -145,7 +145,7 @@ static void open_stage(struct stage *stage)
         .pd = 1, .access = 0xf, .base = 0x1000, .length = MEMORY, .memory = stage->memory + CANARY
     };
     uro_key_register(uro_engine_shard(stage->engine), &stage->key);
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = 1,
                                       .send_cq = stage->cq,
                                       .recv_cq = stage->cq,

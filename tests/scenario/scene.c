@@ -141,7 +141,7 @@ struct scene *scene_open(const struct scene_options *options)
     open_memory(scene);
     scene->send_cq = make_cq(options->cq_capacity);
     scene->recv_cq = make_cq(options->cq_capacity);
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = 1,
                                       .send_cq = scene->send_cq,
                                       .recv_cq = scene->recv_cq,

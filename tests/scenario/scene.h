@@ -77,7 +77,12 @@ struct scene_packet {
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;
     uint64_t original;
-    uint32_t imm;
+    uint32_t imm;  /* or the key to invalidate, as its four octets */
+    uint32_t srqn; /* XRC */
+    uint32_t qkey; /* UD */
+    uint32_t source_qpn;
+    uint8_t placement; /* FLUSH */
+    uint8_t selectivity;
     const char *text; /* payload, or else: */
     uint32_t length;  /* octets of payload, scene_octet(fill + i) each */
     uint32_t fill;

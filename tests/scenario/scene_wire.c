@@ -33,6 +33,18 @@ uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, u
 
 static uint8_t *put_ext(const struct scene_packet *packet, unsigned ext, uint8_t *at)
 {
+    if (ext & URO_EXT_XRCETH) {
+        uro_put_be32(at, packet->srqn);
+        at += URO_XRCETH_LEN;
+    }
+    if (ext & URO_EXT_DETH) {
+        uro_deth_encode(at, &(const struct uro_deth){ packet->qkey, packet->source_qpn });
+        at += URO_DETH_LEN;
+    }
+    if (ext & URO_EXT_FETH) {
+        uro_feth_encode(at, &(const struct uro_feth){ packet->placement, packet->selectivity });
+        at += URO_FETH_LEN;
+    }
     if (ext & URO_EXT_RETH) {
         uro_reth_encode(at, &(const struct uro_reth){ packet->va, packet->rkey, packet->dma });
         at += URO_RETH_LEN;

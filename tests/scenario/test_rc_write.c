@@ -126,11 +126,7 @@ static const struct {
       SCENE_MEMORY - 1,
       0x62,
       "RSP.ACCESS.NAK" },
-    { "an operation we do not offer",
-      { .op = "RC_SEND_ONLY_INV", .text = "x" },
-      0,
-      0x61,
-      "RSP.UNSUPPORTED" },
+    { "a FLUSH that asks for nothing", { .op = "RC_FLUSH" }, 0, 0x61, "RSP.UNSUPPORTED" },
 };
 
 static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void **state)

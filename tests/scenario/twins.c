@@ -36,7 +36,7 @@ static void open_end(struct twins *s, struct end *end)
                                  .length = TWINS_MEMORY,
                                  .memory = end->memory };
     uro_key_register(uro_engine_shard(s->engine), &end->key);
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = 1,
                                       .send_cq = end->cq,
                                       .recv_cq = end->cq,

@@ -63,7 +63,7 @@ static void make_qp(struct uro_load_end *end)
 
     end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
     end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = end->pd,
                                       .send_cq = end->send_cq,
                                       .recv_cq = end->recv_cq,

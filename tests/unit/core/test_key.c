@@ -37,7 +37,7 @@ static struct uro_key region(uint64_t base, uint64_t length)
 
 static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t length)
 {
-    return uro_key_resolve(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
+    return uro_key_local(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
 }
 
 /* rule KEY.RANGE */
@@ -81,14 +81,14 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
     (void)state; /* rule KEY.PD */
     uro_key_register(&shard, &key);
     uint32_t number = uro_key_number(&key);
-    assert_non_null(uro_key_resolve(&shard, number, 7, 0, 0, 1));
-    assert_null(uro_key_resolve(&shard, number, 8, 0, 0, 1));
-    assert_null(uro_key_resolve(&shard, number, 7, URO_ACCESS_REMOTE_WRITE, 0, 1));
+    assert_non_null(uro_key_local(&shard, number, 7, 0, 0, 1));
+    assert_null(uro_key_local(&shard, number, 8, 0, 0, 1));
+    assert_null(uro_key_local(&shard, number, 7, URO_ACCESS_REMOTE_WRITE, 0, 1));
     assert_null(
-        uro_key_resolve(&shard, number, 7, URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_WRITE, 0, 1));
-    assert_null(uro_key_resolve(&shard, number ^ 1, 7, 0, 0, 1));
+        uro_key_local(&shard, number, 7, URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_WRITE, 0, 1));
+    assert_null(uro_key_local(&shard, number ^ 1, 7, 0, 0, 1));
     uro_key_deregister(&shard, &key);
-    assert_null(uro_key_resolve(&shard, number, 7, 0, 0, 1));
+    assert_null(uro_key_local(&shard, number, 7, 0, 0, 1));
 }
 
 /* Keys differ in their high and in their low bits, and freed ones do not come back at once. */

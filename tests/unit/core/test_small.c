@@ -30,7 +30,7 @@ static void psn_diff__every_half_of_the_circle(void **state)
 
 static int check(enum uro_qp_state from, enum uro_qp_state to, unsigned mask)
 {
-    return uro_qp_state_check(URO_RC, from, to, mask);
+    return uro_qp_state_check(URO_QPT_RC, from, to, mask);
 }
 
 #define TO_RTR                                                                                     \

@@ -53,7 +53,7 @@ static struct stage *open_stage(void)
     s->memory = take(uro_engine_size(&config));
     assert_int_equal(uro_engine_init(s->memory, &config, 0, &s->engine), 0);
     s->cq = uro_cq_init(take(uro_cq_size(8)), 8, NULL);
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = 1,
                                       .send_cq = s->cq,
                                       .recv_cq = s->cq,

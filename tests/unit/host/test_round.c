@@ -40,7 +40,7 @@ static void modify(struct uro_device *device, struct uro_qp *qp, const struct ur
 
 static struct uro_qp *connect_to_itself(struct uro_device *device, struct uro_cq *cq)
 {
-    const struct uro_qp_init init = { .service = URO_RC,
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .send_cq = cq,
                                       .recv_cq = cq,
                                       .send_capacity = SENDS,

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* datagram.c - sends and receives of UD queue pairs.
+ *
+ * A datagram that cannot be delivered harms nobody: it is counted and dropped, and the receive it
+ * would have used waits for the next one.
+ */
+#include "core/datagram.h"
+
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/ah.h"
+#include "core/req.h"
+#include "core/rq.h"
+#include "core/sgl.h"
+#include "core/shard.h"
+
+/* What consumers of UCX and mlx5 look for in wc.sl: the low bits say which IP version the GRH area
+ * holds, bit 3 that it is RoCE v2. */
+#define SL_IPV4 0x0au
+#define SL_IPV6 0x09u
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+/* What is wrong with the request, and why; URO_WC_SUCCESS when nothing is. */
+static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
+{
+    bool sends = wqe->opcode == URO_WR_SEND || wqe->opcode == URO_WR_SEND_WITH_IMM;
+
+    wqe->why = URO_WHY_NONE;
+    if (!sends) {
+        wqe->why = URO_WHY_UNSUPPORTED;
+        return URO_WC_LOC_QP_OP_ERR;
+    }
+    if (ah == NULL) {
+        wqe->why = URO_WHY_NO_HANDLE;
+        return URO_WC_LOC_QP_OP_ERR;
+    }
+    if (wqe->length > ah->path.mtu) {
+        URO_MARK("UD.LENGTH");
+        wqe->why = URO_WHY_DATAGRAM_LENGTH;
+        return URO_WC_LOC_LEN_ERR;
+    }
+    return URO_WC_SUCCESS;
+}
+
+/* rule UD.QKEY.PRIVILEGED */
+static uint32_t qkey_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
+{
+    return wqe->qkey & URO_QKEY_PRIVILEGED ? qp->attr.qkey : wqe->qkey;
+}
+
+static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah, struct uro_tx *tx)
+{
+    const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_qp_number(qp) };
+    unsigned ext = wqe->opcode == URO_WR_SEND_WITH_IMM ? URO_EXT_IMM : 0;
+    int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, ext);
+    uint8_t *at = uro_path_ext(tx, &ah->path);
+    struct uro_bth bth = { .opcode = (uint8_t)opcode,
+                           .solicited = wqe->flags & URO_SEND_SOLICITED,
+                           .migrated = true,
+                           .pkey = URO_PKEY_DEFAULT,
+                           .dest_qpn = wqe->to.qpn,
+                           .psn = qp->req.next.value };
+
+    uro_deth_encode(at, &deth);
+    if (ext != 0)
+        memcpy(at + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
+    uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_number(qp)), &bth,
+                       uro_ext_length(uro_opcodes[opcode].ext));
+}
+
+bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
+{
+    struct uro_req *req = &qp->req;
+
+    while (uro_pair_state(qp) == URO_QPS_RTS && req->cursor != uro_wq_tail(&qp->send)) {
+        struct uro_wqe *wqe = uro_pair_wqe(qp, req->cursor);
+        struct uro_ah *ah = uro_ah_find(qp->shard, wqe->to.ah, qp->pd);
+
+        wqe->status = (uint16_t)examine(wqe, ah);
+        if (wqe->status == URO_WC_SUCCESS && ah->path.hop->state == URO_HOP_ASKING)
+            return false;
+        if (wqe->status == URO_WC_SUCCESS && !uro_req_gather(qp, wqe, 0, wqe->length, tx)) {
+            wqe->status = URO_WC_LOC_PROT_ERR;
+            wqe->why = URO_WHY_LOCAL_KEY;
+        }
+        if (wqe->status != URO_WC_SUCCESS) {
+            if (req->cursor != uro_wq_head(&qp->send))
+                return false; /* its turn comes when those before it are complete */
+            uro_pair_fail_send(qp, req->cursor, (enum uro_wc_status)wqe->status,
+                               (enum uro_why)wqe->why);
+            return false;
+        }
+        seal(qp, wqe, ah, tx);
+        req->next = uro_psn_add(req->next, 1);
+        req->started = ++req->cursor;
+        uro_req_sent(qp);
+        return true;
+    }
+    return false;
+}
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+/* rule UD.GRH: the IP header as it came; an IPv4 one at the end of the area. */
+static void make_grh(const struct uro_frame *frame, uint8_t grh[static URO_GRH_LEN])
+{
+    uint32_t length = frame->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+
+    memset(grh, 0, URO_GRH_LEN - length);
+    memcpy(grh + URO_GRH_LEN - length, frame->network, length);
+}
+
+static void complete(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    bool imm = frame->op->ext & URO_EXT_IMM;
+    const struct uro_cqe cqe = {
+        .wr_id = qp->rsp.recv->wr_id,
+        .status = URO_WC_SUCCESS,
+        .opcode = URO_WC_RECV,
+        .flags = (uint8_t)(URO_WC_GRH | (imm ? URO_WC_WITH_IMM : 0)),
+        .service_level = frame->ip.v6 ? SL_IPV6 : SL_IPV4,
+        .byte_len = URO_GRH_LEN + frame->payload_length,
+        .imm = imm ? frame->imm : 0,
+        .qpn = uro_qp_number(qp),
+        .source_qpn = frame->deth.source_qpn,
+    };
+
+    uro_rq_finish(qp);
+    if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, frame->bth.solicited))
+        uro_pair_overrun(qp);
+}
+
+void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_counters *counters = &qp->shard->counters;
+    const struct uro_rqe *rqe = uro_rq_look(qp, qp->srq);
+    uint8_t grh[URO_GRH_LEN];
+
+    if (frame->deth.qkey != qp->attr.qkey) {
+        URO_MARK("UD.QKEY");
+        uro_count(counters, URO_COUNT_DROP_QKEY);
+        return;
+    }
+    if (rqe == NULL) {
+        URO_MARK("UD.RECEIVE");
+        uro_count(counters, URO_COUNT_DROP_UD_RECEIVE);
+        return;
+    }
+    if (rqe->length < URO_GRH_LEN + frame->payload_length) {
+        URO_MARK("UD.OVERSIZE");
+        uro_count(counters, URO_COUNT_DROP_UD_LENGTH);
+        return;
+    }
+
+    rqe = uro_rq_take(qp, qp->srq);
+    const struct uro_sgl sgl = { .elements = rqe->sges, .count = rqe->sge_count, .pd = qp->pd };
+    make_grh(frame, grh);
+    if (!uro_sgl_scatter(qp->shard, &sgl, 0, grh, sizeof grh) ||
+        !uro_sgl_scatter(qp->shard, &sgl, sizeof grh, frame->payload, frame->payload_length)) {
+        URO_MARK("UD.LOCAL");
+        uro_pair_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return;
+    }
+    complete(qp, frame);
+}
