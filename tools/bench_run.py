@@ -73,6 +73,31 @@ def message_rate(uroce: pathlib.Path, runs: int) -> Figure:
     return row
 
 
+# what, arguments of engine_rate: service, octets, active queue pairs, idle ones
+ENGINE = (
+    ("RC SEND 64 octets", ("rc", "64", "1", "0")),
+    ("RC SEND 64 octets, 10 000 idle queue pairs beside it", ("rc", "64", "1", "10000")),
+    ("RC SEND 64 octets, over 100 queue pairs in turn", ("rc", "64", "100", "0")),
+    ("RC SEND 64 octets, over 10 000 queue pairs in turn", ("rc", "64", "10000", "0")),
+    ("UC SEND 64 octets", ("uc", "64", "1", "0")),
+    ("UD SEND 64 octets", ("ud", "64", "1", "0")),
+    ("XRC SEND 64 octets", ("xrc", "64", "1", "0")),
+)
+
+
+def engine(build: pathlib.Path, runs: int) -> list[Figure]:
+    """The rows take turns, so that a busy spell of the machine meets all of them."""
+    rows = [Figure(name, "ns") for name, _ in ENGINE]
+    for _ in range(runs):
+        for row, (_, arguments) in zip(rows, ENGINE):
+            try:
+                if not row.why:
+                    row.values.append(float(limits.said(build, "engine_rate", *arguments).split()[0]))
+            except limits.NotRun as error:
+                row.why = str(error)
+    return rows
+
+
 def show(title: str, rows: list[Figure]) -> None:
     print(f"\n{title}")
     for row in rows:
@@ -116,6 +141,7 @@ def main() -> int:
         ours.append(message_rate(uroce, options.runs))
     show("Programs over uroce, two processes, memif", ours)
     show_ratios(possible, ours)
+    show("Both engines together, one message, no port", engine(build, options.runs))
     return 0
 
 
