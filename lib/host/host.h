@@ -65,6 +65,10 @@ struct uro_engine *uro_device_engine(struct uro_device *device);
 struct uro_shard *uro_device_shard(struct uro_device *device);
 uro_time uro_device_now(void);
 
+/* The wall clock when uro_device_now() said @at, in ns since 1970. @offset is kept from one call to
+ * the next, 0 at first, so that times keep their order and distance while nobody sets the clock. */
+uint64_t uro_host_wall_time(uro_time at, uint64_t *offset);
+
 /* Called from ibv_poll_cq on an empty CQ (@posted false) and after ibv_post_* (@posted true):
  * drives one bounded round in the caller unless somebody else holds the engine. */
 void uro_device_progress(struct uro_device *device, bool posted);
