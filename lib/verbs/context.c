@@ -44,6 +44,8 @@ static void fill_operations(struct verbs_context *verbs)
 {
     verbs->query_port = uro_ibv_query_port;
     verbs->query_device_ex = uro_ibv_query_device_ex;
+    verbs->query_rt_values = uro_ibv_query_rt_values;
+    verbs->create_cq_ex = uro_ibv_create_cq_ex;
     verbs->close_xrcd = refuse_close_xrcd;
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;

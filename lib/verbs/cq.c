@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.c - completion queues as programs make and destroy them; poll.c reads them. */
+/* cq.c - completion queues as programs make and destroy them; poll.c and cq_ex.c read them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -47,20 +47,20 @@ static void name_events(struct uro_ibv_cq *cq)
     }
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-                             struct ibv_comp_channel *channel, int comp_vector)
+struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
+                                     const struct ibv_cq_init_attr_ex *attr)
 {
     struct uro_ibv_cq *cq;
     void *memory;
 
-    if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX || comp_vector < 0 ||
-        comp_vector >= context->num_comp_vectors) {
+    if (attr->cqe < 1 || attr->cqe > URO_CQ_CAPACITY_MAX ||
+        attr->comp_vector >= (uint32_t)context->num_comp_vectors) {
         errno = EINVAL;
         return NULL;
     }
     if (!uro_ibv_start(context) || (cq = uro_ibv_new(sizeof *cq)) == NULL)
         return NULL;
-    uint32_t capacity = granted((uint32_t)cqe);
+    uint32_t capacity = granted(attr->cqe);
     if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0) {
         free(cq);
         errno = ENOMEM;
@@ -69,15 +69,28 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 
     cq->core = uro_cq_init(memory, capacity, cq);
     cq->ibv.context = context;
-    cq->ibv.channel = channel;
-    cq->ibv.cq_context = cq_context;
+    cq->ibv.channel = attr->channel;
+    cq->ibv.cq_context = attr->cq_context;
     cq->ibv.cqe = (int)capacity;
     pthread_mutex_init(&cq->ibv.mutex, NULL);
     pthread_cond_init(&cq->ibv.cond, NULL);
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+    pthread_mutex_init(&cq->batch, NULL);
     name_events(cq);
     uro_object_add(&cq->object, context, detach);
-    return &cq->ibv;
+    return cq;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                             struct ibv_comp_channel *channel, int comp_vector)
+{
+    const struct ibv_cq_init_attr_ex attr = { .cqe = (uint32_t)cqe, /* negative: too many */
+                                              .cq_context = cq_context,
+                                              .channel = channel,
+                                              .comp_vector = (uint32_t)comp_vector };
+    struct uro_ibv_cq *cq = uro_ibv_cq_create(context, &attr);
+
+    return cq != NULL ? &cq->ibv : NULL;
 }
 
 /* Moves to @ring and gives back what is then free: the old one, or @ring when it is too small. */
@@ -138,6 +151,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     if (ibv->channel != NULL)
         atomic_fetch_sub(&uro_ibv_channel(ibv->channel)->users, 1);
     uro_object_drop(&cq->object);
+    pthread_mutex_destroy(&cq->batch);
     pthread_spin_destroy(&cq->lock);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);

@@ -2,13 +2,14 @@
 /* objects.h - what stands behind each struct ibv_*: our part after the part programs may read.
  *
  * Locks, outermost first:
+ *     CQ batch          iterating over an extended CQ; the program calls us while it is held
  *     context           which objects a context still has
  *     engine            uro_device_lock(): registering, creating, modifying, destroying
  *     QP send, receive  posting; taken under the engine by modify and destroy
  *     CQ                polling; taken under the engine by modify to RESET, destroy and resize
  *     context list      which contexts a port event goes to
  *     event queue       (events.h)
- * Nothing is posted or polled under the engine lock, and nobody waits under any of them.
+ * Nothing is posted or polled under the engine lock, and nobody waits under any but the first.
  */
 #pragma once
 
@@ -84,8 +85,12 @@ struct uro_ibv_channel {
     atomic_uint users; /* CQs */
 };
 
+/* Plain or extended: ibv_cq_ex_to_cq() is a cast. */
 struct uro_ibv_cq {
-    struct ibv_cq ibv;
+    union {
+        struct ibv_cq ibv;
+        struct ibv_cq_ex ex;
+    };
     struct uro_object object;
     struct uro_cq *core;
     void *ring;              /* of a resized one; else in core's memory, and NULL here */
@@ -93,6 +98,11 @@ struct uro_ibv_cq {
     atomic_uint users;       /* a QP counts twice when it uses the CQ for both directions */
     struct uro_event_node completion;
     struct uro_event_node error;
+    /* Of an extended one, cq_ex.c. */
+    pthread_mutex_t batch; /* ibv_start_poll to ibv_end_poll */
+    bool single_threaded;  /* as the program promised: the above is not needed */
+    struct uro_cqe current;
+    uint64_t wall_offset; /* of uro_host_wall_time() */
 };
 
 #define URO_QP_EVENTS 6u /* URO_EVENT_QP_FATAL .. URO_EVENT_LAST_WQE */
@@ -182,6 +192,11 @@ void uro_ibv_contexts_unlock(void);
 /* sink.c: engine and port events into the queues. */
 extern const struct uro_event_sink uro_ibv_sink;
 
+/* cq.c: both kinds; of @attr what both have. NULL with errno EINVAL, ENOMEM or why the device does
+ * not start. */
+struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
+                                     const struct ibv_cq_init_attr_ex *attr);
+
 /* qp_attr.c */
 
 /* Stops the engine and whoever posts to the QP or polls its CQs. */
@@ -194,8 +209,13 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
 int uro_ibv_query_device_ex(struct ibv_context *context,
                             const struct ibv_query_device_ex_input *input,
                             struct ibv_device_attr_ex *attr, size_t size);
+int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 /* True when @attr names a destination that RoCE can reach from a port of ours. */
 bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr *attr);
+
+/* cq_ex.c: an entry of verbs_context */
+struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
+                                       struct ibv_cq_init_attr_ex *attr);
 
 /* post.c, poll.c: entries of ibv_context.ops */
 int uro_ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);

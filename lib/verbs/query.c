@@ -13,7 +13,8 @@
 #define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may be preempted */
 #define PKEY_DEFAULT 0xffffu
 #define PKEYS        1
-#define WIDTH_1X     1 /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
+#define CLOCK_KHZ    1000000 /* of completion timestamps: nanoseconds */
+#define WIDTH_1X     1       /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
 #define SPEED_2_5    1
 #define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
@@ -81,7 +82,9 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
                             const struct ibv_query_device_ex_input *input,
                             struct ibv_device_attr_ex *attr, size_t size)
 {
-    struct ibv_device_attr_ex all = { .phys_port_cnt_ex = URO_PORT };
+    struct ibv_device_attr_ex all = { .completion_timestamp_mask = UINT64_MAX,
+                                      .hca_core_clock = CLOCK_KHZ,
+                                      .phys_port_cnt_ex = URO_PORT };
 
     if ((input != NULL && input->comp_mask != 0) || size < sizeof all.orig_attr)
         return EINVAL;
@@ -92,6 +95,20 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
     /* The caller's struct is older or newer than ours: what it does not share stays zero. */
     memset(attr, 0, size);
     memcpy(attr, &all, size < sizeof all ? size : sizeof all);
+    return 0;
+}
+
+/* The seconds stay 0: programs read the nanoseconds as ticks of hca_core_clock, to be compared with
+ * completion timestamps. */
+int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+    (void)context;
+    if (uro_host_forked())
+        return EIO;
+    if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+        return EINVAL;
+    if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
+        values->raw_clock = (struct timespec){ .tv_nsec = (long)uro_device_now() };
     return 0;
 }
 

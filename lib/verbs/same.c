@@ -102,3 +102,16 @@ SAME(sizeof(struct uro_sge), sizeof(struct ibv_sge));
 SAME(offsetof(struct uro_sge, address), offsetof(struct ibv_sge, addr));
 SAME(offsetof(struct uro_sge, length), offsetof(struct ibv_sge, length));
 SAME(offsetof(struct uro_sge, lkey), offsetof(struct ibv_sge, lkey));
+
+/* A CQ is plain and extended at once. */
+#define SAME_PLACE(field) SAME(offsetof(struct ibv_cq, field), offsetof(struct ibv_cq_ex, field))
+SAME_PLACE(context);
+SAME_PLACE(channel);
+SAME_PLACE(cq_context);
+SAME_PLACE(handle);
+SAME_PLACE(cqe);
+SAME_PLACE(mutex);
+SAME_PLACE(cond);
+SAME_PLACE(comp_events_completed);
+SAME_PLACE(async_events_completed);
+static_assert(sizeof(struct ibv_cq) <= offsetof(struct ibv_cq_ex, comp_mask), "a prefix");

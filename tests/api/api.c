@@ -72,6 +72,34 @@ struct ibv_cq *api_cq(const struct api *api, int cqe)
     return cq;
 }
 
+struct ibv_cq_ex *api_cq_ex(const struct api *api, uint32_t cqe, uint32_t flags)
+{
+    struct ibv_cq_init_attr_ex attr = { .cqe = cqe,
+                                        .wc_flags = API_READERS,
+                                        .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                                        .flags = flags };
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(api->context, &attr);
+
+    assert_non_null(cq);
+    return cq;
+}
+
+void api_destroy_cq_ex(struct ibv_cq_ex *cq)
+{
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+struct ibv_poll_cq_attr api_poll_attr;
+
+void api_start_poll(struct ibv_cq_ex *cq)
+{
+    int error;
+
+    while ((error = ibv_start_poll(cq, &api_poll_attr)) == ENOENT)
+        ;
+    assert_int_equal(error, 0);
+}
+
 struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq)
 {
     return (struct ibv_qp_init_attr){
@@ -212,4 +240,29 @@ void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status)
 
     assert_int_equal(wc.wr_id, id);
     assert_int_equal(wc.status, status);
+}
+
+struct ibv_qp *api_flushing_qp(const struct api *api, struct ibv_cq *cq)
+{
+    struct ibv_qp *qp = api_qp(api, cq);
+
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
+    return qp;
+}
+
+int api_post_id(struct ibv_qp *qp, uint64_t id)
+{
+    struct ibv_recv_wr wr = { .wr_id = id }, *bad;
+
+    return ibv_post_recv(qp, &wr, &bad);
+}
+
+void api_flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_t count)
+{
+    for (uint64_t id = first; id < first + count; id++)
+        while (api_post_id(qp, id) == ENOMEM)
+            ;
+    /* Modifying to ERR has flushed everything when it returns. */
+    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
 }

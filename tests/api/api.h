@@ -36,6 +36,16 @@ int api_close(void **state);
 /* A CQ without channel. */
 struct ibv_cq *api_cq(const struct api *api, int cqe);
 
+/* An extended CQ with every reader we have; @flags of enum ibv_create_cq_attr_flags. */
+#define API_READERS                                                                                \
+    (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
+     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+struct ibv_cq_ex *api_cq_ex(const struct api *api, uint32_t cqe, uint32_t flags);
+void api_destroy_cq_ex(struct ibv_cq_ex *cq);
+extern struct ibv_poll_cq_attr api_poll_attr; /* none */
+/* ibv_start_poll, again until there is a completion. */
+void api_start_poll(struct ibv_cq_ex *cq);
+
 /* RC, 16 requests of 4 elements each way; the caller's changes come after. */
 struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq);
 struct ibv_qp *api_qp(const struct api *api, struct ibv_cq *cq);
@@ -77,3 +87,10 @@ int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);
 /* Polls until there is a completion; a meson timeout is what a missing one looks like. */
 struct ibv_wc api_wait(struct ibv_cq *cq);
 void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
+
+/* A queue pair in error: what is posted to it completes at once, flushed. */
+struct ibv_qp *api_flushing_qp(const struct api *api, struct ibv_cq *cq);
+int api_post_id(struct ibv_qp *qp, uint64_t id);
+/* Completions @first to @first + @count - 1 wait in the CQ of @qp afterwards, whoever drives the
+ * engine. */
+void api_flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_t count);

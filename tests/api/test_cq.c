@@ -5,38 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A queue pair in error: what is posted to it completes at once, flushed. */
-static struct ibv_qp *flushing_qp(const struct api *api, struct ibv_cq *cq)
-{
-    struct ibv_qp *qp = api_qp(api, cq);
-
-    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
-    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
-    return qp;
-}
-
-static int post_id(struct ibv_qp *qp, uint64_t id)
-{
-    struct ibv_recv_wr wr = { .wr_id = id }, *bad;
-
-    return ibv_post_recv(qp, &wr, &bad);
-}
-
-static void post_ids(struct ibv_qp *qp, uint64_t first, uint64_t count)
-{
-    for (uint64_t id = first; id < first + count; id++)
-        while (post_id(qp, id) == ENOMEM)
-            ;
-}
-
-/* Completions @first to @first + @count - 1 wait in the CQ of @qp afterwards, whoever drives the
- * engine: modifying to ERR has flushed everything when it returns. */
-static void flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_t count)
-{
-    post_ids(qp, first, count);
-    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
-}
-
 static void expect_ids(struct ibv_cq *cq, uint64_t first, uint64_t count)
 {
     for (uint64_t id = first; id < first + count; id++)
@@ -49,18 +17,18 @@ static void resize_cq__larger_and_smaller__keeps_what_waits_in_order(void **stat
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 7);
-    struct ibv_qp *qp = flushing_qp(api, cq);
+    struct ibv_qp *qp = api_flushing_qp(api, cq);
 
-    flush(api, qp, 0, 5);
+    api_flush(api, qp, 0, 5);
     expect_ids(cq, 0, 3);
     assert_int_equal(ibv_resize_cq(cq, 100), 0);
     assert_true(cq->cqe >= 100);
-    flush(api, qp, 5, 60);
+    api_flush(api, qp, 5, 60);
     expect_ids(cq, 3, 50);
     assert_int_equal(ibv_resize_cq(cq, 12), 0);
     assert_true(cq->cqe >= 12 && cq->cqe < 100);
     expect_ids(cq, 53, 12);
-    flush(api, qp, 65, 2);
+    api_flush(api, qp, 65, 2);
     expect_ids(cq, 65, 2);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -71,10 +39,10 @@ static void resize_cq__below_what_waits_or_out_of_range__is_einval_and_changes_n
     const struct api *api = *state;
     static const int wrong[] = { 0, -1, 4194304, 1 };
     struct ibv_cq *cq = api_cq(api, 7);
-    struct ibv_qp *qp = flushing_qp(api, cq);
+    struct ibv_qp *qp = api_flushing_qp(api, cq);
     int before = cq->cqe;
 
-    flush(api, qp, 0, 2);
+    api_flush(api, qp, 0, 2);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(ibv_resize_cq(cq, wrong[i]), EINVAL);
         assert_int_equal(cq->cqe, before);
@@ -91,11 +59,11 @@ static void resize_cq__after_the_old_size__no_overrun(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 1);
-    struct ibv_qp *qp = flushing_qp(api, cq);
+    struct ibv_qp *qp = api_flushing_qp(api, cq);
 
-    flush(api, qp, 0, (uint64_t)cq->cqe);
+    api_flush(api, qp, 0, (uint64_t)cq->cqe);
     assert_int_equal(ibv_resize_cq(cq, 16), 0);
-    flush(api, qp, 1, 15);
+    api_flush(api, qp, 1, 15);
     expect_ids(cq, 0, 16);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -106,12 +74,12 @@ static void resize_cq__of_an_armed_cq__leaves_it_armed(void **state)
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
     struct ibv_cq *cq = ibv_create_cq(api->context, 4, NULL, channel, 0), *told;
-    struct ibv_qp *qp = flushing_qp(api, cq);
+    struct ibv_qp *qp = api_flushing_qp(api, cq);
     void *context;
 
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     assert_int_equal(ibv_resize_cq(cq, 50), 0);
-    flush(api, qp, 0, 1);
+    api_flush(api, qp, 0, 1);
     assert_int_equal(ibv_get_cq_event(channel, &told, &context), 0);
     assert_ptr_equal(told, cq);
     ibv_ack_cq_events(cq, 1);
@@ -138,7 +106,7 @@ static void *run_stream(void *argument)
     struct ibv_wc wc[8];
 
     while (seen < STREAM) {
-        while (posted < STREAM && posted - seen < IN_CQ && post_id(stream->qp, posted) == 0)
+        while (posted < STREAM && posted - seen < IN_CQ && api_post_id(stream->qp, posted) == 0)
             posted++;
         int count = ibv_poll_cq(stream->cq, 8, wc);
         for (int i = 0; i < count; i++)
@@ -152,7 +120,7 @@ static void resize_cq__while_a_thread_posts_and_polls__nothing_is_lost_or_moved(
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 63);
-    struct stream stream = { .qp = flushing_qp(api, cq), .cq = cq };
+    struct stream stream = { .qp = api_flushing_qp(api, cq), .cq = cq };
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, run_stream, &stream), 0);

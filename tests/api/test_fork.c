@@ -31,6 +31,7 @@ struct all {
     const struct api *api;
     struct pair pair;
     struct ibv_comp_channel *channel;
+    struct ibv_cq_ex *cq_ex;
 };
 
 static void every_call(void *argument)
@@ -46,6 +47,9 @@ static void every_call(void *argument)
     struct ibv_device_attr device;
     struct ibv_port_attr port;
     struct ibv_async_event event;
+    struct ibv_cq_init_attr_ex cq_attr = { .cqe = 1 };
+    struct ibv_poll_cq_attr poll_attr = { 0 };
+    struct ibv_values_ex values = { 0 };
     struct ibv_cq *cq;
     struct ibv_wc wc;
     void *nothing;
@@ -61,12 +65,17 @@ static void every_call(void *argument)
     errno = 0;
     MUST(ibv_create_cq(context, 1, NULL, NULL, 0) == NULL && errno == EIO);
     errno = 0;
+    MUST(ibv_create_cq_ex(context, &cq_attr) == NULL && errno == EIO);
+    errno = 0;
     MUST(ibv_create_qp(all->api->pd, &init) == NULL && errno == EIO);
     MUST(ibv_modify_qp(side->qp, &attr, IBV_QP_STATE) == EIO);
     MUST(ibv_query_qp(side->qp, &attr, 0, &init) == EIO);
     MUST(ibv_post_send(side->qp, &send, &bad_send) == EIO && bad_send == &send);
     MUST(ibv_post_recv(side->qp, &recv, &bad_recv) == EIO && bad_recv == &recv);
     MUST(ibv_poll_cq(side->cq, 1, &wc) < 0);
+    MUST(ibv_start_poll(all->cq_ex, &poll_attr) == EIO);
+    MUST(ibv_next_poll(all->cq_ex) == EIO);
+    MUST(ibv_resize_cq(side->cq, 100) == EIO);
     MUST(ibv_req_notify_cq(side->cq, 0) == EIO);
     errno = 0;
     MUST(ibv_get_cq_event(all->channel, &cq, &nothing) == -1 && errno == EIO);
@@ -74,6 +83,7 @@ static void every_call(void *argument)
     MUST(ibv_get_async_event(context, &event) == -1 && errno == EIO);
     MUST(ibv_query_device(context, &device) == EIO);
     MUST(ibv_query_port(context, API_PORT, &port) == EIO);
+    MUST(ibv_query_rt_values_ex(context, &values) == EIO);
 }
 
 static void free_all(void *argument)
@@ -84,6 +94,7 @@ static void free_all(void *argument)
     MUST(ibv_destroy_qp(all->pair.b.qp) == 0);
     MUST(ibv_destroy_cq(all->pair.a.cq) == 0);
     MUST(ibv_destroy_cq(all->pair.b.cq) == 0);
+    MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(all->cq_ex)) == 0);
     MUST(ibv_dereg_mr(all->pair.a.mr) == 0);
     MUST(ibv_dereg_mr(all->pair.b.mr) == 0);
     MUST(ibv_destroy_comp_channel(all->channel) == 0);
@@ -93,14 +104,19 @@ static void free_all(void *argument)
 
 static void open_all(struct all *all, const struct api *api)
 {
+    struct ibv_cq_init_attr_ex attr = { .cqe = 1 };
+
     all->api = api;
     all->channel = ibv_create_comp_channel(api->context);
+    all->cq_ex = ibv_create_cq_ex(api->context, &attr);
+    assert_non_null(all->cq_ex);
     api_pair_open(api, &all->pair, all->channel);
 }
 
 static void close_all(struct all *all)
 {
     api_pair_close(&all->pair);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(all->cq_ex)), 0);
     assert_int_equal(ibv_destroy_comp_channel(all->channel), 0);
 }
 

@@ -145,13 +145,11 @@ static void what_no_device_has__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
-    struct ibv_cq_init_attr_ex cq_ex = { .cqe = 1 };
     struct ibv_xrcd_init_attr xrcd = { 0 };
     struct ibv_td_init_attr td = { 0 };
     struct ibv_alloc_dm_attr dm = { .length = 64 };
     struct ibv_counters_init_attr counters = { 0 };
     struct ibv_parent_domain_init_attr parent = { .pd = api->pd };
-    struct ibv_values_ex values = { 0 };
     uint8_t mac[ETHERNET_LL_SIZE];
 
 #define REFUSED(call)                                                                              \
@@ -160,7 +158,6 @@ static void what_no_device_has__is_eopnotsupp(void **state)
     assert_int_equal(errno, EOPNOTSUPP)
 
     REFUSED(ibv_create_srq(api->pd, &srq));
-    REFUSED(ibv_create_cq_ex(api->context, &cq_ex));
     REFUSED(ibv_alloc_mw(api->pd, IBV_MW_TYPE_1));
     REFUSED(ibv_open_xrcd(api->context, &xrcd));
     REFUSED(ibv_alloc_td(api->context, &td));
@@ -172,7 +169,6 @@ static void what_no_device_has__is_eopnotsupp(void **state)
     REFUSED(ibv_import_device(api->context->cmd_fd));
     REFUSED(ibv_import_pd(api->context, api->pd->handle));
     assert_int_equal(ibv_advise_mr(api->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0), EOPNOTSUPP);
-    assert_int_equal(ibv_query_rt_values_ex(api->context, &values), EOPNOTSUPP);
     assert_int_equal(ibv_resolve_eth_l2_from_gid(api->context, NULL, mac, NULL), -1);
 }
 

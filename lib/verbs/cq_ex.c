@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq_ex.c - extended completion queues: polling completion by completion, reader by reader.
+ *
+ * Between ibv_start_poll and ibv_end_poll a program posts, modifies, resizes and destroys as it
+ * likes, so no lock that these take may be held there. What is held is the batch lock, which
+ * nothing else takes; the reader's lock is taken for one completion at a time.
+ */
+#include <errno.h>
+
+#include "verbs/objects.h"
+
+/* What a completion of ours has; not among them: VLAN, flow tag and tag matching. */
+#define READERS                                                                                    \
+    (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
+     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+#define CREATE_MASK  (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
+
+static struct uro_ibv_cq *cq_of(struct ibv_cq_ex *ex)
+{
+    return URO_CONTAINER_OF(ex, struct uro_ibv_cq, ex);
+}
+
+/* ---- the batch ---------------------------------------------------------- */
+
+static bool advance(struct uro_ibv_cq *cq)
+{
+    pthread_spin_lock(&cq->lock);
+    bool found = uro_cq_poll(cq->core, &cq->current, 1) == 1;
+    pthread_spin_unlock(&cq->lock);
+    if (found) {
+        cq->ex.wr_id = cq->current.wr_id;
+        cq->ex.status = (enum ibv_wc_status)cq->current.status;
+    }
+    return found;
+}
+
+static void leave(struct uro_ibv_cq *cq)
+{
+    if (!cq->single_threaded)
+        pthread_mutex_unlock(&cq->batch);
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+    struct uro_ibv_cq *cq = cq_of(ex);
+
+    if (uro_host_forked())
+        return EIO;
+    if (attr->comp_mask != 0)
+        return EINVAL;
+    if (!cq->single_threaded)
+        pthread_mutex_lock(&cq->batch);
+    if (advance(cq))
+        return 0;
+    uro_device_progress(cq->object.context->device, false);
+    if (advance(cq))
+        return 0;
+    leave(cq);
+    return ENOENT;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+    if (uro_host_forked())
+        return EIO;
+    return advance(cq_of(ex)) ? 0 : ENOENT;
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+    leave(cq_of(ex));
+}
+
+/* ---- readers ------------------------------------------------------------ */
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+    return (enum ibv_wc_opcode)cq_of(ex)->current.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.vendor_error;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.byte_len;
+}
+
+/* Or the invalidated rkey: one place for both. */
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.imm;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.qpn;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.source_qpn;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.flags;
+}
+
+/* Ethernet has no LIDs. */
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+    (void)ex;
+    return 0;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.service_level;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+    (void)ex;
+    return 0;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current.timestamp;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+    struct uro_ibv_cq *cq = cq_of(ex);
+
+    return uro_host_wall_time(cq->current.timestamp, &cq->wall_offset);
+}
+
+/* Readers that were not asked for stay NULL: a program that calls them crashes here as it would
+ * on hardware. */
+static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
+{
+    ex->start_poll = start_poll;
+    ex->next_poll = next_poll;
+    ex->end_poll = end_poll;
+    ex->read_opcode = read_opcode;
+    ex->read_vendor_err = read_vendor_err;
+    ex->read_wc_flags = read_wc_flags;
+#define OFFER(flag, reader)                                                                        \
+    if (wanted & IBV_WC_EX_WITH_##flag)                                                            \
+    ex->reader = reader
+    OFFER(BYTE_LEN, read_byte_len);
+    OFFER(IMM, read_imm_data);
+    OFFER(QP_NUM, read_qp_num);
+    OFFER(SRC_QP, read_src_qp);
+    OFFER(SLID, read_slid);
+    OFFER(SL, read_sl);
+    OFFER(DLID_PATH_BITS, read_dlid_path_bits);
+    OFFER(COMPLETION_TIMESTAMP, read_completion_ts);
+    OFFER(COMPLETION_TIMESTAMP_WALLCLOCK, read_completion_wallclock_ns);
+#undef OFFER
+}
+
+/* ---- creating ----------------------------------------------------------- */
+
+/* 0, or why such a CQ cannot be had. What we do not know or have is EOPNOTSUPP: programs then make
+ * a plain one. No PD of ours is a parent domain. */
+static int refusal(const struct ibv_cq_init_attr_ex *attr, uint32_t flags)
+{
+    if ((attr->comp_mask & ~(uint32_t)CREATE_MASK) || (flags & ~(uint32_t)CREATE_FLAGS) ||
+        (attr->wc_flags & ~(uint64_t)READERS))
+        return EOPNOTSUPP;
+    if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+        return EINVAL;
+    return 0;
+}
+
+struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
+                                       struct ibv_cq_init_attr_ex *attr)
+{
+    uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+    int error = refusal(attr, flags);
+
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    struct uro_ibv_cq *cq = uro_ibv_cq_create(context, attr);
+    if (cq == NULL)
+        return NULL;
+    if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+        uro_cq_ignore_overrun(cq->core);
+    cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    offer_readers(&cq->ex, attr->wc_flags);
+    return &cq->ex;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "api/api.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- what a completion has ---------------------------------------------- */
+
+struct talk {
+    struct ibv_cq_ex *cq; /* of both */
+    struct ibv_qp *from, *to;
+    struct ibv_mr *mr;
+    uint8_t buffer[64];
+};
+
+static void open_talk(const struct api *api, struct talk *talk, struct ibv_cq_ex *cq)
+{
+    talk->cq = cq;
+    talk->from = api_qp(api, ibv_cq_ex_to_cq(cq));
+    talk->to = api_qp(api, ibv_cq_ex_to_cq(cq));
+    talk->mr = ibv_reg_mr(api->pd, talk->buffer, sizeof talk->buffer, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(talk->mr);
+    api_connect(api, talk->from, talk->to->qp_num);
+    api_connect(api, talk->to, talk->from->qp_num);
+}
+
+static void close_talk(struct talk *talk)
+{
+    assert_int_equal(ibv_destroy_qp(talk->from), 0);
+    assert_int_equal(ibv_destroy_qp(talk->to), 0);
+    assert_int_equal(ibv_dereg_mr(talk->mr), 0);
+    api_destroy_cq_ex(talk->cq);
+}
+
+#define SENT     1
+#define RECEIVED 2
+
+/* 20 octets, with 0x11223344 beside them. */
+static void say(struct talk *talk)
+{
+    struct ibv_sge from = { (uintptr_t)talk->buffer, 20, talk->mr->lkey };
+    struct ibv_sge to = { (uintptr_t)talk->buffer + 32, 32, talk->mr->lkey };
+    struct ibv_send_wr wr = api_send(IBV_WR_SEND_WITH_IMM, &from), *bad;
+    struct ibv_recv_wr recv = { .wr_id = RECEIVED, .sg_list = &to, .num_sge = 1 }, *bad_recv;
+
+    wr.imm_data = htobe32(0x11223344);
+    assert_int_equal(ibv_post_recv(talk->to, &recv, &bad_recv), 0);
+    assert_int_equal(ibv_post_send(talk->from, &wr, &bad), 0);
+}
+
+static void completion__of_a_receive__has_what_its_readers_say(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
+    struct talk talk;
+
+    open_talk(api, &talk, cq);
+    say(&talk);
+    api_start_poll(cq); /* the ACK comes after what it acknowledges */
+    assert_int_equal(cq->wr_id, RECEIVED);
+    assert_int_equal(cq->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+    assert_int_equal(ibv_wc_read_byte_len(cq), 20);
+    assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_WITH_IMM);
+    assert_int_equal(be32toh(ibv_wc_read_imm_data(cq)), 0x11223344);
+    assert_int_equal(ibv_wc_read_qp_num(cq), talk.to->qp_num);
+    assert_int_equal(ibv_wc_read_src_qp(cq), talk.from->qp_num);
+    assert_int_equal(ibv_wc_read_slid(cq), 0);
+    assert_int_equal(ibv_wc_read_sl(cq), 0);
+    assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 0);
+    assert_int_equal(ibv_wc_read_vendor_err(cq), 0);
+    ibv_end_poll(cq);
+    api_start_poll(cq);
+    assert_int_equal(cq->wr_id, SENT);
+    assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_SEND);
+    assert_int_equal(ibv_wc_read_qp_num(cq), talk.from->qp_num);
+    assert_int_equal(ibv_wc_read_wc_flags(cq), 0);
+    ibv_end_poll(cq);
+    close_talk(&talk);
+}
+
+/* ---- time --------------------------------------------------------------- */
+
+static uint64_t raw_clock(const struct api *api)
+{
+    struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+
+    assert_int_equal(ibv_query_rt_values_ex(api->context, &values), 0);
+    assert_int_equal(values.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+    assert_int_equal(values.raw_clock.tv_sec, 0);
+    return (uint64_t)values.raw_clock.tv_nsec;
+}
+
+static uint64_t wall_clock(void)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void timestamps__are_of_the_clock_that_the_device_describes(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
+    struct ibv_device_attr_ex attr;
+    struct talk talk;
+    uint64_t last = raw_clock(api);
+
+    assert_int_equal(ibv_query_device_ex(api->context, NULL, &attr), 0);
+    assert_true(attr.completion_timestamp_mask == UINT64_MAX);
+    assert_int_equal(attr.hca_core_clock, 1000000); /* kHz: a tick is a nanosecond */
+    open_talk(api, &talk, cq);
+    for (int i = 0; i < 20; i++) {
+        say(&talk);
+        for (int half = 0; half < 2; half++) {
+            api_start_poll(cq);
+            uint64_t at = ibv_wc_read_completion_ts(cq);
+            assert_true(at >= last && at <= raw_clock(api));
+            last = at;
+            ibv_end_poll(cq);
+        }
+    }
+    close_talk(&talk);
+}
+
+static void wall_clock_timestamps__lie_between_posting_and_reading(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
+    struct talk talk;
+
+    open_talk(api, &talk, cq);
+    for (int i = 0; i < 20; i++) {
+        uint64_t before = wall_clock();
+        say(&talk);
+        for (int half = 0; half < 2; half++) {
+            api_start_poll(cq);
+            uint64_t at = ibv_wc_read_completion_wallclock_ns(cq);
+            assert_true(at >= before && at <= wall_clock());
+            ibv_end_poll(cq);
+        }
+    }
+    close_talk(&talk);
+}
+
+static void rt_values__of_an_unknown_kind__are_einval(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_values_ex values = { .comp_mask = 2 };
+
+    assert_int_equal(ibv_query_rt_values_ex(api->context, &values), EINVAL);
+    values.comp_mask = 0;
+    assert_int_equal(ibv_query_rt_values_ex(api->context, &values), 0);
+    assert_int_equal(values.raw_clock.tv_nsec, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(completion__of_a_receive__has_what_its_readers_say),
+        API_TEST(timestamps__are_of_the_clock_that_the_device_describes),
+        API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
+        API_TEST(rt_values__of_an_unknown_kind__are_einval),
+    };
+    /* Nobody else drives the engine: ibv_start_poll must. */
+    setenv("UROCE_DEVICES", "uroce0:net_ring0;ip=10.0.0.1/24;progress=caller", 1);
+    return API_RUN(tests);
+}
