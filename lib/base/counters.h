@@ -49,9 +49,12 @@
     X(DROP_AFTER_NAK, "drop_after_nak", "request behind a gap that was already reported")          \
     X(DROP_REPLAY, "drop_replay", "repeated request that is no longer remembered")                 \
     X(DROP_MALFORMED_ARP, "drop_arp", "malformed ARP, ND or ICMP message")                         \
+    X(DROP_MEMBERSHIP, "drop_membership", "malformed IGMP or MLD message")                         \
     X(TX_NO_NEIGHBOR, "tx_no_neighbor", "frames dropped because the next hop did not answer")      \
     X(ARP_RX, "arp_rx", "ARP and ND messages received")                                            \
     X(ARP_TX, "arp_tx", "ARP and ND messages sent")                                                \
+    X(MEMBERSHIP_RX, "membership_rx", "IGMP and MLD queries received")                             \
+    X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \

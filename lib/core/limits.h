@@ -15,6 +15,9 @@
 /* Octets around a full payload, IP header to ICRC: IPv6 WRITE ONLY with immediate has the most. */
 #define URO_ROCE_OVERHEAD 84u
 
+/* Multicast groups of a device (rxe: 8192). */
+#define URO_MCAST_GROUPS_MAX 8192u
+
 /* Packets a requester sends beyond the oldest unacknowledged one when the device configuration
  * does not say otherwise. Enough for 64 KiB at MTU 256 or a bandwidth-delay product of 1 MiB at
  * 4096; small enough for the default receive ring of the ports (512 descriptors). */

@@ -7,6 +7,7 @@
 #include "base/mark.h"
 #include "core/receive.h"
 #include "core/schedule.h"
+#include "wire/mld.h"
 
 static const enum uro_counter refusals[URO_FRAME_RESULT_COUNT] = {
     [URO_FRAME_SHORT] = URO_COUNT_DROP_SHORT,
@@ -28,13 +29,14 @@ static bool for_us(const struct uro_shard *shard, const struct uro_mac *dest)
     return (dest->octets[0] & 1) || memcmp(dest, &shard->config.mac, sizeof *dest) == 0;
 }
 
-static void roce(struct uro_shard *shard, struct uro_frame *frame)
+/* rule MCAST.DEST */
+static void roce(struct uro_shard *shard, const struct uro_member *member, struct uro_frame *frame)
 {
     if (frame->udp.dest_port != URO_ROCE_PORT) {
         uro_count(&shard->counters, URO_COUNT_DROP_UDP_PORT);
         return;
     }
-    if (!uro_shard_owns(shard, &frame->ip.dest)) {
+    if (!uro_shard_owns(shard, &frame->ip.dest) && !uro_member_of(member, &frame->ip.dest)) {
         uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
         return;
     }
@@ -46,8 +48,16 @@ static void roce(struct uro_shard *shard, struct uro_frame *frame)
     uro_receive(shard, frame);
 }
 
-void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, const struct uro_pkt *pkt,
-               uro_time now)
+static bool is_membership(const struct uro_frame *frame)
+{
+    if (!frame->ip.v6)
+        return frame->ip.protocol == URO_IPPROTO_IGMP;
+    return frame->ip.protocol == URO_IPPROTO_ICMPV6 && frame->body_length > 0 &&
+           uro_mld_is(frame->body[0]);
+}
+
+void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, struct uro_member *member,
+               const struct uro_pkt *pkt, uro_time now)
 {
     struct uro_frame frame;
     bool hops_changed = false;
@@ -65,7 +75,9 @@ void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, const struct ur
     if (frame.ether.type == URO_ETHERTYPE_ARP)
         hops_changed = uro_neigh_arp(neigh, &frame, now);
     else if (frame.ip.protocol == URO_IPPROTO_UDP)
-        roce(shard, &frame);
+        roce(shard, member, &frame);
+    else if (is_membership(&frame))
+        uro_member_input(member, &frame, now);
     else if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
         hops_changed = uro_neigh_icmp(neigh, &frame, now);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - core and neighbours behind a few functions. */
+/* engine.c - core, neighbours and group membership behind a few functions. */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@ struct uro_engine {
     struct uro_engine_config config;
     struct uro_neigh neigh;
     struct uro_loop loop;
+    struct uro_member member;
 };
 
 static_assert(URO_LOOP_FRAMES >= URO_PORT_BURST, "the loop is no narrower than a port");
@@ -74,6 +75,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     uro_neigh_init(&e->neigh, &e->config, &e->shard.counters);
     uro_loop_init(&e->loop, config->mtu,
                   (uint8_t *)memory + tables_at() + uro_shard_table_size(&shard));
+    uro_member_init(&e->member, &e->config, &e->shard.counters, &e->shard.rng);
     *engine = e;
     return 0;
 }
@@ -85,7 +87,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
     for (uint32_t i = 0; i < count; i++)
-        uro_demux(&engine->shard, &engine->neigh, &pkts[i], now);
+        uro_demux(&engine->shard, &engine->neigh, &engine->member, &pkts[i], now);
 }
 
 /* What was kept by the last output: it was written, and so was everything described beside it. */
@@ -94,7 +96,7 @@ static void deliver(struct uro_engine *engine, uro_time now)
     struct uro_loop *loop = &engine->loop;
 
     for (uint32_t i = 0; i < loop->count; i++)
-        uro_demux(&engine->shard, &engine->neigh, &loop->frames[i], now);
+        uro_demux(&engine->shard, &engine->neigh, &engine->member, &loop->frames[i], now);
     engine->shard.counters.value[URO_COUNT_LOOP_FRAMES] += loop->count;
     loop->count = 0;
 }
@@ -114,8 +116,10 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     deliver(engine, now);
     if (uro_neigh_run(&engine->neigh, now))
         uro_schedule_all(&engine->shard);
+    uro_member_run(&engine->member, now);
 
     uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
+    count += uro_member_output(&engine->member, tx + count, room - count);
     count += speak(engine, tx + count, room - count);
     engine->shard.counters.value[URO_COUNT_TX_FRAMES] += count;
     return count;
@@ -139,8 +143,10 @@ uro_time uro_engine_next(const struct uro_engine *engine)
         return engine->shard.now;
     uro_time transport = uro_schedule_next(&engine->shard);
     uro_time neighbours = uro_neigh_next(&engine->neigh, engine->shard.now);
+    uro_time groups = uro_member_next(&engine->member, engine->shard.now);
+    uro_time next = transport < neighbours ? transport : neighbours;
 
-    return transport < neighbours ? transport : neighbours;
+    return next < groups ? next : groups;
 }
 
 bool uro_engine_rung(const struct uro_engine *engine)
@@ -212,6 +218,27 @@ void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah)
     uro_neigh_put(&engine->neigh, ah->path.hop);
 }
 
+int uro_engine_join(struct uro_engine *engine, const struct uro_gid *group, uro_time now)
+{
+    return uro_member_join(&engine->member, group, now);
+}
+
+void uro_engine_leave(struct uro_engine *engine, const struct uro_gid *group, uro_time now)
+{
+    uro_member_leave(&engine->member, group, now);
+}
+
+uint32_t uro_engine_multicast_version(const struct uro_engine *engine)
+{
+    return engine->member.version;
+}
+
+uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,
+                                   uint32_t room)
+{
+    return uro_member_macs(&engine->member, macs, room);
+}
+
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
 {
     return &engine->shard.counters;
@@ -219,6 +246,8 @@ const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
 
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
 {
-    if (up)
-        uro_neigh_forget(&engine->neigh, now);
+    if (!up)
+        return;
+    uro_neigh_forget(&engine->neigh, now);
+    uro_member_tell_all(&engine->member, now);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.h - the whole stack of one port: transport (core), neighbours, later connections (cm).
+/* engine.h - the whole stack of one port: transport (core), neighbours, groups, later
+ * connections (cm).
  *
  * The engine does no I/O and reads no clock. Its driver calls, from one thread at a time and with
  * a `now` that never decreases:
@@ -18,12 +19,15 @@
 #include "base/time.h"
 #include "core/ah.h"
 #include "core/event.h"
+#include "core/limits.h"
 #include "core/pkt.h"
 #include "core/qp.h"
 #include "core/tx.h"
 #include "wire/gid.h"
 
 #define URO_ENGINE_ADDRESSES_MAX 16u
+/* Multicast MAC addresses an engine can want: of all groups and of its own addresses. */
+#define URO_ENGINE_MACS_MAX (URO_MCAST_GROUPS_MAX + URO_ENGINE_ADDRESSES_MAX + 2u)
 
 struct uro_engine;
 
@@ -91,7 +95,23 @@ URO_NODISCARD int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah 
                                        const struct uro_address *address, uro_time now);
 void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah);
 
+/* From the first queue pair in a multicast group to the last: its frames are let through, and
+ * routers and switches are told. Joining again, or leaving what was not joined, changes nothing.
+ * Returns 0 or
+ *   -EINVAL  not a multicast address
+ *   -ENOMEM  URO_MCAST_GROUPS_MAX are joined */
+URO_NODISCARD int uro_engine_join(struct uro_engine *engine, const struct uro_gid *group,
+                                  uro_time now);
+void uro_engine_leave(struct uro_engine *engine, const struct uro_gid *group, uro_time now);
+
+/* The multicast MAC addresses to let in, each once, at most @room; returns how many. The version is
+ * another one whenever the list may be. */
+uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,
+                                   uint32_t room);
+uint32_t uro_engine_multicast_version(const struct uro_engine *engine);
+
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
 
-/* The link went down or came up: neighbours are asked again. */
+/* The link went down or came up, also for the first time: neighbours are asked again, groups
+ * reported. */
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now);
