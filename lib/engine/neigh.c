@@ -8,7 +8,7 @@
  *           the retry budget of a queue pair ends as its attributes say.
  *
  * An answer, or any ARP or ND message that names the address, makes it KNOWN. An address of our own
- * is KNOWN for ever.
+ * and a multicast group are KNOWN for ever.
  */
 #include "engine/neigh.h"
 
@@ -64,7 +64,7 @@ static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct
 
     unsigned prefix = v4 ? from->prefix + 96u : from->prefix;
     *next = *dest;
-    if (ours(neigh, dest) || uro_gid_is_link_local(dest) ||
+    if (ours(neigh, dest) || uro_gid_is_multicast(dest) || uro_gid_is_link_local(dest) ||
         uro_gid_same_subnet(dest, &from->gid, prefix))
         return 0;
     *next = v4 ? config->gateway4 : config->gateway6;
@@ -87,13 +87,28 @@ static struct uro_neigh_entry *unused(struct uro_neigh *neigh)
     return neigh->used < URO_NEIGH_HOPS_MAX ? &neigh->entries[neigh->used++] : NULL;
 }
 
-/* An address of our own is nobody's to tell: known at once, never asked about, never lost. */
-static void know_ourselves(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
+/* An address of our own, and a group's, are nobody's to tell: known at once, never asked about, never
+ * lost. */
+static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
+    if (uro_gid_is_multicast(&entry->address)) {
+        URO_MARK("MCAST.HOP");
+        entry->hop.mac = uro_mac_multicast(&entry->address);
+        entry->hop.way = URO_TX_BOTH;
+    } else if (ours(neigh, &entry->address)) {
+        entry->hop.mac = neigh->config->mac;
+        entry->hop.way = URO_TX_LOCAL;
+    } else {
+        return false;
+    }
     entry->hop.state = URO_HOP_KNOWN;
-    entry->hop.mac = neigh->config->mac;
-    entry->hop.way = URO_TX_LOCAL;
     entry->due = URO_TIME_NEVER;
+    return true;
+}
+
+static bool is_fixed(const struct uro_neigh_entry *entry)
+{
+    return entry->hop.way != URO_TX_WIRE;
 }
 
 int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
@@ -111,9 +126,7 @@ int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_
             return -ENOMEM;
         *entry = (struct uro_neigh_entry){ .address = next,
                                            .source = neigh->config->addresses[sgid_index].gid };
-        if (ours(neigh, &next))
-            know_ourselves(neigh, entry);
-        else
+        if (!know_already(neigh, entry))
             due_at(neigh, entry, now);
     }
     entry->users++;
@@ -136,7 +149,7 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
 {
     struct uro_neigh_entry *entry = find(neigh, address);
 
-    if (entry == NULL || entry->hop.way == URO_TX_LOCAL)
+    if (entry == NULL || is_fixed(entry))
         return false;
     if (mac->octets[0] & 1) /* a group address is nobody's */
         return false;
@@ -249,7 +262,7 @@ void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
 {
     for (uint32_t i = 0; i < neigh->used; i++) {
         struct uro_neigh_entry *entry = &neigh->entries[i];
-        if (entry->users == 0 || entry->hop.way == URO_TX_LOCAL)
+        if (entry->users == 0 || is_fixed(entry))
             continue;
         entry->hop.state = URO_HOP_ASKING;
         entry->asked = 0;

@@ -44,7 +44,8 @@ void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *con
                     struct uro_counters *counters);
 
 /* The next hop towards @dest from address number @sgid_index, held until uro_neigh_put(); asking
- * starts at once. To one of our own addresses: ourselves, by URO_TX_LOCAL. Returns 0, -EINVAL (no such source address, or of the other IP version),
+ * starts at once. To one of our own addresses: ourselves, by URO_TX_LOCAL. To a multicast group: its
+ * MAC address, by URO_TX_BOTH. Returns 0, -EINVAL (no such source address, or of the other IP version),
  * -ENETUNREACH (another subnet and no gateway) or -ENOMEM (URO_NEIGH_HOPS_MAX are in use). */
 URO_NODISCARD int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index,
                                 const struct uro_gid *dest, uro_time now, struct uro_hop **hop);

@@ -347,6 +347,42 @@ static void neigh__link_came_back__everybody_is_asked_again(void **state)
     close_stage(s);
 }
 
+/* rule MCAST.HOP */
+static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(void **state)
+{
+    static struct uro_neigh neigh;
+    static struct uro_counters counters;
+    static const struct uro_mac mac4 = { { 1, 0, 0x5e, 1, 2, 3 } };
+    static const struct uro_mac mac6 = { { 0x33, 0x33, 0xab, 0xcd, 2, 3 } };
+    struct uro_engine_config config = { .mac = our_mac, .mtu = 1500, .address_count = 2 };
+    const struct uro_gid group4 = gid("239.129.2.3"), group6 = gid("ff0e::1:abcd:203");
+    struct uro_hop *hops[2];
+
+    (void)state;
+    config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 24 };
+    config.addresses[1] = (struct uro_engine_address){ gid("fd00::1"), 64 };
+    uro_neigh_init(&neigh, &config, &counters);
+    assert_int_equal(uro_neigh_get(&neigh, 0, &group6, 0, hops), -EINVAL);
+    assert_int_equal(uro_neigh_get(&neigh, 1, &group4, 0, hops), -EINVAL);
+    assert_int_equal(uro_neigh_get(&neigh, 0, &group4, 0, &hops[0]), 0);
+    assert_int_equal(uro_neigh_get(&neigh, 1, &group6, 0, &hops[1]), 0);
+
+    uint8_t out[URO_ARP_LEN];
+    const struct uro_arp lie = { .request = true, .sender_mac = peer_mac, .sender = group4 };
+    uro_arp_encode(out, &lie);
+    const struct uro_frame frame = { .body = out, .body_length = sizeof out };
+    assert_false(uro_neigh_arp(&neigh, &frame, 0));
+    uro_neigh_forget(&neigh, 1);
+    assert_int_equal(uro_neigh_next(&neigh, 1), URO_TIME_NEVER);
+    assert_false(uro_neigh_run(&neigh, URO_MS(100000)));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(hops[i]->state, URO_HOP_KNOWN);
+        assert_int_equal(hops[i]->way, URO_TX_BOTH);
+    }
+    assert_memory_equal(&hops[0]->mac, &mac4, sizeof mac4);
+    assert_memory_equal(&hops[1]->mac, &mac6, sizeof mac6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +393,7 @@ int main(void)
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
         cmocka_unit_test(neigh__asked_for_our_addresses__answers_and_only_for_ours),
         cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_octets),
+        cmocka_unit_test(neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise),
         cmocka_unit_test(neigh__link_came_back__everybody_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
