@@ -192,17 +192,16 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
     return 0;
 }
 
+/* Of a slot in use. */
 static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index)
 {
-    bool used = index < config_of(context)->gid_count;
-
     return (struct ibv_gid_entry){ .gid = gid_at(context, index),
                                    .gid_index = index,
                                    .port_num = URO_PORT,
-                                   .gid_type = used ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB };
+                                   .gid_type = IBV_GID_TYPE_ROCE_V2 };
 }
 
-/* An empty slot is a zero GID and no error: perftest walks the whole table and gives up on one. */
+/* ENODATA for an empty slot, which ibv_query_gid answers with zeros. */
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
                       struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
@@ -210,6 +209,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
         return EIO;
     if (flags != 0 || entry_size < sizeof *entry || !slot_exists(port_num, gid_index))
         return EINVAL;
+    if (gid_index >= config_of(context)->gid_count)
+        return ENODATA;
     *entry = entry_at(context, gid_index);
     return 0;
 }

@@ -161,7 +161,7 @@ static void query_port__from_an_old_program__does_not_write_past_its_struct(void
     assert_int_equal(((uint8_t *)&attr)[old], 0xaa);
 }
 
-static void gid_table__empty_slots__are_zero_and_no_error(void **state)
+static void gid_table__empty_slots__are_zero_or_no_data(void **state)
 {
     static const union ibv_gid zero;
     const struct api *api = *state;
@@ -172,8 +172,7 @@ static void gid_table__empty_slots__are_zero_and_no_error(void **state)
         memset(&gid, 0xff, sizeof gid);
         assert_int_equal(ibv_query_gid(api->context, API_PORT, i, &gid), 0);
         assert_memory_equal(&gid, &zero, sizeof gid);
-        assert_int_equal(ibv_query_gid_ex(api->context, API_PORT, (uint32_t)i, &entry, 0), 0);
-        assert_memory_equal(&entry.gid, &zero, sizeof gid);
+        assert_int_equal(ibv_query_gid_ex(api->context, API_PORT, (uint32_t)i, &entry, 0), ENODATA);
     }
 }
 
@@ -278,7 +277,7 @@ int main(void)
         API_TEST(query_port__of_a_link_that_cannot_carry_1024__has_mtu_512),
         API_TEST(query_port__no_such_port__is_einval),
         API_TEST(query_port__from_an_old_program__does_not_write_past_its_struct),
-        API_TEST(gid_table__empty_slots__are_zero_and_no_error),
+        API_TEST(gid_table__empty_slots__are_zero_or_no_data),
         API_TEST(gid_table__addresses__follow_the_link_local_one),
         API_TEST(gid_table__asked_wrongly__refuses_in_each_verbs_own_form),
         API_TEST(pkey_table__holds_the_default_key_only),
