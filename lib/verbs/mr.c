@@ -108,7 +108,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return register_range(pd, &range);
 }
 
-/* Gives the MR another range, key and domain. A failure leaves the old one as it was. */
+/* Gives the MR another range, with another key, or under the same key other rights or another
+ * domain. A failure leaves it as it was. */
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access)
 {
@@ -138,9 +139,11 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 
     atomic_fetch_add(&uro_ibv_pd(after)->users, 1);
     uro_device_lock(device);
-    uro_key_deregister(uro_device_shard(device), &mr->key);
+    if (moved)
+        (void)uro_key_deregister(uro_device_shard(device), &mr->key);
     describe(&mr->key, &range, after);
-    uro_key_register(uro_device_shard(device), &mr->key);
+    if (moved)
+        uro_key_register(uro_device_shard(device), &mr->key);
     uro_device_unlock(device);
     show(mr, after);
     atomic_fetch_sub(&uro_ibv_pd(before)->users, 1);
