@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs rdma-core's own tests, as Debian's python3-pyverbs has them, over uroce; writes TAP.
+
+    test_rdma_core.py build/app/uroce [--match REGEX]
+
+A line for each of their files. What they skip must be for a reason of the lists below, so that
+nothing that worked is skipped unnoticed.
+"""
+import argparse
+import gzip
+import pathlib
+import re
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import pairs  # noqa: E402
+
+TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
+DEVICE = "uroce0:net_null0;ip=10.0.0.1/24"  # both sides are in one process
+OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # cards of others
+SECONDS = 120
+
+# For ever: other hardware, settings of the machine, packets past the transport.
+NEVER = re.compile(r"dmabuf|huge pages|net interface|PCI device|Raw Packet|by root on Ethernet")
+# For now.
+NOT_YET = re.compile(
+    r"Extended QP|Extended CQ|ODP|XRCD|UD QP|UC QP|QP type [48] |memory window|MW |Parent Domain"
+    r"|Device memory|SRQ|real time|RC QP with|tag matching", re.I)
+
+NAME = re.compile(r"^(\w+) \(tests\.(\w+)\.[\w.]+\)")
+ENDING = re.compile(r"(?:\.\.\. |^)(ok|ERROR|FAIL|skipped (['\"])(.*)\2)$")
+
+
+def unpack(where: pathlib.Path) -> None:
+    (where / "tests").mkdir()
+    for file in TESTS.iterdir():
+        if OF_OTHERS.match(file.name) and "base" not in file.name:
+            continue
+        if file.suffix == ".gz":
+            (where / "tests" / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
+        elif file.is_file():
+            shutil.copy(file, where / "tests")
+
+
+class Module:
+    def __init__(self) -> None:
+        self.passed = 0
+        self.absent = 0
+        self.problems: list[str] = []
+
+    def take(self, name: str, ending: re.Match) -> None:
+        if ending[1] == "ok":
+            self.passed += 1
+        elif ending[3] is None:
+            self.problems.append(f"{name}: {ending[1]}")
+        elif NEVER.search(ending[3]) or NOT_YET.search(ending[3]):
+            self.absent += 1
+        else:
+            self.problems.append(f"{name} is skipped: {ending[3]}")
+
+
+def read(text: str) -> dict[str, Module]:
+    """What unittest -v said: a line with the test's name, and at its end, or that of a later line,
+    the result."""
+    modules: dict[str, Module] = {}
+    module, name = None, ""
+    for line in text.splitlines():
+        if line.startswith("====="):
+            break
+        begun = NAME.match(line)
+        if begun:
+            name, module = begun[1], modules.setdefault(begun[2], Module())
+        ending = ENDING.search(line)
+        if ending and module is not None:
+            module.take(name, ending)
+            module = None
+    return modules
+
+
+def run(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
+    """(their files, why there are none)"""
+    with pairs.Pair(uroce) as pair:
+        unpack(pair.where)
+        pair.command = lambda _role, program: [str(uroce), "run", "-d", DEVICE, "--", *program]
+        output = pair.alone(["/usr/bin/python3", "tests/run_tests.py", "--dev", "uroce0", "--gid",
+                             "1", "-v"], SECONDS)
+    modules = read(output.text)
+    total = re.search(r"^Ran (\d+) tests", output.text, re.M)
+    seen = sum(m.passed + m.absent + len(m.problems) for m in modules.values())
+    if total is None or int(total[1]) != seen:
+        return {}, f"{seen} results read; {pairs.ending(output.status)}\n{output.tail()}"
+    details = re.split(r"^={70}\n", output.text.split("\nRan ")[0], flags=re.M)[1:]
+    for detail in details:
+        for module in re.findall(r"^\w+: \w+ \(tests\.(\w+)", detail, re.M):
+            modules[module].problems += detail.splitlines()
+    return modules, ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("uroce", type=pathlib.Path)
+    parser.add_argument("--match", default="", help="only files whose name has this pattern")
+    options = parser.parse_args()
+    if not options.uroce.exists() or not (TESTS / "run_tests.py").exists():
+        print("1..0 # SKIP uroce is not built, or Debian's python3-pyverbs has no tests here")
+        return 0
+    modules, problem = run(options.uroce.resolve())
+    if problem:
+        print("1..1\nnot ok 1 - rdma_core")
+        print("\n".join(f"# {line}" for line in problem.splitlines()))
+        return 1
+    chosen = [name for name in sorted(modules) if re.search(options.match, name)]
+    print(f"1..{len(chosen)}")
+    for number, name in enumerate(chosen, 1):
+        module = modules[name]
+        verdict = "not ok" if module.problems else "ok"
+        skip = "" if module.passed or module.problems else " # SKIP nothing of it is offered"
+        print(f"{verdict} {number} - {name}: {module.passed} passed, {module.absent} of what is not"
+              f" offered{skip}")
+        print("".join(f"# {line}\n" for line in module.problems), end="")
+    return 1 if any(modules[name].problems for name in chosen) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
