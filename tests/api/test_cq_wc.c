@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- what a completion has ---------------------------------------------- */
@@ -78,6 +79,34 @@ static void completion__of_a_receive__has_what_its_readers_say(void **state)
     assert_int_equal(ibv_wc_read_wc_flags(cq), 0);
     ibv_end_poll(cq);
     close_talk(&talk);
+}
+
+/* Far more packets than posting sends by itself. */
+static void start_poll__of_a_long_message__drives_it_to_its_end(void **state)
+{
+    const struct api *api = *state;
+    static uint8_t from[1 << 20], to[sizeof from];
+    struct ibv_mr *from_mr = ibv_reg_mr(api->pd, from, sizeof from, 0);
+    struct ibv_mr *to_mr =
+        ibv_reg_mr(api->pd, to, sizeof to, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_sge sge = { (uintptr_t)from, sizeof from, from_mr->lkey };
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &sge), *bad;
+    struct talk talk;
+
+    open_talk(api, &talk, api_cq_ex(api, 16, 0));
+    wr.wr.rdma.remote_addr = (uintptr_t)to;
+    wr.wr.rdma.rkey = to_mr->rkey;
+    memset(from, 0x5a, sizeof from);
+    assert_int_equal(ibv_post_send(talk.from, &wr, &bad), 0);
+    api_start_poll(talk.cq);
+    assert_int_equal(talk.cq->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(talk.cq), IBV_WC_RDMA_WRITE);
+    assert_int_equal(ibv_wc_read_byte_len(talk.cq), sizeof from);
+    ibv_end_poll(talk.cq);
+    assert_memory_equal(to, from, sizeof from);
+    close_talk(&talk);
+    assert_int_equal(ibv_dereg_mr(from_mr), 0);
+    assert_int_equal(ibv_dereg_mr(to_mr), 0);
 }
 
 /* ---- time --------------------------------------------------------------- */
@@ -160,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(completion__of_a_receive__has_what_its_readers_say),
+        API_TEST(start_poll__of_a_long_message__drives_it_to_its_end),
         API_TEST(timestamps__are_of_the_clock_that_the_device_describes),
         API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),
