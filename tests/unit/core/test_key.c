@@ -16,7 +16,7 @@ static int open_shard(void **state)
     const struct uro_shard_config config = { .table_bits = 4, .seed = { 1 } };
 
     (void)state;
-    tables = aligned_alloc(64, uro_shard_table_size(&config));
+    tables = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
     uro_shard_init(&shard, &config, tables, 0);
     return 0;
 }

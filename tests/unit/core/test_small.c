@@ -127,7 +127,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
                            .base = (uintptr_t)memory,
                            .length = sizeof memory,
                            .memory = memory };
-    void *tables = aligned_alloc(64, uro_shard_table_size(&config));
+    void *tables = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
     struct uro_rng rng;
 
     (void)state; /* rule SGE.SUM */
