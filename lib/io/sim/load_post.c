@@ -6,7 +6,8 @@
 #include "core/psn.h"
 #include "io/sim/load.h"
 
-#define BAD_KEY 0x5a5a5a5au
+#define BAD_KEY      0x5a5a5a5au
+#define NO_OPERATION 12u /* a value of no work request */
 
 static struct uro_load_end *end_of_poster(const struct uro_node *node)
 {
@@ -53,7 +54,7 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     wqe->rkey = op->rkey;
     wqe->imm = op->imm;
     wqe->length = op->length;
-    wqe->opcode = op->inject == URO_LOAD_UNSUPPORTED ? URO_WR_FLUSH : op->opcode;
+    wqe->opcode = op->inject == URO_LOAD_UNSUPPORTED ? NO_OPERATION : op->opcode;
     wqe->flags = op->flags;
     wqe->psn_count = 0;
     wqe->status = 0;
