@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/ah.h"
 #include "core/key.h"
 #include "core/qp.h"
 #include "host/host.h"
@@ -110,8 +111,10 @@ struct uro_ibv_cq {
 struct uro_ibv_qp {
     struct ibv_qp ibv;
     struct uro_object object;
+    enum uro_qp_type type;
     struct uro_qp *core;
     struct uro_shard *shard;
+    uint32_t message_max; /* octets of a send: of UD the port's active MTU */
     struct uro_wq *send;
     struct uro_wq *recv;
     pthread_spinlock_t send_lock;
@@ -125,7 +128,7 @@ struct uro_ibv_qp {
 struct uro_ibv_ah {
     struct ibv_ah ibv;
     struct uro_object object;
-    struct ibv_ah_attr attr;
+    struct uro_ah core;
 };
 
 #define URO_IBV_CAST(name)                                                                         \
@@ -203,6 +206,8 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp);
 void uro_ibv_qp_unlock(struct uro_ibv_qp *qp);
 
+void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address);
+
 /* query.c */
 int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
                        size_t size);
@@ -217,7 +222,7 @@ bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr
 struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
                                        struct ibv_cq_init_attr_ex *attr);
 
-/* post.c, poll.c: entries of ibv_context.ops */
+/* post_list.c, poll.c: entries of ibv_context.ops */
 int uro_ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int uro_ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int uro_ibv_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);

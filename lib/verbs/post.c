@@ -1,48 +1,108 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post.c - work requests into the rings of a queue pair.
+/* post.c - what a send request may be, and how it is written into its slot.
  *
- * Posting takes the QP's own lock only. Everything a request can be wrong in by itself is refused
- * here (B25), with *bad_wr at the request; what stood before it in the list stays posted.
+ * Everything a request can be wrong in by itself is refused here (B21, B25).
  */
+#include "verbs/post.h"
+
 #include <errno.h>
-#include <string.h>
 
 #include "core/limits.h"
-#include "verbs/objects.h"
 
 #define ATOMIC_LENGTH 8u
+#define NUMBER_MAX    0xffffffu /* of a queue pair or an SRQ on the wire */
 #define FLAGS         (URO_SEND_FENCE | URO_SEND_SIGNALED | URO_SEND_SOLICITED | URO_SEND_INLINE)
 
-/* What an RC queue pair takes, by enum ibv_wr_opcode; all zero: not at all. */
+#define RC        (1u << URO_QPT_RC)
+#define UC        (1u << URO_QPT_UC)
+#define UD        (1u << URO_QPT_UD)
+#define XRC       (1u << URO_QPT_XRC_INI)
+#define RELIABLE  (RC | XRC)
+#define CONNECTED (RELIABLE | UC)
+
+/* Which types take what, by enum uro_wr_opcode; man ibv_post_send has the table. UC has no packet
+ * for SEND_WITH_INV. */
 static const struct operation {
-    bool taken;
-    bool remote;     /* has a remote address */
-    bool atomic;     /* has its own form, and 8 octets */
+    unsigned types;  /* 0: nobody */
     bool can_inline; /* its buffer is only read */
-    bool imm;        /* imm_data, or the rkey to invalidate */
+    bool atomic;     /* eight octets, aligned at the peer */
+    bool local;      /* no buffer */
 } operations[] = {
     /* clang-format off */
-    [IBV_WR_RDMA_WRITE]           = { .taken = true, .can_inline = true, .remote = true },
-    [IBV_WR_RDMA_WRITE_WITH_IMM]  = { .taken = true, .can_inline = true, .remote = true,
-                                      .imm = true },
-    [IBV_WR_SEND]                 = { .taken = true, .can_inline = true },
-    [IBV_WR_SEND_WITH_IMM]        = { .taken = true, .can_inline = true, .imm = true },
-    [IBV_WR_RDMA_READ]            = { .taken = true, .remote = true },
-    [IBV_WR_ATOMIC_CMP_AND_SWP]   = { .taken = true, .atomic = true },
-    [IBV_WR_ATOMIC_FETCH_AND_ADD] = { .taken = true, .atomic = true },
+    [URO_WR_RDMA_WRITE]           = { CONNECTED,      .can_inline = true },
+    [URO_WR_RDMA_WRITE_WITH_IMM]  = { CONNECTED,      .can_inline = true },
+    [URO_WR_SEND]                 = { CONNECTED | UD, .can_inline = true },
+    [URO_WR_SEND_WITH_IMM]        = { CONNECTED | UD, .can_inline = true },
+    [URO_WR_RDMA_READ]            = { RELIABLE },
+    [URO_WR_ATOMIC_CMP_AND_SWP]   = { RELIABLE,       .atomic = true },
+    [URO_WR_ATOMIC_FETCH_AND_ADD] = { RELIABLE,       .atomic = true },
+    [URO_WR_LOCAL_INV]            = { CONNECTED,      .local = true },
+    [URO_WR_BIND_MW]              = { CONNECTED,      .local = true },
+    [URO_WR_SEND_WITH_INV]        = { RELIABLE,       .can_inline = true },
+    [URO_WR_ATOMIC_WRITE]         = { RELIABLE,       .can_inline = true, .atomic = true },
     /* clang-format on */
 };
 
-static const struct operation *operation_of(const struct ibv_send_wr *wr)
+bool uro_post_sends(const struct uro_ibv_qp *qp)
 {
-    static const struct operation none;
-    unsigned opcode = (unsigned)wr->opcode;
+    enum uro_qp_state state = uro_qp_state_now(qp->core);
 
-    return opcode < URO_ARRAY_LEN(operations) ? &operations[opcode] : &none;
+    return qp->type != URO_QPT_XRC_TGT && state != URO_QPS_RESET && state != URO_QPS_INIT &&
+           state != URO_QPS_RTR;
 }
 
-/* Sum of the elements; UINT64_MAX when there are more than @sge_max or a negative number. */
-static uint64_t length_of(const struct ibv_sge *sges, int count, uint32_t sge_max)
+/* rule POST.ERRORS */
+int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode, unsigned flags,
+                   struct uro_wqe **wqe)
+{
+    if (opcode >= URO_ARRAY_LEN(operations) || !(operations[opcode].types & 1u << qp->type) ||
+        (flags & ~FLAGS) != 0)
+        return EINVAL;
+    *wqe = uro_wq_reserve(qp->send, ahead);
+    if (*wqe == NULL)
+        return ENOMEM;
+    **wqe =
+        (struct uro_wqe){ .opcode = (uint8_t)opcode, .flags = (uint8_t)(flags & ~URO_SEND_INLINE) };
+    return 0;
+}
+
+static bool same_domain(const struct uro_ibv_qp *qp, const struct ibv_pd *pd)
+{
+    return pd->handle == qp->ibv.pd->handle;
+}
+
+int uro_post_datagram(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, struct ibv_ah *ah,
+                      uint32_t qpn, uint32_t qkey)
+{
+    if (ah == NULL || !same_domain(qp, ah->pd) || qpn > NUMBER_MAX)
+        return EINVAL;
+    wqe->to.ah = uro_ah_number(&uro_ibv_ah(ah)->core);
+    wqe->to.qpn = qpn;
+    wqe->qkey = qkey;
+    return 0;
+}
+
+int uro_post_bind(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, enum ibv_mw_type type,
+                  const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+    if (mw == NULL || mw->type != type || !same_domain(qp, mw->pd) ||
+        (info->mr == NULL && info->length != 0))
+        return EINVAL;
+    wqe->imm = mw->rkey;
+    wqe->rkey = rkey;
+    wqe->remote_address = info->addr;
+    wqe->window_length = info->length;
+    wqe->bind.lkey = info->mr == NULL ? 0 : info->mr->lkey;
+    wqe->bind.access = info->mw_access_flags;
+    return 0;
+}
+
+bool uro_post_has_buffer(const struct uro_wqe *wqe)
+{
+    return !operations[wqe->opcode].local;
+}
+
+uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max)
 {
     uint64_t length = 0;
 
@@ -53,153 +113,48 @@ static uint64_t length_of(const struct ibv_sge *sges, int count, uint32_t sge_ma
     return length;
 }
 
-static bool atomic_fits(const struct ibv_send_wr *wr, uint64_t length)
+int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const struct ibv_sge *sges,
+                      int count)
 {
-    return length == ATOMIC_LENGTH && wr->wr.atomic.remote_addr % ATOMIC_LENGTH == 0;
+    uint64_t length = uro_post_length(sges, count, qp->send->sge_max);
+
+    if (length > qp->message_max)
+        return EINVAL;
+    wqe->length = (uint32_t)length;
+    wqe->sge_count = (uint16_t)count;
+    uro_post_copy(wqe->sges, sges, count);
+    return 0;
 }
 
-/* rule POST.ERRORS */
-/* True when the request can be right; *@length is then the message's. */
-static bool valid(const struct uro_ibv_qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
+int uro_post_inline(struct uro_wqe *wqe)
 {
-    const struct operation *operation = operation_of(wr);
-    bool in_line = wr->send_flags & IBV_SEND_INLINE;
-    uint64_t octets = length_of(wr->sg_list, wr->num_sge, qp->send->sge_max);
-
-    *length = (uint32_t)octets;
-    if (!operation->taken || (wr->send_flags & ~FLAGS) != 0 || octets > URO_MESSAGE_MAX)
-        return false;
-    if (in_line)
-        return operation->can_inline && octets <= qp->send->inline_max;
-    return !operation->atomic || atomic_fits(wr, octets);
+    wqe->flags |= URO_SEND_INLINE;
+    return operations[wqe->opcode].can_inline ? 0 : EINVAL;
 }
 
-/* same.c asserts that both are laid out alike. */
-static void copy_elements(struct uro_sge *to, const struct ibv_sge *from, int count)
+int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *at, size_t length)
 {
-    if (count > 0) /* @from may be NULL otherwise */
-        memcpy(to, from, (size_t)count * sizeof *to);
+    if (length > qp->send->inline_max - wqe->length)
+        return EINVAL;
+    if (length > 0) /* @at may be NULL otherwise */
+        memcpy((uint8_t *)wqe->sges + wqe->length, at, length);
+    wqe->length += (uint32_t)length;
+    return 0;
 }
 
-static void fill(struct uro_wqe *wqe, const struct ibv_send_wr *wr, uint32_t length)
+int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe *wqe)
 {
-    const struct operation *operation = operation_of(wr);
+    if (wqe->length > qp->message_max || wqe->xrc_srqn > NUMBER_MAX)
+        return EINVAL;
+    if (!operations[wqe->opcode].atomic)
+        return 0;
+    return wqe->length == ATOMIC_LENGTH && wqe->remote_address % ATOMIC_LENGTH == 0 ? 0 : EINVAL;
+}
 
-    *wqe = (struct uro_wqe){ .wr_id = wr->wr_id,
-                             .length = length,
-                             .opcode = (uint8_t)wr->opcode,
-                             .flags = (uint8_t)wr->send_flags };
-    if (operation->imm)
-        wqe->imm = wr->imm_data;
-    if (operation->remote) {
-        wqe->remote_address = wr->wr.rdma.remote_addr;
-        wqe->rkey = wr->wr.rdma.rkey;
-    }
-    if (operation->atomic) {
-        wqe->remote_address = wr->wr.atomic.remote_addr;
-        wqe->compare_add = wr->wr.atomic.compare_add;
-        wqe->swap = wr->wr.atomic.swap;
-        wqe->rkey = wr->wr.atomic.rkey;
-    }
-    if (!(wr->send_flags & IBV_SEND_INLINE)) {
-        wqe->sge_count = (uint16_t)wr->num_sge;
-        copy_elements(wqe->sges, wr->sg_list, wr->num_sge);
+void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count)
+{
+    if (count == 0)
         return;
-    }
-    uint8_t *octets = (uint8_t *)wqe->sges;
-    for (int i = 0; i < wr->num_sge; i++) {
-        memcpy(octets, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-        octets += wr->sg_list[i].length;
-    }
-}
-
-static bool sends(enum uro_qp_state state)
-{
-    return state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_RTR;
-}
-
-int uro_ibv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
-{
-    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    uint32_t count = 0;
-    uint32_t length;
-    int error = 0;
-
-    if (uro_host_forked()) {
-        *bad_wr = wr;
-        return EIO;
-    }
-    pthread_spin_lock(&qp->send_lock);
-    if (wr != NULL && !sends(uro_qp_state_now(qp->core)))
-        error = EINVAL;
-    for (; wr != NULL && error == 0; wr = error == 0 ? wr->next : wr) {
-        struct uro_wqe *wqe = uro_wq_reserve(qp->send, count);
-
-        if (!valid(qp, wr, &length)) {
-            error = EINVAL;
-        } else if (wqe == NULL) {
-            error = ENOMEM;
-        } else {
-            fill(wqe, wr, length);
-            count++;
-        }
-    }
-    if (count > 0) {
-        uro_wq_publish(qp->send, count);
-        uro_qp_ring(qp->shard, qp->core);
-    }
-    pthread_spin_unlock(&qp->send_lock);
-
-    if (error != 0)
-        *bad_wr = wr;
-    if (count > 0)
-        uro_device_progress(qp->object.context->device, true);
-    return error;
-}
-
-static void fill_receive(struct uro_rqe *rqe, const struct ibv_recv_wr *wr, uint32_t length)
-{
-    rqe->wr_id = wr->wr_id;
-    rqe->length = length;
-    rqe->sge_count = (uint32_t)wr->num_sge;
-    copy_elements(rqe->sges, wr->sg_list, wr->num_sge);
-}
-
-int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
-{
-    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    uint32_t count = 0;
-    int error = 0;
-
-    if (uro_host_forked()) {
-        *bad_wr = wr;
-        return EIO;
-    }
-    pthread_spin_lock(&qp->recv_lock);
-    if (wr != NULL && uro_qp_state_now(qp->core) == URO_QPS_RESET)
-        error = EINVAL;
-    for (; wr != NULL && error == 0; wr = error == 0 ? wr->next : wr) {
-        struct uro_rqe *rqe = uro_wq_reserve(qp->recv, count);
-        uint64_t length = length_of(wr->sg_list, wr->num_sge, qp->recv->sge_max);
-
-        if (length > UINT32_MAX) {
-            error = EINVAL;
-        } else if (rqe == NULL) {
-            error = ENOMEM;
-        } else {
-            fill_receive(rqe, wr, (uint32_t)length);
-            count++;
-        }
-    }
-    uro_wq_publish(qp->recv, count);
-    bool flushes = count > 0 && uro_qp_state_now(qp->core) == URO_QPS_ERR;
-    if (flushes)
-        uro_qp_ring(qp->shard, qp->core);
-    pthread_spin_unlock(&qp->recv_lock);
-
-    if (error != 0)
-        *bad_wr = wr;
-    if (flushes)
-        uro_device_progress(qp->object.context->device, true);
-    return error;
+    uro_wq_publish(qp->send, count);
+    uro_qp_ring(qp->shard, qp->core);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "core/shard.h"
 #include "verbs/objects.h"
 
 #define ALIGNMENT 64u
@@ -71,7 +72,7 @@ static void name_events(struct uro_ibv_qp *qp)
 static bool build(struct uro_ibv_qp *qp, struct uro_device *device)
 {
     const struct uro_qp_init init = {
-        .type = URO_QPT_RC,
+        .type = qp->type,
         .pd = qp->ibv.pd->handle,
         .send_cq = uro_ibv_cq(qp->ibv.send_cq)->core,
         .recv_cq = uro_ibv_cq(qp->ibv.recv_cq)->core,
@@ -91,6 +92,7 @@ static bool build(struct uro_ibv_qp *qp, struct uro_device *device)
     qp->shard = uro_device_shard(device);
     qp->core = uro_qp_create(qp->shard, &init, memory);
     uro_device_unlock(device);
+    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu(qp->shard) : URO_MESSAGE_MAX;
     qp->send = uro_qp_send_queue(qp->core);
     qp->recv = uro_qp_recv_queue(qp->core);
     return true;
@@ -128,6 +130,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     qp->ibv.pd = pd;
     qp->ibv.send_cq = attr->send_cq;
     qp->ibv.recv_cq = attr->recv_cq;
+    qp->type = URO_QPT_RC;
     qp->signal_all = attr->sq_sig_all != 0;
     qp->cap = granted(&attr->cap);
     if (!build(qp, uro_ibv_host(pd->context))) {

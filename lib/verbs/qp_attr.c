@@ -42,7 +42,7 @@ static enum ibv_mtu mtu_of(uint32_t octets)
     return octets < URO_PATH_MTU_MIN ? 0 : (enum ibv_mtu)(__builtin_ctz(octets) - 7);
 }
 
-static void from_address(const struct ibv_ah_attr *ah, struct uro_address *address)
+void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
 {
     address->sgid_index = ah->grh.sgid_index;
     address->hop_limit = ah->grh.hop_limit;
@@ -74,7 +74,7 @@ static void from_ibv(const struct ibv_qp_attr *ibv, struct uro_qp_attr *attr)
         .path_mig_state = (uint8_t)ibv->path_mig_state,
         .sqd_notify = ibv->en_sqd_async_notify != 0,
     };
-    from_address(&ibv->ah_attr, &attr->address);
+    uro_ibv_address(&ibv->ah_attr, &attr->address);
 }
 
 static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)

@@ -174,15 +174,7 @@ static void post_send__elements_out_of_range__is_einval(void **state)
 
 static void post_send__unknown_or_foreign_opcodes__are_einval(void **state)
 {
-    static const int opcodes[] = { IBV_WR_LOCAL_INV,
-                                   IBV_WR_BIND_MW,
-                                   IBV_WR_SEND_WITH_INV,
-                                   IBV_WR_TSO,
-                                   IBV_WR_DRIVER1,
-                                   IBV_WR_ATOMIC_WRITE,
-                                   16,
-                                   255,
-                                   -1 };
+    static const int opcodes[] = { IBV_WR_TSO, IBV_WR_DRIVER1, 14, 16, 255, -1 };
     struct stand stand;
 
     stand_open(&stand, *state, usual);
@@ -229,8 +221,11 @@ static void post_send__atomics__need_eight_octets_and_an_aligned_address(void **
 
     stand_open(&stand, *state, usual);
     connect_and_drain(&stand);
-    for (int opcode = IBV_WR_ATOMIC_CMP_AND_SWP; opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD; opcode++) {
-        stand.wr.opcode = (enum ibv_wr_opcode)opcode;
+    static const enum ibv_wr_opcode opcodes[] = { IBV_WR_ATOMIC_CMP_AND_SWP,
+                                                  IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                                  IBV_WR_ATOMIC_WRITE };
+    for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++) {
+        stand.wr.opcode = opcodes[i];
         stand.wr.wr.atomic.remote_addr = 0x1004;
         expect_refusal(&stand, EINVAL);
         stand.wr.wr.atomic.remote_addr = 0x1008;

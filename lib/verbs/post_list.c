@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* post_list.c - lists of work requests into the rings of a queue pair: ibv_post_send and
+ * ibv_post_recv.
+ *
+ * Posting takes the QP's own lock only. When a request is refused, *bad_wr is at it and what stood
+ * before it in the list stays posted.
+ */
+#include <errno.h>
+
+#include "verbs/post.h"
+
+/* What the opcode needs besides a buffer. */
+static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
+                        const struct ibv_send_wr *wr)
+{
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_WRITE:
+        wqe->remote_address = wr->wr.rdma.remote_addr;
+        wqe->rkey = wr->wr.rdma.rkey;
+        return 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        wqe->remote_address = wr->wr.atomic.remote_addr;
+        wqe->rkey = wr->wr.atomic.rkey;
+        wqe->compare_add = wr->wr.atomic.compare_add;
+        wqe->swap = wr->wr.atomic.swap;
+        return 0;
+    case IBV_WR_BIND_MW: /* of type 2; type 1 has ibv_bind_mw() */
+        return uro_post_bind(qp, wqe, IBV_MW_TYPE_2, wr->bind_mw.mw, wr->bind_mw.rkey,
+                             &wr->bind_mw.bind_info);
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_TSO:
+    case IBV_WR_DRIVER1:
+        return 0;
+    }
+    return 0;
+}
+
+static int put_inline(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
+                      const struct ibv_send_wr *wr)
+{
+    int error = uro_post_inline(wqe);
+
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->send->sge_max)
+        return EINVAL;
+    for (int i = 0; i < wr->num_sge && error == 0; i++)
+        error = uro_post_octets(qp, wqe, (const void *)(uintptr_t)wr->sg_list[i].addr,
+                                wr->sg_list[i].length);
+    return error;
+}
+
+static int put_buffer(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
+                      const struct ibv_send_wr *wr)
+{
+    if (!uro_post_has_buffer(wqe))
+        return 0;
+    if (wr->send_flags & IBV_SEND_INLINE)
+        return put_inline(qp, wqe, wr);
+    return uro_post_elements(qp, wqe, wr->sg_list, wr->num_sge);
+}
+
+/* The request into the slot @ahead slots after the next one. */
+static int put(const struct uro_ibv_qp *qp, uint32_t ahead, const struct ibv_send_wr *wr)
+{
+    struct uro_wqe *wqe;
+    int error = uro_post_begin(qp, ahead, (unsigned)wr->opcode, wr->send_flags, &wqe);
+
+    if (error != 0)
+        return error;
+    wqe->wr_id = wr->wr_id;
+    wqe->imm = wr->imm_data; /* or the key to invalidate: one place for both */
+    if (qp->type == URO_QPT_XRC_INI)
+        wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
+    error = qp->type == URO_QPT_UD ? uro_post_datagram(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+                                                       wr->wr.ud.remote_qkey)
+                                   : put_operands(qp, wqe, wr);
+    if (error == 0)
+        error = put_buffer(qp, wqe, wr);
+    return error != 0 ? error : uro_post_end(qp, wqe);
+}
+
+int uro_ibv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    uint32_t count = 0;
+    int error = 0;
+
+    if (uro_host_forked()) {
+        *bad_wr = wr;
+        return EIO;
+    }
+    pthread_spin_lock(&qp->send_lock);
+    if (wr != NULL && !uro_post_sends(qp))
+        error = EINVAL;
+    while (wr != NULL && error == 0) {
+        error = put(qp, count, wr);
+        if (error == 0) {
+            count++;
+            wr = wr->next;
+        }
+    }
+    uro_post_publish(qp, count);
+    pthread_spin_unlock(&qp->send_lock);
+
+    if (error != 0)
+        *bad_wr = wr;
+    if (count > 0)
+        uro_device_progress(qp->object.context->device, true);
+    return error;
+}
+
+static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_recv_wr *wr)
+{
+    uint64_t length = uro_post_length(wr->sg_list, wr->num_sge, queue->sge_max);
+    struct uro_rqe *rqe = uro_wq_reserve(queue, ahead);
+
+    if (length > UINT32_MAX)
+        return EINVAL;
+    if (rqe == NULL)
+        return ENOMEM;
+    rqe->wr_id = wr->wr_id;
+    rqe->length = (uint32_t)length;
+    rqe->sge_count = (uint32_t)wr->num_sge;
+    uro_post_copy(rqe->sges, wr->sg_list, wr->num_sge);
+    return 0;
+}
+
+int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    uint32_t count = 0;
+    int error = 0;
+
+    if (uro_host_forked()) {
+        *bad_wr = wr;
+        return EIO;
+    }
+    pthread_spin_lock(&qp->recv_lock);
+    if (wr != NULL && uro_qp_state_now(qp->core) == URO_QPS_RESET)
+        error = EINVAL;
+    while (wr != NULL && error == 0) {
+        error = put_receive(qp->recv, count, wr);
+        if (error == 0) {
+            count++;
+            wr = wr->next;
+        }
+    }
+    uro_wq_publish(qp->recv, count);
+    bool flushes = count > 0 && uro_qp_state_now(qp->core) == URO_QPS_ERR;
+    if (flushes)
+        uro_qp_ring(qp->shard, qp->core);
+    pthread_spin_unlock(&qp->recv_lock);
+
+    if (error != 0)
+        *bad_wr = wr;
+    if (flushes)
+        uro_device_progress(qp->object.context->device, true);
+    return error;
+}
