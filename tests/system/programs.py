@@ -26,7 +26,8 @@ class Row:
 
 def rows() -> list[Row]:
     page = (ROOT / "docs" / "PROGRAMS.md").read_text()
-    return [Row(m[1], m[2].split(), [w.strip() for w in (m[3] or "").split(",") if w.strip()])
+    return [Row(m[1], [str(ROOT / word) if word.startswith("tests/") else word
+                       for word in m[2].split()], [w.strip() for w in (m[3] or "").split(",") if w.strip()])
             for m in ROW.finditer(page)]
 
 
