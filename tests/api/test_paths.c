@@ -45,6 +45,15 @@ char *__realpath_chk(const char *name, char *out, size_t size);
 #define STAT_VERSION 0
 #endif
 
+/* Runs before the constructors of all libraries, as the first allocation of some allocators does:
+ * the environment may not be there yet. */
+static int before_constructors = -1;
+static void open_early(void)
+{
+    before_constructors = open(OTHER, O_RDONLY);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = open_early;
+
 static int tree_make(void **state)
 {
     static const char *const directories[] = {
@@ -145,6 +154,12 @@ static void open__that_makes_a_file__has_its_mode(void **state)
         assert_int_equal(is.st_mode & 0777, 0400);
         assert_int_equal(close(fd), 0);
     }
+}
+
+static void open__before_constructors_ran__works(void **state)
+{
+    (void)state;
+    expect_opened(before_constructors);
 }
 
 static void fopen__both_forms(void **state)
@@ -363,6 +378,7 @@ int main(void)
         cmocka_unit_test(openat__all_forms),
         cmocka_unit_test(openat__in_a_directory_of_ours__finds_what_is_below),
         cmocka_unit_test(open__that_makes_a_file__has_its_mode),
+        cmocka_unit_test(open__before_constructors_ran__works),
         cmocka_unit_test(fopen__both_forms),
         cmocka_unit_test(stat__all_forms),
         cmocka_unit_test(fstatat__both_forms),
