@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cm_msg.h - connection management messages: management datagrams of class 7 on QP1, octets <-> plain
+ * values, as one table of fields (IBTA Vol. 1, "Communication Management").
+ */
+#pragma once
+
+#include "wire/gid.h"
+
+#define URO_MAD_LEN    256u
+#define URO_CM_MAD_QPN 1u
+#define URO_CM_QKEY    0x80010000u
+
+enum uro_cm_kind {
+    URO_CM_REQ,
+    URO_CM_MRA,
+    URO_CM_REJ,
+    URO_CM_REP,
+    URO_CM_RTU,
+    URO_CM_DREQ,
+    URO_CM_DREP,
+    URO_CM_SIDR_REQ,
+    URO_CM_SIDR_REP,
+    URO_CM_LAP,
+    URO_CM_APR,
+    URO_CM_KIND_COUNT
+};
+
+/* Fields that are numbers; each message has some of them, the others are 0. */
+enum uro_cm_field {
+    URO_CM_LOCAL_ID,
+    URO_CM_REMOTE_ID,
+    URO_CM_REQUEST_ID, /* SIDR */
+    URO_CM_VENDOR,     /* 24 bits, for options we do not have */
+    URO_CM_SERVICE_ID,
+    URO_CM_CA_GUID,
+    URO_CM_LOCAL_QKEY,
+    URO_CM_LOCAL_QPN,
+    URO_CM_REMOTE_QPN, /* of the receiver of the message */
+    URO_CM_LOCAL_EECN, /* REP: the QPN of an XRC target */
+    URO_CM_RESPONDER_RESOURCES,
+    URO_CM_INITIATOR_DEPTH,
+    URO_CM_REMOTE_RESPONSE_TIMEOUT, /* 4.096 us * 2^n */
+    URO_CM_LOCAL_RESPONSE_TIMEOUT,
+    URO_CM_TRANSPORT,          /* 0 RC, 1 UC, 3 see EXTENDED_TRANSPORT */
+    URO_CM_EXTENDED_TRANSPORT, /* 1: XRC */
+    URO_CM_FLOW_CONTROL,
+    URO_CM_STARTING_PSN, /* that the receiver of the message starts with */
+    URO_CM_RETRY_COUNT,
+    URO_CM_RNR_RETRY_COUNT,
+    URO_CM_PKEY,
+    URO_CM_PATH_MTU, /* 1 = 256 .. 5 = 4096 octets */
+    URO_CM_MAX_RETRIES,
+    URO_CM_SRQ,
+    URO_CM_LOCAL_LID,
+    URO_CM_REMOTE_LID,
+    URO_CM_FLOW_LABEL,
+    URO_CM_PACKET_RATE,
+    URO_CM_TRAFFIC_CLASS,
+    URO_CM_HOP_LIMIT,
+    URO_CM_SL,
+    URO_CM_SUBNET_LOCAL,
+    URO_CM_LOCAL_ACK_TIMEOUT,
+    URO_CM_TARGET_ACK_DELAY,
+    URO_CM_FAILOVER,
+    URO_CM_MESSAGE, /* MRA, REJ: which one; 0 REQ, 1 REP, 2 another */
+    URO_CM_SERVICE_TIMEOUT,
+    URO_CM_INFO_LENGTH, /* REJ, SIDR_REP, APR: octets of info that count */
+    URO_CM_REASON,      /* REJ */
+    URO_CM_STATUS,      /* SIDR_REP, APR */
+    URO_CM_FIELD_COUNT
+};
+
+#define URO_CM_INFO_MAX 72u
+#define URO_CM_DATA_MAX 224u
+
+struct uro_cm_msg {
+    enum uro_cm_kind kind;
+    uint64_t tid;
+    uint64_t value[URO_CM_FIELD_COUNT];
+    struct uro_gid local_gid; /* REQ, LAP: of the sender */
+    struct uro_gid remote_gid;
+    uint8_t info[URO_CM_INFO_MAX];
+    uint32_t data_length; /* encoding: at most uro_cm_data_room(); decoding: always that */
+    uint8_t data[URO_CM_DATA_MAX];
+};
+
+/* Octets of private data the message carries. */
+uint32_t uro_cm_data_room(enum uro_cm_kind kind);
+
+/* Values that do not fit their field are cut to it: the caller checked them. */
+void uro_cm_encode(uint8_t out[static URO_MAD_LEN], const struct uro_cm_msg *msg);
+
+enum uro_cm_result {
+    URO_CM_OK,
+    URO_CM_NOT_CM,     /* another class, version or method */
+    URO_CM_CLASS_INFO, /* a Get of ClassPortInfo: answered with "unsupported" */
+    URO_CM_UNKNOWN,    /* no such message */
+};
+
+URO_NODISCARD enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN],
+                                               struct uro_cm_msg *msg);
+
+/* The answer to URO_CM_CLASS_INFO. */
+void uro_cm_refuse_class_info(const uint8_t in[static URO_MAD_LEN],
+                              uint8_t out[static URO_MAD_LEN]);
+
+const char *uro_cm_kind_name(enum uro_cm_kind kind);
