@@ -35,7 +35,8 @@ struct uro_req_plan {
     bool ack_req;
 };
 
-/* Whether max_rd_atomic bounds how many of these are in flight. FLUSH is not counted, as rxe does. */
+/* Whether max_rd_atomic bounds how many of these are in flight, and a fence waits for them: whatever
+ * the responder must remember the answer of. */
 bool uro_req_is_deep(enum uro_verb verb);
 
 /* What to send next. */

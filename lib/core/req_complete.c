@@ -335,7 +335,7 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
     }
     req->una = uro_psn_add(req->una, 1);
     req->recovering = false;
-    if (answer_ends && wqe->opcode != URO_WR_FLUSH && req->depth_used > 0)
+    if (answer_ends && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0)
         uro_req_complete_head(qp);

@@ -44,7 +44,7 @@ bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb)
 bool uro_req_is_deep(enum uro_verb verb)
 {
     return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD ||
-           verb == URO_ATOMIC_WRITE;
+           verb == URO_ATOMIC_WRITE || verb == URO_FLUSH;
 }
 
 /* Whether the message fills packets: all others are one packet, answered by one. */

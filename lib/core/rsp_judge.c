@@ -116,25 +116,42 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
 
 /* The peer may have one more READ or atomic outstanding. Those that are answered again do not
  * count: the peer may have got the first answer meanwhile. */
-static bool has_depth(const struct uro_qp *qp)
+static bool has_depth(const struct uro_rsp *rsp)
 {
-    const struct uro_rsp *rsp = &qp->rsp;
     uint32_t fresh = 0;
 
     if (rsp->rd_pending < rsp->depth)
         return true;
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        fresh += rd->at < rd->end && !rd->again;
+        fresh += rd->at < rd->end && !rd->again && rd->verb != URO_FLUSH;
     }
     return fresh < rsp->depth;
+}
+
+/* One more answer can be remembered without forgetting one that was never given. */
+static bool has_room(const struct uro_rsp *rsp)
+{
+    const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest & rsp->rd_mask];
+
+    return rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask || oldest->at >= oldest->end ||
+           oldest->again;
+}
+
+/* Linux rxe sends FLUSH beyond the depth. Those for which there is no room are as good as lost: the
+ * peer is told so and sends them again. */
+static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
+{
+    if (verb == URO_SEND || verb == URO_WRITE)
+        return URO_RSP_ACCEPT;
+    if (verb != URO_FLUSH && !has_depth(rsp))
+        return URO_RSP_TOO_DEEP;
+    return has_room(rsp) ? URO_RSP_ACCEPT : URO_RSP_PSN_GAP;
 }
 
 static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro_frame *frame,
                                        const struct uro_rsp_target *target)
 {
-    if (!has_depth(qp))
-        return URO_RSP_TOO_DEEP;
     if (frame->reth.length > URO_MESSAGE_MAX)
         return URO_RSP_BAD_LENGTH;
     if (frame->reth.length > 0 &&
@@ -148,8 +165,6 @@ static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro
 static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, uint64_t va,
                                        uint32_t access, struct uro_rsp_target *target)
 {
-    if (!has_depth(qp))
-        return URO_RSP_TOO_DEEP;
     if (va & 7)
         return URO_RSP_MISALIGNED;
     target->memory = uro_key_remote(qp->shard, rkey, target->pd, uro_qp_number(qp), access, va, 8);
@@ -209,6 +224,9 @@ enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct
         return URO_RSP_NO_SRQ;
     if ((qp->attr.access & right) != right)
         return URO_RSP_NO_RIGHT;
+    enum uro_rsp_verdict depth = judge_depth(&qp->rsp, frame->op->verb);
+    if (depth != URO_RSP_ACCEPT)
+        return depth;
 
     switch (frame->op->verb) {
     case URO_SEND:

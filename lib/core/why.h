@@ -13,7 +13,7 @@
     X(FLUSHED, "the queue pair was already in error")                                              \
     X(MODIFIED, "the application moved the queue pair to ERR")                                     \
     X(LOCAL_KEY, "a local buffer is not registered, of another PD, or lacks LOCAL_WRITE")          \
-    X(NO_DEPTH, "a READ or atomic was posted with max_rd_atomic 0")                                \
+    X(NO_DEPTH, "a READ, atomic or FLUSH was posted with max_rd_atomic 0")                         \
     X(UNSUPPORTED, "the operation is not supported")                                               \
     X(NO_ANSWER, "the peer did not answer within timeout and retry_cnt")                           \
     X(NO_RECEIVE, "the peer had no receive posted and rnr_retry ran out")                          \

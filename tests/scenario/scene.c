@@ -199,7 +199,9 @@ void scene_post_send(struct scene *scene, const struct scene_send *send)
                           .imm = send->imm,
                           .compare_add = send->compare_add,
                           .swap = send->swap };
-    if (send->flags & URO_SEND_INLINE) {
+    if (send->op == URO_WR_FLUSH) {
+        wqe->flush = (struct uro_flush_kind){ send->placement, send->selectivity };
+    } else if (send->flags & URO_SEND_INLINE) {
         memcpy(wqe->sges, scene->local + send->at, length);
     } else {
         wqe->sge_count = 1;

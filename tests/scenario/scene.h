@@ -83,6 +83,7 @@ struct scene_packet {
     uint32_t source_qpn;
     uint8_t placement; /* FLUSH */
     uint8_t selectivity;
+    bool rxe_icrc;    /* FLUSH: summed as Linux rxe does */
     const char *text; /* payload, or else: */
     uint32_t length;  /* octets of payload, scene_octet(fill + i) each */
     uint32_t fill;
@@ -107,6 +108,8 @@ struct scene_send {
     uint32_t rkey;
     uint32_t imm;
     uint64_t compare_add, swap;
+    uint8_t placement; /* FLUSH, of `length` octets */
+    uint8_t selectivity;
     uint32_t lkey; /* left 0: key of scene->local */
 };
 #define SEND(...) (&(const struct scene_send){ .op = URO_WR_SEND, __VA_ARGS__ })

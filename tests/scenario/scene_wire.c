@@ -81,6 +81,12 @@ static uint8_t *put_payload(const struct scene_packet *packet, uint8_t *at)
     return at + packet->length;
 }
 
+static uint32_t icrc_of(const struct scene_packet *packet, const uint8_t *network, size_t length)
+{
+    return packet->rxe_icrc ? uro_icrc_rxe_flush(network, false, length)
+                            : uro_icrc(network, false, length);
+}
+
 uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_mac *to,
                           const struct uro_mac *from, uint8_t *out)
 {
@@ -122,7 +128,7 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
     end += URO_UDP_LEN;
     memcpy(end, body, (size_t)(at - body));
     end += at - body;
-    uro_put_le32(end, uro_icrc(to_network, false, (size_t)(end - to_network)));
+    uro_put_le32(end, icrc_of(packet, to_network, (size_t)(end - to_network)));
     return (uint32_t)(end + URO_ICRC_LEN - out);
 }
 
@@ -142,6 +148,10 @@ static void compare_ext(const struct scene_packet *packet, const struct uro_fram
         uint8_t syndrome = packet->syndrome != 0 ? packet->syndrome : SYNDROME_ACK;
         assert_int_equal((unsigned)frame->aeth.kind << 5 | frame->aeth.value, syndrome);
         assert_int_equal(frame->aeth.msn, packet->msn);
+    }
+    if (ext & URO_EXT_FETH) {
+        assert_int_equal(frame->feth.placement, packet->placement);
+        assert_int_equal(frame->feth.selectivity, packet->selectivity);
     }
     if (ext & URO_EXT_RETH) {
         assert_int_equal(frame->reth.va, packet->va);
@@ -178,6 +188,9 @@ void scene_wire_compare(const struct scene_packet *packet, const uint8_t *octets
     assert_int_equal(frame.bth.solicited, packet->solicited);
     assert_int_equal(frame.bth.dest_qpn, SCENE_QPN_PEER);
     compare_ext(packet, &frame);
+
+    size_t summed = (size_t)(octets + length - URO_ICRC_LEN - frame.network);
+    assert_int_equal(uro_get_le32(frame.network + summed), icrc_of(packet, frame.network, summed));
 
     uint32_t want = (uint32_t)(put_payload(packet, payload) - payload);
     if (frame.payload_length != want || memcmp(frame.payload, payload, want) != 0)

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: what it sends, and what it takes for
+ * an answer. */
+#include <string.h>
+
+#include "scene.h"
+
+#define TIMEOUT ((UINT64_C(4096) << 14) + URO_US(2))
+
+#define FLUSH_PACKET(...) PACKET(.op = "RC_FLUSH", .ack_req = true, .placement = 1, __VA_ARGS__)
+#define AWRITE_PACKET(...)                                                                         \
+    PACKET(.op = "RC_ATOMIC_WRITE", .ack_req = true, .dma = 8, .text = "12345678", __VA_ARGS__)
+#define DONE(...) PACKET(.op = "RC_READ_RESPONSE_ONLY", __VA_ARGS__)
+
+/* What is posted, and how it looks on the wire. */
+#define FLUSH(...)                                                                                 \
+    SEND(.op = URO_WR_FLUSH, .placement = 1, .length = 64, .remote_address = 0x1000, .rkey = 0x77, \
+         __VA_ARGS__)
+#define FLUSH_SENT(...) FLUSH_PACKET(.va = 0x1000, .rkey = 0x77, .dma = 64, __VA_ARGS__)
+#define AWRITE(...)                                                                                \
+    SEND(.op = URO_WR_ATOMIC_WRITE, .flags = URO_SEND_INLINE, .text = "12345678",                  \
+         .remote_address = 0x2000, .rkey = 0x77, __VA_ARGS__)
+#define AWRITE_SENT(...) AWRITE_PACKET(.va = 0x2000, .rkey = 0x77, __VA_ARGS__)
+
+static void rc_flush__posted__completes_with_its_response(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, FLUSH(.id = 1, .placement = 3, .selectivity = 1));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5, .placement = 3, .selectivity = 1));
+    scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_FLUSH);
+    scene_close(s);
+}
+
+static void rc_atomic_write__posted__completes_with_its_response(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, AWRITE(.id = 1));
+    memset(s->local, 0, 8); /* inline: these octets do not count any more */
+    scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
+    scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_ATOMIC_WRITE);
+    scene_close(s);
+}
+
+static void rc_atomic_write__response_lost__is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, AWRITE(.id = 1));
+    scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
+    scene_expect_tx(s, TIMEOUT, AWRITE_SENT(.psn = 5));
+    scene_rx(s, TIMEOUT, DONE(.psn = 5, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* Nobody answers to the standard sum, so rxe's is tried; who answered to that gets it at once. */
+static void rc_flush__unanswered__is_sent_again_with_the_other_icrc(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, FLUSH(.id = 1));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
+    scene_expect_tx(s, TIMEOUT, FLUSH_SENT(.psn = 5, .rxe_icrc = true));
+    scene_rx(s, TIMEOUT, DONE(.psn = 5, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_post_send(s, FLUSH(.id = 2));
+    scene_expect_tx(s, TIMEOUT, FLUSH_SENT(.psn = 6, .rxe_icrc = true));
+    scene_rx(s, TIMEOUT, DONE(.psn = 6, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.FLUSH.ICRC");
+    scene_close(s);
+}
+
+static void rc_flush__never_answered__alternates_and_fails(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .retry_count = 3);
+
+    scene_post_send(s, FLUSH(.id = 1));
+    for (uint64_t i = 0; i <= 3; i++)
+        scene_expect_tx(s, i * TIMEOUT, FLUSH_SENT(.psn = 5, .rxe_icrc = i % 2 == 1));
+    scene_expect_silence(s, 4 * TIMEOUT);
+    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
+/* What is lost is the WRITE before it: the sum of the FLUSH is not to blame. */
+static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+    const struct scene_packet write = { .op = "RC_WRITE_ONLY",
+                                        .psn = 5,
+                                        .ack_req = true,
+                                        .va = 0x1000,
+                                        .rkey = 0x77,
+                                        .dma = 2,
+                                        .text = "hi" };
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE, .text = "hi", .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_post_send(s, FLUSH(.id = 2));
+    for (uint64_t i = 0; i < 2; i++) {
+        scene_expect_tx(s, i * TIMEOUT, &write);
+        scene_expect_tx(s, i * TIMEOUT, FLUSH_SENT(.psn = 6));
+    }
+    scene_rx(s, TIMEOUT, DONE(.psn = 6, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* An acknowledgement does not say that the octets are where they should be. */
+static void rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, FLUSH(.id = 1));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
+    scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.ACK.READ");
+    scene_close(s);
+}
+
+static void rc_requester__response_that_does_not_fit__fails_it(void **state)
+{
+    static const struct {
+        const char *name;
+        struct scene_packet packet;
+    } answers[] = {
+        { "a response with octets", { .op = "RC_READ_RESPONSE_ONLY", .length = 8 } },
+        { "the first of several", { .op = "RC_READ_RESPONSE_FIRST" } },
+        { "the last of several", { .op = "RC_READ_RESPONSE_LAST" } },
+        { "an old value", { .op = "RC_ATOMIC_ACK" } },
+        { "an RNR NAK where none can be", { .op = "RC_READ_RESPONSE_ONLY", .syndrome = 0x20 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * URO_ARRAY_LEN(answers); i++) {
+        struct scene *s = scene_rc(.sq_psn = 5);
+        struct scene_packet packet = answers[i / 2].packet;
+
+        print_message("# %s\n", answers[i / 2].name);
+        packet.psn = 5;
+        scene_post_send(s, i % 2 == 0 ? FLUSH(.id = 1) : AWRITE(.id = 1));
+        scene_expect_tx(s, 0, i % 2 == 0 ? FLUSH_SENT(.psn = 5) : AWRITE_SENT(.psn = 5));
+        scene_rx(s, 0, &packet);
+        scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_mark(s, "REQ.RESP.BAD");
+        scene_close(s);
+    }
+}
+
+static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
+{
+    static const struct {
+        uint8_t syndrome;
+        enum uro_wc_status status;
+    } naks[] = {
+        { 0x61, URO_WC_REM_INV_REQ_ERR },
+        { 0x62, URO_WC_REM_ACCESS_ERR },
+        { 0x63, URO_WC_REM_OP_ERR },
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * URO_ARRAY_LEN(naks); i++) {
+        struct scene *s = scene_rc(.sq_psn = 5);
+
+        scene_post_send(s, i % 2 == 0 ? FLUSH(.id = 1) : AWRITE(.id = 1));
+        scene_post_send(s, SEND(.id = 2, .text = "x", .at = 64));
+        scene_expect_tx(s, 0, i % 2 == 0 ? FLUSH_SENT(.psn = 5) : AWRITE_SENT(.psn = 5));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .syndrome = naks[i / 2].syndrome));
+        scene_expect_sent(s, 1, naks[i / 2].status);
+        scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
+        scene_expect_mark(s, "REQ.NAK");
+        scene_close(s);
+    }
+}
+
+/* A responder remembers a limited number of answers, and these are among them. */
+static void rc_requester__depth_used_up__the_next_one_waits(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .depth = 1);
+
+    scene_post_send(s, FLUSH(.id = 1));
+    scene_post_send(s, AWRITE(.id = 2));
+    scene_post_send(s, FLUSH(.id = 3));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
+    scene_expect_tx(s, 0, AWRITE_SENT(.psn = 6));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, DONE(.psn = 6, .msn = 2));
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 7));
+    scene_rx(s, 0, DONE(.psn = 7, .msn = 3));
+    for (uint64_t id = 1; id <= 3; id++)
+        scene_expect_sent(s, id, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.DEPTH");
+    scene_close(s);
+}
+
+static void rc_fence__send_behind_a_flush__waits_for_its_response(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct scene *s = scene_rc(.sq_psn = 5);
+
+        scene_post_send(s, i == 0 ? FLUSH(.id = 1) : AWRITE(.id = 1));
+        scene_post_send(s, SEND(.id = 2, .flags = URO_SEND_FENCE, .text = "x", .at = 64));
+        scene_expect_tx(s, 0, i == 0 ? FLUSH_SENT(.psn = 5) : AWRITE_SENT(.psn = 5));
+        scene_expect_silence(s, 0);
+        scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 6, .msn = 2));
+        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        scene_expect_sent(s, 2, URO_WC_SUCCESS);
+        scene_expect_mark(s, "REQ.FENCE");
+        scene_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_flush__posted__completes_with_its_response),
+        cmocka_unit_test(rc_atomic_write__posted__completes_with_its_response),
+        cmocka_unit_test(rc_atomic_write__response_lost__is_sent_again),
+        cmocka_unit_test(rc_flush__unanswered__is_sent_again_with_the_other_icrc),
+        cmocka_unit_test(rc_flush__never_answered__alternates_and_fails),
+        cmocka_unit_test(rc_flush__write_before_it_unanswered__keeps_its_icrc),
+        cmocka_unit_test(rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion),
+        cmocka_unit_test(rc_requester__response_that_does_not_fit__fails_it),
+        cmocka_unit_test(rc_requester__nak__fails_it_as_the_peer_says),
+        cmocka_unit_test(rc_requester__depth_used_up__the_next_one_waits),
+        cmocka_unit_test(rc_fence__send_behind_a_flush__waits_for_its_response),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
