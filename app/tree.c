@@ -199,6 +199,8 @@ static int make_locked(struct uro_tree *tree, const char *directory)
         return -EAGAIN;
     }
     tree->fd = fcntl(fd, F_DUPFD, FD_FROM);
+    if (tree->fd < 0) /* the limit of open files is low */
+        tree->fd = fcntl(fd, F_DUPFD, 0);
     (void)close(fd);
     return tree->fd < 0 ? -errno : 0;
 }

@@ -91,6 +91,15 @@ URO_PATHS_EXPORT char *canonicalize_file_name(const char *name)
     return next(uro_paths_map(name, &room));
 }
 
+/* For shells: what is read by a name without a slash then comes from the tree. */
+URO_PATHS_EXPORT int chdir(const char *name)
+{
+    struct uro_paths_room room;
+    URO_NEXT(chdir);
+
+    return next(uro_paths_map(name, &room));
+}
+
 #define ATTRIBUTE(call)                                                                            \
     URO_PATHS_EXPORT ssize_t call(const char *name, const char *attribute, void *out, size_t size) \
     {                                                                                              \

@@ -55,6 +55,7 @@
     X(realpath)                                                                                    \
     X(__realpath_chk)                                                                              \
     X(canonicalize_file_name)                                                                      \
+    X(chdir)                                                                                       \
     X(getxattr)                                                                                    \
     X(lgetxattr)
 

@@ -362,6 +362,21 @@ static void getxattr__both_forms__find_the_file(void **state)
     EXPECT_ABSENT(getxattr(ABSENT, "user.none", value, sizeof value), -1);
 }
 
+static void chdir__then_short_names__are_ours(void **state)
+{
+    int before = open(".", O_RDONLY | O_DIRECTORY);
+
+    (void)state;
+    assert_true(before >= 0);
+    assert_int_equal(chdir(LIST "/paths0"), 0);
+    expect_ours(open("fw_ver", O_RDONLY));
+    assert_int_equal(chdir("/proc/self"), 0);
+    expect_opened(open("cmdline", O_RDONLY));
+    EXPECT_ABSENT(chdir(ABSENT), -1);
+    assert_int_equal(fchdir(before), 0);
+    assert_int_equal(close(before), 0);
+}
+
 static void call__that_succeeds__leaves_errno(void **state)
 {
     (void)state;
@@ -390,6 +405,7 @@ int main(void)
         cmocka_unit_test(readlink__all_forms),
         cmocka_unit_test(realpath__all_forms__say_where_it_is),
         cmocka_unit_test(getxattr__both_forms__find_the_file),
+        cmocka_unit_test(chdir__then_short_names__are_ours),
         cmocka_unit_test(call__that_succeeds__leaves_errno),
     };
 

@@ -192,6 +192,13 @@ def life__child_that_lives_on__keeps_the_tree(case: Case) -> None:
     assert there
 
 
+def life__few_descriptors_allowed__the_lock_is_kept_all_the_same(case: Case) -> None:
+    run = subprocess.run(["sh", "-c", 'ulimit -n 20; exec "$0" run -d "$1" -- sh -c "$2"',
+                          case.uroce, LEFT, 'ls -l /proc/$$/fd'], capture_output=True, text=True,
+                         env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, check=False)
+    has(run.stdout, str(case.scratch))
+
+
 def life__link_with_the_name_of_a_tree__is_not_followed(case: Case) -> None:
     victim = case.scratch / "victim"
     victim.mkdir()
