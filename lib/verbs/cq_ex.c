@@ -29,6 +29,7 @@ static bool advance(struct uro_ibv_cq *cq)
     bool found = uro_cq_poll(cq->core, &cq->current, 1) == 1;
     pthread_spin_unlock(&cq->lock);
     if (found) {
+        cq->ran_dry = false;
         cq->ex.wr_id = cq->current.wr_id;
         cq->ex.status = (enum ibv_wc_status)cq->current.status;
     }
@@ -60,11 +61,23 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     return ENOENT;
 }
 
+/* At its first empty answer a program usually ends the batch and sees to what it got. One that asks
+ * again waits, and is as good a driver as any. */
 static int next_poll(struct ibv_cq_ex *ex)
 {
+    struct uro_ibv_cq *cq = cq_of(ex);
+
     if (uro_host_forked())
         return EIO;
-    return advance(cq_of(ex)) ? 0 : ENOENT;
+    if (advance(cq))
+        return 0;
+    if (cq->ran_dry) {
+        uro_device_progress(cq->object.context->device, false);
+        if (advance(cq))
+            return 0;
+    }
+    cq->ran_dry = true;
+    return ENOENT;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)

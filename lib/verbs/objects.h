@@ -102,6 +102,7 @@ struct uro_ibv_cq {
     /* Of an extended one, cq_ex.c. */
     pthread_mutex_t batch; /* ibv_start_poll to ibv_end_poll */
     bool single_threaded;  /* as the program promised: the above is not needed */
+    bool ran_dry;          /* this batch has nothing after `current`, it was told */
     struct uro_cqe current;
     uint64_t wall_offset; /* of uro_host_wall_time() */
 };

@@ -81,32 +81,79 @@ static void completion__of_a_receive__has_what_its_readers_say(void **state)
     close_talk(&talk);
 }
 
-/* Far more packets than posting sends by itself. */
+/* 1 MiB from one queue pair to the other: far more packets than posting sends by itself. */
+struct transfer {
+    struct talk talk;
+    struct ibv_mr *from_mr, *to_mr;
+};
+static uint8_t from[1 << 20], to[sizeof from];
+
+static void open_transfer(const struct api *api, struct transfer *transfer)
+{
+    open_talk(api, &transfer->talk, api_cq_ex(api, 16, 0));
+    transfer->from_mr = ibv_reg_mr(api->pd, from, sizeof from, 0);
+    transfer->to_mr =
+        ibv_reg_mr(api->pd, to, sizeof to, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(transfer->from_mr);
+    assert_non_null(transfer->to_mr);
+}
+
+static void write_all(struct transfer *transfer, int octet)
+{
+    struct ibv_sge sge = { (uintptr_t)from, sizeof from, transfer->from_mr->lkey };
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &sge), *bad;
+
+    memset(from, octet, sizeof from);
+    wr.wr.rdma.remote_addr = (uintptr_t)to;
+    wr.wr.rdma.rkey = transfer->to_mr->rkey;
+    assert_int_equal(ibv_post_send(transfer->talk.from, &wr, &bad), 0);
+}
+
+static void expect_written(struct transfer *transfer)
+{
+    struct ibv_cq_ex *cq = transfer->talk.cq;
+
+    assert_int_equal(cq->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
+    assert_int_equal(ibv_wc_read_byte_len(cq), sizeof from);
+    assert_memory_equal(to, from, sizeof from);
+}
+
+static void close_transfer(struct transfer *transfer)
+{
+    close_talk(&transfer->talk);
+    assert_int_equal(ibv_dereg_mr(transfer->from_mr), 0);
+    assert_int_equal(ibv_dereg_mr(transfer->to_mr), 0);
+}
+
 static void start_poll__of_a_long_message__drives_it_to_its_end(void **state)
 {
-    const struct api *api = *state;
-    static uint8_t from[1 << 20], to[sizeof from];
-    struct ibv_mr *from_mr = ibv_reg_mr(api->pd, from, sizeof from, 0);
-    struct ibv_mr *to_mr =
-        ibv_reg_mr(api->pd, to, sizeof to, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    struct ibv_sge sge = { (uintptr_t)from, sizeof from, from_mr->lkey };
-    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &sge), *bad;
-    struct talk talk;
+    struct transfer transfer;
 
-    open_talk(api, &talk, api_cq_ex(api, 16, 0));
-    wr.wr.rdma.remote_addr = (uintptr_t)to;
-    wr.wr.rdma.rkey = to_mr->rkey;
-    memset(from, 0x5a, sizeof from);
-    assert_int_equal(ibv_post_send(talk.from, &wr, &bad), 0);
-    api_start_poll(talk.cq);
-    assert_int_equal(talk.cq->status, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_wc_read_opcode(talk.cq), IBV_WC_RDMA_WRITE);
-    assert_int_equal(ibv_wc_read_byte_len(talk.cq), sizeof from);
-    ibv_end_poll(talk.cq);
-    assert_memory_equal(to, from, sizeof from);
-    close_talk(&talk);
-    assert_int_equal(ibv_dereg_mr(from_mr), 0);
-    assert_int_equal(ibv_dereg_mr(to_mr), 0);
+    open_transfer(*state, &transfer);
+    write_all(&transfer, 0x5a);
+    api_start_poll(transfer.talk.cq);
+    expect_written(&transfer);
+    ibv_end_poll(transfer.talk.cq);
+    close_transfer(&transfer);
+}
+
+/* As rdma-core's own tests do. */
+static void next_poll__again_and_again__drives_too(void **state)
+{
+    struct transfer transfer;
+    int error;
+
+    open_transfer(*state, &transfer);
+    write_all(&transfer, 0x5a);
+    api_start_poll(transfer.talk.cq);
+    write_all(&transfer, 0xa5);
+    while ((error = ibv_next_poll(transfer.talk.cq)) == ENOENT)
+        ;
+    assert_int_equal(error, 0);
+    expect_written(&transfer);
+    ibv_end_poll(transfer.talk.cq);
+    close_transfer(&transfer);
 }
 
 /* ---- time --------------------------------------------------------------- */
@@ -190,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(completion__of_a_receive__has_what_its_readers_say),
         API_TEST(start_poll__of_a_long_message__drives_it_to_its_end),
+        API_TEST(next_poll__again_and_again__drives_too),
         API_TEST(timestamps__are_of_the_clock_that_the_device_describes),
         API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),
