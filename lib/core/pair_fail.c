@@ -59,16 +59,21 @@ static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro
     finish_recv(qp, cq, wr_id, status, why);
 }
 
-static void flush_sends(struct uro_qp *qp)
+/* Everything that waits; @guilty with @status. From SQE the queue pair may go on: it then starts
+ * behind what was flushed. */
+static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+                         enum uro_why why)
 {
     for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
-        finish_send(qp, i, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+        finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
+                    i == guilty ? why : URO_WHY_FLUSHED);
+    qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
 void uro_pair_flush(struct uro_qp *qp)
 {
     URO_MARK("QP.FLUSH");
-    flush_sends(qp);
+    finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
     if (uro_pair_state(qp) == URO_QPS_SQE)
         return;
     finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
@@ -110,11 +115,8 @@ void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status s
         uro_pair_enter_error(qp);
     else
         enter_send_error(qp);
-    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
-        finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
-                    i == guilty ? why : URO_WHY_FLUSHED);
+    finish_sends(qp, guilty, status, why);
     uro_pair_flush(qp);
-    qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
 void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)

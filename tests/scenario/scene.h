@@ -1,30 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene.h - one engine, one RC queue pair, a virtual clock, and a peer made of literals.
+/* scene.h - one engine, a queue pair, a virtual clock, and peers made of literals.
  *
  * A test is a conversation: what is posted, what arrives, what must leave, what must complete.
  * Fields left out of a literal mean "the usual". scene_close() fails when anything was sent or
  * completed that the test did not expect.
+ *
+ * Most functions are about scene->qp; a test with several queue pairs makes the others with
+ * scene_add_qp() and says by assigning scene->qp which one is meant.
  */
 #pragma once
 
 #include "base/mark.h"
 #include "base/time.h"
+#include "core/ah.h"
 #include "core/key.h"
+#include "core/mcast.h"
 #include "core/qp.h"
+#include "core/srq.h"
 #include "engine/engine.h"
 #include "support/check.h"
 
 #define SCENE_QPN_PEER 0x000abcu
 #define SCENE_MEMORY   (256u * 1024)
+#define SCENE_QKEY     0x11111111u
+#define SCENE_QPS_MAX  4u
+#define SCENE_XRCD     5u
 
 struct scene {
     void *engine_memory;
     struct uro_engine *engine;
     uro_time now;
+    uro_time zero; /* of the times in the test */
     struct uro_cq *send_cq;
     struct uro_cq *recv_cq;
-    void *qp_memory;
-    struct uro_qp *qp;
+    struct uro_qp *qp; /* the one in use */
+    struct {
+        void *memory;
+        struct uro_qp *qp; /* NULL: destroyed */
+    } qps[SCENE_QPS_MAX];
+    uint32_t qp_count;
+    struct uro_srq srq; /* with options.srq */
+    void *srq_slots;
+    struct uro_ah ah; /* of UD: to 10.0.0.2 */
+    bool has_ah;
     uint8_t *local;  /* for sends, receives and READ sinks */
     uint8_t *remote; /* what the peer reads and writes */
     struct uro_key local_key;
@@ -34,8 +52,9 @@ struct scene {
 };
 
 struct scene_options {
-    uint32_t mtu;      /* 1024 */
-    uint32_t link_mtu; /* 4500 when left 0 */
+    enum uro_qp_type type; /* RC */
+    uint32_t mtu;          /* 1024 */
+    uint32_t link_mtu;     /* 4500 when left 0 */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */
@@ -47,6 +66,9 @@ struct scene_options {
     uint32_t access;       /* all remote rights */
     uint32_t window;
     uint32_t cq_capacity; /* 256 */
+    uint32_t srq;         /* receives that a shared queue holds; 0: there is none */
+    uint32_t qkey;        /* SCENE_QKEY */
+    bool block_self_multicast;
     bool retry_7_forever;
     enum uro_qp_state stop_at; /* RTS */
 };
@@ -61,8 +83,29 @@ struct scene *scene_open(const struct scene_options *options);
                                               .dest_depth = 4,                                     \
                                               .access = 0xe,                                       \
                                               .cq_capacity = 256,                                  \
+                                              .qkey = SCENE_QKEY,                                  \
                                               .stop_at = URO_QPS_RTS,                              \
                                               __VA_ARGS__ })
+#define scene_uc(...) scene_rc(.type = URO_QPT_UC, __VA_ARGS__)
+#define scene_ud(...) scene_rc(.type = URO_QPT_UD, __VA_ARGS__)
+/* The receiving end: 16 receives in a shared queue of domain SCENE_XRCD. */
+#define scene_xrc_tgt(...) scene_rc(.type = URO_QPT_XRC_TGT, .srq = 16, __VA_ARGS__)
+#define scene_xrc_ini(...) scene_rc(.type = URO_QPT_XRC_INI, __VA_ARGS__)
+
+/* One more queue pair, with the same CQs and shared queue; scene->qp stays what it was. */
+struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *options);
+#define scene_add(scene, ...)                                                                      \
+    scene_add_qp(scene, &(const struct scene_options){ .mtu = 1024,                                \
+                                                       .timeout = 14,                              \
+                                                       .retry_count = 7,                           \
+                                                       .rnr_retry = 7,                             \
+                                                       .min_rnr_timer = 12,                        \
+                                                       .depth = 4,                                 \
+                                                       .dest_depth = 4,                            \
+                                                       .access = 0xe,                              \
+                                                       .qkey = SCENE_QKEY,                         \
+                                                       .stop_at = URO_QPS_RTS,                     \
+                                                       __VA_ARGS__ })
 
 /* A packet as a test writes it. */
 struct scene_packet {
@@ -77,19 +120,20 @@ struct scene_packet {
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;
     uint64_t original;
-    uint32_t imm;  /* or the key to invalidate, as its four octets */
-    uint32_t srqn; /* XRC */
-    uint32_t qkey; /* UD */
-    uint32_t source_qpn;
-    uint8_t placement; /* FLUSH */
+    uint32_t imm;        /* or the key to invalidate, as its four octets */
+    uint32_t srqn;       /* XRC; arriving: the scene's shared queue when left 0 */
+    uint32_t qkey;       /* UD; SCENE_QKEY when left 0 */
+    uint32_t source_qpn; /* UD; the sender when left 0 */
+    uint8_t placement;   /* FLUSH */
     uint8_t selectivity;
     bool rxe_icrc;    /* FLUSH: summed as Linux rxe does */
     const char *text; /* payload, or else: */
     uint32_t length;  /* octets of payload, scene_octet(fill + i) each */
     uint32_t fill;
     uint16_t pkey;    /* 0xffff when left 0 */
-    uint32_t qpn;     /* arriving: the scene's queue pair when left 0 */
-    const char *from; /* source address, 10.0.0.2 when left out */
+    uint32_t qpn;     /* destination: the scene's queue pair or the peer's when left 0 */
+    const char *from; /* arriving: source address, 10.0.0.2 when left out */
+    const char *to;   /* destination address, 10.0.0.1 or 10.0.0.2 when left out */
     uint8_t version;
     int pad; /* wrong padding for the payload when not 0 */
 };
@@ -111,6 +155,10 @@ struct scene_send {
     uint8_t placement; /* FLUSH, of `length` octets */
     uint8_t selectivity;
     uint32_t lkey; /* left 0: key of scene->local */
+    uint32_t srqn; /* XRC */
+    uint32_t ah;   /* UD; left 0: scene->ah */
+    uint32_t qpn;  /* UD; left 0: SCENE_QPN_PEER */
+    uint32_t qkey; /* UD; left 0: SCENE_QKEY */
 };
 #define SEND(...) (&(const struct scene_send){ .op = URO_WR_SEND, __VA_ARGS__ })
 
@@ -122,6 +170,7 @@ static inline uint8_t scene_octet(uint32_t position)
 void scene_fill(uint8_t *at, uint32_t fill, uint32_t length);
 void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length);
 
+/* Posted to the shared queue when there is one. */
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length);
 /* The memory of the receive that was posted as number @number (0 first) with @length each. */
 const uint8_t *scene_recv_memory(const struct scene *scene, uint32_t offset);
@@ -133,15 +182,26 @@ void scene_expect_silence(struct scene *scene, uro_time at);
 void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status status);
 void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status,
                        uint32_t length);
-/* The last receive completion. */
+/* Neither queue has a completion. */
+void scene_expect_no_completion(const struct scene *scene);
+/* The last completion. */
 const struct uro_cqe *scene_last(void);
 void scene_expect_mark(struct scene *scene, const char *rule);
 void scene_expect_state(struct scene *scene, enum uro_qp_state state);
 void scene_expect_event(struct scene *scene, enum uro_event_kind kind);
 uint64_t scene_counter(const struct scene *scene, enum uro_counter counter);
+/* Modifies to @to with no attributes; must succeed. */
+void scene_to_state(struct scene *scene, enum uro_qp_state to);
+/* An address handle, in domain 1, towards @dest whose MAC address is not asked for yet. */
+void scene_make_ah(struct scene *scene, struct uro_ah *ah, const char *dest);
+/* The engine asks for the MAC address of @who and is told. */
+void scene_meet(struct scene *scene, const char *who);
+/* scene->qp joins a group; what routers are told of it is over afterwards. */
+void scene_attach(struct scene *scene, struct uro_mcast *member, const char *group);
+void scene_detach(struct scene *scene, struct uro_mcast *member);
 /* For a queue pair that went to RESET. */
 void scene_connect(struct scene *scene, const struct scene_options *options);
-/* Otherwise scene_close() does it. */
+/* scene->qp; otherwise scene_close() does it. */
 void scene_destroy_qp(struct scene *scene);
 void scene_close(struct scene *scene);
 

@@ -19,11 +19,12 @@ static struct uro_gid address(const char *text)
     return gid;
 }
 
-uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, uint8_t *out)
+uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, const char *who,
+                         uint8_t *out)
 {
     const struct uro_ether ether = { .dest = *to, .source = *from, .type = URO_ETHERTYPE_ARP };
     const struct uro_arp arp = { .sender_mac = *from,
-                                 .sender = address("10.0.0.2"),
+                                 .sender = address(who),
                                  .target_mac = *to,
                                  .target = address("10.0.0.1") };
     size_t at = uro_ether_put(out, &ether);
@@ -81,10 +82,11 @@ static uint8_t *put_payload(const struct scene_packet *packet, uint8_t *at)
     return at + packet->length;
 }
 
-static uint32_t icrc_of(const struct scene_packet *packet, const uint8_t *network, size_t length)
+static uint32_t icrc_of(const struct scene_packet *packet, const uint8_t *network, bool v6,
+                        size_t length)
 {
-    return packet->rxe_icrc ? uro_icrc_rxe_flush(network, false, length)
-                            : uro_icrc(network, false, length);
+    return packet->rxe_icrc ? uro_icrc_rxe_flush(network, v6, length)
+                            : uro_icrc(network, v6, length);
 }
 
 uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_mac *to,
@@ -115,20 +117,25 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
                                        .psn = packet->psn });
 
     uint32_t udp_length = URO_UDP_LEN + (uint32_t)(at - body) + URO_ICRC_LEN;
-    const struct uro_ip ip = { .dont_fragment = true,
+    const struct uro_gid dest = address(packet->to);
+    const bool v6 = !uro_gid_is_ipv4(&dest);
+    const struct uro_ip ip = { .v6 = v6,
+                               .dont_fragment = true,
                                .hop_limit = 64,
                                .protocol = URO_IPPROTO_UDP,
                                .payload_length = (uint16_t)udp_length,
-                               .source = address(packet->from != NULL ? packet->from : "10.0.0.2"),
-                               .dest = address("10.0.0.1") };
-    const struct uro_ether ether = { .dest = *to, .source = *from, .type = URO_ETHERTYPE_IPV4 };
+                               .source = address(packet->from),
+                               .dest = dest };
+    const struct uro_ether ether = { .dest = *to,
+                                     .source = *from,
+                                     .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
     uint8_t *to_network = out + uro_ether_put(out, &ether);
     uint8_t *end = to_network + uro_ip_put(to_network, &ip);
     uro_udp_encode(end, &(const struct uro_udp){ 0xc000, URO_ROCE_PORT, (uint16_t)udp_length, 0 });
     end += URO_UDP_LEN;
     memcpy(end, body, (size_t)(at - body));
     end += at - body;
-    uro_put_le32(end, icrc_of(packet, to_network, (size_t)(end - to_network)));
+    uro_put_le32(end, icrc_of(packet, to_network, v6, (size_t)(end - to_network)));
     return (uint32_t)(end + URO_ICRC_LEN - out);
 }
 
@@ -144,6 +151,12 @@ static void compare_ext(const struct scene_packet *packet, const struct uro_fram
 {
     unsigned ext = frame->op->ext;
 
+    if (ext & URO_EXT_XRCETH)
+        assert_int_equal(frame->xrc_srqn, packet->srqn);
+    if (ext & URO_EXT_DETH) {
+        assert_int_equal(frame->deth.qkey, packet->qkey);
+        assert_int_equal(frame->deth.source_qpn, packet->source_qpn);
+    }
     if (ext & URO_EXT_AETH) {
         uint8_t syndrome = packet->syndrome != 0 ? packet->syndrome : SYNDROME_ACK;
         assert_int_equal((unsigned)frame->aeth.kind << 5 | frame->aeth.value, syndrome);
@@ -186,11 +199,13 @@ void scene_wire_compare(const struct scene_packet *packet, const uint8_t *octets
         scene_wire_fail(why, octets, length);
     }
     assert_int_equal(frame.bth.solicited, packet->solicited);
-    assert_int_equal(frame.bth.dest_qpn, SCENE_QPN_PEER);
+    assert_int_equal(frame.bth.dest_qpn, packet->qpn);
+    const struct uro_gid dest = address(packet->to);
+    assert_memory_equal(&frame.ip.dest, &dest, sizeof dest);
     compare_ext(packet, &frame);
 
     size_t summed = (size_t)(octets + length - URO_ICRC_LEN - frame.network);
-    assert_int_equal(uro_get_le32(frame.network + summed), icrc_of(packet, frame.network, summed));
+    assert_int_equal(uro_get_le32(frame.network + summed), icrc_of(packet, frame.network, frame.ip.v6, summed));
 
     uint32_t want = (uint32_t)(put_payload(packet, payload) - payload);
     if (frame.payload_length != want || memcmp(frame.payload, payload, want) != 0)

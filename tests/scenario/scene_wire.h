@@ -4,7 +4,13 @@
 
 #include "scene.h"
 
-uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, uint8_t *out);
+#define SCENE_FRAME_MAX 9000u
+
+extern const struct uro_mac scene_mac;
+extern const struct uro_mac scene_peer_mac;
+
+uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, const char *who,
+                         uint8_t *out);
 
 /* Everything in @packet is filled in. Returns the octets. */
 uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_mac *to,

@@ -52,7 +52,7 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
     scene_expect_silence(s, 0);
     /* The peer moves to another MAC address: every queue pair is looked at again. */
-    scene_input(s, 0, frame, scene_arp_reply(&to, &from, frame));
+    scene_input(s, 0, frame, scene_arp_reply(&to, &from, "10.0.0.2", frame));
     scene_expect_silence(s, 0);
     scene_close(s);
 }

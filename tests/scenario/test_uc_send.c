@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_uc_send.c - UC as requester: how messages are cut, when they are done, what stops them. */
+#include <string.h>
+
+#include "core/why.h"
+#include "scene.h"
+
+/* ---- on the wire -------------------------------------------------------- */
+
+static void uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_rest(void **state)
+{
+    (void)state;
+    const uint32_t lengths[] = { 0, 1, 2, 3, 4, 255, 256, 257, 511, 512, 513, 768, 769 };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(lengths); i++) {
+        struct scene *s = scene_uc(.mtu = 256, .sq_psn = 0xfffffe);
+        uint32_t left = lengths[i];
+        uint32_t psn = 0xfffffe;
+
+        scene_fill(s->local, 0, left);
+        scene_post_send(s, SEND(.id = 1, .length = left));
+        for (uint32_t at = 0; at == 0 || left > 0; at += 256) {
+            uint32_t here = left < 256 ? left : 256;
+            left -= here;
+            const char *op = at == 0 ? (left > 0 ? "UC_SEND_FIRST" : "UC_SEND_ONLY")
+                                     : (left > 0 ? "UC_SEND_MIDDLE" : "UC_SEND_LAST");
+            /* No packet asks for an acknowledgement, and none comes. */
+            scene_expect_tx(s, 0, PACKET(.op = op, .psn = psn, .length = here, .fill = at));
+            psn = (psn + 1) & 0xffffff;
+        }
+        scene_expect_silence(s, 0);
+        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        assert_int_equal(scene_last()->byte_len, lengths[i]);
+        assert_int_equal(scene_last()->opcode, URO_WC_SEND);
+        scene_close(s);
+    }
+}
+
+static void uc_send__long_message__never_asks_for_an_ack_and_knows_no_window(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.mtu = 256, .window = 8);
+
+    scene_fill(s->local, 0, 100 * 256);
+    scene_post_send(s, SEND(.id = 1, .length = 100 * 256));
+    for (uint32_t i = 0; i < 100; i++)
+        scene_expect_tx(s, 0,
+                        PACKET(.op = i == 0    ? "UC_SEND_FIRST"
+                                     : i == 99 ? "UC_SEND_LAST"
+                                               : "UC_SEND_MIDDLE",
+                               .psn = i, .length = 256, .fill = i * 256));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc_send__with_immediate_and_solicited__both_on_the_last_packet_only(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_fill(s->local, 0, 1030);
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_SEND_WITH_IMM, .length = 1030, .imm = 0x11223344,
+                            .flags = URO_SEND_SOLICITED));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "UC_SEND_LAST_IMM", .psn = 8, .length = 6, .fill = 1024,
+                           .imm = 0x11223344, .solicited = true));
+    scene_post_send(s, SEND(.id = 2, .op = URO_WR_SEND_WITH_IMM, .text = "x", .imm = 5));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY_IMM", .psn = 9, .text = "x", .imm = 5));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc_write__address_on_the_first_packet_immediate_on_the_last(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_fill(s->local, 0, 1030);
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE_WITH_IMM, .length = 1030, .imm = 9,
+                            .remote_address = 0x7000, .rkey = 0xabcd));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "UC_WRITE_FIRST", .psn = 7, .length = 1024, .va = 0x7000,
+                           .rkey = 0xabcd, .dma = 1030));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "UC_WRITE_LAST_IMM", .psn = 8, .length = 6, .fill = 1024, .imm = 9));
+    scene_post_send(
+        s, SEND(.id = 2, .op = URO_WR_RDMA_WRITE, .text = "x", .remote_address = 1, .rkey = 2));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "UC_WRITE_ONLY", .psn = 9, .text = "x", .va = 1, .rkey = 2, .dma = 1));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_RDMA_WRITE);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc_send__inline__the_octets_of_the_request_are_sent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_post_send(s, SEND(.id = 1, .text = "inline", .flags = URO_SEND_INLINE));
+    memset(s->local, 'z', 6);
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "inline"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* ---- when it is done ---------------------------------------------------- */
+
+/* The port copies what was described; until the engine is called again it may not have done so. */
+static void uc_send__described__completes_with_the_next_call_and_not_before(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+    struct uro_event event;
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
+    scene_expect_no_completion(s);
+    assert_true(uro_engine_next(s->engine) <= s->now); /* it wants to be called */
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.SENT");
+
+    scene_post_send(s, SEND(.id = 2, .text = "b"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 0, .text = "any"));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_silence(s, 0);
+    assert_true(uro_engine_next(s->engine) > s->now); /* nothing more to do */
+    scene_close(s);
+}
+
+static void uc_send__half_described__does_not_complete_until_its_last_packet(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_fill(s->local, 0, 2048);
+    scene_post_send(s, SEND(.id = 1, .text = "a", .at = 4096));
+    scene_post_send(s, SEND(.id = 2, .length = 2048));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 8, .length = 1024));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_no_completion(s);
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_LAST", .psn = 9, .length = 1024, .fill = 1024));
+    scene_expect_no_completion(s);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc_send__unsignalled__completes_silently(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a", .quiet = true));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+static void uc_send__destroyed_before_it_completed__nobody_looks_at_it_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
+    scene_destroy_qp(s);
+    scene_expect_silence(s, URO_MS(1));
+    scene_close(s);
+}
+
+/* ---- what stops it ------------------------------------------------------ */
+
+static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7, .rq_psn = 100);
+
+    scene_post_recv(s, 9, 64);
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .lkey = 0x99));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .quiet = true));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "c"));
+    scene_expect_no_completion(s); /* the failure waits for its turn */
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_LOC_PROT_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_LOCAL_KEY);
+    scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_expect_mark(s, "QP.SQE");
+
+    scene_post_send(s, SEND(.id = 4, .text = "d"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 100, .text = "hi"));
+    scene_expect_recv(s, 9, URO_WC_SUCCESS, 2);
+
+    /* From here on as if nothing had been posted meanwhile. */
+    scene_to_state(s, URO_QPS_RTS);
+    scene_expect_mark(s, "QP.SQE.RESUME");
+    scene_expect_silence(s, 0);
+    scene_post_send(s, SEND(.id = 5, .text = "e"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "e"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+    struct uro_key key = {
+        .pd = 1, .base = (uintptr_t)s->remote, .length = 4096, .memory = s->remote
+    };
+
+    uro_key_register(uro_engine_shard(s->engine), &key);
+    scene_post_send(s, SEND(.id = 1, .length = 2048));
+    struct uro_wqe *wqe = uro_wq_slot(uro_qp_send_queue(s->qp), 0);
+    wqe->sges[0] = (struct uro_sge){ (uintptr_t)s->remote, 2048, uro_key_number(&key) };
+    scene_fill(s->remote, 0, 2048);
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
+    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &key), 0);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_to_state(s, URO_QPS_RTS);
+    scene_post_send(s, SEND(.id = 2, .text = "b"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(void **state)
+{
+    (void)state;
+    const enum uro_wr_opcode not_offered[] = { URO_WR_RDMA_READ,
+                                               URO_WR_ATOMIC_CMP_AND_SWP,
+                                               URO_WR_ATOMIC_FETCH_AND_ADD,
+                                               URO_WR_SEND_WITH_INV,
+                                               URO_WR_FLUSH,
+                                               URO_WR_ATOMIC_WRITE };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++) {
+        struct scene *s = scene_uc(.sq_psn = 7);
+
+        scene_post_send(s, SEND(.id = 1, .op = not_offered[i], .length = 8));
+        scene_expect_silence(s, 0);
+        scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
+        assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+        scene_expect_state(s, URO_QPS_SQE);
+        scene_close(s);
+    }
+}
+
+/* ---- states ------------------------------------------------------------- */
+
+static void uc__drained__the_started_message_finishes_and_says_so(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+    struct uro_qp_attr attr;
+
+    scene_fill(s->local, 0, 2048);
+    scene_post_send(s, SEND(.id = 1, .length = 2048));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 4096));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
+    scene_to_state(s, URO_QPS_SQD);
+    uro_qp_query(s->qp, &attr);
+    assert_true(attr.sq_draining);
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_LAST", .psn = 8, .length = 1024, .fill = 1024));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_event(s, URO_EVENT_SQ_DRAINED);
+    uro_qp_query(s->qp, &attr);
+    assert_false(attr.sq_draining);
+    scene_to_state(s, URO_QPS_RTS);
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 9, .text = "b"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void uc__to_error__sends_and_receives_are_flushed(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7, .rq_psn = 100);
+
+    scene_post_recv(s, 8, 4096);
+    scene_post_recv(s, 9, 64);
+    scene_fill(s->local, 0, 2048);
+    scene_post_send(s, SEND(.id = 1, .length = 2048));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 100, .length = 1024));
+    scene_to_state(s, URO_QPS_ERR);
+    scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
+    scene_expect_recv(s, 8, URO_WC_WR_FLUSH_ERR, 0);
+    scene_expect_recv(s, 9, URO_WC_WR_FLUSH_ERR, 0);
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 101, .text = "x"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_expect_silence(s, 0);
+    scene_close(s);
+}
+
+static void uc__reset_and_connected_again__starts_afresh(void **state)
+{
+    (void)state;
+    const struct scene_options again = { .type = URO_QPT_UC,
+                                         .mtu = 1024,
+                                         .access = 0xe,
+                                         .sq_psn = 50,
+                                         .rq_psn = 60,
+                                         .stop_at = URO_QPS_RTS };
+    struct scene *s = scene_uc(.sq_psn = 7, .rq_psn = 100);
+
+    scene_post_recv(s, 9, 4096);
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 100, .length = 1024));
+    scene_to_state(s, URO_QPS_RESET);
+    scene_expect_silence(s, 0);
+    scene_connect(s, &again);
+    scene_post_send(s, SEND(.id = 2, .text = "b"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 50, .text = "b"));
+    scene_post_recv(s, 10, 64);
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_LAST", .psn = 60, .length = 1));
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 61, .text = "c"));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_recv(s, 10, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_rest),
+        cmocka_unit_test(uc_send__long_message__never_asks_for_an_ack_and_knows_no_window),
+        cmocka_unit_test(uc_send__with_immediate_and_solicited__both_on_the_last_packet_only),
+        cmocka_unit_test(uc_write__address_on_the_first_packet_immediate_on_the_last),
+        cmocka_unit_test(uc_send__inline__the_octets_of_the_request_are_sent),
+        cmocka_unit_test(uc_send__described__completes_with_the_next_call_and_not_before),
+        cmocka_unit_test(uc_send__half_described__does_not_complete_until_its_last_packet),
+        cmocka_unit_test(uc_send__unsignalled__completes_silently),
+        cmocka_unit_test(uc_send__destroyed_before_it_completed__nobody_looks_at_it_again),
+        cmocka_unit_test(uc_send__bad_local_key__only_the_send_queue_stops),
+        cmocka_unit_test(uc_send__key_gone_inside_a_message__the_message_fails),
+        cmocka_unit_test(uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes),
+        cmocka_unit_test(uc__drained__the_started_message_finishes_and_says_so),
+        cmocka_unit_test(uc__to_error__sends_and_receives_are_flushed),
+        cmocka_unit_test(uc__reset_and_connected_again__starts_afresh),
+    };
+    return cmocka_run_group_tests_name("scenario/uc_send", tests, NULL, NULL);
+}
