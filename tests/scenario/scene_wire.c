@@ -205,7 +205,8 @@ void scene_wire_compare(const struct scene_packet *packet, const uint8_t *octets
     compare_ext(packet, &frame);
 
     size_t summed = (size_t)(octets + length - URO_ICRC_LEN - frame.network);
-    assert_int_equal(uro_get_le32(frame.network + summed), icrc_of(packet, frame.network, frame.ip.v6, summed));
+    assert_int_equal(uro_get_le32(frame.network + summed),
+                     icrc_of(packet, frame.network, frame.ip.v6, summed));
 
     uint32_t want = (uint32_t)(put_payload(packet, payload) - payload);
     if (frame.payload_length != want || memcmp(frame.payload, payload, want) != 0)
