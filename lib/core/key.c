@@ -62,12 +62,31 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
     return 0;
 }
 
+/* Regions are few that have windows, and seldom go before them. */
+void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
+{
+    for (uint32_t i = 0; i <= shard->keys.mask && key->windows > 0; i++)
+        for (struct uro_table_node *at = shard->keys.buckets[i]; at != NULL; at = at->next) {
+            struct uro_key *window = URO_CONTAINER_OF(at, struct uro_key, node);
+            if (window->region == key)
+                unbind(window);
+        }
+    int error = uro_key_deregister(shard, key);
+    URO_ASSERT(error == 0);
+}
+
 /* rule KEY.RANGE */
 static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
 {
     uint64_t offset = address - key->base;
 
     return address >= key->base && offset <= key->length && length <= key->length - offset;
+}
+
+/* Where an address of the key is. As a number, since the region of all memory begins at NULL. */
+static uint8_t *place_of(const struct uro_key *key, uint64_t address)
+{
+    return (uint8_t *)((uintptr_t)key->memory + (uintptr_t)(address - key->base));
 }
 
 /* The octets, which lie inside the key and which it gives the right to. */
@@ -78,10 +97,12 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
     /* What was written is never read: nothing leaks from one use to another. */
     if (key->kind == URO_KEY_NULL)
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
-    uint8_t *at = key->memory + (address - key->base);
-    if (region->reachable != NULL && length > 0 && !region->reachable(at, length, write))
-        return NULL;
-    return at;
+    uint8_t *at = place_of(key, address);
+    uint64_t touched = length < URO_PATH_MTU_MAX ? length : URO_PATH_MTU_MAX;
+    /* rule KEY.ABSENT */
+    bool absent =
+        region->reachable != NULL && touched > 0 && !region->reachable(at, touched, write);
+    return absent ? NULL : at;
 }
 
 /* rule KEY.PD */
@@ -173,7 +194,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     window->access = bind->access;
     window->base = bind->access & URO_ACCESS_ZERO_BASED ? 0 : bind->address;
     window->length = bind->length;
-    window->memory = region->memory + (bind->address - region->base);
+    window->memory = place_of(region, bind->address);
     region->windows++;
     return true;
 }

@@ -44,7 +44,8 @@ struct uro_key {
     uint8_t *memory; /* where base is in this process; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then
                         as many octets that nobody reads */
 
-    /* Region that may fault (ON_DEMAND): asked before octets are touched; NULL: they are there. */
+    /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range about
+     * the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
     bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
 
     uint32_t windows;       /* region: windows bound to it; key.c */
@@ -66,10 +67,13 @@ void uro_key_register(struct uro_shard *shard, struct uro_key *key);
  *   -EBUSY  a region that windows are bound to: nothing has changed */
 int uro_key_deregister(struct uro_shard *shard, struct uro_key *key);
 
+/* Likewise for a region whose owner goes away: its windows are unbound first. */
+void uro_key_expel(struct uro_shard *shard, struct uro_key *key);
+
 /* Where @length octets at @address are, if @number is the key of a region of @pd with all rights
  * in @access and the range lies inside it (overflow-safe); NULL otherwise. The octets are there
- * to be read, and with URO_ACCESS_LOCAL_WRITE in @access to be written. Of a URO_KEY_NULL only the
- * first URO_PATH_MTU_MAX octets are. */
+ * to be read, and with URO_ACCESS_LOCAL_WRITE in @access to be written; of a URO_KEY_NULL, and of
+ * one that may fault, only the first URO_PATH_MTU_MAX octets are. */
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 

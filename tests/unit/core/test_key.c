@@ -112,6 +112,82 @@ static void key_register__numbers_are_spread_over_32_bits(void **state)
     assert_int_equal(shard.keys.count, 0);
 }
 
+/* ---- memory that may fault, and none ------------------------------------------------------- */
+
+static struct {
+    const uint8_t *at;
+    uint64_t length;
+    bool write;
+    int calls;
+} asked;
+static bool present;
+
+static bool ask(const uint8_t *at, uint64_t length, bool write)
+{
+    asked.at = at;
+    asked.length = length;
+    asked.write = write;
+    asked.calls++;
+    return present;
+}
+
+/* rule KEY.ABSENT */
+static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches(void **state)
+{
+    struct uro_key key = region(0, UINT64_MAX);
+
+    (void)state;       /* rule KEY.ABSENT */
+    key.memory = NULL; /* all of memory */
+    key.access = 0xf;
+    key.reachable = ask;
+    uro_key_register(&shard, &key);
+    uint32_t number = uro_key_number(&key);
+    uint64_t address = (uintptr_t)memory;
+    present = true;
+    asked.calls = 0;
+    assert_ptr_equal(uro_key_local(&shard, number, 7, 0, address, 100), memory);
+    assert_ptr_equal(asked.at, memory);
+    assert_int_equal(asked.length, 100);
+    assert_false(asked.write);
+    assert_ptr_equal(
+        uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_WRITE, address, 1u << 30), memory);
+    assert_int_equal(asked.length, 4096);
+    assert_true(asked.write);
+    assert_int_equal(asked.calls, 2);
+    assert_non_null(uro_key_local(&shard, number, 7, 0, address, 0));
+    assert_null(uro_key_local(&shard, number, 8, 0, address, 1));
+    assert_int_equal(asked.calls, 2);
+
+    present = false;
+    assert_null(uro_key_local(&shard, number, 7, URO_ACCESS_LOCAL_WRITE, address, 1));
+    assert_true(asked.write);
+    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_READ, address, 1));
+    assert_false(asked.write);
+    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_ATOMIC, address, 8));
+    assert_true(asked.write);
+    uro_key_deregister(&shard, &key);
+}
+
+static void key_null__reads_zeros_and_never_what_was_written(void **state)
+{
+    static uint8_t nothing[2 * 4096];
+    struct uro_key key = { .kind = URO_KEY_NULL,
+                           .pd = 7,
+                           .access = URO_ACCESS_LOCAL_WRITE,
+                           .length = UINT64_MAX,
+                           .memory = nothing };
+
+    (void)state;
+    uro_key_register(&shard, &key);
+    uint32_t number = uro_key_number(&key);
+    const uint8_t *from = uro_key_local(&shard, number, 7, 0, 0x123456789abc, 4096);
+    const uint8_t *to = uro_key_local(&shard, number, 7, URO_ACCESS_LOCAL_WRITE, 5, 4096);
+    assert_ptr_equal(from, nothing);
+    assert_ptr_equal(to, nothing + 4096);
+    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_READ, 0, 1));
+    uro_key_deregister(&shard, &key);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +195,8 @@ int main(void)
         cmocka_unit_test(key_resolve__region_at_the_end_of_the_address_space),
         cmocka_unit_test(key_resolve__other_pd_missing_right_or_gone__is_refused),
         cmocka_unit_test(key_register__numbers_are_spread_over_32_bits),
+        cmocka_unit_test(key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches),
+        cmocka_unit_test(key_null__reads_zeros_and_never_what_was_written),
     };
     return cmocka_run_group_tests(tests, open_shard, close_shard);
 }

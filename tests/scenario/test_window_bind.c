@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_window_bind.c - binding memory windows: what may be bound, and when it is done.
+ *
+ * b binds a window into its memory.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "twins.h"
+
+#define BEGIN 4096u /* of the window, in b's memory */
+#define SPAN  100u
+#define WHOLE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
+
+static struct uro_shard *shard_of(struct twins *s)
+{
+    return uro_engine_shard(s->engine);
+}
+
+static struct uro_key make_window(struct twins *s, enum uro_key_kind kind)
+{
+    s->b.key.access |= URO_ACCESS_MW_BIND;
+    return (struct uro_key){ .kind = kind, .pd = 1 };
+}
+
+static struct uro_wqe bind_to(struct twins *s, const struct uro_key *window)
+{
+    return (struct uro_wqe){ .wr_id = 1,
+                             .opcode = URO_WR_BIND_MW,
+                             .imm = window->number,
+                             .rkey = window->number ^ 1,
+                             .remote_address = (uintptr_t)s->b.memory + BEGIN,
+                             .window_length = SPAN,
+                             .bind = { .lkey = uro_key_number(&s->b.key), .access = WHOLE } };
+}
+
+/* b binds, and it is expected to be so. */
+static void bind(struct twins *s, const struct uro_wqe *request)
+{
+    twins_post(s, &s->b, request, 0);
+    assert_int_equal(twins_settle(s), 0);
+    twins_expect(&s->b, request->wr_id, URO_WC_SUCCESS);
+}
+
+static void invalidate(struct twins *s, struct end *end, uint32_t rkey, enum uro_wc_status status)
+{
+    const struct uro_wqe request = { .wr_id = 2, .opcode = URO_WR_LOCAL_INV, .imm = rkey };
+
+    twins_post(s, end, &request, 0);
+    twins_settle(s);
+    twins_expect(end, 2, status);
+}
+
+/* ---- what may not be bound -------------------------------------------------------------------- */
+
+struct attempt {
+    struct uro_key *region;
+    struct uro_key *window;
+    struct uro_wqe *request;
+};
+
+static void no_bind_right(const struct attempt *a)
+{
+    a->region->access &= ~URO_ACCESS_MW_BIND;
+}
+static void other_region_pd(const struct attempt *a)
+{
+    a->region->pd = 2;
+}
+static void other_window_pd(const struct attempt *a)
+{
+    a->window->pd = 2;
+}
+static void writes_what_is_read_only(const struct attempt *a)
+{
+    a->region->access &= ~URO_ACCESS_LOCAL_WRITE;
+    a->request->bind.access = URO_ACCESS_REMOTE_WRITE;
+}
+static void changes_what_is_read_only(const struct attempt *a)
+{
+    a->region->access &= ~URO_ACCESS_LOCAL_WRITE;
+    a->request->bind.access = URO_ACCESS_REMOTE_ATOMIC;
+}
+static void one_octet_more(const struct attempt *a)
+{
+    a->request->window_length = TWINS_MEMORY - BEGIN + 1;
+}
+static void one_octet_before(const struct attempt *a)
+{
+    a->request->remote_address = a->region->base - 1;
+}
+static void range_that_wraps(const struct attempt *a)
+{
+    a->request->window_length = UINT64_MAX;
+}
+static void range_that_wraps_to_the_region(const struct attempt *a)
+{
+    a->request->remote_address = UINT64_MAX - 7;
+    a->request->window_length = a->region->base + 16;
+}
+static void zero_based_region(const struct attempt *a)
+{
+    a->region->access |= URO_ACCESS_ZERO_BASED;
+}
+static void right_that_windows_do_not_have(const struct attempt *a)
+{
+    a->request->bind.access |= URO_ACCESS_LOCAL_WRITE;
+}
+static void right_to_flush(const struct attempt *a)
+{
+    a->request->bind.access |= URO_ACCESS_FLUSH_GLOBAL;
+}
+static void no_such_region(const struct attempt *a)
+{
+    a->request->bind.lkey ^= 0x100;
+}
+static void stale_region(const struct attempt *a)
+{
+    a->request->bind.lkey ^= 1;
+}
+static void no_such_window(const struct attempt *a)
+{
+    a->request->imm ^= 0x100;
+}
+static void window_as_region(const struct attempt *a)
+{
+    a->request->bind.lkey = a->window->number;
+}
+static void region_as_window(const struct attempt *a)
+{
+    a->request->imm = a->request->rkey = a->region->number;
+}
+static void key_of_another(const struct attempt *a)
+{
+    a->request->rkey ^= 0x80000000;
+}
+static void nothing_to_bind(const struct attempt *a)
+{
+    a->window->kind = URO_KEY_WINDOW_2;
+    a->request->window_length = 0;
+}
+static void zero_based_window_1(const struct attempt *a)
+{
+    a->request->bind.access |= URO_ACCESS_ZERO_BASED;
+}
+static void null_region(const struct attempt *a)
+{
+    a->region->kind = URO_KEY_NULL;
+}
+
+static void (*const wrongs[])(const struct attempt *attempt) = {
+    no_bind_right,
+    other_region_pd,
+    other_window_pd,
+    writes_what_is_read_only,
+    changes_what_is_read_only,
+    one_octet_more,
+    one_octet_before,
+    range_that_wraps,
+    range_that_wraps_to_the_region,
+    zero_based_region,
+    right_that_windows_do_not_have,
+    right_to_flush,
+    no_such_region,
+    stale_region,
+    no_such_window,
+    window_as_region,
+    region_as_window,
+    key_of_another,
+    nothing_to_bind,
+    zero_based_window_1,
+    null_region,
+};
+
+/* rule MW.BIND */
+static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
+{
+    (void)state; /* rule MW.BIND */
+    for (size_t i = 0; i < URO_ARRAY_LEN(wrongs); i++) {
+        void *opened;
+        twins_open(&opened);
+        struct twins *s = opened;
+        struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
+        uro_key_register(shard_of(s), &window);
+        twins_connect(s);
+        struct uro_wqe request = bind_to(s, &window);
+        uint32_t number = window.number;
+        wrongs[i](&(const struct attempt){ &s->b.key, &window, &request });
+        twins_post(s, &s->b, &request, 0);
+        twins_settle(s);
+        print_message("# wrong number %zu\n", i);
+        twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
+        assert_true(uro_mark_hit("MW.BIND.REFUSED"));
+        assert_int_equal(uro_qp_state_now(s->b.qp), URO_QPS_ERR);
+        assert_int_equal(window.number, number);
+        assert_false(window.bound);
+        assert_int_equal(s->b.key.windows, 0);
+        s->b.key.kind = URO_KEY_REGION;
+        uro_key_deregister(shard_of(s), &window);
+        twins_close(&opened);
+    }
+}
+
+static void window_2__bound_while_bound__is_an_error(void **state)
+{
+    struct twins *s = *state;
+    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+
+    uro_key_register(shard_of(s), &window);
+    twins_connect(s);
+    struct uro_wqe request = bind_to(s, &window);
+    bind(s, &request);
+    request = bind_to(s, &window);
+    twins_post(s, &s->b, &request, 0);
+    twins_settle(s);
+    twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
+    assert_true(window.bound);
+    assert_int_equal(s->b.key.windows, 1);
+    uro_key_deregister(shard_of(s), &window);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------ */
+
+/* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind it. */
+static void local_requests__complete_in_their_turn(void **state)
+{
+    struct twins *s = *state;
+    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_wqe read = { .wr_id = 9, .opcode = URO_WR_RDMA_READ, .length = 8000 };
+
+    uro_key_register(shard_of(s), &window);
+    twins_connect(s);
+    read.remote_address = (uintptr_t)s->a.memory;
+    read.rkey = uro_key_number(&s->a.key);
+    for (int fenced = 0; fenced < 2; fenced++) {
+        struct uro_wqe request = bind_to(s, &window);
+        request.flags = fenced ? URO_SEND_FENCE : 0;
+        twins_post(s, &s->b, &read, 65536);
+        twins_post(s, &s->b, &request, 0);
+        (void)twins_output(s, 2);
+        assert_int_equal(window.bound, !fenced);
+        twins_expect_nothing(&s->b);
+        twins_settle(s);
+        twins_expect(&s->b, 9, URO_WC_SUCCESS);
+        twins_expect(&s->b, 1, URO_WC_SUCCESS);
+        assert_true(window.bound);
+        invalidate(s, &s->b, window.number, URO_WC_SUCCESS);
+    }
+    uro_key_deregister(shard_of(s), &window);
+}
+
+static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(void **state)
+{
+    struct twins *s = *state;
+    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+
+    uro_key_register(shard_of(s), &window);
+    twins_connect(s);
+    struct uro_wqe request = bind_to(s, &window);
+    struct uro_wqe wrong = request;
+    wrong.wr_id = 6;
+    wrong.window_length = UINT64_MAX;
+    twins_post(s, &s->b, &wrong, 0);
+    twins_post(s, &s->b, &request, 0);
+    twins_settle(s);
+    twins_expect(&s->b, 6, URO_WC_MW_BIND_ERR);
+    twins_expect(&s->b, 1, URO_WC_WR_FLUSH_ERR);
+    assert_false(window.bound);
+    uro_key_deregister(shard_of(s), &window);
+}
+
+/* Its answer was lost: what was done between what is sent again is not done again. */
+static void local_requests__passed_again_on_the_way_back__are_not_repeated(void **state)
+{
+    struct twins *s = *state;
+    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+
+    uro_key_register(shard_of(s), &window);
+    twins_connect(s);
+    struct uro_wqe request = bind_to(s, &window);
+    twins_post_send(s, &s->b, 10, 0, 8); /* a has no receive: RNR, and back */
+    twins_post(s, &s->b, &request, 0);
+    twins_post_send(s, &s->b, 11, 8, 8);
+    twins_settle(s);
+    assert_true(window.bound);
+    twins_expect_nothing(&s->b);
+    twins_post_recv(&s->a, 20, 1024, 64);
+    twins_post_recv(&s->a, 21, 2048, 64);
+    twins_pass_time(s, s->now + URO_MS(20));
+    twins_expect(&s->b, 10, URO_WC_SUCCESS);
+    twins_expect(&s->b, 1, URO_WC_SUCCESS);
+    twins_expect(&s->b, 11, URO_WC_SUCCESS);
+    assert_int_equal(window.number, request.rkey);
+    assert_int_equal(s->b.key.windows, 1);
+    uro_key_deregister(shard_of(s), &window);
+}
+
+#define TWINS_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bind__not_allowed__is_an_error_and_changes_nothing),
+        TWINS_TEST(window_2__bound_while_bound__is_an_error),
+        TWINS_TEST(local_requests__complete_in_their_turn),
+        TWINS_TEST(local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done),
+        TWINS_TEST(local_requests__passed_again_on_the_way_back__are_not_repeated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
