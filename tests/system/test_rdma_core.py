@@ -4,7 +4,7 @@
 
     test_rdma_core.py build/app/uroce [--match REGEX]
 
-A line for each of their files. What they skip must be for a reason of the lists below, so that
+A line for each of their files, with addresses of IPv4 and of IPv6. What they skip must be for a reason of the lists below, so that
 nothing that worked is skipped unnoticed.
 """
 import argparse
@@ -13,6 +13,7 @@ import pathlib
 import re
 import shutil
 import sys
+from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -20,6 +21,7 @@ import pairs  # noqa: E402
 
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DEVICE = "uroce0:net_null0;ip=10.0.0.1/24"  # both sides are in one process
+GIDS = {"ipv4": "1", "ipv6": "0"}
 OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # cards of others
 SECONDS = 120
 
@@ -46,11 +48,11 @@ def unpack(where: pathlib.Path) -> None:
             shutil.copy(file, where / "tests")
 
 
+@dataclass
 class Module:
-    def __init__(self) -> None:
-        self.passed = 0
-        self.absent = 0
-        self.problems: list[str] = []
+    passed: int = 0
+    absent: int = 0
+    problems: list[str] = field(default_factory=list)
 
     def take(self, name: str, ending: re.Match) -> None:
         if ending[1] == "ok":
@@ -81,13 +83,13 @@ def read(text: str) -> dict[str, Module]:
     return modules
 
 
-def run(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
+def run(uroce: pathlib.Path, gid: str) -> tuple[dict[str, Module], str]:
     """(their files, why there are none)"""
     with pairs.Pair(uroce) as pair:
         unpack(pair.where)
         pair.command = lambda _role, program: [str(uroce), "run", "-d", DEVICE, "--", *program]
         output = pair.alone(["/usr/bin/python3", "tests/run_tests.py", "--dev", "uroce0", "--gid",
-                             "1", "-v"], SECONDS)
+                             gid, "-v"], SECONDS)
     modules = read(output.text)
     total = re.search(r"^Ran (\d+) tests", output.text, re.M)
     seen = sum(m.passed + m.absent + len(m.problems) for m in modules.values())
@@ -108,21 +110,22 @@ def main() -> int:
     if not options.uroce.exists() or not (TESTS / "run_tests.py").exists():
         print("1..0 # SKIP uroce is not built, or Debian's python3-pyverbs has no tests here")
         return 0
-    modules, problem = run(options.uroce.resolve())
-    if problem:
-        print("1..1\nnot ok 1 - rdma_core")
-        print("\n".join(f"# {line}" for line in problem.splitlines()))
-        return 1
-    chosen = [name for name in sorted(modules) if re.search(options.match, name)]
-    print(f"1..{len(chosen)}")
-    for number, name in enumerate(chosen, 1):
-        module = modules[name]
-        verdict = "not ok" if module.problems else "ok"
+    lines, failed = [], False
+    for address, gid in GIDS.items():
+        modules, problem = run(options.uroce.resolve(), gid)
+        if problem:
+            modules = {"all": Module(problems=problem.splitlines())}
+        for name, module in sorted(modules.items()):
+            if re.search(options.match, name):
+                failed |= bool(module.problems)
+                lines.append((f"{name} {address}", module))
+    print(f"1..{len(lines)}")
+    for number, (name, module) in enumerate(lines, 1):
         skip = "" if module.passed or module.problems else " # SKIP nothing of it is offered"
-        print(f"{verdict} {number} - {name}: {module.passed} passed, {module.absent} of what is not"
-              f" offered{skip}")
+        print(f"{'not ok' if module.problems else 'ok'} {number} - {name}: {module.passed} passed,"
+              f" {module.absent} of what is not offered{skip}")
         print("".join(f"# {line}\n" for line in module.problems), end="")
-    return 1 if any(modules[name].problems for name in chosen) else 0
+    return int(failed)
 
 
 if __name__ == "__main__":
