@@ -10,6 +10,7 @@
 
 #include "base/mark.h"
 #include "core/ah.h"
+#include "core/limits.h"
 #include "core/req.h"
 #include "core/rq.h"
 #include "core/sgl.h"
@@ -148,7 +149,9 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_UD_RECEIVE);
         return;
     }
-    if (rqe->length < URO_GRH_LEN + frame->payload_length) {
+    /* A link may bring more than any path MTU, which is all that a null region has room for. */
+    if (frame->payload_length > URO_PATH_MTU_MAX ||
+        rqe->length < URO_GRH_LEN + frame->payload_length) {
         URO_MARK("UD.OVERSIZE");
         uro_count(counters, URO_COUNT_DROP_UD_LENGTH);
         return;

@@ -132,10 +132,20 @@ void scene_rx(struct scene *scene, uro_time at, const struct scene_packet *packe
     scene_input(scene, at, frame, scene_frame(scene, packet, frame));
 }
 
+uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets)
+{
+    struct uro_tx tx;
+
+    move_clock(scene, at);
+    if (uro_engine_output(scene->engine, &tx, 1, scene->now) == 0)
+        return 0;
+    uro_tx_write(&tx, octets);
+    return uro_tx_length(&tx);
+}
+
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet)
 {
     struct scene_packet full = *packet;
-    struct uro_tx tx;
     uint8_t frame[SCENE_FRAME_MAX];
 
     if (full.qpn == 0)
@@ -146,23 +156,19 @@ void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet
         full.qkey = SCENE_QKEY;
     if (full.source_qpn == 0)
         full.source_qpn = uro_qp_number(scene->qp);
-    move_clock(scene, at);
-    if (uro_engine_output(scene->engine, &tx, 1, scene->now) != 1)
+    uint32_t length = scene_output(scene, at, frame);
+    if (length == 0)
         fail_msg("expected %s psn %u, but nothing is sent", packet->op, packet->psn);
-    uro_tx_write(&tx, frame);
-    scene_wire_compare(&full, frame, uro_tx_length(&tx));
+    scene_wire_compare(&full, frame, length);
 }
 
 void scene_expect_silence(struct scene *scene, uro_time at)
 {
-    struct uro_tx tx;
     uint8_t frame[SCENE_FRAME_MAX];
+    uint32_t length = scene_output(scene, at, frame);
 
-    move_clock(scene, at);
-    if (uro_engine_output(scene->engine, &tx, 1, scene->now) == 0)
-        return;
-    uro_tx_write(&tx, frame);
-    scene_wire_fail("expected silence, but sent", frame, uro_tx_length(&tx));
+    if (length != 0)
+        scene_wire_fail("expected silence, but sent", frame, length);
 }
 
 static void expect_completion(struct uro_cq *cq, const char *queue, uint64_t id,

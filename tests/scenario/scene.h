@@ -178,6 +178,8 @@ void scene_post_send(struct scene *scene, const struct scene_send *send);
 
 void scene_rx(struct scene *scene, uro_time at, const struct scene_packet *packet);
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet);
+/* The octets of the next frame, at most 9000; returns how many, 0 for silence. */
+uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets);
 void scene_expect_silence(struct scene *scene, uro_time at);
 void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status status);
 void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status,

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_ud_receive.c - datagrams that arrive: what is delivered, and what is dropped alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/why.h"
+#include "scene.h"
+
+/* ---- delivered ---------------------------------------------------------- */
+
+/* rule UD.GRH: the octets are literal, because programs parse them. */
+static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets(void **state)
+{
+    (void)state;
+    static const uint8_t grh[40] = {
+        0,    0,    0,  0,    0, 0, 0,    0, 0,    0,
+        0,    0,    0,  0,    0, 0, 0,    0, 0,    0, /* nothing */
+        0x45, 0,    0,  0x38, 0, 0, 0x40, 0, 0x40, 17,
+        0x26, 0xb3, 10, 0,    0, 2, 10,   0, 0,    1,
+    };
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 44);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 5, .text = "data"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    assert_memory_equal(scene_recv_memory(s, 0), grh, 40);
+    assert_memory_equal(scene_recv_memory(s, 40), "data", 4);
+    assert_int_equal(scene_last()->flags, URO_WC_GRH);
+    assert_int_equal(scene_last()->opcode, URO_WC_RECV);
+    assert_int_equal(scene_last()->service_level, 0xa);
+    assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
+    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    scene_close(s);
+}
+
+static void ud_receive__over_ipv6__the_first_40_octets_are_the_header(void **state)
+{
+    (void)state;
+    static const uint8_t grh[40] = {
+        0x60, 0,    0, 0, 0, 36, 17, 64, /* version, class, label; length, next header, hop limit */
+        0xfe, 0x80, 0, 0, 0, 0,  0,  0,  0, 0, 0, 0,    0,    0, 0, 2, /* source */
+        0xfe, 0x80, 0, 0, 0, 0,  0,  0,  0, 0, 0, 0xff, 0xfe, 0, 0, 1,
+    };
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0,
+             PACKET(.op = "UD_SEND_ONLY", .text = "data", .from = "fe80::2",
+                    .to = "fe80::ff:fe00:1", .source_qpn = 0xfffffe));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    assert_memory_equal(scene_recv_memory(s, 0), grh, 40);
+    assert_memory_equal(scene_recv_memory(s, 40), "data", 4);
+    assert_int_equal(scene_last()->flags, URO_WC_GRH);
+    assert_int_equal(scene_last()->service_level, 0x9);
+    assert_int_equal(scene_last()->source_qpn, 0xfffffe);
+    scene_close(s);
+}
+
+static void ud_receive__with_immediate__is_in_the_completion_as_on_the_wire(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 40);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY_IMM", .imm = 0x11223344));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 40);
+    assert_int_equal(scene_last()->imm, 0x11223344);
+    assert_int_equal(scene_last()->flags, URO_WC_GRH | URO_WC_WITH_IMM);
+    scene_close(s);
+}
+
+static void ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_one(void **state)
+{
+    (void)state;
+    static const uint32_t psns[] = { 0, 0, 5, 3, 0xffffff, 1 };
+    static const char *const from[] = { "10.0.0.2", "10.0.0.77", "192.168.1.1" };
+    struct scene *s = scene_ud();
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(psns); i++) {
+        scene_post_recv(s, i, 64);
+        scene_rx(s, 0,
+                 PACKET(.op = "UD_SEND_ONLY", .psn = psns[i], .text = "x", .ack_req = true,
+                        .from = from[i % 3], .source_qpn = 1000 + (uint32_t)i));
+        scene_expect_recv(s, i, URO_WC_SUCCESS, 41);
+        assert_int_equal(scene_last()->source_qpn, 1000 + i);
+    }
+    scene_expect_silence(s, 0);
+    scene_close(s);
+}
+
+static void ud_receive__in_rtr__delivered_without_an_event(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.stop_at = URO_QPS_RTR);
+    struct uro_event event;
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_close(s);
+}
+
+static void ud_receive__solicited__wakes_who_waits_for_that(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_event event;
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 64);
+    uro_cq_arm(s->recv_cq, true);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y", .solicited = true));
+    scene_expect_event(s, URO_EVENT_COMPLETION);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 41);
+    scene_close(s);
+}
+
+static void ud_receive__from_a_shared_queue__takes_the_oldest_receive(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.srq = 8);
+    struct uro_qp *other = scene_add(s, .type = URO_QPT_UD, .srq = 8);
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 41);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = uro_qp_number(other)));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    assert_int_equal(scene_last()->qpn, uro_qp_number(other));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "too long"));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 5));
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 41);
+    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    scene_close(s);
+}
+
+/* ---- dropped ------------------------------------------------------------ */
+
+static void ud_receive__wrong_q_key__dropped_and_the_receive_stays(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.qkey = 0x80010000);
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x00010000));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x80010001));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QKEY), 2);
+    scene_expect_mark(s, "UD.QKEY");
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x80010000));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_close(s);
+}
+
+static void ud_receive__no_receive_posted__dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_RECEIVE), 1);
+    scene_expect_mark(s, "UD.RECEIVE");
+    scene_expect_silence(s, 0);
+    scene_post_recv(s, 1, 64);
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_close(s);
+}
+
+/* B20: it killed or blocked the queue pair. */
+static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void **state)
+{
+    (void)state;
+    static const uint32_t rooms[] = { 140, 40, 39, 0 };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(rooms); i++) {
+        struct scene *s = scene_ud();
+        uint32_t fits = rooms[i] < 40 ? 0 : rooms[i] - 40;
+
+        scene_post_recv(s, 1, rooms[i]);
+        scene_post_recv(s, 2, 200);
+        scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = fits + 1));
+        assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
+        scene_expect_mark(s, "UD.OVERSIZE");
+        scene_expect_no_completion(s);
+        scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = fits, .fill = 3));
+        if (rooms[i] >= 40) {
+            scene_expect_recv(s, 1, URO_WC_SUCCESS, rooms[i]);
+            scene_assert_filled(scene_recv_memory(s, 40), 3, fits);
+        } else {
+            scene_expect_no_completion(s); /* no room for the header */
+        }
+        scene_expect_state(s, URO_QPS_RTS);
+        scene_close(s);
+    }
+}
+
+/* A link of 9000 octets brings more than any path MTU; a null region has room for no more. */
+static void ud_receive__longer_than_any_path_mtu__dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.link_mtu = 9000);
+    uint8_t *zeros = calloc(2, URO_PATH_MTU_MAX);
+    struct uro_key null = { .kind = URO_KEY_NULL,
+                            .pd = 1,
+                            .access = URO_ACCESS_LOCAL_WRITE,
+                            .length = UINT64_MAX,
+                            .memory = zeros };
+
+    assert_non_null(zeros);
+    uro_key_register(uro_engine_shard(s->engine), &null);
+    scene_post_recv(s, 1, 8000);
+    struct uro_rqe *rqe = uro_wq_slot(uro_qp_recv_queue(s->qp), 0);
+    rqe->sges[0].lkey = uro_key_number(&null);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = 4097));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = 4096));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4136);
+    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &null), 0);
+    free(zeros);
+    scene_close(s);
+}
+
+static void ud_receive__not_for_it__dropped_under_its_name(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .pkey = 0x8001));
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK"));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = 1));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.9"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 3);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 1);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_IP_DEST), 1);
+    scene_expect_no_completion(s);
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .pkey = 0x7fff));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_close(s);
+}
+
+static void ud_receive__in_a_state_that_does_not_listen__dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.stop_at = URO_QPS_INIT);
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_to_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 2);
+    scene_close(s);
+}
+
+/* ---- our own mistakes --------------------------------------------------- */
+
+static void ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 64);
+    struct uro_rqe *rqe = uro_wq_slot(uro_qp_recv_queue(s->qp), 0);
+    rqe->sges[0].lkey ^= 1;
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_LOCAL_KEY);
+    scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "UD.LOCAL");
+    scene_close(s);
+}
+
+static void ud_receive__cq_full__says_so_and_fails(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.cq_capacity = 1);
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    scene_expect_event(s, URO_EVENT_QP_FATAL);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets),
+        cmocka_unit_test(ud_receive__over_ipv6__the_first_40_octets_are_the_header),
+        cmocka_unit_test(ud_receive__with_immediate__is_in_the_completion_as_on_the_wire),
+        cmocka_unit_test(ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_one),
+        cmocka_unit_test(ud_receive__in_rtr__delivered_without_an_event),
+        cmocka_unit_test(ud_receive__solicited__wakes_who_waits_for_that),
+        cmocka_unit_test(ud_receive__from_a_shared_queue__takes_the_oldest_receive),
+        cmocka_unit_test(ud_receive__wrong_q_key__dropped_and_the_receive_stays),
+        cmocka_unit_test(ud_receive__no_receive_posted__dropped),
+        cmocka_unit_test(ud_receive__one_octet_too_long__dropped_and_the_next_one_fits),
+        cmocka_unit_test(ud_receive__longer_than_any_path_mtu__dropped),
+        cmocka_unit_test(ud_receive__not_for_it__dropped_under_its_name),
+        cmocka_unit_test(ud_receive__in_a_state_that_does_not_listen__dropped),
+        cmocka_unit_test(ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair),
+        cmocka_unit_test(ud_receive__cq_full__says_so_and_fails),
+    };
+    return cmocka_run_group_tests_name("scenario/ud_receive", tests, NULL, NULL);
+}

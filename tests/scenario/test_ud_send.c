@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_ud_send.c - datagrams that leave: to whom, from which port, when they are done. */
+#include <string.h>
+
+#include "core/path.h"
+#include "core/why.h"
+#include "scene.h"
+#include "scene_wire.h"
+#include "wire/frame.h"
+
+/* ---- on the wire -------------------------------------------------------- */
+
+static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.sq_psn = 0xffffff);
+
+    scene_post_send(s, SEND(.id = 1, .text = "hello", .qpn = 0x123456, .qkey = 0x01020304));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "UD_SEND_ONLY", .psn = 0xffffff, .text = "hello", .qpn = 0x123456,
+                           .qkey = 0x01020304));
+    scene_expect_no_completion(s); /* the port may not have copied it yet */
+    scene_post_send(s, SEND(.id = 2, .op = URO_WR_SEND_WITH_IMM, .text = "", .imm = 0xaabbccdd,
+                            .flags = URO_SEND_SOLICITED));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "UD_SEND_ONLY_IMM", .psn = 0, .imm = 0xaabbccdd, .solicited = true));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->byte_len, 5);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_SEND);
+    scene_expect_mark(s, "REQ.SENT");
+    scene_close(s);
+}
+
+/* B22: the top bit of a request's Q_Key says that the queue pair's own is meant. */
+/* rule UD.QKEY.PRIVILEGED */
+static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.qkey = 0x80010000);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a", .qkey = 0x80000000));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "a", .qkey = 0x80010000));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .qkey = 0xffffffff));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 1, .text = "b", .qkey = 0x80010000));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .qkey = 0x7fffffff));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 2, .text = "c", .qkey = 0x7fffffff));
+    scene_expect_silence(s, 0);
+    for (uint64_t id = 1; id <= 3; id++)
+        scene_expect_sent(s, id, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* rule TX.PORT.UD: 0xc000 and the upper 14 bits of QPN * 0x61c88647. */
+static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    uint8_t octets[SCENE_FRAME_MAX];
+    uint32_t qpn = uro_qp_number(s->qp);
+    struct uro_frame frame;
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    assert_int_equal(uro_frame_network(octets, scene_output(s, 0, octets), &frame), URO_FRAME_OK);
+    assert_int_equal(frame.udp.source_port, 0xc000 + (uint32_t)(qpn * 0x61c88647u) / 0x40000);
+    assert_int_equal(frame.udp.checksum, 0);
+    assert_int_equal(frame.ip.hop_limit, 64);
+    assert_true(frame.ip.dont_fragment);
+    /* As Linux rxe, which was seen to send from these. */
+    assert_int_equal(uro_path_datagram_port(1), 55410);
+    assert_int_equal(uro_path_datagram_port(17), 0xc000 + (uint16_t)((17 * 0x61c88647u) >> 18));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void ud_send__any_length_up_to_the_mtu__is_one_packet(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    static const uint32_t lengths[] = { 0, 1, 2, 3, 4, 1023, 1024, 4095, 4096 };
+
+    for (uint32_t i = 0; i < URO_ARRAY_LEN(lengths); i++) {
+        scene_fill(s->local, i, lengths[i]);
+        scene_post_send(s, SEND(.id = i, .length = lengths[i]));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "UD_SEND_ONLY", .psn = i, .length = lengths[i], .fill = i));
+        scene_expect_silence(s, 0);
+        scene_expect_sent(s, i, URO_WC_SUCCESS);
+    }
+    scene_close(s);
+}
+
+/* ---- whom it goes to ---------------------------------------------------- */
+
+static void ud_send__many_peers_in_one_burst__each_gets_its_own_in_order(void **state)
+{
+    (void)state;
+    static const char *const peers[] = { "10.0.0.3", "10.0.0.4", "10.0.0.5" };
+    struct scene *s = scene_ud();
+    struct uro_ah ahs[3];
+    struct uro_tx tx[32];
+    uint8_t octets[SCENE_FRAME_MAX];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        scene_make_ah(s, &ahs[i], peers[i]);
+        scene_meet(s, peers[i]);
+    }
+    for (uint32_t i = 0; i < 12; i++)
+        scene_post_send(s, SEND(.id = i, .text = "x", .at = i, .ah = uro_ah_number(&ahs[i % 3]),
+                                .qpn = 100 + i));
+    assert_int_equal(uro_engine_output(s->engine, tx, 32, s->now), 12);
+    for (uint32_t i = 0; i < 12; i++) {
+        uro_tx_write(&tx[i], octets);
+        scene_wire_compare(PACKET(.op = "UD_SEND_ONLY", .psn = i, .text = "x", .qpn = 100 + i,
+                                  .to = peers[i % 3], .qkey = SCENE_QKEY,
+                                  .source_qpn = uro_qp_number(s->qp)),
+                           octets, uro_tx_length(&tx[i]));
+    }
+    scene_expect_silence(s, 0);
+    for (uint32_t i = 0; i < 12; i++)
+        scene_expect_sent(s, i, URO_WC_SUCCESS);
+    for (uint32_t i = 0; i < 3; i++)
+        uro_engine_ah_destroy(s->engine, &ahs[i]);
+    scene_close(s);
+}
+
+static void ud_send__next_hop_not_known_yet__waits_and_so_do_those_behind(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    uint8_t ask[SCENE_FRAME_MAX];
+    uint8_t told[SCENE_FRAME_MAX];
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, "10.0.0.3");
+    scene_post_send(s, SEND(.id = 1, .text = "a", .ah = uro_ah_number(&ah)));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    assert_int_not_equal(scene_output(s, 0, ask), 0); /* it is asked for */
+    scene_expect_silence(s, 0);
+    scene_expect_no_completion(s);
+    scene_input(s, 0, told, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.3", told));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "a", .to = "10.0.0.3"));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 1, .text = "b"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+static void ud_send__next_hop_that_does_not_answer__swallows_it_and_it_completes(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    uint8_t octets[SCENE_FRAME_MAX];
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, "10.0.0.3");
+    scene_post_send(s, SEND(.id = 1, .text = "a", .ah = uro_ah_number(&ah)));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    for (uro_time at = 0; at < URO_MS(3000); at += URO_MS(5)) {
+        uint32_t length = scene_output(s, at, octets);
+        struct uro_frame frame;
+        if (length != 0 && uro_frame_network(octets, length, &frame) == URO_FRAME_OK &&
+            frame.ether.type == URO_ETHERTYPE_IPV4) {
+            assert_int_equal(frame.ip.dest.octets[15], 2); /* the one behind it */
+            break;
+        }
+    }
+    scene_expect_mark(s, "TX.NO.NEIGHBOR");
+    assert_int_equal(scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR), 1);
+    struct uro_event event;
+    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+static void ud_send__handle_destroyed_before_it_went_out__error_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, "10.0.0.3");
+    scene_meet(s, "10.0.0.3");
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8, .ah = uro_ah_number(&ah)));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .at = 16));
+    uro_engine_ah_destroy(s->engine, &ah);
+    memset(&ah, 0xee, sizeof ah);
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "a"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_LOC_QP_OP_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_HANDLE);
+    scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_close(s);
+}
+
+static void ud_send__handle_of_another_domain__error_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_address address = { .sgid_index = 1 };
+    struct uro_ah ah;
+
+    assert_true(uro_gid_parse("10.0.0.2", &address.dest));
+    assert_int_equal(uro_engine_ah_create(s->engine, &ah, 2, &address, s->now), 0);
+    scene_post_send(s, SEND(.id = 1, .text = "a", .ah = uro_ah_number(&ah)));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_HANDLE);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+/* ---- what stops it ------------------------------------------------------ */
+
+static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.link_mtu = 1500);
+
+    scene_post_send(s, SEND(.id = 1, .length = 1024));
+    scene_post_send(s, SEND(.id = 2, .length = 1025));
+    scene_fill(s->local, 0, 1025);
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .length = 1024));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_LOC_LEN_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_DATAGRAM_LENGTH);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_expect_mark(s, "UD.LENGTH");
+    scene_close(s);
+}
+
+static void ud_send__bad_local_key__only_the_send_queue_stops_and_resumes(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 9, 64);
+    scene_post_send(s, SEND(.id = 1, .text = "a", .lkey = 0x99));
+    scene_post_send(s, SEND(.id = 2, .text = "b"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "hi"));
+    scene_expect_recv(s, 9, URO_WC_SUCCESS, 42);
+    scene_post_send(s, SEND(.id = 3, .text = "c"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
+    scene_to_state(s, URO_QPS_RTS);
+    scene_post_send(s, SEND(.id = 4, .text = "d"));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "d"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 4, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
+{
+    (void)state;
+    const enum uro_wr_opcode not_offered[] = { URO_WR_RDMA_WRITE,    URO_WR_RDMA_WRITE_WITH_IMM,
+                                               URO_WR_RDMA_READ,     URO_WR_ATOMIC_CMP_AND_SWP,
+                                               URO_WR_SEND_WITH_INV, URO_WR_LOCAL_INV,
+                                               URO_WR_BIND_MW,       URO_WR_FLUSH };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++) {
+        struct scene *s = scene_ud();
+
+        scene_post_send(s, SEND(.id = 1, .op = not_offered[i], .length = 8));
+        scene_expect_silence(s, 0);
+        scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
+        assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+        scene_expect_state(s, URO_QPS_SQE);
+        scene_close(s);
+    }
+}
+
+static void ud__drained__what_waits_for_its_hop_goes_out_after_rts(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, "10.0.0.3");
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8, .ah = uro_ah_number(&ah)));
+    scene_meet(s, "10.0.0.3");
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "a"));
+    scene_to_state(s, URO_QPS_SQD);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_event(s, URO_EVENT_SQ_DRAINED);
+    scene_expect_no_completion(s);
+    scene_to_state(s, URO_QPS_RTS);
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 1, .text = "b", .to = "10.0.0.3"));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+/* ---- to ourselves ------------------------------------------------------- */
+
+static void ud_send__to_itself__arrives_with_its_header_and_nothing_leaves(void **state)
+{
+    (void)state;
+    static const char *const selves[] = { "10.0.0.1", "fe80::ff:fe00:1" };
+
+    for (int v6 = 0; v6 < 2; v6++) {
+        struct scene *s = scene_ud();
+        struct uro_ah ah;
+
+        scene_make_ah(s, &ah, selves[v6]);
+        scene_post_recv(s, 9, 64);
+        scene_post_send(
+            s, SEND(.id = 1, .text = "me", .ah = uro_ah_number(&ah), .qpn = uro_qp_number(s->qp)));
+        scene_expect_silence(s, 0); /* described, and kept */
+        scene_expect_no_completion(s);
+        scene_expect_silence(s, 0);
+        scene_expect_recv(s, 9, URO_WC_SUCCESS, 42);
+        assert_int_equal(scene_last()->source_qpn, uro_qp_number(s->qp));
+        assert_int_equal(scene_last()->service_level, v6 ? 0x9 : 0xa);
+        assert_memory_equal(scene_recv_memory(s, 40), "me", 2);
+        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        assert_int_equal(scene_counter(s, URO_COUNT_LOOP_FRAMES), 1);
+        uro_engine_ah_destroy(s->engine, &ah);
+        scene_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing),
+        cmocka_unit_test(ud_send__privileged_q_key__the_queue_pairs_own_is_sent),
+        cmocka_unit_test(ud_send__source_port__is_made_of_the_sending_queue_pair),
+        cmocka_unit_test(ud_send__any_length_up_to_the_mtu__is_one_packet),
+        cmocka_unit_test(ud_send__many_peers_in_one_burst__each_gets_its_own_in_order),
+        cmocka_unit_test(ud_send__next_hop_not_known_yet__waits_and_so_do_those_behind),
+        cmocka_unit_test(ud_send__next_hop_that_does_not_answer__swallows_it_and_it_completes),
+        cmocka_unit_test(ud_send__handle_destroyed_before_it_went_out__error_completion),
+        cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
+        cmocka_unit_test(ud_send__longer_than_the_link_carries__fails_and_says_why),
+        cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
+        cmocka_unit_test(ud__anything_but_a_send__fails_when_its_turn_comes),
+        cmocka_unit_test(ud__drained__what_waits_for_its_hop_goes_out_after_rts),
+        cmocka_unit_test(ud_send__to_itself__arrives_with_its_header_and_nothing_leaves),
+    };
+    return cmocka_run_group_tests_name("scenario/ud_send", tests, NULL, NULL);
+}
