@@ -23,6 +23,10 @@ static void on_event(void *user, const struct uro_event *event)
         uro_world_fail(load->world, "a completion queue overflowed");
         return;
     }
+    if (event->kind == URO_EVENT_SRQ_LIMIT) {
+        uro_load_srq_on_limit(event->user);
+        return;
+    }
     struct uro_load_end *end = event->user;
     if (!end->alive)
         uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)event->kind);
@@ -33,6 +37,11 @@ static void on_event(void *user, const struct uro_event *event)
             uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
                            (int)event->kind);
         uro_load_control_on_failure(end->pair);
+    } else if (event->kind == URO_EVENT_LAST_WQE) {
+        if (end->srq == NULL || end->last_wqe || uro_qp_state_now(end->qp) != URO_QPS_ERR)
+            uro_world_fail(load->world, "qp 0x%06x: LAST_WQE out of place", uro_qp_number(end->qp));
+        end->last_wqe = true;
+        end->last_wqe_at = load->world->now;
     }
 }
 
@@ -41,13 +50,16 @@ static void after_round(void *user, struct uro_station *station)
     struct uro_load *load = user;
     uint32_t side = station == load->stations[1];
 
-    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
-        const struct uro_load_end *end = &load->pairs[i].ends[side];
-        const char *problem = end->alive ? uro_qp_problem(end->qp) : NULL;
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
+        const struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
+        const char *problem =
+            end->alive && end->station == station ? uro_qp_problem(end->qp) : NULL;
         if (problem != NULL)
-            uro_world_fail(load->world, "pair %u qp 0x%06x: %s", i, uro_qp_number(end->qp),
+            uro_world_fail(load->world, "pair %u qp 0x%06x: %s", i / 2, uro_qp_number(end->qp),
                            problem);
     }
+    for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
+        uro_load_srq_after_round(&load->srqs[side][i]);
 }
 
 static void sent(void *user, struct uro_station *station, const struct uro_world_frame *frame)
@@ -65,6 +77,24 @@ static void init_shared(struct uro_load *load, unsigned side)
     *shared->word = shared->start;
 }
 
+/* Whose receives it takes says whose protection domain it is of. */
+static void choose_type(struct uro_load_end *end)
+{
+    const struct uro_swarm_pair *plan = end->pair->plan;
+    unsigned i = (unsigned)(end - end->pair->ends);
+
+    end->type = URO_QPT_RC;
+    end->pd = end->number;
+    if (plan->xrc)
+        end->type = i == plan->xrc_target ? URO_QPT_XRC_TGT : URO_QPT_XRC_INI;
+    else if (end->plan->srq != URO_SWARM_NO_SRQ)
+        end->pd = uro_load_srq_of(end, end->plan->srq)->pd;
+    for (uint32_t j = 0; end->type == URO_QPT_XRC_TGT && j < end->load->swarm->srq_count[end->side];
+         j++)
+        if (uro_load_srq_of(end, j)->plan->xrc)
+            end->pd = uro_load_srq_of(end, j)->pd;
+}
+
 static void init_pair(struct uro_load *load, uint32_t number)
 {
     struct uro_load_pair *pair = &load->pairs[number];
@@ -78,9 +108,11 @@ static void init_pair(struct uro_load *load, uint32_t number)
         end->pair = pair;
         end->peer = &pair->ends[!i];
         end->load = load;
+        end->side = i;
         end->station = load->stations[i];
         end->plan = &pair->plan->ends[i];
-        end->pd = 1 + number * 2 + i;
+        end->number = 1 + number * 2 + i;
+        choose_type(end);
         end->ended = true;
         uro_rng_init_number(&end->rng, uro_rng_u64(&load->rng));
         uro_load_post_init(end);
@@ -93,6 +125,9 @@ static uint32_t cq_capacity(const struct uro_swarm *swarm)
 {
     uint32_t capacity = 1;
 
+    for (unsigned side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < swarm->srq_count[side]; i++)
+            capacity += swarm->srqs[side][i].capacity_max + swarm->srqs[side][i].spare;
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         for (unsigned side = 0; side < 2; side++)
             capacity +=
@@ -119,6 +154,8 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
         init_shared(load, side);
         for (uint32_t i = 0; i < swarm->cq_count; i++)
             uro_load_poll_init(&load->cqs[side][i], load, load->stations[side], cq_capacity(swarm));
+        for (uint32_t i = 0; i < swarm->srq_count[side]; i++)
+            uro_load_srq_init(&load->srqs[side][i], load, side, i);
     }
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         init_pair(load, i);
@@ -135,6 +172,8 @@ void uro_load_fini(struct uro_load *load)
     for (unsigned side = 0; side < 2; side++) {
         for (uint32_t i = 0; i < load->swarm->cq_count; i++)
             uro_load_poll_fini(&load->cqs[side][i]);
+        for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
+            uro_load_srq_fini(&load->srqs[side][i]);
         free(load->shared[side].word);
         free(load->shared[side].adds);
     }
@@ -209,8 +248,11 @@ static void check_shared(struct uro_load *load, unsigned side)
 
 void uro_load_check(struct uro_load *load)
 {
-    for (unsigned side = 0; side < 2; side++)
+    for (unsigned side = 0; side < 2; side++) {
         check_shared(load, side);
+        for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
+            uro_load_srq_check(&load->srqs[side][i]);
+    }
     for (struct uro_load_grave *grave = load->graves; grave != NULL; grave = grave->next)
         if (uro_arena_sum(&grave->arena) != grave->sum)
             uro_world_fail(load->world, "memory changed after it was deregistered");

@@ -5,7 +5,10 @@
  *   load_life.c     queue pairs and their memory: made, connected, ended
  *   load_choose.c   what to ask for next
  *   load_post.c     posts it: sends and receives
- *   load_poll.c     takes completions, by polling or by waiting for events *   load_judge.c    a completion against what was asked
+ *   load_srq.c      shared receive queues and who posts to them
+ *   load_poll.c     takes completions, by polling or by waiting for events
+ *   load_judge.c    a completion of a send against what was asked
+ *   load_receive.c  a completion of a receive likewise
  *   load_wire.c     every frame against what was asked
  *   load_control.c  when a life ends and how
  *
@@ -14,6 +17,7 @@
  */
 #pragma once
 
+#include "core/srq.h"
 #include "io/sim/arena.h"
 #include "io/sim/station.h"
 #include "io/sim/swarm.h"
@@ -25,8 +29,17 @@
 #define URO_LOAD_RECV_BIT     (UINT64_C(1) << 63) /* in a wr_id */
 #define URO_LOAD_NO_WINDOW    UINT32_MAX
 
+/* In the wr_id of a shared receive: which queue, and its number there. */
+#define URO_LOAD_SRQ_BIT           (UINT64_C(1) << 62)
+#define URO_LOAD_SRQ_SHIFT         48u
+#define URO_LOAD_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> URO_LOAD_SRQ_SHIFT & 0xff))
+#define URO_LOAD_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << URO_LOAD_SRQ_SHIFT) - 1))
+#define URO_LOAD_SRQ_PD            1000u /* and those after it: beyond every pair's own */
+#define URO_LOAD_XRC_DOMAIN        7u
+
 struct uro_load;
 struct uro_load_pair;
+struct uro_load_srq;
 
 /* What is wrong with a request on purpose. */
 enum uro_load_inject {
@@ -56,6 +69,7 @@ struct uro_load_op {
     uint32_t window;  /* at the peer; URO_LOAD_NO_WINDOW: none */
     uint32_t at;      /* in the window */
     uint32_t writers; /* the window's, after this request */
+    uint32_t srq;     /* XRC: the peer's shared receive queue */
     uint64_t message; /* number of the message it carries */
     uint64_t remote_address;
     uint32_t rkey;
@@ -67,6 +81,7 @@ struct uro_load_op {
 
 /* A SEND or WRITE_WITH_IMM that the peer has to take. */
 struct uro_load_message {
+    bool taken;
     bool write;
     bool has_imm;
     bool solicited;
@@ -75,6 +90,7 @@ struct uro_load_message {
     uint64_t seed;
     uint32_t window;
     uint32_t at;
+    uint32_t srq; /* XRC */
 };
 
 struct uro_load_recv {
@@ -103,7 +119,10 @@ struct uro_load_end {
     struct uro_node receiver;
     uro_time post_at;    /* not before */
     uro_time receive_at; /* not before */
+    uint32_t side;       /* of its station */
+    uint32_t number;     /* of all ends, from 1 */
     uint32_t pd;
+    enum uro_qp_type type;
 
     /* Of this life. */
     bool alive;       /* there is a connected queue pair */
@@ -112,9 +131,8 @@ struct uro_load_end {
     bool cause_known; /* one that was not flushed */
     bool lost_answer; /* the first flushed was a READ or atomic: its answer may have been lost */
     bool recv_failed;
-    bool sends;                       /* RTS was reached */
-    bool drained;                     /* in SQD, and SQ_DRAINED was told */
-    bool paused;                      /* in SQD */
+    bool last_wqe; /* LAST_WQE was told */
+    uro_time last_wqe_at;
     bool revoked[URO_ARENA_SECTIONS]; /* deregistered in the middle of it all */
     uint32_t rights;                  /* URO_ACCESS_REMOTE_* of the queue pair */
     uint32_t qpn;                     /* kept when the queue pair is gone */
@@ -123,9 +141,11 @@ struct uro_load_end {
     bool blocked;                     /* nothing can be posted until something completes */
     uint32_t late_posts;              /* into ERR, still to come */
     struct uro_qp *qp;
-    void *qp_memory; /* owned */
-    struct uro_cq *send_cq;
-    struct uro_cq *recv_cq;
+    void *qp_memory;                          /* owned */
+    struct uro_cq *send_cq;                   /* XRC target: NULL */
+    struct uro_cq *recv_cq;                   /* XRC: NULL */
+    struct uro_load_srq *srq;                 /* basic; NULL: its own receives */
+    uint64_t shared_next[URO_SWARM_SRQS_MAX]; /* no older receive may complete any more */
     struct uro_arena arena;
     struct uro_key shared_key; /* of the station's shared word, in our PD */
 
@@ -139,6 +159,7 @@ struct uro_load_end {
     uint32_t word_maybes;
     uint64_t word_maybe[URO_LOAD_OPS_MAX]; /* what else it may be */
     uint64_t messages_sent;
+    uint64_t messages_base; /* all before were taken */
     struct uro_load_message messages[URO_LOAD_MESSAGES_MAX];
 
     uint64_t recv_posted;
@@ -172,6 +193,38 @@ struct uro_load_pair {
     bool abrupt;    /* ENDING without waiting for flushed work */
     bool reuse;     /* ENDING by RESET, the next life has the same queue pairs */
     uint32_t first; /* end that is ended first */
+};
+
+struct uro_load_srq_recv {
+    bool used;
+    uint64_t number;
+    struct uro_load_recv recv;
+};
+
+/* A shared receive queue and who posts to it. */
+struct uro_load_srq {
+    struct uro_node poster;
+    struct uro_load *load;
+    struct uro_station *station;
+    const struct uro_swarm_srq *plan;
+    struct uro_rng rng;
+    uint32_t side;
+    uint32_t index;
+    uint32_t pd;
+    struct uro_srq srq;
+    void *slots;            /* owned */
+    struct uro_load_cq *cq; /* XRC: where its receives complete */
+    struct uro_arena arena;
+    uint32_t room; /* octets of a receive */
+    uint32_t slot_count;
+    struct uro_load_srq_recv *recvs; /* owned; a slot of the arena each */
+    uint64_t posted;                 /* ever */
+    uint64_t done;                   /* completed, or forgotten with their queue pair */
+    uint32_t lost_max;               /* may be gone with a queue pair that was using them */
+    uint64_t seen;                   /* taken, after the last round */
+    uint32_t limit;                  /* armed; 0: not */
+    uint64_t armed_at;               /* taken until then */
+    uro_time post_at;
 };
 
 /* A completion queue and who reads it. */
@@ -214,6 +267,7 @@ struct uro_load {
     struct uro_station *stations[2];
     struct uro_load_cq cqs[2][URO_LOAD_CQS_MAX];
     struct uro_load_shared shared[2];
+    struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
     struct uro_load_pair *pairs; /* owned; swarm->pair_count */
     struct uro_load_grave *graves;
     bool calm;
@@ -256,6 +310,25 @@ void uro_load_post_init(struct uro_load_end *end);
 /* There may be something to post. */
 bool uro_load_post_can_send(const struct uro_load_end *end);
 
+/* load_srq.c */
+void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t side,
+                       uint32_t index);
+void uro_load_srq_fini(struct uro_load_srq *srq);
+/* That of the end's station. */
+struct uro_load_srq *uro_load_srq_of(const struct uro_load_end *end, uint32_t index);
+/* How many receives were ever taken from it. */
+uint64_t uro_load_srq_taken(const struct uro_load_srq *srq);
+/* NULL: it was never posted, or completed. */
+struct uro_load_srq_recv *uro_load_srq_find(struct uro_load_srq *srq, uint64_t number);
+/* Its slot can be used again. */
+void uro_load_srq_done(struct uro_load_srq *srq, struct uro_load_srq_recv *recv);
+void uro_load_srq_on_limit(struct uro_load_srq *srq);
+void uro_load_srq_after_round(struct uro_load_srq *srq);
+/* The queue pair of an end that uses a basic one is about to be reset or destroyed. */
+void uro_load_srq_on_stop(struct uro_load_end *end);
+/* No queue pair is left: destroys it and checks its memory. */
+void uro_load_srq_check(struct uro_load_srq *srq);
+
 /* load_poll.c */
 void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,
                         uint32_t capacity);
@@ -270,6 +343,16 @@ void uro_load_judge_silent(struct uro_load_end *end);
 /* The request will never complete: done or not, nobody can say. */
 void uro_load_judge_uncertain(struct uro_load_end *end, const struct uro_load_op *op);
 bool uro_load_judge_add(struct uro_load_shared *shared, uint64_t original, uint64_t add);
+
+bool uro_load_judge_may_flush(const struct uro_load_end *end);
+/* Both return false. */
+bool uro_load_judge_fail(const struct uro_load_end *end, const char *kind, uint64_t number,
+                         const char *what);
+bool uro_load_judge_fail_memory(const struct uro_load_end *end, const char *kind, uint64_t number,
+                                const char *what, uint32_t at);
+
+/* load_receive.c */
+bool uro_load_receive(struct uro_load_end *end, const struct uro_cqe *cqe);
 
 /* load_wire.c */
 void uro_load_wire(struct uro_load *load, struct uro_station *station,

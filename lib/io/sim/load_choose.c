@@ -164,11 +164,10 @@ static void follow_word(struct uro_load_end *end, const struct uro_load_op *op)
 static uint32_t foreign_key(const struct uro_load_end *end)
 {
     const struct uro_load *load = end->load;
-    uint32_t side = (uint32_t)(end->peer - end->pair->ends);
 
-    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
-        const struct uro_load_end *other = &load->pairs[i].ends[side];
-        if (other->pair != end->pair && other->alive)
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
+        const struct uro_load_end *other = &load->pairs[i / 2].ends[i % 2];
+        if (other->station == end->peer->station && other->pd != end->peer->pd && other->alive)
             return uro_key_number(&other->arena.keys[URO_ARENA_WINDOWS]);
     }
     return 0;
@@ -228,6 +227,18 @@ static void choose_flags(struct uro_load_end *end, struct uro_load_op *op)
         op->flags |= URO_SEND_INLINE;
 }
 
+/* XRC: any of the peer's shared receive queues that are of its domain. */
+static uint32_t choose_srq(struct uro_load_end *end)
+{
+    uint32_t count = end->load->swarm->srq_count[end->peer->side];
+    uint32_t index;
+
+    do
+        index = uro_rng_below(&end->rng, count);
+    while (!uro_load_srq_of(end->peer, index)->plan->xrc);
+    return index;
+}
+
 bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
 {
     enum uro_swarm_kind kind = choose_kind(end);
@@ -243,8 +254,10 @@ bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
                                 .imm = has_imm ? uro_rng_u32(&end->rng) : 0,
                                 .seed = uro_rng_u64(&end->rng),
                                 .window = URO_LOAD_NO_WINDOW };
-    if (end->messages_sent - end->peer->messages_taken >= URO_LOAD_MESSAGES_MAX / 2)
+    if (end->messages_sent - end->messages_base >= URO_LOAD_MESSAGES_MAX / 2)
         return false;
+    if (end->type == URO_QPT_XRC_INI)
+        op->srq = choose_srq(end);
     if (atomic)
         place_atomic(end, op);
     else if (!sends && !place_remote(end, op, kind))

@@ -27,16 +27,34 @@ static bool worked(const struct uro_load_end *end)
            end->messages_sent == end->peer->messages_taken;
 }
 
+static bool is_empty(const struct uro_cq *cq)
+{
+    return cq == NULL || atomic_load(&cq->head) == atomic_load(&cq->tail);
+}
+
 /* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
 static bool drained(struct uro_load_end *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
 
     if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        atomic_load(&end->send_cq->head) != atomic_load(&end->send_cq->tail))
+        !is_empty(end->send_cq) || !is_empty(end->recv_cq))
+        return false;
+    if (end->srq != NULL && !end->last_wqe)
         return false;
     uro_load_judge_silent(end);
     return true;
+}
+
+/* Another queue pair may bring its receives to their ends: no shared queue, or a new one next time. */
+static bool uses_wild(const struct uro_load_pair *pair)
+{
+    bool wild = false;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (pair->ends[i].srq != NULL)
+            wild |= pair->ends[i].srq->plan->wild;
+    return wild;
 }
 
 /* Who destroys a queue pair abruptly does not poll meanwhile: completions that nobody took must be
@@ -58,7 +76,7 @@ static void begin_ending(struct uro_load_pair *pair)
     pair->state = URO_LOAD_ENDING;
     pair->may_fail = true;
     pair->abrupt = !peaceful && uro_rng_below(&pair->rng, 2) == 0;
-    pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0;
+    pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0 && !uses_wild(pair);
     pair->first = uro_rng_below(&pair->rng, 2);
     pair->due = pair->load->world->now;
     if (pair->abrupt) {
@@ -108,12 +126,27 @@ static void end_on(struct uro_load_pair *pair)
         pair->due = pair->load->world->now + DRAIN_WAIT;
 }
 
+/* A wild queue has receives that are wrong on purpose: not for a life that must not fail. */
+static void choose_srqs(struct uro_load_pair *pair)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_end *end = &pair->ends[i];
+        end->srq = NULL;
+        if (pair->plan->xrc || end->plan->srq == URO_SWARM_NO_SRQ)
+            continue;
+        struct uro_load_srq *srq = uro_load_srq_of(end, end->plan->srq);
+        if (!srq->plan->wild || !pair->last_life)
+            end->srq = srq;
+    }
+}
+
 static void begin_life(struct uro_load_pair *pair)
 {
     const struct uro_swarm *swarm = pair->load->swarm;
 
     pair->last_life = pair->life + 1 >= pair->plan->lives || pair->load->calm;
-    pair->may_fail = false;
+    choose_srqs(pair);
+    pair->may_fail = uses_wild(pair);
     pair->may_time_out = !swarm->forever && !swarm->clean && !pair->load->calm;
     pair->state = URO_LOAD_RUNNING;
     pair->due = URO_TIME_NEVER;

@@ -16,6 +16,11 @@
 #define PORT          1u
 #define ACCESS_REMOTE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
 
+static bool receives_itself(const struct uro_load_end *end)
+{
+    return end->type == URO_QPT_RC && end->srq == NULL;
+}
+
 static void make_arena(struct uro_load_end *end)
 {
     const struct uro_swarm_end *plan = end->plan;
@@ -24,7 +29,8 @@ static void make_arena(struct uro_load_end *end)
     uint32_t window = (message_max + 2 * URO_ARENA_GUARD + 7) / 8 * 8;
     const struct uro_arena_section_size sizes[URO_ARENA_SECTIONS] = {
         [URO_ARENA_SENDS] = { plan->send_capacity, uro_arena_room(message_max, plan->send_sges) },
-        [URO_ARENA_RECVS] = { plan->recv_capacity, uro_arena_room(message_max, plan->recv_sges) },
+        [URO_ARENA_RECVS] = { receives_itself(end) ? plan->recv_capacity : 0,
+                              uro_arena_room(message_max, plan->recv_sges) },
         [URO_ARENA_WINDOWS] = { end->peer->plan->send_capacity + 8, window },
         [URO_ARENA_WORDS] = { 1, WORDS_ROOM },
         [URO_ARENA_PRIVATE] = { 1, window },
@@ -38,14 +44,14 @@ static void make_arena(struct uro_load_end *end)
         [URO_ARENA_PRIVATE] = URO_ACCESS_LOCAL_WRITE,
     };
     struct uro_shard *shard = uro_engine_shard(end->station->engine);
-    uint64_t base = (uint64_t)end->pd * END_SPACE + pair->life * LIFE_SPACE +
+    uint64_t base = (uint64_t)end->number * END_SPACE + pair->life * LIFE_SPACE +
                     (uint64_t)uro_rng_below(&end->rng, 256) * PAGE;
 
     uro_arena_init(&end->arena, sizes, base, &end->rng);
     for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
         uro_arena_register(&end->arena, shard, i, end->pd, access[i]);
 
-    struct uro_load_shared *shared = &end->load->shared[end - pair->ends];
+    struct uro_load_shared *shared = &end->load->shared[end->side];
     end->shared_key = (struct uro_key){ .pd = end->pd,
                                         .access = access[URO_ARENA_WORDS],
                                         .base = END_SPACE / 2,
@@ -57,21 +63,28 @@ static void make_arena(struct uro_load_end *end)
 static void make_qp(struct uro_load_end *end)
 {
     const struct uro_swarm_end *plan = end->plan;
-    uint32_t side = (uint32_t)(end - end->pair->ends);
+    bool receives = receives_itself(end);
+    bool sends = end->type != URO_QPT_XRC_TGT;
     uint32_t cq_count = end->load->swarm->cq_count;
-    struct uro_load_cq *cqs = end->load->cqs[side];
+    struct uro_load_cq *cqs = end->load->cqs[end->side];
 
     end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
     end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    const struct uro_qp_init init = { .type = URO_QPT_RC,
-                                      .pd = end->pd,
+    if (!sends)
+        end->send_cq = NULL;
+    if (end->type != URO_QPT_RC)
+        end->recv_cq = NULL;
+    const struct uro_qp_init init = { .type = end->type,
+                                      .xrcd = sends ? 0 : URO_LOAD_XRC_DOMAIN,
+                                      .srq = end->srq != NULL ? &end->srq->srq : NULL,
+                                      .pd = sends ? end->pd : 0,
                                       .send_cq = end->send_cq,
                                       .recv_cq = end->recv_cq,
-                                      .send_capacity = plan->send_capacity,
-                                      .recv_capacity = plan->recv_capacity,
-                                      .send_sge_max = plan->send_sges,
-                                      .recv_sge_max = plan->recv_sges,
-                                      .inline_max = plan->inline_max,
+                                      .send_capacity = sends ? plan->send_capacity : 0,
+                                      .recv_capacity = receives ? plan->recv_capacity : 0,
+                                      .send_sge_max = sends ? plan->send_sges : 0,
+                                      .recv_sge_max = receives ? plan->recv_sges : 0,
+                                      .inline_max = sends ? plan->inline_max : 0,
                                       .signal_all = plan->signal_all,
                                       .user = end };
     size_t size = uro_qp_size(&init);
@@ -114,7 +127,7 @@ static void to_rtr(struct uro_load_end *end, uint32_t rq_psn)
     };
     modify(end, &attr,
            URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
-               URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
+               (end->type == URO_QPT_XRC_INI ? 0 : URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR));
 }
 
 static void to_rts(struct uro_load_end *end, uint32_t sq_psn)
@@ -128,8 +141,10 @@ static void to_rts(struct uro_load_end *end, uint32_t sq_psn)
                                       .max_rd_atomic = plan->rd_atomic };
 
     modify(end, &attr,
-           URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN |
-               URO_ATTR_RD_ATOMIC);
+           URO_ATTR_TIMEOUT | URO_ATTR_SQ_PSN |
+               (end->type == URO_QPT_XRC_TGT
+                    ? 0
+                    : URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC));
 }
 
 static uint64_t *word_of(const struct uro_load_end *end)
@@ -143,13 +158,14 @@ static void clear(struct uro_load_end *end)
 
     end->cause_known = end->lost_answer = false;
     end->ended = end->send_failed = end->recv_failed = end->blocked = false;
-    end->sends_left = end->plan->sends;
+    end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
     end->posted = end->confirmed = end->signalled = 0;
-    end->messages_sent = end->messages_taken = 0;
+    end->messages_sent = end->messages_base = end->messages_taken = 0;
+    end->last_wqe = false;
+    memset(end->shared_next, 0, sizeof end->shared_next);
     end->recv_posted = end->recv_done = 0;
     end->late_posts = 0;
     end->msn_sent = 0;
-    end->drained = end->paused = false;
     memset(end->revoked, 0, sizeof end->revoked);
     end->word_maybes = 0;
     memset(end->windows, 0, sizeof end->windows);
@@ -201,6 +217,21 @@ void uro_load_life_to_error(struct uro_load_end *end)
     uro_station_events(end->station);
 }
 
+/* What it took from shared queues. Those of XRC complete where other queue pairs' do: they are not
+ * forgotten with it, and polled before. */
+static void let_receives_go(struct uro_load_end *end)
+{
+    struct uro_load *load = end->load;
+
+    if (end->srq != NULL) {
+        uro_load_srq_on_stop(end);
+        end->srq->lost_max++;
+    }
+    for (uint32_t i = 0; end->type == URO_QPT_XRC_TGT && i < load->swarm->srq_count[end->side]; i++)
+        if (uro_load_srq_of(end, i)->plan->xrc)
+            uro_load_srq_of(end, i)->lost_max++;
+}
+
 void uro_load_life_stop(struct uro_load_end *end)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
@@ -209,10 +240,13 @@ void uro_load_life_stop(struct uro_load_end *end)
     uro_journal_note(end->load->world->journal, end->load->world->now, "qp 0x%06x %s",
                      uro_qp_number(end->qp), reuse ? "to RESET" : "destroyed");
     end->ended = true;
+    for (uint32_t i = 0; end->type == URO_QPT_XRC_TGT && i < end->load->swarm->cq_count; i++)
+        uro_load_poll_now(&end->load->cqs[end->side][i]);
     end->alive = false;
     for (uint64_t i = end->confirmed; i < end->posted; i++)
         uro_load_judge_uncertain(end, &end->ops[i % URO_LOAD_OPS_MAX]);
     end->confirmed = end->posted;
+    let_receives_go(end);
     if (reuse) {
         modify(end, &attr, 0);
     } else {

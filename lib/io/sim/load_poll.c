@@ -22,14 +22,23 @@ static bool empty(const struct uro_load_cq *cq)
 static struct uro_load_end *find(struct uro_load_cq *cq, uint32_t qpn)
 {
     struct uro_load *load = cq->load;
-    uint32_t side = cq->station == load->stations[1];
 
-    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
-        struct uro_load_end *end = &load->pairs[i].ends[side];
-        if (end->alive && uro_qp_number(end->qp) == qpn)
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
+        struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
+        if (end->alive && end->station == cq->station && uro_qp_number(end->qp) == qpn)
             return end;
     }
     return NULL;
+}
+
+/* Where the completion belongs. */
+static const struct uro_cq *cq_due(const struct uro_load_end *end, const struct uro_cqe *cqe)
+{
+    if (!(cqe->wr_id & URO_LOAD_RECV_BIT))
+        return end->send_cq;
+    return end->type == URO_QPT_XRC_TGT
+               ? uro_load_srq_of(end, URO_LOAD_SRQ_INDEX(cqe->wr_id))->cq->cq
+               : end->recv_cq;
 }
 
 static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
@@ -46,7 +55,7 @@ static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
                      cqe->vendor_error);
     if (end == NULL)
         uro_world_fail(world, "completion of qp 0x%06x, which is no more", cqe->qpn);
-    else if (cq->cq != (cqe->wr_id & URO_LOAD_RECV_BIT ? end->recv_cq : end->send_cq))
+    else if (cq->cq != cq_due(end, cqe))
         uro_world_fail(world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
     else if (cqe->timestamp > world->now)
         uro_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);

@@ -26,7 +26,8 @@ static bool in_error(const struct uro_load_end *end)
 
 bool uro_load_post_can_send(const struct uro_load_end *end)
 {
-    if (!end->alive || end->posted - end->confirmed >= end->plan->send_capacity)
+    if (!end->alive || end->type == URO_QPT_XRC_TGT ||
+        end->posted - end->confirmed >= end->plan->send_capacity)
         return false;
     if (in_error(end))
         return end->late_posts > 0 && !end->pair->abrupt;
@@ -35,7 +36,9 @@ bool uro_load_post_can_send(const struct uro_load_end *end)
 
 static bool can_receive(const struct uro_load_end *end)
 {
-    if (!end->alive || end->recv_posted - end->recv_done >= end->plan->recv_capacity)
+    if (!end->alive || end->type != URO_QPT_RC || end->srq != NULL)
+        return false;
+    if (end->recv_posted - end->recv_done >= end->plan->recv_capacity)
         return false;
     return !in_error(end) || (end->late_posts > 0 && !end->pair->abrupt);
 }
@@ -57,6 +60,8 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     wqe->opcode = op->inject == URO_LOAD_UNSUPPORTED ? NO_OPERATION : op->opcode;
     wqe->flags = op->flags;
     wqe->psn_count = 0;
+    if (end->type == URO_QPT_XRC_INI)
+        wqe->xrc_srqn = uro_srq_number(&uro_load_srq_of(end->peer, op->srq)->srq);
     wqe->status = 0;
     /* Inline octets are nowhere but in the request; what is read into starts as canary. */
     uro_arena_fill(&end->arena, URO_ARENA_SENDS, slot, &op->layout,
@@ -95,7 +100,8 @@ static void announce(struct uro_load_end *end, struct uro_load_op *op)
                                    .length = op->length,
                                    .seed = op->seed,
                                    .window = op->window,
-                                   .at = op->at };
+                                   .at = op->at,
+                                   .srq = op->srq };
 }
 
 static void give_psns(struct uro_load_end *end, struct uro_load_op *op)

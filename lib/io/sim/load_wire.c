@@ -143,8 +143,9 @@ static bool check_request(const struct uro_load_end *end, const struct uro_frame
         return fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return fail(end, frame, "wrong P_Key");
-    if (end->drained)
-        return fail(end, frame, "sent in SQD after SQ_DRAINED");
+    if (end->type == URO_QPT_XRC_INI &&
+        frame->xrc_srqn != uro_srq_number(&uro_load_srq_of(end->peer, op->srq)->srq))
+        return fail(end, frame, "wrong shared receive queue");
 
     uint32_t index = (uint32_t)distance(frame->bth.psn, op->psn);
     if (frame->op->verb == URO_READ)
@@ -222,15 +223,14 @@ static bool check_response(struct uro_load_end *end, const struct uro_frame *fra
 void uro_load_wire(struct uro_load *load, struct uro_station *station,
                    const struct uro_world_frame *octets)
 {
-    uint32_t side = station == load->stations[1];
     struct uro_frame frame;
 
     if (uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK)
         return; /* the station has said so */
-    for (uint32_t i = 0; i < load->swarm->pair_count; i++) {
-        struct uro_load_end *end = &load->pairs[i].ends[side];
-        if (!end->alive || end->peer->qpn != frame.bth.dest_qpn)
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
+        struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
+        if (!end->alive || end->station != station || end->peer->qpn != frame.bth.dest_qpn)
             continue;
         if (frame.op->role == URO_REQUEST)
             (void)check_request(end, &frame);

@@ -131,6 +131,7 @@ static void draw_end(struct uro_swarm_end *end, struct uro_rng *rng, const struc
         .first_psn = often(rng) ? URO_PSN_MASK - uro_rng_below(rng, 200)
                                 : uro_rng_below(rng, URO_PSN_MASK + 1),
         .sends = uro_world_between(rng, 8, 60),
+        .srq = URO_SWARM_NO_SRQ,
         .rd_atomic = (uint8_t)skewed(rng, 1, 16),
         .min_rnr_timer = (uint8_t)uro_world_between(rng, 1, 10),
         .retry_count = (uint8_t)(swarm->forever ? RETRY_MAX : uro_world_between(rng, 3, RETRY_MAX)),
@@ -214,6 +215,7 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         draw_pair(&swarm->pairs[i], &rng, swarm);
     draw_timeouts(swarm, &rng);
+    uro_swarm_draw_shared(swarm);
 }
 
 /* Generous: what is looked for is work that never ends, not work that is slow. */
@@ -229,6 +231,8 @@ uro_time uro_swarm_patience(const struct uro_swarm *swarm)
             const struct uro_swarm_end *peer = &pair->ends[!side];
             uro_time each = 2 * flight + end->post_wait_max + 2 * swarm->poll_wait_max +
                             peer->recv_wait_max + URO_MS(2); /* an RNR wait or two */
+            if (peer->srq != URO_SWARM_NO_SRQ || pair->xrc)
+                each *= 2 * swarm->pair_count; /* others are served first */
             sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
                                         (RETRY_MAX + 2) * ACK_TIMEOUT(end->timeout) * 2);
         }

@@ -10,6 +10,8 @@
 #include "io/sim/station.h"
 
 #define URO_SWARM_PAIRS_MAX 8u
+#define URO_SWARM_SRQS_MAX  5u
+#define URO_SWARM_NO_SRQ    UINT32_MAX
 #define URO_SWARM_START     URO_MS(1) /* clocks seldom start at zero */
 
 /* Work requests by kind; a weight each. */
@@ -25,6 +27,21 @@ enum uro_swarm_kind {
     URO_SWARM_READ_BACK,  /* READ of what the WRITE before it wrote */
     URO_SWARM_OVERWRITE,  /* fenced WRITE over what the READ before it reads */
     URO_SWARM_KINDS
+};
+
+/* A shared receive queue. */
+struct uro_swarm_srq {
+    bool xrc;
+    bool wild; /* with receives that are wrong on purpose */
+    uint32_t capacity;
+    uint32_t capacity_max; /* after a resize */
+    uint32_t spare;        /* receives that may be taken and not yet complete, when full */
+    uint32_t sges;
+    uint32_t batch_max;
+    uint32_t wait_max;    /* ns between an occasion to post and posting */
+    uint32_t limit_share; /* of 65536 occasions to arm a limit */
+    uint32_t resize_share;
+    uint32_t wrong_share; /* wild: of 65536 receives */
 };
 
 /* One direction of a pair. */
@@ -45,6 +62,7 @@ struct uro_swarm_end {
     uint32_t post_wait_max; /* ns between an occasion to post and posting */
     uint32_t recv_wait_max;
     uint32_t first_psn;
+    uint32_t srq;   /* of its station, for its receives; URO_SWARM_NO_SRQ */
     uint32_t sends; /* work requests of each life */
     uint8_t rd_atomic;
     uint8_t min_rnr_timer;
@@ -60,6 +78,8 @@ struct uro_swarm_pair {
     uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
     uint32_t inject_share; /* of 65536 requests that are wrong on purpose; last life: none */
     bool v6;
+    bool xrc;            /* one end is the initiator, the other the target */
+    unsigned xrc_target; /* end */
     struct uro_swarm_end ends[2];
 };
 
@@ -74,10 +94,15 @@ struct uro_swarm {
     uro_time calm_at;       /* faults stop, errors are no longer injected */
     struct uro_cable_config cables[2];
     struct uro_station_config stations[2];
+    uint32_t srq_count[2];
+    struct uro_swarm_srq srqs[2][URO_SWARM_SRQS_MAX];
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
 void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed);
+
+/* swarm_shared.c: shared receive queues, and which pairs use them. */
+void uro_swarm_draw_shared(struct uro_swarm *swarm);
 
 /* One line that says what is on, for people. */
 #define URO_SWARM_TEXT_MAX 400u

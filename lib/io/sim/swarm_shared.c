@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* swarm_shared.c - draws shared receive queues and who uses them; see swarm.h.
+ *
+ * From numbers of its own, so that seeds without them keep their meaning.
+ */
+#include "io/sim/swarm.h"
+
+#define BASIC_MAX       2u
+#define XRC_MAX         3u
+#define CLEAN_CAPACITY  1024u /* more than all pairs ever send: no RNR */
+#define LIVES_OF_ALL    64u   /* a receive may be lost with each */
+#define WRONG_SHARE_MAX 2000u
+
+static bool often(struct uro_rng *rng)
+{
+    return uro_rng_below(rng, 2) == 0;
+}
+
+static void draw_srq(struct uro_swarm_srq *srq, struct uro_rng *rng, bool clean)
+{
+    uint32_t most = often(rng) ? 8 : 64;
+
+    *srq = (struct uro_swarm_srq){
+        .wild = !clean && uro_rng_below(rng, 4) == 0,
+        .capacity_max = uro_world_between(rng, 1, most),
+        .spare = LIVES_OF_ALL + uro_rng_below(rng, 32),
+        .sges = uro_world_between(rng, 1, 6),
+        .batch_max = uro_world_between(rng, 1, 16),
+        .wait_max = often(rng) ? 0 : uro_rng_below(rng, 100000),
+        .limit_share = often(rng) ? uro_rng_below(rng, 65537) : 0,
+        .resize_share = !clean && often(rng) ? uro_rng_below(rng, 20000) : 0,
+        .wrong_share = 1 + uro_rng_below(rng, WRONG_SHARE_MAX),
+    };
+    srq->capacity = uro_world_between(rng, 1, srq->capacity_max);
+    if (!clean)
+        return;
+    srq->capacity = srq->capacity_max = srq->batch_max = CLEAN_CAPACITY;
+    srq->wait_max = 0;
+}
+
+static void add(struct uro_swarm *swarm, unsigned side, struct uro_rng *rng, bool xrc)
+{
+    struct uro_swarm_srq *srq = &swarm->srqs[side][swarm->srq_count[side]++];
+
+    draw_srq(srq, rng, swarm->clean);
+    srq->xrc = xrc;
+    if (xrc)
+        srq->wild = false;
+}
+
+void uro_swarm_draw_shared(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+    uint32_t basic[2] = { 0 };
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x73686172));
+    bool srqs = often(&rng);
+    bool xrc = often(&rng);
+    for (unsigned side = 0; side < 2; side++) {
+        if (srqs)
+            basic[side] = uro_world_between(&rng, 1, BASIC_MAX);
+        for (uint32_t i = 0; i < basic[side]; i++)
+            add(swarm, side, &rng, false);
+        for (uint32_t i = xrc ? uro_world_between(&rng, 1, XRC_MAX) : 0; i > 0; i--)
+            add(swarm, side, &rng, true);
+    }
+    for (uint32_t i = 0; i < swarm->pair_count; i++) {
+        struct uro_swarm_pair *pair = &swarm->pairs[i];
+        pair->xrc = xrc && often(&rng);
+        pair->xrc_target = uro_rng_below(&rng, 2);
+        for (unsigned side = 0; side < 2 && srqs && !pair->xrc; side++)
+            if (uro_rng_below(&rng, 3) > 0)
+                pair->ends[side].srq = uro_rng_below(&rng, basic[side]);
+    }
+}
