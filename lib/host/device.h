@@ -41,6 +41,8 @@ struct uro_device {
     struct uro_port *port;
     void *engine_memory;
     struct uro_tx *tx;              /* URO_PORT_BURST of them */
+    struct uro_mac *macs;           /* URO_ENGINE_MACS_MAX of them: what the port lets in */
+    uint32_t multicast_version;     /* of the engine's list, when it was given to the port */
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     uro_time link_checked;
@@ -61,6 +63,9 @@ struct uro_device {
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
+
+/* Tells the port which groups the engine wants to hear. The engine lock is held. */
+void uro_round_multicast(struct uro_device *device);
 
 /* How often somebody must look at the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);

@@ -98,7 +98,8 @@ static int build_engine(struct uro_device *device)
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     device->engine_memory = aligned_alloc(CACHE_LINE, size);
     device->tx = calloc(URO_PORT_BURST, sizeof *device->tx);
-    if (device->engine_memory == NULL || device->tx == NULL)
+    device->macs = calloc(URO_ENGINE_MACS_MAX, sizeof *device->macs);
+    if (device->engine_memory == NULL || device->tx == NULL || device->macs == NULL)
         return -ENOMEM;
     return uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
 }
@@ -119,10 +120,14 @@ static int bring_up(struct uro_device *device)
         return -ENODEV;
     device->link_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
-    if (error != 0)
+    if (error != 0) {
         (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
                        strerror(-error));
-    return error;
+        return error;
+    }
+    uro_round_multicast(device);
+    uro_engine_link(device->engine, device->link_up, uro_device_now());
+    return 0;
 }
 
 static void pin(const struct uro_device *device)
@@ -147,6 +152,7 @@ static void take_down(struct uro_device *device)
     uro_capture_close(device);
     free(device->engine_memory);
     free(device->tx);
+    free(device->macs);
     if (device->epoll >= 0)
         (void)close(device->epoll);
     if (device->doorbell >= 0)

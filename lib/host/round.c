@@ -68,6 +68,16 @@ static void check_link(struct uro_device *device, uro_time now)
     uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
 }
 
+void uro_round_multicast(struct uro_device *device)
+{
+    struct uro_port *port = device->port;
+
+    device->multicast_version = uro_engine_multicast_version(device->engine);
+    port->ops->multicast(
+        port, device->macs,
+        uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));
+}
+
 uro_time uro_round_link_interval(const struct uro_device *device)
 {
     return device->link_up ? LINK_CHECK_INTERVAL : LINK_DOWN_INTERVAL;
@@ -80,6 +90,8 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
 
     if (now - device->link_checked >= uro_round_link_interval(device))
         check_link(device, now);
+    if (uro_engine_multicast_version(device->engine) != device->multicast_version)
+        uro_round_multicast(device);
     *received = receive(device, now);
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)

@@ -214,15 +214,10 @@ _Noreturn void kit_skip(const char *why)
     exit(0);
 }
 
-void kit_run(int netns, const char *format, ...)
+bool kit_try(int netns, const char *command)
 {
-    char command[512];
-    va_list arguments;
     int status;
 
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
@@ -232,7 +227,18 @@ void kit_run(int netns, const char *format, ...)
         execl("/bin/sh", "sh", "-c", command, NULL);
         _exit(127);
     }
-    if (waitpid(pid, &status, 0) != pid || status != 0)
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+void kit_run(int netns, const char *format, ...)
+{
+    char command[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    if (!kit_try(netns, command))
         die(command);
 }
 

@@ -52,6 +52,8 @@ void kit_kill(pid_t pid);
 int kit_veth(uint32_t mtu);
 /* Runs a shell command in the namespace @netns, or here when it is -1; fails the process. */
 void kit_run(int netns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same; false when it fails. */
+bool kit_try(int netns, const char *command);
 /* A namespace of its own for this process, without other interfaces. */
 void kit_own_netns(void);
 _Noreturn void kit_skip(const char *why);

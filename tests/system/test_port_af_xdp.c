@@ -44,11 +44,24 @@ static void af_xdp__both_sleep__every_frame_wakes(void **state)
     kit_kill(peer);
 }
 
+/* A veth filters nothing, so what the kernel was asked for is looked at instead. */
+static void af_xdp__groups_wanted__the_kernel_is_asked_for_all(void **state)
+{
+    (void)state;
+    const struct uro_mac groups[] = { { { 0x33, 0x33, 0, 0, 0, 1 } } };
+
+    assert_false(kit_try(-1, "ip -d link show va | grep -q 'allmulti [1-9]'"));
+    port->ops->multicast(port, groups, 1);
+    port->ops->multicast(port, groups, 1);
+    kit_run(-1, "ip -d link show va | grep -q 'promiscuity 0 *allmulti 1 '");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_xdp__frames_of_every_length__come_back),
         cmocka_unit_test(af_xdp__both_sleep__every_frame_wakes),
+        cmocka_unit_test(af_xdp__groups_wanted__the_kernel_is_asked_for_all),
     };
     char error[URO_PORT_ERROR_MAX];
     struct uro_port_config config = { .device = "kit", .link = "net_af_xdp0,iface=va" };

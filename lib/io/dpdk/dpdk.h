@@ -6,7 +6,7 @@
  *   nic.c    DPDK's device behind the port      pool.c   packet buffers
  *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
  *   iface.c  an interface of the kernel's       memif.c  connecting again, and a safe end
- *   quiet.c  keeps the kernel from answering
+ *   quiet.c  keeps the kernel from answering      filter.c  which frames are let in
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <rte_mbuf.h>
 
 #include "engine/port.h"
+#include "io/dpdk/filter.h"
 #include "io/dpdk/iface.h"
 #include "io/dpdk/memif.h"
 #include "io/dpdk/quiet.h"
@@ -51,6 +52,7 @@ struct uro_dpdk {
     struct uro_wait wait;
     struct uro_iface iface; /* ports over an interface of the kernel's */
     struct uro_quiet quiet;
+    struct uro_filter filter;
     struct uro_memif memif; /* when kind is URO_DPDK_MEMIF */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */

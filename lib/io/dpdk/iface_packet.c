@@ -22,36 +22,39 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
     return __real_setsockopt(fd, level, name, value, length);
 }
 
-/* Of IPv4 and IPv6 only RoCE and ICMP pass: whatever else the machine does over this interface is
- * not copied to us, and its frames of more than an MTU (the kernel's segmentation offload) do not
- * arrive cut off. Offsets are those of a frame without VLAN tag, which the kernel takes out. */
+/* Of IPv4 and IPv6 only RoCE, ICMP, IGMP and MLD pass: whatever else the machine does over this
+ * interface is not copied to us, and its frames of more than an MTU (the kernel's segmentation
+ * offload) do not arrive cut off. Offsets are those of a frame without VLAN tag, which the kernel
+ * takes out. */
 static void filter(int fd)
 {
     /* clang-format off */
     struct sock_filter code[] = {
         /*  0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         /*  1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 2, 0),
-        /*  2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 9, 0),
+        /*  2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 10, 0),
         /*  3 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* ARP, and what is no IP at all */
 
         /*  4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23), /* protocol */
-        /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, 10, 0),
-        /*  6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 8),
-        /*  7 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 20), /* no later fragments */
-        /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 6, 0),
-        /*  9 */ BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
-        /* 10 */ BPF_STMT(BPF_LD | BPF_H | BPF_IND, 16), /* destination port */
-        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 4, 3),
+        /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, 15, 0),
+        /*  6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IGMP, 14, 0),
+        /*  7 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 14),
+        /*  8 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 20), /* no later fragments */
+        /*  9 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 12, 0),
+        /* 10 */ BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
+        /* 11 */ BPF_STMT(BPF_LD | BPF_H | BPF_IND, 16), /* destination port */
+        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 8, 9),
 
-        /* 12 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20), /* next header */
-        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 2, 0),
-        /* 14 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 2, 0),
-        /* 15 */ BPF_STMT(BPF_RET | BPF_K, 0),
-        /* 16 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        /* 17 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56), /* destination port */
-        /* 18 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 0, 1),
-        /* 19 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        /* 20 */ BPF_STMT(BPF_RET | BPF_K, 0),
+        /* 13 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20), /* next header */
+        /* 14 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 6, 0),
+        /* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 3, 0),
+        /* 16 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_HOPOPTS, 0, 5),
+        /* 17 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 54), /* the header behind the options */
+        /* 18 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 2, 3),
+        /* 19 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56), /* destination port */
+        /* 20 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 0, 1),
+        /* 21 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        /* 22 */ BPF_STMT(BPF_RET | BPF_K, 0),
     };
     /* clang-format on */
     struct sock_fprog program = { .len = URO_ARRAY_LEN(code), .filter = code };

@@ -64,10 +64,16 @@ static void close_port(struct uro_port *port)
     uro_queue_drop_all(dpdk);
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
+    uro_filter_close(dpdk);
     uro_iface_detach(&dpdk->iface);
     uro_nic_close(dpdk);
     pthread_mutex_unlock(&ports_lock);
     free(dpdk);
+}
+
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    uro_filter_groups(uro_dpdk_of(port), macs, count);
 }
 
 static const struct uro_port_ops ops = {
@@ -81,6 +87,7 @@ static const struct uro_port_ops ops = {
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
+    .multicast = multicast,
 };
 
 static void name_iface(struct uro_dpdk *dpdk, const struct uro_link *link)
@@ -115,21 +122,6 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
     }
 }
 
-/* Makes frames for @mac, and multicast, arrive. */
-static void hear_mac(struct uro_dpdk *dpdk, bool alien)
-{
-    struct rte_ether_addr address;
-
-    memcpy(address.addr_bytes, dpdk->port.mac.octets, sizeof address.addr_bytes);
-    if (dpdk->kind == URO_DPDK_PCI || dpdk->kind == URO_DPDK_VIRTIO_USER) {
-        if (rte_eth_dev_default_mac_addr_set(dpdk->id, &address) != 0)
-            (void)rte_eth_promiscuous_enable(dpdk->id);
-        (void)rte_eth_allmulticast_enable(dpdk->id);
-    }
-    if (dpdk->kind == URO_DPDK_AF_XDP && alien)
-        (void)rte_eth_promiscuous_enable(dpdk->id);
-}
-
 static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
                      const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
@@ -147,7 +139,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
         dpdk->iface.name[0] = '\0';
     choose_mac(dpdk, config, &state.mac);
     bool alien = memcmp(&dpdk->port.mac, &state.mac, sizeof state.mac) != 0;
-    hear_mac(dpdk, alien);
+    uro_filter_address(dpdk, alien);
     if (dpdk->iface.name[0] != '\0') {
         uro_iface_attach(&dpdk->iface, &before, alien);
         uro_quiet_start(&dpdk->quiet, config, (uint32_t)state.index);
@@ -171,6 +163,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     dpdk->port.ops = &ops;
     dpdk->wait = URO_WAIT_INIT;
     dpdk->iface = URO_IFACE_INIT;
+    dpdk->filter = URO_FILTER_INIT;
     pthread_mutex_lock(&ports_lock);
     status = uro_link_parse(config, &link, error);
     if (status == 0)

@@ -82,18 +82,33 @@ static uint32_t fake_room(struct uro_port *port)
     return fake_read(&fake.room);
 }
 
+/* A device says by itself which groups it is in, when it starts and once more within a second. */
+static bool is_report(const uint8_t *frame)
+{
+    static const uint8_t routers[6] = { 0x33, 0x33, 0, 0, 0, 0x16 };
+
+    return memcmp(frame, routers, sizeof routers) == 0;
+}
+
 static void fake_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
 {
     (void)port;
     enter();
     assert(count > 0 && count <= fake.room);
     for (uint32_t i = 0; i < count; i++) {
-        fake.last_length = uro_tx_length(&tx[i]);
-        assert(fake.last_length <= sizeof fake.last);
-        uro_tx_write(&tx[i], fake.last);
+        uint8_t frame[FAKE_FRAME_MAX];
+        const uint32_t length = uro_tx_length(&tx[i]);
+        assert(length <= sizeof frame);
+        uro_tx_write(&tx[i], frame);
+        if (is_report(frame)) {
+            fake.reports++;
+            continue;
+        }
+        memcpy(fake.last, frame, length);
+        fake.last_length = length;
+        fake.sent++;
+        fake.sender = gettid();
     }
-    fake.sent += count;
-    fake.sender = gettid();
     leave();
 }
 
@@ -135,6 +150,17 @@ static bool fake_link_up(struct uro_port *port)
     return up;
 }
 
+static void fake_multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    enter();
+    assert(count <= FAKE_MACS);
+    memcpy(fake.macs, macs, count * sizeof *macs);
+    fake.mac_count = count;
+    fake.multicasts++;
+    leave();
+}
+
 static const struct uro_port_ops ops = {
     .name = "fake",
     .close = fake_close,
@@ -146,6 +172,7 @@ static const struct uro_port_ops ops = {
     .arm = fake_arm,
     .disarm = fake_disarm,
     .link_up = fake_link_up,
+    .multicast = fake_multicast,
 };
 
 VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,

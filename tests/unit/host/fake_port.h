@@ -16,6 +16,7 @@
 
 #define FAKE_FRAME_MAX 2048u
 #define FAKE_QUEUE     64u
+#define FAKE_MACS      64u
 
 struct fake_port {
     struct uro_port port;
@@ -32,11 +33,14 @@ struct fake_port {
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
-    pid_t opener, sender; /* threads */
+    uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
+    pid_t opener, sender;         /* threads */
     char opener_name[16];
     sigset_t opener_signals; /* blocked ones */
     uint8_t last[FAKE_FRAME_MAX];
     uint32_t last_length;
+    struct uro_mac macs[FAKE_MACS]; /* of the groups wanted */
+    uint32_t mac_count;
     int close_pipe; /* gets an octet when the port is closed; -1: none */
 };
 

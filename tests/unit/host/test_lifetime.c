@@ -335,6 +335,7 @@ static void records_an_echo(void)
 {
     char devices[256];
 
+    fake.link_up = false; /* so that there is no report of our groups */
     (void)snprintf(devices, sizeof devices, DEVICE ";pcap=%s", capture);
     MUST(uro_device_start(first(devices)) == 0);
     fake_inject_echo(&fake.port.mac);

@@ -204,6 +204,7 @@ static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
 {
     (void)state;
     start("a:fake0" IP);
+    fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
@@ -217,6 +218,7 @@ static void idle__port_without_descriptor__is_polled_seldom(void **state)
 {
     (void)state;
     start("a:polled0" IP);
+    fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One round of a device whose queue pair talks to itself: the port sees nothing of it. */
+/* One round of a device: a queue pair talks to itself and the port sees nothing of it; a group is
+ * joined and the port is told. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -75,6 +76,7 @@ static void talks_to_itself(void)
     struct uro_cqe cqes[2 * SENDS];
 
     (void)snprintf(devices, sizeof devices, "one:fake0;ip=10.0.0.1/24;pcap=%s", capture);
+    fake.link_up = false; /* so that there is no report of our groups */
     MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
     struct uro_device *device = uro_host_devices()[0];
     MUST(device != NULL && uro_device_start(device) == 0);
@@ -119,10 +121,61 @@ static void round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once
     assert_int_equal(unlink(capture), 0);
 }
 
+static bool wanted(const uint8_t octets[6])
+{
+    for (uint32_t i = 0; i < fake.mac_count; i++)
+        if (memcmp(&fake.macs[i], octets, 6) == 0)
+            return true;
+    return false;
+}
+
+/* rule MCAST.MAC */
+static void joins_a_group(void)
+{
+    static const uint8_t nodes[6] = { 0x33, 0x33, 0, 0, 0, 1 };
+    static const uint8_t mac[6] = { 0x33, 0x33, 0, 1, 0, 2 };
+    struct uro_gid group;
+    uint32_t received;
+
+    MUST(setenv("UROCE_DEVICES", "one:fake0;ip=10.0.0.1/24", 1) == 0);
+    struct uro_device *device = uro_host_devices()[0];
+    MUST(device != NULL && uro_device_start(device) == 0);
+    MUST(fake.multicasts == 1 && wanted(nodes) && !wanted(mac));
+    fake_wait(&fake.reports, 1); /* of what it is in from the start */
+    uro_device_lock(device);
+    MUST(uro_gid_parse("ff0e::1:2", &group));
+    MUST(uro_engine_join(device->engine, &group, uro_device_now()) == 0);
+    const uint32_t before = fake_read(&fake.reports);
+    (void)uro_round_run(device, uro_device_now(), &received);
+    MUST(fake.multicasts == 2 && wanted(nodes) && wanted(mac));
+    MUST(fake_read(&fake.reports) == before + 1);
+    (void)uro_round_run(device, uro_device_now(), &received);
+    MUST(fake.multicasts == 2);
+    uro_engine_leave(device->engine, &group, uro_device_now());
+    (void)uro_round_run(device, uro_device_now(), &received);
+    MUST(fake.multicasts == 3 && wanted(nodes) && !wanted(mac));
+    uro_device_unlock(device);
+    exit(0);
+}
+
+static void round__group_joined__the_port_is_told_before_the_wire(void **state)
+{
+    int status;
+
+    (void)state;
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        joins_a_group();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
+        cmocka_unit_test(round__group_joined__the_port_is_told_before_the_wire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* filter.c - which frames a link lets in.
+ *
+ * Cards have a list of group addresses. Where the driver has none, or too short a one, the card is
+ * asked for all groups, and where it cannot do that either, for everything: what is too much is
+ * dropped by the engine. An interface of the kernel's is asked by a packet socket, so that what was
+ * asked for ends with the process: that of af_packet itself (iface_packet.c), and one of ours for
+ * af_xdp.
+ */
+#include "io/dpdk/filter.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <rte_log.h>
+
+#include "io/dpdk/dpdk.h"
+
+static_assert(sizeof(struct rte_ether_addr) == sizeof(struct uro_mac), "both are six octets");
+
+void uro_filter_address(struct uro_dpdk *dpdk, bool alien)
+{
+    const bool card = dpdk->kind == URO_DPDK_PCI || dpdk->kind == URO_DPDK_VIRTIO_USER;
+    struct rte_ether_addr address;
+
+    memcpy(address.addr_bytes, dpdk->port.mac.octets, sizeof address.addr_bytes);
+    if ((card && rte_eth_dev_default_mac_addr_set(dpdk->id, &address) != 0) ||
+        (dpdk->kind == URO_DPDK_AF_XDP && alien))
+        dpdk->filter.promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
+}
+
+static void say(const struct uro_dpdk *dpdk, const char *what, uint32_t count)
+{
+    char name[RTE_ETH_NAME_MAX_LEN] = "";
+
+    (void)rte_eth_dev_get_name_by_port(dpdk->id, name);
+    rte_log(RTE_LOG_INFO, RTE_LOGTYPE_USER1, "uroce: %s: %s (%u groups wanted)\n", name, what,
+            count);
+}
+
+static bool set_list(const struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32_t count)
+{
+    struct rte_ether_addr *list = calloc(count, sizeof *list);
+
+    if (list == NULL)
+        return false;
+    memcpy(list, macs, count * sizeof *list);
+    const int status = rte_eth_dev_set_mc_addr_list(dpdk->id, list, count);
+    free(list);
+    return status == 0;
+}
+
+/* Of the kernel, for an interface that DPDK reads without it. */
+static bool ask_kernel(struct uro_dpdk *dpdk)
+{
+    const struct packet_mreq all = { .mr_ifindex = (int)if_nametoindex(dpdk->iface.name),
+                                     .mr_type = PACKET_MR_ALLMULTI };
+    const int fd =
+        socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* of no protocol: hears nothing */
+
+    if (fd >= 0 && setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) == 0) {
+        dpdk->filter.socket = fd;
+        return true;
+    }
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+static bool all_groups(struct uro_dpdk *dpdk)
+{
+    if (dpdk->kind == URO_DPDK_AF_XDP && ask_kernel(dpdk))
+        return true;
+    return rte_eth_allmulticast_enable(dpdk->id) == 0;
+}
+
+void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32_t count)
+{
+    struct uro_filter *filter = &dpdk->filter;
+
+    if (dpdk->kind == URO_DPDK_AF_PACKET || filter->groups != URO_FILTER_LIST)
+        return; /* all groups are let in */
+    if (set_list(dpdk, macs, count)) {
+        say(dpdk, "the link has the list of groups", count);
+        return;
+    }
+    if (all_groups(dpdk)) {
+        filter->groups = URO_FILTER_ALL_GROUPS;
+        say(dpdk, "the link lets in all groups", count);
+        return;
+    }
+    filter->groups = URO_FILTER_EVERYTHING;
+    if (!filter->promiscuous)
+        filter->promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
+    say(dpdk, filter->promiscuous ? "the link lets in everything" : "the link cannot be asked",
+        count);
+}
+
+void uro_filter_close(struct uro_dpdk *dpdk)
+{
+    if (dpdk->filter.socket >= 0)
+        close(dpdk->filter.socket);
+    dpdk->filter.socket = -1;
+}
