@@ -111,7 +111,8 @@ static unsigned put_ext(const struct uro_qp *qp, const struct uro_wqe *wqe,
     unsigned ext = 0;
 
     if (qp->service == URO_XRC) {
-        uro_put_be32(out, wqe->xrc_srqn);
+        out[0] = 0; /* reserved */
+        uro_put_be24(out + 1, wqe->xrc_srqn & 0xffffff);
         out += URO_XRCETH_LEN;
         ext |= URO_EXT_XRCETH;
     }

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_xrc.c - the receiving end of XRC: each packet names the shared queue that serves it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/why.h"
+#include "scene.h"
+
+/* A second shared queue beside the scene's, with a CQ and a receive of its own. */
+struct second {
+    struct uro_srq srq;
+    struct uro_cq *cq;
+    void *cq_memory;
+    void *slots;
+};
+
+static void *allocate(size_t size)
+{
+    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
+
+    assert_non_null(memory);
+    return memory;
+}
+
+static void open_second(struct scene *s, struct second *second, uint32_t pd, uint32_t xrcd)
+{
+    second->cq_memory = allocate(uro_cq_size(8));
+    second->cq = uro_cq_init(second->cq_memory, 8, NULL);
+    second->slots = allocate(uro_srq_slots_size(8, 1));
+    const struct uro_srq_init init = {
+        .pd = pd, .capacity = 8, .sge_max = 1, .xrcd = xrcd, .cq = second->cq, .user = second
+    };
+    uro_srq_create(uro_engine_shard(s->engine), &second->srq, &init, second->slots);
+}
+
+static void post_second(struct second *second, uint64_t id, const struct uro_key *key)
+{
+    struct uro_rqe *rqe = uro_wq_reserve(&second->srq.wq, 0);
+
+    assert_non_null(rqe);
+    *rqe = (struct uro_rqe){ .wr_id = id, .length = 4096, .sge_count = 1 };
+    rqe->sges[0] = (struct uro_sge){ key->base, 4096, uro_key_number(key) };
+    uro_wq_publish(&second->srq.wq, 1);
+}
+
+static void close_second(struct scene *s, struct second *second)
+{
+    uro_srq_destroy(uro_engine_shard(s->engine), &second->srq);
+    uro_cq_fini(second->cq);
+    free(second->slots);
+    free(second->cq_memory);
+}
+
+/* ---- operations --------------------------------------------------------- */
+
+static void xrc_send__one_packet_and_several__complete_on_the_queues_own_cq(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 4096);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "XRC_SEND_ONLY_IMM", .psn = 100, .text = "hi", .imm = 5, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2); /* the queue pair itself has no CQ */
+    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    assert_int_equal(scene_last()->imm, 5);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 101, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_MIDDLE", .psn = 102, .length = 1024, .fill = 1024));
+    scene_rx(s, 0,
+             PACKET(.op = "XRC_SEND_LAST", .psn = 103, .length = 3, .fill = 2048, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 103, .msn = 2));
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 2051);
+    scene_assert_filled(scene_recv_memory(s, 64), 0, 2051);
+    scene_close(s);
+}
+
+static void xrc_write__with_and_without_immediate__by_the_queues_domain(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_rx(s, 0, PACKET(.op = "XRC_WRITE_FIRST", .psn = 100, .dma = 1030, .length = 1024));
+    scene_rx(
+        s, 0,
+        PACKET(.op = "XRC_WRITE_LAST", .psn = 101, .length = 6, .fill = 1024, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .msn = 1));
+    scene_assert_filled(s->remote, 0, 1030);
+    scene_rx(s, 0, PACKET(.op = "XRC_WRITE_ONLY_IMM", .psn = 102, .imm = 9, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 102, .syndrome = 0x2c, .msn = 1));
+    scene_post_recv(s, 1, 0);
+    scene_rx(s, 0, PACKET(.op = "XRC_WRITE_ONLY_IMM", .psn = 102, .imm = 9, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 102, .msn = 2));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 0);
+    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    scene_close(s);
+}
+
+static void xrc_read__answered_without_xrceth_and_again_when_repeated(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    const struct scene_packet *read = PACKET(.op = "XRC_READ_REQUEST", .psn = 100, .dma = 1030);
+
+    scene_fill(s->remote, 0, 1030);
+    for (int times = 0; times < 2; times++) {
+        scene_rx(s, 0, read);
+        scene_expect_tx(
+            s, 0, PACKET(.op = "XRC_READ_RESPONSE_FIRST", .psn = 100, .length = 1024, .msn = 1));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "XRC_READ_RESPONSE_LAST", .psn = 101, .length = 6,
+                               .fill = 1024, .msn = 1));
+    }
+    scene_expect_mark(s, "RSP.DUP.READ");
+    scene_close(s);
+}
+
+static void xrc_atomics__executed_once_answered_as_often_as_asked(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    uint64_t value = 40;
+
+    memcpy(s->remote, &value, 8);
+    for (int times = 0; times < 2; times++) {
+        scene_rx(s, 0, PACKET(.op = "XRC_FETCH_ADD", .psn = 100, .swap_add = 2));
+        scene_expect_tx(s, 0, PACKET(.op = "XRC_ATOMIC_ACK", .psn = 100, .original = 40, .msn = 1));
+    }
+    scene_rx(s, 0, PACKET(.op = "XRC_CMP_SWAP", .psn = 101, .compare = 42, .swap_add = 7));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ATOMIC_ACK", .psn = 101, .original = 42, .msn = 2));
+    memcpy(&value, s->remote, 8);
+    assert_int_equal(value, 7);
+    scene_expect_mark(s, "RSP.DUP.ATOMIC");
+    scene_close(s);
+}
+
+static void xrc_send__repeated__acknowledged_and_not_delivered_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 64);
+    scene_post_recv(s, 2, 64);
+    for (int times = 0; times < 2; times++) {
+        scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
+        scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
+    }
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_mark(s, "RSP.DUP.SEND");
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 103, .text = "gap", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x60, .msn = 1));
+    scene_close(s);
+}
+
+static void xrc_send__queue_empty__rnr_nak_and_then_served(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .min_rnr_timer = 1);
+
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x21));
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_close(s);
+}
+
+/* ---- which queue -------------------------------------------------------- */
+
+/* rule XRC.SRQ */
+static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    struct uro_key key = {
+        .pd = 2, .access = 0xf, .base = (uintptr_t)s->remote, .length = 8192, .memory = s->remote
+    };
+    struct second second;
+    struct uro_cqe cqe;
+
+    uro_key_register(uro_engine_shard(s->engine), &key);
+    open_second(s, &second, 2, SCENE_XRCD);
+    scene_post_recv(s, 1, 64);
+    post_second(&second, 2, &key);
+    const uint32_t number = uro_srq_number(&second.srq);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "there", .srqn = number));
+    scene_expect_no_completion(s);
+    assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 1);
+    assert_int_equal(cqe.wr_id, 2);
+    assert_int_equal(cqe.qpn, uro_qp_number(s->qp));
+    assert_memory_equal(s->remote, "there", 5);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 101, .text = "here"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    /* A key of the second queue's domain: good through that one only. */
+    scene_rx(s, 0,
+             PACKET(.op = "XRC_WRITE_ONLY", .psn = 102, .srqn = number, .dma = 4, .length = 4,
+                    .fill = 9, .rkey = uro_key_number(&key), .va = key.base + 4096));
+    scene_assert_filled(s->remote + 4096, 9, 4);
+    scene_rx(s, 0,
+             PACKET(.op = "XRC_WRITE_ONLY", .psn = 103, .dma = 4, .length = 4,
+                    .rkey = uro_key_number(&key), .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 103, .syndrome = 0x62, .msn = 3));
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_expect_state(s, URO_QPS_ERR);
+    close_second(s, &second);
+    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    scene_close(s);
+}
+
+static void refused(struct scene *s, uint32_t srqn)
+{
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0,
+             PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .srqn = srqn, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x61));
+    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_mark(s, "XRC.NO.SRQ");
+    scene_expect_no_completion(s); /* the queue is everybody's: nothing of it is flushed */
+    assert_int_equal(uro_wq_tail(&s->srq.wq) - uro_wq_head(&s->srq.wq), 1);
+}
+
+static void xrc__queue_that_does_not_exist__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    refused(s, uro_srq_number(&s->srq) ^ 1);
+    scene_close(s);
+}
+
+static void xrc__queue_of_another_domain__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    struct second second;
+
+    open_second(s, &second, 1, SCENE_XRCD + 1);
+    post_second(&second, 2, &s->local_key);
+    refused(s, uro_srq_number(&second.srq));
+    assert_int_equal(uro_wq_tail(&second.srq.wq) - uro_wq_head(&second.srq.wq), 1);
+    close_second(s, &second);
+    scene_close(s);
+}
+
+static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    struct second second;
+    struct uro_cqe cqe;
+
+    open_second(s, &second, 1, SCENE_XRCD);
+    post_second(&second, 2, &s->local_key);
+    const uint32_t number = uro_srq_number(&second.srq);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 100, .srqn = number, .length = 1024));
+    uro_srq_destroy(uro_engine_shard(s->engine), &second.srq);
+    memset(&second.srq, 0xee, sizeof second.srq);
+    memset(second.slots, 0xee, uro_srq_slots_size(8, 1));
+    scene_rx(
+        s, 0,
+        PACKET(.op = "XRC_SEND_LAST", .psn = 101, .srqn = number, .text = "x", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x61));
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_no_completion(s);
+    assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 0);
+    uro_cq_fini(second.cq);
+    free(second.slots);
+    free(second.cq_memory);
+    scene_close(s);
+}
+
+/* A WRITE holds no receive, so its queue may go while it is under way. */
+static void xrc__queue_destroyed_inside_a_write__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    struct second second;
+
+    open_second(s, &second, 1, SCENE_XRCD);
+    const uint32_t number = uro_srq_number(&second.srq);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "XRC_WRITE_FIRST", .psn = 100, .srqn = number, .length = 1024, .dma = 1025));
+    close_second(s, &second);
+    memset(&second, 0xee, sizeof second);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "XRC_WRITE_LAST", .psn = 101, .srqn = number, .length = 1, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x61));
+    scene_close(s);
+}
+
+/* ---- refused ------------------------------------------------------------ */
+
+static void xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_fail(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 1);
+    scene_post_recv(s, 2, 64);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x61));
+    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+static void xrc__to_error_inside_a_message__its_receive_is_flushed_to_the_queues_cq(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 4096);
+    scene_post_recv(s, 2, 64);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 100, .length = 1024));
+    scene_to_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+static void xrc__queue_pair_without_the_right__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = 0);
+
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_REQUEST", .psn = 100, .dma = 4));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x61));
+    scene_expect_mark(s, "RSP.RIGHTS");
+    scene_close(s);
+}
+
+static void xrc_tgt__responses_and_other_services__dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "XRC_ACK", .psn = 0));
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 0, .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "XRC_ATOMIC_ACK", .psn = 0));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .from = "10.0.0.3"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 4);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1);
+    scene_expect_silence(s, 0);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+static void xrc__first_packet_in_rtr__communication_is_established(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .stop_at = URO_QPS_RTR);
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_event(s, URO_EVENT_COMM_EST);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(xrc_send__one_packet_and_several__complete_on_the_queues_own_cq),
+        cmocka_unit_test(xrc_write__with_and_without_immediate__by_the_queues_domain),
+        cmocka_unit_test(xrc_read__answered_without_xrceth_and_again_when_repeated),
+        cmocka_unit_test(xrc_atomics__executed_once_answered_as_often_as_asked),
+        cmocka_unit_test(xrc_send__repeated__acknowledged_and_not_delivered_again),
+        cmocka_unit_test(xrc_send__queue_empty__rnr_nak_and_then_served),
+        cmocka_unit_test(xrc__two_queues_of_the_domain__each_packet_says_which),
+        cmocka_unit_test(xrc__queue_that_does_not_exist__invalid_request),
+        cmocka_unit_test(xrc__queue_of_another_domain__invalid_request),
+        cmocka_unit_test(xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace),
+        cmocka_unit_test(xrc__queue_destroyed_inside_a_write__invalid_request),
+        cmocka_unit_test(xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_fail),
+        cmocka_unit_test(xrc__to_error_inside_a_message__its_receive_is_flushed_to_the_queues_cq),
+        cmocka_unit_test(xrc__queue_pair_without_the_right__invalid_request),
+        cmocka_unit_test(xrc_tgt__responses_and_other_services__dropped),
+        cmocka_unit_test(xrc__first_packet_in_rtr__communication_is_established),
+    };
+    return cmocka_run_group_tests_name("scenario/xrc", tests, NULL, NULL);
+}
