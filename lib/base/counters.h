@@ -66,6 +66,14 @@
     X(RETRY_EXCEEDED, "retry_exceeded_err", "queue pairs that failed with RETRY_EXC_ERR")          \
     X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \
     X(ACCESS_REFUSED, "access_refused", "requests refused for key, range or rights")               \
+    X(CM_RX, "cm_rx", "connection management messages received")                                   \
+    X(CM_TX, "cm_tx", "connection management messages sent, repetitions included")                 \
+    X(CM_RETRIES, "cm_retries", "connection management messages sent again")                       \
+    X(CM_RX_DUPLICATE, "cm_duplicates", "connection requests received again")                      \
+    X(CM_REFUSED, "cm_refused", "connection requests answered with a REJ by ourselves")            \
+    X(CM_DROP_MALFORMED, "cm_drop_malformed", "management datagrams that are no such message")     \
+    X(CM_DROP_UNEXPECTED, "cm_drop_unexpected", "messages of no connection, or not in its state")  \
+    X(CM_DROP_BUSY, "cm_drop_busy", "messages dropped because others wait to be heard or sent")    \
     X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
     X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")                               \
     X(CQ_LOST, "cq_lost", "completions that did not fit into a queue that ignores overruns")

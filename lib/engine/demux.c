@@ -30,13 +30,15 @@ static bool for_us(const struct uro_shard *shard, const struct uro_mac *dest)
 }
 
 /* rule MCAST.DEST */
-static void roce(struct uro_shard *shard, const struct uro_member *member, struct uro_frame *frame)
+static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time now)
 {
+    struct uro_shard *shard = to->shard;
+
     if (frame->udp.dest_port != URO_ROCE_PORT) {
         uro_count(&shard->counters, URO_COUNT_DROP_UDP_PORT);
         return;
     }
-    if (!uro_shard_owns(shard, &frame->ip.dest) && !uro_member_of(member, &frame->ip.dest)) {
+    if (!uro_shard_owns(shard, &frame->ip.dest) && !uro_member_of(to->member, &frame->ip.dest)) {
         uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
         return;
     }
@@ -45,7 +47,10 @@ static void roce(struct uro_shard *shard, const struct uro_member *member, struc
         uro_count(&shard->counters, refusals[result]);
         return;
     }
-    uro_receive(shard, frame);
+    if (frame->bth.dest_qpn == URO_CM_MAD_QPN)
+        uro_gsi_receive(to->gsi, frame, now);
+    else
+        uro_receive(shard, frame);
 }
 
 static bool is_membership(const struct uro_frame *frame)
@@ -56,9 +61,9 @@ static bool is_membership(const struct uro_frame *frame)
            uro_mld_is(frame->body[0]);
 }
 
-void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, struct uro_member *member,
-               const struct uro_pkt *pkt, uro_time now)
+void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now)
 {
+    struct uro_shard *shard = to->shard;
     struct uro_frame frame;
     bool hops_changed = false;
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
@@ -73,13 +78,13 @@ void uro_demux(struct uro_shard *shard, struct uro_neigh *neigh, struct uro_memb
     }
 
     if (frame.ether.type == URO_ETHERTYPE_ARP)
-        hops_changed = uro_neigh_arp(neigh, &frame, now);
+        hops_changed = uro_neigh_arp(to->neigh, &frame, now);
     else if (frame.ip.protocol == URO_IPPROTO_UDP)
-        roce(shard, member, &frame);
+        roce(to, &frame, now);
     else if (is_membership(&frame))
-        uro_member_input(member, &frame, now);
+        uro_member_input(to->member, &frame, now);
     else if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
-        hops_changed = uro_neigh_icmp(neigh, &frame, now);
+        hops_changed = uro_neigh_icmp(to->neigh, &frame, now);
     else
         uro_count(&shard->counters, URO_COUNT_DROP_IP_PROTOCOL);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - core, neighbours and group membership behind a few functions. */
+/* engine.c - core, connections, neighbours and group membership behind a few functions. */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #define MTU_LEAST          576u
 #define MTU_MOST           9600u
 #define TABLE_BITS_DEFAULT 14u
+#define CONNECTIONS        4096u
 
 struct uro_engine {
     struct uro_shard shard;
@@ -22,14 +23,17 @@ struct uro_engine {
     struct uro_neigh neigh;
     struct uro_loop loop;
     struct uro_member member;
+    struct uro_gsi gsi;
+    struct uro_cm *cm;
+    struct uro_demux demux;
 };
 
 static_assert(URO_LOOP_FRAMES >= URO_PORT_BURST, "the loop is no narrower than a port");
 static_assert(URO_ENGINE_ADDRESSES_MAX == URO_SHARD_GIDS_MAX, "one table, two names");
 
-static size_t tables_at(void)
+static size_t align(size_t size)
 {
-    return (sizeof(struct uro_engine) + 63) & ~(size_t)63;
+    return (size + 63) & ~(size_t)63;
 }
 
 static uint8_t table_bits(const struct uro_engine_config *config)
@@ -37,11 +41,41 @@ static uint8_t table_bits(const struct uro_engine_config *config)
     return config->table_bits != 0 ? config->table_bits : TABLE_BITS_DEFAULT;
 }
 
-size_t uro_engine_size(const struct uro_engine_config *config)
+static struct uro_cm_config cm_config(const struct uro_engine_config *config)
+{
+    struct uro_cm_config cm = { .guid = uro_guid_from_mac(&config->mac),
+                                .connections = config->connections };
+
+    if (cm.connections == 0)
+        cm.connections = CONNECTIONS;
+    memcpy(cm.seed, config->seed, sizeof cm.seed);
+    cm.seed[0] ^= 1; /* other numbers than the transport's */
+    return cm;
+}
+
+/* Where the parts of an engine's memory begin. */
+struct layout {
+    size_t tables;
+    size_t loop;
+    size_t cm;
+    size_t size;
+};
+
+static struct layout lay_out(const struct uro_engine_config *config)
 {
     const struct uro_shard_config shard = { .table_bits = table_bits(config) };
+    const struct uro_cm_config cm = cm_config(config);
+    struct layout layout = { .tables = align(sizeof(struct uro_engine)) };
 
-    return tables_at() + uro_shard_table_size(&shard) + uro_loop_size(config->mtu);
+    layout.loop = layout.tables + align(uro_shard_table_size(&shard));
+    layout.cm = layout.loop + align(uro_loop_size(config->mtu));
+    layout.size = layout.cm + align(uro_cm_size(&cm));
+    return layout;
+}
+
+size_t uro_engine_size(const struct uro_engine_config *config)
+{
+    return lay_out(config).size;
 }
 
 static bool valid(const struct uro_engine_config *config)
@@ -49,6 +83,16 @@ static bool valid(const struct uro_engine_config *config)
     return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
            config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
            table_bits(config) >= 4 && table_bits(config) <= 20;
+}
+
+static void start_cm(struct uro_engine *e, void *memory, uro_time now)
+{
+    struct uro_cm_config cm = cm_config(&e->config);
+
+    cm.path_mtu = uro_conn_mtu_code(uro_shard_path_mtu(&e->shard));
+    e->cm = uro_cm_init(memory, &cm, &e->shard.counters, now);
+    uro_gsi_init(&e->gsi, &e->shard, &e->neigh, e->cm);
+    e->demux = (struct uro_demux){ &e->shard, &e->neigh, &e->member, &e->gsi };
 }
 
 int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_time now,
@@ -71,11 +115,13 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
         shard.gids[i] = config->addresses[i].gid;
 
     e->config = *config;
-    uro_shard_init(&e->shard, &shard, (uint8_t *)memory + tables_at(), now);
+    const struct layout layout = lay_out(config);
+    uint8_t *octets = memory;
+    uro_shard_init(&e->shard, &shard, octets + layout.tables, now);
     uro_neigh_init(&e->neigh, &e->config, &e->shard.counters);
-    uro_loop_init(&e->loop, config->mtu,
-                  (uint8_t *)memory + tables_at() + uro_shard_table_size(&shard));
+    uro_loop_init(&e->loop, config->mtu, octets + layout.loop);
     uro_member_init(&e->member, &e->config, &e->shard.counters, &e->shard.rng);
+    start_cm(e, octets + layout.cm, now);
     *engine = e;
     return 0;
 }
@@ -87,7 +133,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
     for (uint32_t i = 0; i < count; i++)
-        uro_demux(&engine->shard, &engine->neigh, &engine->member, &pkts[i], now);
+        uro_demux(&engine->demux, &pkts[i], now);
 }
 
 /* What was kept by the last output: it was written, and so was everything described beside it. */
@@ -96,17 +142,20 @@ static void deliver(struct uro_engine *engine, uro_time now)
     struct uro_loop *loop = &engine->loop;
 
     for (uint32_t i = 0; i < loop->count; i++)
-        uro_demux(&engine->shard, &engine->neigh, &engine->member, &loop->frames[i], now);
+        uro_demux(&engine->demux, &loop->frames[i], now);
     engine->shard.counters.value[URO_COUNT_LOOP_FRAMES] += loop->count;
     loop->count = 0;
 }
 
-/* What the transport has to say, at most @room frames: the number that leaves by the port. */
+/* What connections and queue pairs have to say, at most @room frames: the number that leaves by the
+ * port. */
 static uint32_t speak(struct uro_engine *engine, struct uro_tx *tx, uint32_t room)
 {
     uint32_t most = room < URO_LOOP_FRAMES ? room : URO_LOOP_FRAMES;
+    uint32_t count = uro_gsi_output(&engine->gsi, tx, most, engine->shard.now);
 
-    return uro_loop_take(&engine->loop, tx, uro_schedule_output(&engine->shard, tx, most));
+    count += uro_schedule_output(&engine->shard, tx + count, most - count);
+    return uro_loop_take(&engine->loop, tx, count);
 }
 
 uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t room,
@@ -144,9 +193,17 @@ uro_time uro_engine_next(const struct uro_engine *engine)
     uro_time transport = uro_schedule_next(&engine->shard);
     uro_time neighbours = uro_neigh_next(&engine->neigh, engine->shard.now);
     uro_time groups = uro_member_next(&engine->member, engine->shard.now);
+    uro_time connections = uro_gsi_next(&engine->gsi);
     uro_time next = transport < neighbours ? transport : neighbours;
 
-    return next < groups ? next : groups;
+    if (groups < next)
+        next = groups;
+    return connections < next ? connections : next;
+}
+
+struct uro_cm *uro_engine_cm(struct uro_engine *engine)
+{
+    return engine->cm;
 }
 
 bool uro_engine_rung(const struct uro_engine *engine)

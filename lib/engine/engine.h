@@ -17,6 +17,7 @@
 
 #include "base/counters.h"
 #include "base/time.h"
+#include "cm/conn.h"
 #include "core/ah.h"
 #include "core/event.h"
 #include "core/limits.h"
@@ -46,6 +47,7 @@ struct uro_engine_config {
     uint8_t seed[32];     /* all randomness of the engine */
     uint32_t window;      /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
     bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
+    uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t table_bits;   /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */
 };
 
@@ -79,6 +81,9 @@ uro_time uro_engine_next(const struct uro_engine *engine);
 
 /* Thread: any. True when a posted request waits to be seen. */
 bool uro_engine_rung(const struct uro_engine *engine);
+
+/* For the functions of cm/conn.h. Its events are fetched with uro_conn_event() after each round. */
+struct uro_cm *uro_engine_cm(struct uro_engine *engine);
 
 /* For core's object functions: uro_qp_create(), uro_key_register() ... */
 struct uro_shard *uro_engine_shard(struct uro_engine *engine);

@@ -19,6 +19,15 @@ static inline bool uro_gid_equal(const struct uro_gid *a, const struct uro_gid *
     return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* For tables of addresses. */
+static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
+{
+    uint64_t parts[2];
+
+    memcpy(parts, gid->octets, sizeof parts);
+    return parts[0] * 0x9e3779b97f4a7c15u ^ parts[1];
+}
+
 bool uro_gid_is_zero(const struct uro_gid *gid);
 bool uro_gid_is_ipv4(const struct uro_gid *gid); /* ::ffff:0:0/96 */
 bool uro_gid_is_multicast(const struct uro_gid *gid);

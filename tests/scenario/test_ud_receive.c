@@ -239,7 +239,7 @@ static void ud_receive__not_for_it__dropped_under_its_name(void **state)
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .text = "x"));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .text = "x"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK"));
-    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = 1));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = 2));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.9"));
     assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
     assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 3);

@@ -83,6 +83,7 @@ static void draw_station(struct uro_station_config *station, struct uro_rng *rng
     if (often(rng))
         station->tx_gap_max = uro_rng_below(rng, 3000);
     engine->mac = mac;
+    engine->connections = 16;
     engine->mtu = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD + uro_rng_below(rng, 5000);
     engine->address_count = 2;
     engine->addresses[0] =

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cm.c - the pool of connections, the messages to send, and the timers. */
+#include "cm/cm.h"
+
+#include <string.h>
+
+#include "base/mark.h"
+#include "cm/conn_inside.h"
+
+#define LINE        64u
+#define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
+
+static size_t align(size_t size)
+{
+    return (size + LINE - 1) & ~(size_t)(LINE - 1);
+}
+
+static size_t buckets_size(void)
+{
+    return URO_CM_BUCKETS * sizeof(struct uro_table_node *);
+}
+
+size_t uro_cm_size(const struct uro_cm_config *config)
+{
+    return align(sizeof(struct uro_cm)) + align(buckets_size()) +
+           config->connections * sizeof(struct uro_conn);
+}
+
+struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
+                           struct uro_counters *counters, uro_time now)
+{
+    struct uro_cm *cm = memory;
+    uint8_t *octets = memory;
+
+    memset(cm, 0, sizeof *cm);
+    cm->config = *config;
+    cm->counters = counters;
+    cm->now = now;
+    uro_rng_init(&cm->rng, config->seed);
+    uro_wheel_init(&cm->wheel, now);
+    octets += align(sizeof *cm);
+    memset(octets, 0, buckets_size());
+    cm->by_id = (struct uro_table){ .buckets = (struct uro_table_node **)(void *)octets,
+                                    .mask = URO_CM_BUCKETS - 1 };
+    cm->pool = (struct uro_conn *)(void *)(octets + align(buckets_size()));
+    for (unsigned i = 0; i < URO_CM_BUCKETS; i++)
+        uro_list_init(&cm->by_peer[i]);
+    uro_list_init(&cm->unused);
+    uro_list_init(&cm->listeners);
+    uro_list_init(&cm->to_send);
+    uro_list_init(&cm->events);
+    return cm;
+}
+
+/* ---- the pool ------------------------------------------------------------------------------ */
+
+static struct uro_conn *take(struct uro_cm *cm)
+{
+    struct uro_link *link = uro_list_pop(&cm->unused);
+
+    if (link != NULL)
+        return URO_CONTAINER_OF(link, struct uro_conn, link);
+    return cm->pool_used < cm->config.connections ? &cm->pool[cm->pool_used++] : NULL;
+}
+
+struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route)
+{
+    struct uro_conn *conn = take(cm);
+
+    if (conn == NULL)
+        return NULL;
+    memset(conn, 0, sizeof *conn);
+    conn->cm = cm;
+    conn->route = *route;
+    do
+        conn->node.number = uro_rng_u32(&cm->rng);
+    while (conn->node.number == 0 || uro_table_find(&cm->by_id, conn->node.number) != NULL);
+    conn->local_psn = uro_rng_u32(&cm->rng) & 0xffffff;
+    uro_table_insert(&cm->by_id, &conn->node);
+    return conn;
+}
+
+void uro_conn_free(struct uro_conn *conn)
+{
+    struct uro_cm *cm = conn->cm;
+
+    uro_listen_done(conn);
+    uro_conn_quiet(conn);
+    uro_list_remove(&conn->peer_link);
+    uro_list_remove(&conn->event_link);
+    uro_table_remove(&cm->by_id, &conn->node);
+    uro_list_append(&cm->unused, &conn->link);
+}
+
+static struct uro_list *bucket(struct uro_cm *cm, uint64_t guid)
+{
+    return &cm->by_peer[(guid ^ guid >> 20 ^ guid >> 40) % URO_CM_BUCKETS];
+}
+
+void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn)
+{
+    conn->peer_guid = guid;
+    conn->peer_id = id;
+    conn->peer_qpn = qpn;
+    uro_list_remove(&conn->peer_link);
+    uro_list_append(bucket(conn->cm, guid), &conn->peer_link);
+}
+
+struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
+{
+    struct uro_table_node *node = uro_table_find(&cm->by_id, id);
+
+    return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_conn, node);
+}
+
+struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id)
+{
+    struct uro_list *list = bucket(cm, guid);
+
+    for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
+        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
+        if (conn->peer_guid == guid && conn->peer_id == peer_id && !conn->active)
+            return conn;
+    }
+    return NULL;
+}
+
+struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t qpn)
+{
+    struct uro_list *list = bucket(cm, guid);
+
+    for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
+        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
+        if (conn->peer_guid == guid && conn->peer_qpn == qpn && conn->state != URO_CONN_TIMEWAIT &&
+            conn->state != URO_CONN_IDLE)
+            return conn;
+    }
+    return NULL;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void due_to_send(struct uro_conn *conn)
+{
+    if (!uro_link_used(&conn->send_link))
+        uro_list_append(&conn->cm->to_send, &conn->send_link);
+}
+
+void uro_conn_send(struct uro_conn *conn, uro_time interval, uint32_t retries)
+{
+    conn->interval = interval;
+    conn->retries_left = retries;
+    uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + interval);
+    due_to_send(conn);
+}
+
+void uro_conn_quiet(struct uro_conn *conn)
+{
+    uro_wheel_cancel(&conn->cm->wheel, &conn->timer);
+    uro_list_remove(&conn->send_link);
+}
+
+static struct uro_cm_out *new_reply(struct uro_cm *cm, const struct uro_cm_route *route)
+{
+    if (cm->reply_count == URO_CM_REPLIES) {
+        URO_MARK("CM.REPLIES");
+        uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
+        return NULL;
+    }
+    struct uro_cm_out *out = &cm->replies[(cm->reply_first + cm->reply_count++) % URO_CM_REPLIES];
+    out->route = *route;
+    return out;
+}
+
+void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
+                    const struct uro_cm_msg *msg)
+{
+    struct uro_cm_out *out = new_reply(cm, route);
+
+    if (out != NULL)
+        uro_cm_encode(out->mad, msg);
+}
+
+uro_time uro_conn_time(uint8_t exponent)
+{
+    return exponent < 8 ? URO_MS(1) : URO_MS(1) << (exponent - 8);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int status)
+{
+    if (!conn->owned && kind != URO_CONN_REQUEST)
+        return;
+    conn->events |= 1u << kind;
+    conn->status = status;
+    if (!uro_link_used(&conn->event_link))
+        uro_list_append(&conn->cm->events, &conn->event_link);
+}
+
+bool uro_conn_can_hear(const struct uro_conn *conn)
+{
+    return (conn->events & MOST_EVENTS) == 0;
+}
+
+bool uro_conn_event(struct uro_cm *cm, struct uro_conn_event *event)
+{
+    struct uro_link *link = cm->events.head.next;
+
+    if (link == &cm->events.head)
+        return false;
+    struct uro_conn *conn = URO_CONTAINER_OF(link, struct uro_conn, event_link);
+    unsigned kind = (unsigned)__builtin_ctz(conn->events);
+    conn->events &= conn->events - 1;
+    if (conn->events == 0)
+        uro_list_remove(link);
+    *event = (struct uro_conn_event){ .kind = (enum uro_conn_event_kind)kind,
+                                      .conn = conn,
+                                      .user = conn->user,
+                                      .status = conn->status };
+    if (kind == URO_CONN_REQUEST) {
+        event->user = conn->listener->user;
+        conn->owned = true;
+    }
+    return true;
+}
+
+/* ---- the engine's side --------------------------------------------------------------------- */
+
+void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
+                    const uint8_t mad[static URO_MAD_LEN], uro_time now)
+{
+    struct uro_cm_msg msg;
+    struct uro_cm_out *out;
+
+    cm->now = now;
+    switch (uro_cm_decode(mad, &msg)) {
+    case URO_CM_OK:
+        uro_count(cm->counters, URO_COUNT_CM_RX);
+        if (msg.kind == URO_CM_SIDR_REQ || msg.kind == URO_CM_SIDR_REP)
+            uro_sidr_receive(cm, route, &msg);
+        else
+            uro_conn_receive(cm, route, &msg);
+        break;
+    case URO_CM_CLASS_INFO:
+        URO_MARK("CM.CLASS.INFO");
+        out = new_reply(cm, route);
+        if (out != NULL)
+            uro_cm_refuse_class_info(mad, out->mad);
+        break;
+    case URO_CM_NOT_CM:
+    case URO_CM_UNKNOWN:
+        URO_MARK("CM.UNKNOWN");
+        uro_count(cm->counters, URO_COUNT_CM_DROP_MALFORMED);
+        break;
+    }
+}
+
+bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now)
+{
+    struct uro_timer *timer;
+    struct uro_link *link;
+
+    cm->now = now;
+    while ((timer = uro_wheel_pop(&cm->wheel, now)) != NULL)
+        uro_conn_on_timer(URO_CONTAINER_OF(timer, struct uro_conn, timer));
+
+    if (cm->reply_count > 0) {
+        *out = cm->replies[cm->reply_first];
+        cm->reply_first = (cm->reply_first + 1) % URO_CM_REPLIES;
+        cm->reply_count--;
+    } else if ((link = uro_list_pop(&cm->to_send)) != NULL) {
+        const struct uro_conn *conn = URO_CONTAINER_OF(link, struct uro_conn, send_link);
+        out->route = conn->route;
+        memcpy(out->mad, conn->mad, sizeof out->mad);
+    } else {
+        return false;
+    }
+    uro_count(cm->counters, URO_COUNT_CM_TX);
+    return true;
+}
+
+uro_time uro_cm_next(const struct uro_cm *cm)
+{
+    if (cm->reply_count > 0 || !uro_list_empty(&cm->to_send))
+        return cm->now;
+    return uro_wheel_next(&cm->wheel);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cm.h - the connection manager of one engine: connections by messages on QP1 (IBTA Vol. 1,
+ * "Communication Management"). Sans-IO like the transport; messages come and go as plain values
+ * with the addresses they are from and for, engine/gsi.c carries them.
+ *
+ *   cm.c          the pool of connections, the queue of messages, timers
+ *   conn.c        what the owner asks for: connect, accept, reject, disconnect, close
+ *   conn_state.c  what each message means in each state
+ *   listen.c      who waits for requests
+ *   sidr.c        the same for datagrams
+ *   conn_qp.c     what a connection means for its queue pair
+ *   ip_cm.c       the addresses that rdma_cm puts into the private data
+ *
+ * Everything runs with the engine locked.
+ */
+#pragma once
+
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "base/table.h"
+#include "base/wheel.h"
+#include "wire/cm_msg.h"
+
+#define URO_CM_BUCKETS 1024u
+#define URO_CM_REPLIES 64u /* messages that are sent once; more are lost, as on any wire */
+
+struct uro_conn;
+
+struct uro_cm_config {
+    uint64_t guid;        /* CA GUID, unlike that of any other stack on the network */
+    uint32_t connections; /* that may exist at once, those in time-wait included */
+    uint8_t path_mtu;     /* the largest of our link: 1 = 256 .. 5 = 4096 octets */
+    uint8_t seed[URO_RNG_SEED_OCTETS];
+};
+
+/* Where a message is from and for. */
+struct uro_cm_route {
+    struct uro_gid local;
+    struct uro_gid remote;
+    uint8_t sgid_index; /* of local */
+    uint8_t traffic_class;
+    uint8_t hop_limit;
+    uint32_t flow_label;
+};
+
+/* A message on its way out. */
+struct uro_cm_out {
+    struct uro_cm_route route;
+    uint8_t mad[URO_MAD_LEN];
+};
+
+struct uro_cm {
+    struct uro_cm_config config;
+    struct uro_counters *counters;
+    struct uro_rng rng;
+    uro_time now;
+    struct uro_wheel wheel;
+    struct uro_conn *pool; /* config.connections of them */
+    uint32_t pool_used;    /* the first so many were used at least once */
+    struct uro_list unused;
+    struct uro_table by_id;                  /* by local communication ID */
+    struct uro_list by_peer[URO_CM_BUCKETS]; /* by the peer's CA GUID */
+    struct uro_list listeners;
+    struct uro_list to_send; /* connections whose message is due */
+    struct uro_list events;  /* connections with events to fetch */
+    uint32_t reply_first;
+    uint32_t reply_count;
+    struct uro_cm_out replies[URO_CM_REPLIES];
+};
+
+/* Octets of memory, aligned to 64, for the manager and its pool. */
+size_t uro_cm_size(const struct uro_cm_config *config);
+struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
+                           struct uro_counters *counters, uro_time now);
+
+/* A management datagram of ours arrived on QP1. */
+void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
+                    const uint8_t mad[static URO_MAD_LEN], uro_time now);
+
+/* Lets due timers act, then gives the next message to send; false when there is none. */
+bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
+
+/* When output must be called even if nothing arrives. */
+uro_time uro_cm_next(const struct uro_cm *cm);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conn.h - one connection, or one datagram service, as its owner sees it.
+ *
+ *             active                                passive
+ *   connect   REQ_SENT   ------- REQ ------->   REQ_RECEIVED   event REQUEST
+ *   RESPONSE  REP_RECEIVED <---- REP --------   REP_SENT       accept
+ *   confirm   ESTABLISHED  ----- RTU ------->   ESTABLISHED    event ESTABLISHED
+ *   either:   disconnect  DREQ_SENT ---- DREQ ---->            event DISCONNECTED
+ *             event DISCONNECTED  <----- DREP -----  TIMEWAIT
+ *
+ * A connection is its owner's from uro_conn_connect(), or the REQUEST event, until
+ * uro_conn_close(); what still has to be said to the peer is said after that.
+ */
+#pragma once
+
+#include "cm/cm.h"
+#include "core/key.h"
+#include "core/qp.h"
+
+enum uro_conn_state {
+    URO_CONN_IDLE,
+    URO_CONN_REQ_SENT,
+    URO_CONN_REQ_RECEIVED,
+    URO_CONN_REP_SENT,
+    URO_CONN_REP_RECEIVED,
+    URO_CONN_ESTABLISHED,
+    URO_CONN_DREQ_SENT,
+    URO_CONN_TIMEWAIT,
+    URO_CONN_SIDR_REQ_SENT,
+    URO_CONN_SIDR_REQ_RECEIVED,
+    URO_CONN_SIDR_ANSWERED,
+    URO_CONN_STATE_COUNT
+};
+
+/* In the order in which one connection can see them. */
+enum uro_conn_event_kind {
+    URO_CONN_REQUEST,      /* to the listener: somebody wants to connect */
+    URO_CONN_RESPONSE,     /* the peer accepted */
+    URO_CONN_CONFIRMED,    /* the peer knows that we accepted: ESTABLISHED */
+    URO_CONN_REJECTED,     /* status: reason of the REJ, or status of the SIDR_REP */
+    URO_CONN_UNREACHABLE,  /* the peer did not answer in time */
+    URO_CONN_DISCONNECTED, /* the peer left, or knows that we did */
+    URO_CONN_TIMEWAIT_EXIT,
+    URO_CONN_EVENT_COUNT
+};
+
+/* What both sides agree on; see man rdma_connect, rdma_accept. */
+struct uro_conn_param {
+    enum uro_qp_type type; /* RC, UC, XRC_INI, XRC_TGT; UD: a datagram service */
+    uint32_t qpn;
+    uint32_t qkey; /* UD */
+    uint8_t responder_resources;
+    uint8_t initiator_depth;
+    uint8_t flow_control;
+    uint8_t retry_count;
+    uint8_t rnr_retry_count;
+    bool srq;
+    uint32_t data_length;
+    uint8_t data[URO_CM_DATA_MAX];
+};
+
+struct uro_listener {
+    struct uro_link link;
+    uint64_t service_id;
+    bool any_address;
+    struct uro_gid address; /* unless any_address */
+    uint32_t backlog;       /* requests that wait to be accepted or rejected */
+    uint32_t waiting;       /* such requests; listen.c */
+    void *user;
+};
+
+struct uro_conn {
+    struct uro_table_node node; /* node.number: local communication ID, of SIDR the request ID */
+    struct uro_link link;       /* cm->unused */
+    struct uro_link peer_link;  /* cm->by_peer, when the peer is known */
+    struct uro_link send_link;  /* cm->to_send */
+    struct uro_link event_link; /* cm->events */
+    struct uro_cm *cm;
+    enum uro_conn_state state;
+    bool active;
+    bool owned;
+    void *user;
+    struct uro_listener *listener; /* passive, until accepted or rejected */
+    struct uro_cm_route route;
+    uint64_t service_id;
+    uint64_t tid;
+    uint64_t peer_guid;
+    uint32_t peer_id;
+    uint32_t peer_qpn;
+    uint32_t peer_psn;             /* we start sending with it */
+    uint32_t local_psn;            /* the peer starts sending with it */
+    uint8_t path_mtu;              /* 1 = 256 .. 5 = 4096 octets */
+    uint8_t ack_timeout;           /* of the queue pair */
+    uint8_t peer_response_timeout; /* how long the peer may take for an answer */
+    uint8_t retries;               /* of a message of ours, at most */
+    struct uro_conn_param local;   /* what we said; data not kept */
+    struct uro_conn_param peer;    /* what the peer said, and its newest private data */
+    unsigned events;               /* set of 1 << enum uro_conn_event_kind */
+    int status;                    /* of the newest event */
+    uint32_t retries_left;
+    uro_time interval;
+    struct uro_timer timer;
+    uint8_t mad[URO_MAD_LEN]; /* repeated until answered */
+};
+
+/* ---- listening ----------------------------------------------------------------------------- */
+
+/* Returns 0, or -EADDRINUSE: another listener has the service at that address. */
+URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
+/* Requests that wait are rejected. */
+void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
+
+/* ---- connecting ---------------------------------------------------------------------------- */
+
+struct uro_conn_target {
+    struct uro_cm_route route;
+    uint64_t service_id;
+    uint8_t path_mtu;         /* 1 = 256 .. 5 = 4096 octets */
+    uint8_t ack_timeout;      /* that the peer's queue pair shall use */
+    uint8_t response_timeout; /* 4.096 us * 2^n: how long each side may take for an answer */
+    uint8_t retries;          /* 0 .. 15 */
+    void *user;
+};
+
+/* Sends a request, or for UD a service query. Returns 0, or
+ *   -EINVAL  more private data than the message has room for
+ *   -ENOMEM  all connections of the pool are in use */
+URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_target *target,
+                                   const struct uro_conn_param *param, uro_time now,
+                                   struct uro_conn **conn);
+
+/* Answers a REQUEST. Returns 0, -EINVAL (private data, or not waiting for it). */
+URO_NODISCARD int uro_conn_accept(struct uro_conn *conn, const struct uro_conn_param *param,
+                                  uro_time now);
+
+/* Answers a RESPONSE: the queue pair is ready. Returns 0 or -EINVAL. */
+URO_NODISCARD int uro_conn_confirm(struct uro_conn *conn, uro_time now);
+
+/* Answers a REQUEST or a RESPONSE with "no". Returns 0 or -EINVAL. */
+URO_NODISCARD int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data,
+                                  uint32_t length, uro_time now);
+
+/* Data came before the peer's confirmation: as good as that. Returns 0 or -EINVAL. */
+URO_NODISCARD int uro_conn_heard(struct uro_conn *conn, uro_time now);
+
+/* Returns 0, also when the peer was quicker, or -EINVAL when there is no connection. */
+URO_NODISCARD int uro_conn_disconnect(struct uro_conn *conn, uro_time now);
+
+/* The owner has forgotten it. */
+void uro_conn_close(struct uro_conn *conn, uro_time now);
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+struct uro_conn_event {
+    enum uro_conn_event_kind kind;
+    struct uro_conn *conn;
+    void *user; /* of the connection; of a REQUEST: of the listener */
+    int status;
+};
+
+/* Takes the next event; false when there is none. conn->peer has what the peer said, until the
+ * engine is called again. */
+bool uro_conn_event(struct uro_cm *cm, struct uro_conn_event *event);
+
+/* The code of a path MTU of @octets: 1 = 256 .. 5 = 4096. */
+static inline uint8_t uro_conn_mtu_code(uint32_t octets)
+{
+    return (uint8_t)(__builtin_ctz(octets) - 7);
+}
+
+/* ---- what it means for the queue pair ------------------------------------------------------ */
+
+/* The attributes, and their mask, that take the queue pair to @attr->state (INIT, RTR or RTS).
+ * Returns 0, or -EINVAL when the connection is not that far. */
+URO_NODISCARD int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_attr *attr,
+                                   unsigned *mask);
+
+#define URO_CONN_REJ_NO_RESOURCES  3u
+#define URO_CONN_REJ_TIMEOUT       4u
+#define URO_CONN_REJ_UNSUPPORTED   5u
+#define URO_CONN_REJ_BAD_ID        6u
+#define URO_CONN_REJ_BAD_SERVICE   8u
+#define URO_CONN_REJ_BAD_TRANSPORT 9u
+#define URO_CONN_REJ_STALE         10u
+#define URO_CONN_REJ_BAD_GID       12u
+#define URO_CONN_REJ_BAD_MTU       26u
+#define URO_CONN_REJ_CONSUMER      28u
+#define URO_CONN_SIDR_REJECTED     2u /* status of a SIDR_REP */

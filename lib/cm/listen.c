@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* listen.c - who waits for requests, and how many may wait with whom. */
+#include <errno.h>
+
+#include "base/mark.h"
+#include "cm/conn_inside.h"
+
+static bool hears(const struct uro_listener *listener, uint64_t service_id,
+                  const struct uro_gid *address)
+{
+    return listener->service_id == service_id &&
+           (listener->any_address || uro_gid_equal(&listener->address, address));
+}
+
+struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
+                                     const struct uro_gid *address)
+{
+    struct uro_listener *found = NULL;
+
+    for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
+        struct uro_listener *listener = URO_CONTAINER_OF(at, struct uro_listener, link);
+        if (!hears(listener, service_id, address))
+            continue;
+        if (!listener->any_address)
+            return listener;
+        found = listener;
+    }
+    return found;
+}
+
+/* rule CM.LISTEN */
+int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
+{
+    for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
+        const struct uro_listener *other = URO_CONTAINER_OF(at, struct uro_listener, link);
+        if (other->service_id == listener->service_id &&
+            other->any_address == listener->any_address &&
+            (other->any_address || uro_gid_equal(&other->address, &listener->address)))
+            return -EADDRINUSE;
+    }
+    listener->waiting = 0;
+    uro_list_append(&cm->listeners, &listener->link);
+    return 0;
+}
+
+void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
+{
+    uro_list_remove(&listener->link);
+    for (uint32_t i = 0; i < cm->pool_used; i++) {
+        struct uro_conn *conn = &cm->pool[i];
+        if (conn->listener == listener && !conn->owned)
+            uro_conn_close(conn, cm->now);
+        else if (conn->listener == listener)
+            uro_listen_done(conn);
+    }
+}
+
+bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn)
+{
+    if (listener->waiting >= listener->backlog) {
+        URO_MARK("CM.BACKLOG");
+        return false;
+    }
+    listener->waiting++;
+    conn->listener = listener;
+    return true;
+}
+
+void uro_listen_done(struct uro_conn *conn)
+{
+    if (conn->listener == NULL)
+        return;
+    conn->listener->waiting--;
+    conn->listener = NULL;
+}

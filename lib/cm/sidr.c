@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sidr.c - datagram services: which queue pair and Q_Key answer to a service ID.
+ *
+ * One question, one answer. The answer is kept a while for the same question asked again.
+ */
+#include <string.h>
+
+#include "base/mark.h"
+#include "cm/conn_inside.h"
+
+#define PKEY               0xffffu
+#define STATUS_UNSUPPORTED 1u  /* service ID */
+#define ANSWER_KEPT        20u /* 4.096 us * 2^20: as long as Linux waits before it asks again */
+
+/* rule CM.SIDR.REQ */
+void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
+{
+    struct uro_cm_msg msg;
+
+    uro_conn_message(conn, URO_CM_SIDR_REQ, &msg);
+    msg.value[URO_CM_REQUEST_ID] = conn->node.number;
+    msg.value[URO_CM_PKEY] = PKEY;
+    msg.value[URO_CM_SERVICE_ID] = conn->service_id;
+    msg.data_length = param->data_length;
+    memcpy(msg.data, param->data, param->data_length);
+    uro_cm_encode(conn->mad, &msg);
+    conn->state = URO_CONN_SIDR_REQ_SENT;
+    uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
+}
+
+static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route, uint64_t tid,
+                        uint32_t request_id, uint64_t service_id, unsigned status,
+                        const struct uro_conn_param *param)
+{
+    struct uro_cm_msg msg = { .kind = URO_CM_SIDR_REP, .tid = tid };
+
+    msg.value[URO_CM_REQUEST_ID] = request_id;
+    msg.value[URO_CM_STATUS] = status;
+    msg.value[URO_CM_SERVICE_ID] = service_id;
+    msg.value[URO_CM_LOCAL_QPN] = param->qpn;
+    msg.value[URO_CM_LOCAL_QKEY] = param->qkey;
+    msg.data_length = param->data_length;
+    memcpy(msg.data, param->data, param->data_length);
+    uro_conn_reply(cm, route, &msg);
+}
+
+/* rule CM.SIDR.REP */
+void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
+{
+    conn->local = *param;
+    conn->status = (int)status;
+    conn->state = URO_CONN_SIDR_ANSWERED;
+    send_answer(conn->cm, &conn->route, conn->tid, conn->peer_id, conn->service_id, status, param);
+    uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
+}
+
+static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
+                            const struct uro_cm_msg *msg)
+{
+    static const struct uro_conn_param nothing;
+    uint32_t request_id = (uint32_t)msg->value[URO_CM_REQUEST_ID];
+    uint64_t service_id = msg->value[URO_CM_SERVICE_ID];
+    /* There is no CA GUID in it: the address tells the askers apart. */
+    uint64_t guid = uro_gid_hash(&route->remote);
+    struct uro_conn *conn = uro_conn_by_peer(cm, guid, request_id);
+
+    if (conn != NULL) {
+        URO_MARK("CM.SIDR.AGAIN");
+        if (conn->state == URO_CONN_SIDR_ANSWERED)
+            send_answer(cm, route, msg->tid, request_id, service_id, (unsigned)conn->status,
+                        &conn->local);
+        return;
+    }
+    struct uro_listener *listener = uro_listen_find(cm, service_id, &route->local);
+    if (listener == NULL || (conn = uro_conn_new(cm, route)) == NULL) {
+        URO_MARK("CM.SIDR.UNSUPPORTED");
+        send_answer(cm, route, msg->tid, request_id, service_id, STATUS_UNSUPPORTED, &nothing);
+        return;
+    }
+    if (!uro_listen_take(listener, conn)) {
+        uro_conn_free(conn);
+        send_answer(cm, route, msg->tid, request_id, service_id, URO_CONN_SIDR_REJECTED, &nothing);
+        return;
+    }
+    conn->tid = msg->tid;
+    conn->service_id = service_id;
+    conn->state = URO_CONN_SIDR_REQ_RECEIVED;
+    conn->local.type = conn->peer.type = URO_QPT_UD;
+    conn->peer.data_length = msg->data_length;
+    memcpy(conn->peer.data, msg->data, msg->data_length);
+    uro_conn_set_peer(conn, guid, request_id, 0);
+    uro_conn_raise(conn, URO_CONN_REQUEST, 0);
+}
+
+static void receive_answer(struct uro_cm *cm, const struct uro_cm_msg *msg)
+{
+    struct uro_conn *conn = uro_conn_by_id(cm, (uint32_t)msg->value[URO_CM_REQUEST_ID]);
+
+    if (conn == NULL || conn->state != URO_CONN_SIDR_REQ_SENT) {
+        uro_count(cm->counters, URO_COUNT_CM_DROP_UNEXPECTED);
+        return;
+    }
+    conn->peer.qpn = (uint32_t)msg->value[URO_CM_LOCAL_QPN];
+    conn->peer.qkey = (uint32_t)msg->value[URO_CM_LOCAL_QKEY];
+    conn->peer.data_length = msg->data_length;
+    memcpy(conn->peer.data, msg->data, msg->data_length);
+    int status = (int)msg->value[URO_CM_STATUS];
+    uro_conn_end(conn);
+    uro_conn_raise(conn, status == 0 ? URO_CONN_RESPONSE : URO_CONN_REJECTED, status);
+}
+
+void uro_sidr_receive(struct uro_cm *cm, const struct uro_cm_route *route,
+                      const struct uro_cm_msg *msg)
+{
+    if (msg->kind == URO_CM_SIDR_REQ)
+        receive_request(cm, route, msg);
+    else
+        receive_answer(cm, msg);
+}

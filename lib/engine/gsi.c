@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gsi.c - see gsi.h. A datagram waits while its next hop is asked for, and is lost with it: the
+ * connection manager repeats what matters.
+ */
+#include "engine/gsi.h"
+
+#include "base/mark.h"
+#include "core/psn.h"
+#include "wire/frame.h"
+
+#define HOP_LIMIT 64u
+
+void uro_gsi_init(struct uro_gsi *gsi, struct uro_shard *shard, struct uro_neigh *neigh,
+                  struct uro_cm *cm)
+{
+    gsi->shard = shard;
+    gsi->neigh = neigh;
+    gsi->cm = cm;
+    gsi->psn = 0;
+    uro_list_init(&gsi->unused);
+    uro_list_init(&gsi->waiting);
+    uro_list_init(&gsi->written);
+    for (unsigned i = 0; i < URO_GSI_WAITING; i++) {
+        gsi->slots[i].link = (struct uro_link){ 0 };
+        uro_list_append(&gsi->unused, &gsi->slots[i].link);
+    }
+}
+
+static uint8_t index_of(const struct uro_shard *shard, const struct uro_gid *address)
+{
+    for (uint32_t i = 0; i < shard->config.gid_count; i++)
+        if (uro_gid_equal(&shard->config.gids[i], address))
+            return (uint8_t)i;
+    return 0;
+}
+
+/* rule CM.GSI */
+void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now)
+{
+    struct uro_counters *counters = &gsi->shard->counters;
+
+    if (frame->op->service != URO_UD || frame->payload_length != URO_MAD_LEN) {
+        uro_count(counters, URO_COUNT_CM_DROP_MALFORMED);
+        return;
+    }
+    if (frame->deth.qkey != URO_CM_QKEY) {
+        uro_count(counters, URO_COUNT_DROP_QKEY);
+        return;
+    }
+    const struct uro_cm_route route = { .local = frame->ip.dest,
+                                        .remote = frame->ip.source,
+                                        .sgid_index = index_of(gsi->shard, &frame->ip.dest),
+                                        .hop_limit = HOP_LIMIT };
+    uro_count(counters, URO_COUNT_RX_ROCE);
+    uro_cm_receive(gsi->cm, &route, frame->payload, now);
+}
+
+static void release(struct uro_gsi *gsi, struct uro_gsi_slot *slot)
+{
+    uro_list_remove(&slot->link);
+    uro_neigh_put(gsi->neigh, slot->hop);
+    uro_list_append(&gsi->unused, &slot->link);
+}
+
+static void describe(struct uro_gsi *gsi, struct uro_gsi_slot *slot, struct uro_tx *tx)
+{
+    const struct uro_cm_route *route = &slot->out.route;
+    const struct uro_address address = { .dest = route->remote,
+                                         .sgid_index = route->sgid_index,
+                                         .hop_limit = route->hop_limit,
+                                         .traffic_class = route->traffic_class,
+                                         .hop = slot->hop };
+    const struct uro_deth deth = { .qkey = URO_CM_QKEY, .source_qpn = URO_CM_MAD_QPN };
+    int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, 0);
+    struct uro_bth bth = { .opcode = (uint8_t)opcode,
+                           .migrated = true,
+                           .pkey = URO_PKEY_DEFAULT,
+                           .dest_qpn = URO_CM_MAD_QPN,
+                           .psn = gsi->psn };
+    struct uro_path path;
+
+    uro_path_init(&path, gsi->shard, &address, URO_MAD_LEN, uro_path_datagram_port(URO_CM_MAD_QPN));
+    uro_deth_encode(uro_path_ext(tx, &path), &deth);
+    tx->payload_length = URO_MAD_LEN;
+    tx->span_count = 1;
+    tx->spans[0] = (struct uro_span){ .at = slot->out.mad, .length = URO_MAD_LEN };
+    uro_path_seal(tx, &path, &bth, URO_DETH_LEN);
+    gsi->psn = (gsi->psn + 1) & URO_PSN_MASK;
+}
+
+/* Takes over what the connection manager has to say, as far as there is room. */
+static void collect(struct uro_gsi *gsi, uro_time now)
+{
+    while (!uro_list_empty(&gsi->unused)) {
+        struct uro_gsi_slot *slot =
+            URO_CONTAINER_OF(gsi->unused.head.next, struct uro_gsi_slot, link);
+        if (!uro_cm_output(gsi->cm, &slot->out, now))
+            return;
+        const struct uro_cm_route *route = &slot->out.route;
+        if (uro_neigh_get(gsi->neigh, route->sgid_index, &route->remote, now, &slot->hop) != 0) {
+            URO_MARK("CM.NO.ROUTE");
+            uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+            continue;
+        }
+        uro_list_remove(&slot->link);
+        uro_list_append(&gsi->waiting, &slot->link);
+    }
+}
+
+uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, uro_time now)
+{
+    uint32_t count = 0;
+
+    while (!uro_list_empty(&gsi->written))
+        release(gsi, URO_CONTAINER_OF(gsi->written.head.next, struct uro_gsi_slot, link));
+    collect(gsi, now);
+
+    struct uro_link *next;
+    for (struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head && count < room;
+         at = next) {
+        struct uro_gsi_slot *slot = URO_CONTAINER_OF(at, struct uro_gsi_slot, link);
+        next = at->next;
+        if (slot->hop->state == URO_HOP_ASKING)
+            continue;
+        if (slot->hop->state == URO_HOP_LOST) {
+            URO_MARK("CM.NO.NEIGHBOR");
+            uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+            release(gsi, slot);
+            continue;
+        }
+        describe(gsi, slot, &tx[count++]);
+        uro_list_remove(&slot->link);
+        uro_list_append(&gsi->written, &slot->link);
+    }
+    gsi->shard->counters.value[URO_COUNT_TX_ROCE] += count;
+    return count;
+}
+
+static bool can_send(const struct uro_gsi *gsi)
+{
+    for (const struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head;
+         at = at->next)
+        if (URO_CONTAINER_OF(at, const struct uro_gsi_slot, link)->hop->state != URO_HOP_ASKING)
+            return true;
+    return false;
+}
+
+uro_time uro_gsi_next(const struct uro_gsi *gsi)
+{
+    if (can_send(gsi) || !uro_list_empty(&gsi->written))
+        return gsi->shard->now;
+    return uro_list_empty(&gsi->unused) ? URO_TIME_NEVER : uro_cm_next(gsi->cm);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm.c - a connection from the request to the end, both sides on one engine. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "cm/conn.h"
+#include "twins.h"
+
+#define SERVICE UINT64_C(0x1061234)
+
+struct talk {
+    struct twins *twins;
+    struct uro_cm *cm;
+    struct uro_listener listener;
+    struct uro_conn *active;
+    struct uro_conn *passive;
+};
+
+static struct talk talk_open(struct twins *s)
+{
+    struct talk talk = { .twins = s,
+                         .cm = uro_engine_cm(s->engine),
+                         .listener = { .service_id = SERVICE, .any_address = true, .backlog = 4 } };
+
+    talk.listener.user = s;
+    return talk;
+}
+
+static struct uro_conn_param param(const struct end *end, const char *data)
+{
+    struct uro_conn_param param = { .type = URO_QPT_RC,
+                                    .qpn = uro_qp_number(end->qp),
+                                    .responder_resources = 4,
+                                    .initiator_depth = 2,
+                                    .retry_count = 7,
+                                    .rnr_retry_count = 6 };
+
+    param.data_length = (uint32_t)strlen(data);
+    memcpy(param.data, data, param.data_length);
+    return param;
+}
+
+static struct uro_conn_target target(void)
+{
+    return (struct uro_conn_target){ .route = { .local = twins_gid("10.0.0.1"),
+                                                .remote = twins_gid("10.9.9.9"),
+                                                .sgid_index = 1,
+                                                .hop_limit = 64,
+                                                .flow_label = 0x12345 },
+                                     .service_id = SERVICE,
+                                     .path_mtu = 3,
+                                     .ack_timeout = 17,
+                                     .response_timeout = 20,
+                                     .retries = 15 };
+}
+
+static void connect_to(struct talk *talk, uint64_t service_id)
+{
+    struct uro_conn_target where = target();
+    const struct uro_conn_param wanted = param(&talk->twins->a, "hello");
+
+    where.service_id = service_id;
+    assert_int_equal(uro_conn_connect(talk->cm, &where, &wanted, talk->twins->now, &talk->active),
+                     0);
+    twins_settle(talk->twins);
+}
+
+static struct uro_conn *expect(struct talk *talk, enum uro_conn_event_kind kind, int status)
+{
+    struct uro_conn_event event;
+
+    twins_settle(talk->twins);
+    assert_true(uro_conn_event(talk->cm, &event));
+    assert_int_equal(event.kind, kind);
+    assert_int_equal(event.status, status);
+    return event.conn;
+}
+
+static void expect_no_event(struct talk *talk)
+{
+    struct uro_conn_event event;
+
+    twins_settle(talk->twins);
+    assert_false(uro_conn_event(talk->cm, &event));
+}
+
+static void move(struct talk *talk, struct uro_conn *conn, struct end *end, enum uro_qp_state state)
+{
+    struct uro_qp_attr attr = { .state = state };
+    unsigned mask;
+
+    assert_int_equal(uro_conn_qp_attr(conn, &attr, &mask), 0);
+    assert_int_equal(
+        uro_engine_qp_modify(talk->twins->engine, end->qp, &attr, mask, talk->twins->now), 0);
+}
+
+static void move_all(struct talk *talk, struct uro_conn *conn, struct end *end)
+{
+    for (enum uro_qp_state state = URO_QPS_INIT; state <= URO_QPS_RTS; state++)
+        move(talk, conn, end, state);
+}
+
+/* Both sides ESTABLISHED, the events taken. */
+static void establish(struct talk *talk)
+{
+    const struct uro_conn_param answer = param(&talk->twins->b, "welcome");
+
+    assert_int_equal(uro_conn_listen(talk->cm, &talk->listener), 0);
+    connect_to(talk, SERVICE);
+    talk->passive = expect(talk, URO_CONN_REQUEST, 0);
+    assert_memory_equal(talk->passive->peer.data, "hello", 6);
+    move_all(talk, talk->passive, &talk->twins->b);
+    assert_int_equal(uro_conn_accept(talk->passive, &answer, talk->twins->now), 0);
+    assert_ptr_equal(expect(talk, URO_CONN_RESPONSE, 0), talk->active);
+    assert_memory_equal(talk->active->peer.data, "welcome", 8);
+    move_all(talk, talk->active, &talk->twins->a);
+    assert_int_equal(uro_conn_confirm(talk->active, talk->twins->now), 0);
+    assert_ptr_equal(expect(talk, URO_CONN_CONFIRMED, 0), talk->passive);
+}
+
+static void finish(struct talk *talk)
+{
+    if (talk->active != NULL)
+        uro_conn_close(talk->active, talk->twins->now);
+    if (talk->passive != NULL)
+        uro_conn_close(talk->passive, talk->twins->now);
+    if (uro_link_used(&talk->listener.link))
+        uro_conn_unlisten(talk->cm, &talk->listener);
+    twins_pass_time(talk->twins, talk->twins->now + URO_MS(200000));
+    assert_int_equal(talk->cm->by_id.count, 0);
+}
+
+/* rule CM.REQ, CM.REP, CM.DREQ, CM.DREP, CM.TIMEWAIT, CM.QP, CM.GSI */
+static void connect__accept__talk__disconnect(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct twins *s = *state;
+    struct uro_qp_attr attr;
+
+    establish(&talk);
+    uro_qp_query(s->a.qp, &attr);
+    assert_int_equal(attr.dest_qpn, uro_qp_number(s->b.qp));
+    assert_int_equal(attr.path_mtu, 1024);
+    assert_int_equal(attr.timeout, 17);
+    assert_int_equal(attr.rnr_retry, 6);
+    assert_int_equal(attr.max_rd_atomic, 4);
+    assert_int_equal(attr.max_dest_rd_atomic, 2);
+    twins_post_recv(&s->b, 1, 0, 64);
+    twins_post_send(s, &s->a, 2, 0, 64);
+    twins_settle(s);
+    twins_expect(&s->a, 2, URO_WC_SUCCESS);
+    twins_expect(&s->b, 1, URO_WC_SUCCESS);
+
+    assert_int_equal(uro_conn_disconnect(talk.active, s->now), 0);
+    twins_settle(s);
+    struct uro_conn *first = expect(&talk, URO_CONN_DISCONNECTED, 0);
+    struct uro_conn *second = expect(&talk, URO_CONN_DISCONNECTED, 0);
+    assert_true(first == talk.passive && second == talk.active);
+    assert_int_equal(uro_conn_disconnect(talk.passive, s->now), 0);
+    twins_pass_time(s, s->now + URO_MS(600));
+    expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
+    expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
+    expect_no_event(&talk);
+    finish(&talk);
+}
+
+static void connect__nobody_listens__rejected(void **state)
+{
+    struct talk talk = talk_open(*state);
+
+    connect_to(&talk, SERVICE);
+    expect(&talk, URO_CONN_REJECTED, (int)URO_CONN_REJ_BAD_SERVICE);
+    finish(&talk);
+}
+
+static void connect__application_rejects__its_data_arrives(void **state)
+{
+    struct talk talk = talk_open(*state);
+
+    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    connect_to(&talk, SERVICE);
+    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_reject(talk.passive, URO_CONN_REJ_CONSUMER, "no", 2, talk.twins->now),
+                     0);
+    expect(&talk, URO_CONN_REJECTED, (int)URO_CONN_REJ_CONSUMER);
+    assert_memory_equal(talk.active->peer.data, "no", 3);
+    finish(&talk);
+}
+
+static void connect__never_answered__unreachable_in_bounded_time(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_conn_target where = target();
+    const struct uro_conn_param wanted = param(&talk.twins->a, "");
+
+    where.route.remote = twins_gid("10.0.0.77");
+    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
+    twins_pass_time(talk.twins, talk.twins->now + URO_MS(80000));
+    expect_no_event(&talk);
+    twins_pass_time(talk.twins, talk.twins->now + URO_MS(3000));
+    assert_ptr_equal(expect(&talk, URO_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    finish(&talk);
+}
+
+static void listen__twice__address_in_use(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_listener other = talk.listener;
+    struct uro_listener specific = talk.listener;
+
+    specific.any_address = false;
+    specific.address = twins_gid("10.9.9.9");
+    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    assert_int_equal(uro_conn_listen(talk.cm, &other), -EADDRINUSE);
+    assert_int_equal(uro_conn_listen(talk.cm, &specific), 0);
+    connect_to(&talk, SERVICE);
+    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
+    assert_ptr_equal(talk.passive->listener, &specific);
+    uro_conn_close(talk.passive, talk.twins->now);
+    talk.passive = NULL;
+    uro_conn_unlisten(talk.cm, &specific);
+    finish(&talk);
+}
+
+static void connect__more_than_the_backlog__rejected(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_conn *made[6];
+    struct uro_conn_target where = target();
+
+    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
+        struct uro_conn_param wanted = param(&talk.twins->a, "");
+        wanted.qpn = 100 + i;
+        assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &made[i]), 0);
+    }
+    unsigned requests = 0, rejects = 0;
+    struct uro_conn_event event;
+    twins_settle(talk.twins);
+    while (uro_conn_event(talk.cm, &event)) {
+        requests += event.kind == URO_CONN_REQUEST;
+        rejects += event.kind == URO_CONN_REJECTED && event.status == URO_CONN_REJ_NO_RESOURCES;
+        if (event.kind == URO_CONN_REQUEST)
+            uro_conn_close(event.conn, talk.twins->now);
+    }
+    assert_int_equal(requests, 4);
+    assert_int_equal(rejects, 2);
+    for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
+        uro_conn_close(made[i], talk.twins->now);
+    finish(&talk);
+}
+
+/* rule CM.SIDR.REQ, CM.SIDR.REP */
+static void datagram_service__asked_and_answered(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_conn_target where = target();
+    struct uro_conn_param wanted = { .type = URO_QPT_UD };
+    const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x01234567 };
+
+    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
+    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(talk.passive, &answer, talk.twins->now), 0);
+    assert_ptr_equal(expect(&talk, URO_CONN_RESPONSE, 0), talk.active);
+    assert_int_equal(talk.active->peer.qpn, 77);
+    assert_int_equal(talk.active->peer.qkey, 0x01234567);
+    finish(&talk);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(connect__accept__talk__disconnect),
+        TEST(connect__nobody_listens__rejected),
+        TEST(connect__application_rejects__its_data_arrives),
+        TEST(connect__never_answered__unreachable_in_bounded_time),
+        TEST(listen__twice__address_in_use),
+        TEST(connect__more_than_the_backlog__rejected),
+        TEST(datagram_service__asked_and_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
