@@ -46,6 +46,7 @@ static void fill_operations(struct verbs_context *verbs)
     verbs->query_device_ex = uro_ibv_query_device_ex;
     verbs->query_rt_values = uro_ibv_query_rt_values;
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
+    verbs->create_qp_ex = uro_ibv_create_qp_ex;
     verbs->close_xrcd = refuse_close_xrcd;
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;

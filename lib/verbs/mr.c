@@ -9,7 +9,7 @@
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
-     URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB)
+     URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL)
 
 /* What a registration asks for. */
 struct range {
@@ -25,6 +25,8 @@ static int refusal(const struct range *range)
     bool remote_writes = range->access & (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC);
     bool writes = range->access & URO_ACCESS_LOCAL_WRITE;
 
+    if (range->access & URO_ACCESS_FLUSH_PERSISTENT)
+        return EOPNOTSUPP; /* nobody told us which memory outlives the machine */
     if ((range->access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL)) != 0)
         return EINVAL;
     if (remote_writes && !writes)

@@ -109,8 +109,27 @@ struct uro_ibv_cq {
 
 #define URO_QP_EVENTS 6u /* URO_EVENT_QP_FATAL .. URO_EVENT_LAST_WQE */
 
+/* What ibv_wr_*() has built since ibv_wr_start(); post_ex.c, under the send lock. */
+struct uro_wr_batch {
+    struct uro_wqe *wqe; /* the newest request, to which setters apply; NULL: none */
+    uint32_t count;
+    unsigned takes; /* what the newest may or must be given yet */
+    int error;      /* the first */
+};
+
+#define URO_QP_EX_OLD_SIZE                                                                         \
+    (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(((struct ibv_qp_ex *)0)->wr_atomic_write))
+
 struct uro_ibv_qp {
-    struct ibv_qp ibv;
+    union {
+        struct ibv_qp ibv;
+        struct ibv_qp_ex ex; /* all zero unless it was created for ibv_wr_*() */
+        struct {             /* as headers newer than rdma-core 44 go on */
+            uint8_t old[URO_QP_EX_OLD_SIZE];
+            void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+                             size_t length, uint8_t type, uint8_t level);
+        } newer;
+    };
     struct uro_object object;
     enum uro_qp_type type;
     struct uro_qp *core;
@@ -120,6 +139,7 @@ struct uro_ibv_qp {
     struct uro_wq *recv;
     pthread_spinlock_t send_lock;
     pthread_spinlock_t recv_lock;
+    struct uro_wr_batch batch;
     bool signal_all;
     struct ibv_qp_cap cap;
     struct ibv_ah_attr address; /* as it was set, for ibv_query_qp */
@@ -208,6 +228,9 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp);
 void uro_ibv_qp_unlock(struct uro_ibv_qp *qp);
 
 void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address);
+
+/* qp.c: an entry of verbs_context */
+struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 
 /* query.c */
 int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,

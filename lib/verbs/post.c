@@ -26,7 +26,7 @@ static const struct operation {
     unsigned types;  /* 0: nobody */
     bool can_inline; /* its buffer is only read */
     bool atomic;     /* eight octets, aligned at the peer */
-    bool local;      /* no buffer */
+    bool no_buffer;
 } operations[] = {
     /* clang-format off */
     [URO_WR_RDMA_WRITE]           = { CONNECTED,      .can_inline = true },
@@ -36,12 +36,18 @@ static const struct operation {
     [URO_WR_RDMA_READ]            = { RELIABLE },
     [URO_WR_ATOMIC_CMP_AND_SWP]   = { RELIABLE,       .atomic = true },
     [URO_WR_ATOMIC_FETCH_AND_ADD] = { RELIABLE,       .atomic = true },
-    [URO_WR_LOCAL_INV]            = { CONNECTED,      .local = true },
-    [URO_WR_BIND_MW]              = { CONNECTED,      .local = true },
+    [URO_WR_LOCAL_INV]            = { CONNECTED,      .no_buffer = true },
+    [URO_WR_BIND_MW]              = { CONNECTED,      .no_buffer = true },
     [URO_WR_SEND_WITH_INV]        = { RELIABLE,       .can_inline = true },
+    [URO_WR_FLUSH]                = { RELIABLE,       .no_buffer = true },
     [URO_WR_ATOMIC_WRITE]         = { RELIABLE,       .can_inline = true, .atomic = true },
     /* clang-format on */
 };
+
+bool uro_post_takes(enum uro_qp_type type, unsigned opcode)
+{
+    return opcode < URO_ARRAY_LEN(operations) && (operations[opcode].types & 1u << type);
+}
 
 bool uro_post_sends(const struct uro_ibv_qp *qp)
 {
@@ -55,8 +61,7 @@ bool uro_post_sends(const struct uro_ibv_qp *qp)
 int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode, unsigned flags,
                    struct uro_wqe **wqe)
 {
-    if (opcode >= URO_ARRAY_LEN(operations) || !(operations[opcode].types & 1u << qp->type) ||
-        (flags & ~FLAGS) != 0)
+    if (!uro_post_takes(qp->type, opcode) || (flags & ~FLAGS) != 0)
         return EINVAL;
     *wqe = uro_wq_reserve(qp->send, ahead);
     if (*wqe == NULL)
@@ -99,7 +104,7 @@ int uro_post_bind(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, enum ibv_mw_
 
 bool uro_post_has_buffer(const struct uro_wqe *wqe)
 {
-    return !operations[wqe->opcode].local;
+    return !operations[wqe->opcode].no_buffer;
 }
 
 uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max)

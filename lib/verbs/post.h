@@ -20,6 +20,9 @@
 #include "core/work.h"
 #include "verbs/objects.h"
 
+/* Whether queue pairs of @type take the opcode, of enum uro_wr_opcode. */
+bool uro_post_takes(enum uro_qp_type type, unsigned opcode);
+
 /* Whether the QP's type and state let it take sends at all. */
 bool uro_post_sends(const struct uro_ibv_qp *qp);
 
@@ -62,3 +65,11 @@ static inline void uro_post_copy(struct uro_sge *to, const struct ibv_sge *from,
     if (count > 0) /* @from may be NULL otherwise; same.c asserts that both are laid out alike */
         memcpy(to, from, (size_t)count * sizeof *to);
 }
+
+/* post_ex.c */
+
+/* Whether queue pairs of @type can have these IBV_QP_EX_WITH_*: 0, or EOPNOTSUPP. */
+URO_NODISCARD int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops);
+
+/* Gives the QP ibv_wr_*() for operations that were checked. */
+void uro_post_ex_init(struct uro_ibv_qp *qp, uint64_t send_ops);

@@ -35,11 +35,12 @@ static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_SEND_WITH_INV:
     case IBV_WR_LOCAL_INV:
+        return 0;
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
-        return 0;
+        break;
     }
-    return 0;
+    return EINVAL; /* FLUSH too: struct ibv_send_wr has no place for what it asks */
 }
 
 static int put_inline(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,

@@ -5,7 +5,7 @@
 
 #include "core/limits.h"
 #include "core/shard.h"
-#include "verbs/objects.h"
+#include "verbs/post.h"
 
 #define ALIGNMENT 64u
 
@@ -115,15 +115,10 @@ static void announce(struct uro_ibv_qp *qp, const struct ibv_qp_init_attr *attr)
     uro_object_add(&qp->object, qp->ibv.context, detach);
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static struct uro_ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-    int error = refusal(pd, attr);
     struct uro_ibv_qp *qp;
 
-    if (error != 0) {
-        errno = error;
-        return NULL;
-    }
     if (!uro_ibv_start(pd->context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
         return NULL;
     qp->ibv.context = pd->context;
@@ -140,6 +135,45 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     }
     announce(qp, attr);
     attr->cap = qp->cap;
+    return qp;
+}
+
+static struct ibv_qp *refuse(int error)
+{
+    errno = error;
+    return NULL;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    int error = refusal(pd, attr);
+
+    if (error != 0)
+        return refuse(error);
+    struct uro_ibv_qp *qp = create(pd, attr);
+    return qp == NULL ? NULL : &qp->ibv;
+}
+
+struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    /* It begins with all of the other, as verbs.h itself says with a cast. */
+    struct ibv_qp_init_attr *plain = (struct ibv_qp_init_attr *)(void *)attr;
+    bool extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+    if (attr->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+        return refuse(EOPNOTSUPP);
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != context)
+        return refuse(EINVAL);
+    int error = refusal(attr->pd, plain);
+    if (error == 0 && extended)
+        error = uro_post_ex_check(URO_QPT_RC, attr->send_ops_flags);
+    if (error != 0)
+        return refuse(error);
+    struct uro_ibv_qp *qp = create(attr->pd, plain);
+    if (qp == NULL)
+        return NULL;
+    if (extended)
+        uro_post_ex_init(qp, attr->send_ops_flags);
     return &qp->ibv;
 }
 
@@ -175,9 +209,9 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     return 0;
 }
 
-/* Extended posting (ibv_wr_start and its kin) is had from ibv_create_qp_ex only. */
-struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
-    (void)qp;
-    return NULL;
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+
+    return qp->ex.wr_start != NULL ? &qp->ex : NULL;
 }

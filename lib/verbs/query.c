@@ -18,7 +18,10 @@
 #define SPEED_2_5    1
 #define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
-#define COUNTER_MAX  0xffffu
+/* Newer than some <infiniband/verbs.h>, and beyond 32 bits. */
+#define CAP_FLUSH_GLOBAL (UINT64_C(1) << 38)
+#define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
+#define COUNTER_MAX      0xffffu
 
 /* For the stub of a private name, lib/abi/symbols.txt. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
@@ -91,7 +94,7 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
     int error = ibv_query_device(context, &all.orig_attr);
     if (error != 0)
         return error;
-    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
     /* The caller's struct is older or newer than ours: what it does not share stays zero. */
     memset(attr, 0, size);
     memcpy(attr, &all, size < sizeof all ? size : sizeof all);

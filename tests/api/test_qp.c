@@ -332,8 +332,7 @@ static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **st
     struct ibv_qp *qp = api_qp(api, cq);
     struct ibv_ece ece = { 0 };
     struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC,
-                                        .comp_mask =
-                                            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                        .comp_mask = IBV_QP_INIT_ATTR_PD | 1u << 30,
                                         .send_cq = cq,
                                         .recv_cq = cq,
                                         .pd = api->pd };

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ibv_wr_*(): which queue pairs have it, and what is refused. */
+#include "api/wr.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- which queue pairs have it ------------------------------------------ */
+
+static void device__flush_and_atomic_write__are_said_to_be_there(void **state)
+{
+    const uint64_t global = UINT64_C(1) << 38, persistent = UINT64_C(1) << 39;
+    const uint64_t atomic_write = UINT64_C(1) << 40;
+    const struct api *api = *state;
+    struct ibv_device_attr_ex attr;
+
+    assert_int_equal(ibv_query_device_ex(api->context, NULL, &attr), 0);
+    assert_true((attr.device_cap_flags_ex & global) != 0);
+    assert_true((attr.device_cap_flags_ex & persistent) == 0);
+    assert_true((attr.device_cap_flags_ex & atomic_write) != 0);
+}
+
+static void reg_mr__to_be_flushed_to_persistence__is_eopnotsupp(void **state)
+{
+    const struct api *api = *state;
+    uint8_t memory[64];
+
+    assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, 1u << 9));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void create__operations_asked_for__are_the_ones_there(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+
+    for (unsigned bit = 0; bit <= 12; bit++) {
+        struct ibv_qp_init_attr_ex init = wr_init(api, cq, 1u << bit);
+        struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
+        if ((1u << bit) == IBV_QP_EX_WITH_TSO) {
+            assert_null(qp);
+            assert_int_equal(errno, EOPNOTSUPP);
+            continue;
+        }
+        assert_non_null(qp);
+        struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+        assert_non_null(ex);
+        const bool there[] = {
+            ex->wr_rdma_write != NULL,
+            ex->wr_rdma_write_imm != NULL,
+            ex->wr_send != NULL,
+            ex->wr_send_imm != NULL,
+            ex->wr_rdma_read != NULL,
+            ex->wr_atomic_cmp_swp != NULL,
+            ex->wr_atomic_fetch_add != NULL,
+            ex->wr_local_inv != NULL,
+            ex->wr_bind_mw != NULL,
+            ex->wr_send_inv != NULL,
+            ex->wr_send_tso != NULL,
+            wr_flush_of(ex) != NULL,
+            ex->wr_atomic_write != NULL,
+        };
+        for (unsigned i = 0; i <= 12; i++)
+            assert_int_equal(there[i], i == bit);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void create__operation_nobody_knows__is_eopnotsupp(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr_ex init = wr_init(api, cq, IBV_QP_EX_WITH_SEND | UINT64_C(1) << 40);
+
+    assert_null(ibv_create_qp_ex(api->context, &init));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void to_qp_ex__created_without_operations__is_null(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr_ex init = wr_init(api, cq, 0);
+    struct ibv_qp *qp = api_qp(api, cq);
+
+    assert_null(ibv_qp_to_qp_ex(qp));
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+    qp = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(qp);
+    assert_null(ibv_qp_to_qp_ex(qp));
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* What was granted is said, as by ibv_create_qp(). */
+static void create__capabilities__are_written_back(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr_ex init = wr_init(api, cq, IBV_QP_EX_WITH_SEND);
+
+    init.cap.max_inline_data = 0;
+    struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(qp);
+    assert_int_equal(init.cap.max_inline_data, 4 * sizeof(struct ibv_sge));
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* ---- what is refused ---------------------------------------------------- */
+
+typedef void (*build)(struct wr *wr);
+
+static void nothing_begun_set_sge(struct wr *wr)
+{
+    wr_set(wr, 0, 8);
+}
+
+static void nothing_begun_set_inline(struct wr *wr)
+{
+    ibv_wr_set_inline_data(wr->qp, wr->pair.a.buffer, 8);
+}
+
+static void two_buffers(struct wr *wr)
+{
+    ibv_wr_send(wr->qp);
+    wr_set(wr, 0, 8);
+    wr_set(wr, 8, 8);
+}
+
+static void inline_too_long(struct wr *wr)
+{
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_inline_data(wr->qp, wr->pair.a.buffer, WR_INLINE + 1);
+}
+
+static void inline_too_long_together(struct wr *wr)
+{
+    const struct ibv_data_buf pieces[] = { { wr->pair.a.buffer, WR_INLINE },
+                                           { wr->pair.a.buffer, 1 } };
+
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_inline_data_list(wr->qp, 2, pieces);
+}
+
+static void inline_wraps(struct wr *wr)
+{
+    const struct ibv_data_buf pieces[] = { { wr->pair.a.buffer, 8 },
+                                           { wr->pair.a.buffer, SIZE_MAX } };
+
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_inline_data_list(wr->qp, 2, pieces);
+}
+
+static void inline_read(struct wr *wr)
+{
+    ibv_wr_rdma_read(wr->qp, wr->rkey, wr->remote);
+    ibv_wr_set_inline_data(wr->qp, wr->pair.a.buffer, 8);
+}
+
+static void inline_atomic(struct wr *wr)
+{
+    ibv_wr_atomic_fetch_add(wr->qp, wr->rkey, wr->remote, 1);
+    ibv_wr_set_inline_data(wr->qp, wr->pair.a.buffer, 8);
+}
+
+static void too_many_elements(struct wr *wr)
+{
+    struct ibv_sge sges[5] = { { 0 } };
+
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_sge_list(wr->qp, 5, sges);
+}
+
+static void far_too_many_elements(struct wr *wr)
+{
+    struct ibv_sge sge = api_sge(&wr->pair.a, 0, 8);
+
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_sge_list(wr->qp, (size_t)1 << 32 | 1, &sge);
+}
+
+static void message_too_long(struct wr *wr)
+{
+    struct ibv_sge sges[2] = { { .length = 0x80000000u }, { .length = 1 } };
+
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_sge_list(wr->qp, 2, sges);
+}
+
+static void atomic_of_four(struct wr *wr)
+{
+    ibv_wr_atomic_fetch_add(wr->qp, wr->rkey, wr->remote, 1);
+    wr_set(wr, 0, 4);
+}
+
+static void atomic_without_a_buffer(struct wr *wr)
+{
+    ibv_wr_atomic_cmp_swp(wr->qp, wr->rkey, wr->remote, 1, 2);
+}
+
+static void atomic_misaligned(struct wr *wr)
+{
+    ibv_wr_atomic_fetch_add(wr->qp, wr->rkey, wr->remote + 4, 1);
+    wr_set(wr, 0, 8);
+}
+
+static void atomic_write_misaligned(struct wr *wr)
+{
+    ibv_wr_atomic_write(wr->qp, wr->rkey, wr->remote + 1, wr->pair.a.buffer);
+}
+
+static void atomic_write_with_a_buffer(struct wr *wr)
+{
+    ibv_wr_atomic_write(wr->qp, wr->rkey, wr->remote, wr->pair.a.buffer);
+    wr_set(wr, 0, 8);
+}
+
+static void flush_with_a_buffer(struct wr *wr)
+{
+    wr_flush_of(wr->qp)(wr->qp, wr->rkey, wr->remote, 8, WR_FLUSH_GLOBAL, WR_FLUSH_RANGE);
+    wr_set(wr, 0, 8);
+}
+
+static void flush_to_nowhere(struct wr *wr)
+{
+    wr_flush_of(wr->qp)(wr->qp, wr->rkey, wr->remote, 8, 0, WR_FLUSH_RANGE);
+}
+
+static void flush_to_unknown(struct wr *wr)
+{
+    wr_flush_of(wr->qp)(wr->qp, wr->rkey, wr->remote, 8, 4, WR_FLUSH_RANGE);
+}
+
+static void flush_of_unknown(struct wr *wr)
+{
+    wr_flush_of(wr->qp)(wr->qp, wr->rkey, wr->remote, 8, WR_FLUSH_GLOBAL, 2);
+}
+
+static void flush_of_too_much(struct wr *wr)
+{
+    wr_flush_of(wr->qp)(wr->qp, wr->rkey, wr->remote, (size_t)1 << 32, WR_FLUSH_GLOBAL,
+                        WR_FLUSH_RANGE);
+}
+
+static void local_inv_with_a_buffer(struct wr *wr)
+{
+    ibv_wr_local_inv(wr->qp, 5);
+    wr_set(wr, 0, 8);
+}
+
+static void bind_of_nothing(struct wr *wr)
+{
+    const struct ibv_mw_bind_info info = { 0 };
+
+    ibv_wr_bind_mw(wr->qp, NULL, 5, &info);
+}
+
+static void datagram_address(struct wr *wr)
+{
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_ud_addr(wr->qp, NULL, 1, 2);
+}
+
+static void xrc_address(struct wr *wr)
+{
+    ibv_wr_send(wr->qp);
+    ibv_wr_set_xrc_srqn(wr->qp, 1);
+}
+
+static void unknown_flag(struct wr *wr)
+{
+    wr->qp->wr_flags = 1u << 10;
+    ibv_wr_send(wr->qp);
+}
+
+static void checksum_flag(struct wr *wr)
+{
+    wr->qp->wr_flags = IBV_SEND_IP_CSUM;
+    ibv_wr_send(wr->qp);
+}
+
+static void overfull(struct wr *wr)
+{
+    for (uint32_t i = 0; i < WR_CAPACITY; i++)
+        ibv_wr_send(wr->qp);
+}
+
+static const struct {
+    const char *name;
+    build build;
+    int error;
+} mistakes[] = {
+    { "an element for nothing", nothing_begun_set_sge, EINVAL },
+    { "octets for nothing", nothing_begun_set_inline, EINVAL },
+    { "a second buffer", two_buffers, EINVAL },
+    { "more octets inline than granted", inline_too_long, EINVAL },
+    { "more octets inline than granted, in two pieces", inline_too_long_together, EINVAL },
+    { "lengths whose sum wraps", inline_wraps, EINVAL },
+    { "READ into octets", inline_read, EINVAL },
+    { "atomic into octets", inline_atomic, EINVAL },
+    { "more elements than granted", too_many_elements, EINVAL },
+    { "more elements than an int", far_too_many_elements, EINVAL },
+    { "a message of more than 2^31 octets", message_too_long, EINVAL },
+    { "atomic of four octets", atomic_of_four, EINVAL },
+    { "atomic without a buffer", atomic_without_a_buffer, EINVAL },
+    { "atomic at half a word", atomic_misaligned, EINVAL },
+    { "ATOMIC_WRITE at an odd address", atomic_write_misaligned, EINVAL },
+    { "ATOMIC_WRITE with a buffer", atomic_write_with_a_buffer, EINVAL },
+    { "FLUSH with a buffer", flush_with_a_buffer, EINVAL },
+    { "FLUSH without a placement", flush_to_nowhere, EINVAL },
+    { "FLUSH to an unknown placement", flush_to_unknown, EINVAL },
+    { "FLUSH of an unknown selectivity", flush_of_unknown, EINVAL },
+    { "FLUSH of more than 2^31 octets", flush_of_too_much, EINVAL },
+    { "LOCAL_INV with a buffer", local_inv_with_a_buffer, EINVAL },
+    { "BIND_MW without a window", bind_of_nothing, EINVAL },
+    { "a datagram's address", datagram_address, EINVAL },
+    { "an XRC SRQ", xrc_address, EINVAL },
+    { "a flag nobody knows", unknown_flag, EINVAL },
+    { "IP checksums", checksum_flag, EINVAL },
+    { "more than the queue has room for", overfull, ENOMEM },
+};
+
+/* rule POST.BATCH: a good request before and behind it is not posted either. */
+static void complete__one_mistake__nothing_is_posted(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        print_message("# %s\n", mistakes[i].name);
+        memset(wr.pair.a.buffer, 'x', 8);
+        ibv_wr_start(wr.qp);
+        for (int good = 0; good < 2; good++) {
+            if (good == 1) {
+                wr_name(&wr, 1);
+                mistakes[i].build(&wr);
+            } else if (strstr(mistakes[i].name, "for nothing") != NULL) {
+                continue;
+            }
+            wr_name(&wr, 2);
+            ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote);
+            wr_set(&wr, 0, 8);
+        }
+        assert_int_equal(ibv_wr_complete(wr.qp), mistakes[i].error);
+    }
+    /* Had anything been posted, it would be done by the time this is. */
+    ibv_wr_start(wr.qp);
+    wr_name(&wr, 3);
+    ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote + 64);
+    wr_set(&wr, 0, 8);
+    assert_int_equal(ibv_wr_complete(wr.qp), 0);
+    api_expect(wr.pair.a.cq, 3, IBV_WC_SUCCESS);
+    assert_memory_equal(wr.pair.b.buffer, "\0\0\0\0\0\0\0\0", 8);
+    wr_close(&wr);
+}
+
+static void complete__several_mistakes__the_first_counts(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    ibv_wr_start(wr.qp);
+    overfull(&wr);
+    ibv_wr_send(wr.qp);
+    wr_name(&wr, 1);
+    two_buffers(&wr);
+    assert_int_equal(ibv_wr_complete(wr.qp), ENOMEM);
+    ibv_wr_start(wr.qp);
+    two_buffers(&wr);
+    overfull(&wr);
+    assert_int_equal(ibv_wr_complete(wr.qp), EINVAL);
+    wr_close(&wr);
+}
+
+/* The whole queue in one batch, and not one more. */
+static void complete__exactly_full__is_posted(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    ibv_wr_start(wr.qp);
+    for (uint64_t id = 0; id < WR_CAPACITY; id++) {
+        wr_name(&wr, id);
+        ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote);
+        wr_set(&wr, 0, 8);
+    }
+    assert_int_equal(ibv_wr_complete(wr.qp), 0);
+    for (uint64_t id = 0; id < WR_CAPACITY; id++)
+        api_expect(wr.pair.a.cq, id, IBV_WC_SUCCESS);
+    wr_close(&wr);
+}
+
+static void complete__before_rts__is_einval(void **state)
+{
+    static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR };
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr_ex init = wr_init(api, cq, IBV_QP_EX_WITH_SEND);
+    struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        assert_int_equal(api_go(api, qp, states[i], 5), 0);
+        ibv_wr_start(ex);
+        ibv_wr_send(ex);
+        assert_int_equal(ibv_wr_complete(ex), EINVAL);
+    }
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void complete__in_error__is_flushed(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    assert_int_equal(api_go(*state, wr.pair.a.qp, IBV_QPS_ERR, 0), 0);
+    ibv_wr_start(wr.qp);
+    wr_name(&wr, 5);
+    ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote);
+    assert_int_equal(ibv_wr_complete(wr.qp), 0);
+    api_expect(wr.pair.a.cq, 5, IBV_WC_WR_FLUSH_ERR);
+    wr_close(&wr);
+}
+
+/* A list has no place for what FLUSH asks; ATOMIC_WRITE it can carry. */
+static void post_send__flush__is_einval(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    struct ibv_send_wr plain = api_send((enum ibv_wr_opcode)14, NULL), *bad = NULL;
+    assert_int_equal(ibv_post_send(wr.pair.a.qp, &plain, &bad), EINVAL);
+    assert_ptr_equal(bad, &plain);
+    wr_close(&wr);
+}
+
+static int post_in_child(struct wr *wr)
+{
+    ibv_wr_start(wr->qp);
+    ibv_wr_send(wr->qp);
+    wr_set(wr, 0, 8);
+    if (ibv_wr_complete(wr->qp) != EIO)
+        return 1;
+    ibv_wr_start(wr->qp);
+    ibv_wr_abort(wr->qp);
+    return 0;
+}
+
+/* Forked inside a batch: the lock is held by nobody that the child has. */
+static void complete__in_a_forked_child__is_eio(void **state)
+{
+    struct wr wr;
+    int status;
+
+    wr_open(&wr, *state);
+    ibv_wr_start(wr.qp);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(post_in_child(&wr));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(ibv_wr_complete(wr.qp), 0);
+    wr_close(&wr);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(device__flush_and_atomic_write__are_said_to_be_there),
+        API_TEST(reg_mr__to_be_flushed_to_persistence__is_eopnotsupp),
+        API_TEST(create__operations_asked_for__are_the_ones_there),
+        API_TEST(create__operation_nobody_knows__is_eopnotsupp),
+        API_TEST(to_qp_ex__created_without_operations__is_null),
+        API_TEST(create__capabilities__are_written_back),
+        API_TEST(complete__one_mistake__nothing_is_posted),
+        API_TEST(complete__several_mistakes__the_first_counts),
+        API_TEST(complete__exactly_full__is_posted),
+        API_TEST(complete__before_rts__is_einval),
+        API_TEST(complete__in_error__is_flushed),
+        API_TEST(post_send__flush__is_einval),
+        API_TEST(complete__in_a_forked_child__is_eio),
+    };
+    return API_RUN(tests);
+}
