@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_mcast.c - datagrams to groups: who gets a copy and who does not. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+#include "wire/bth.h"
+#include "wire/ether.h"
+#include "wire/icrc.h"
+#include "wire/ip.h"
+
+#define GROUP "239.1.2.3"
+#define ALL   0xffffffu /* the QPN of every multicast */
+
+static const struct scene_packet news = {
+    .op = "UD_SEND_ONLY", .text = "news", .to = GROUP, .qpn = ALL
+};
+
+static void post_to(struct scene *s, struct uro_qp *qp, uint64_t id, uint32_t length)
+{
+    struct uro_qp *before = s->qp;
+
+    s->qp = qp;
+    scene_post_recv(s, id, length);
+    s->qp = before;
+}
+
+static void attach(struct scene *s, struct uro_mcast *member, struct uro_qp *qp, const char *group)
+{
+    struct uro_qp *before = s->qp;
+
+    s->qp = qp;
+    scene_attach(s, member, group);
+    s->qp = before;
+}
+
+/* ---- who gets it -------------------------------------------------------- */
+
+static void mcast__several_members__each_has_a_copy_and_nobody_else(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD), *c = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[2];
+
+    attach(s, &member[0], s->qp, GROUP);
+    attach(s, &member[1], b, GROUP);
+    post_to(s, s->qp, 1, 64);
+    post_to(s, b, 2, 64);
+    post_to(s, c, 3, 64);
+    scene_rx(s, 0, &news);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    assert_int_equal(scene_last()->qpn, uro_qp_number(b));
+    scene_expect_no_completion(s);
+    assert_memory_equal(scene_recv_memory(s, 40), "news", 4);
+    assert_memory_equal(scene_recv_memory(s, 64 + 40), "news", 4);
+    assert_memory_equal(scene_recv_memory(s, 64 + 36), "\xef\1\2\3", 4); /* to the group */
+    scene_expect_mark(s, "UD.MULTICAST");
+    scene_detach(s, &member[0]);
+    scene_detach(s, &member[1]);
+    scene_close(s);
+}
+
+static void mcast__over_ipv6__as_well(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_mcast member;
+
+    scene_attach(s, &member, "ff0e::1:2");
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0,
+             PACKET(.op = "UD_SEND_ONLY_IMM", .text = "v6", .imm = 4, .from = "fe80::2",
+                    .to = "ff0e::1:2", .qpn = ALL));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 42);
+    assert_int_equal(scene_last()->imm, 4);
+    assert_int_equal(scene_last()->service_level, 0x9);
+    scene_detach(s, &member);
+    scene_close(s);
+}
+
+static void mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it(
+    void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *other_key = scene_add(s, .type = URO_QPT_UD, .qkey = 0x2222);
+    struct uro_qp *no_receive = scene_add(s, .type = URO_QPT_UD);
+    struct uro_qp *too_short = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[4];
+
+    attach(s, &member[0], other_key, GROUP);
+    attach(s, &member[1], no_receive, GROUP);
+    attach(s, &member[2], too_short, GROUP);
+    attach(s, &member[3], s->qp, GROUP);
+    post_to(s, other_key, 1, 64);
+    post_to(s, too_short, 2, 43);
+    post_to(s, s->qp, 3, 44);
+    scene_rx(s, 0, &news);
+    scene_expect_recv(s, 3, URO_WC_SUCCESS, 44);
+    scene_expect_no_completion(s);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QKEY), 1);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_RECEIVE), 1);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
+    for (int i = 0; i < 4; i++)
+        scene_detach(s, &member[i]);
+    scene_close(s);
+}
+
+/* Groups with the same last octet share a list inside. */
+static void mcast__groups_that_look_alike__are_kept_apart(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[3];
+    struct uro_gid group;
+
+    attach(s, &member[0], s->qp, "239.1.2.3");
+    attach(s, &member[1], b, "239.9.2.3");
+    attach(s, &member[2], b, "239.1.2.4");
+    post_to(s, s->qp, 1, 64);
+    post_to(s, b, 2, 64);
+    post_to(s, b, 3, 64);
+    for (uint64_t id = 1; id <= 3; id++) {
+        scene_rx(s, 0,
+                 PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = ALL,
+                        .to = id == 1   ? "239.1.2.3"
+                              : id == 2 ? "239.9.2.3"
+                                        : "239.1.2.4"));
+        scene_expect_recv(s, id, URO_WC_SUCCESS, 41);
+        scene_expect_no_completion(s);
+    }
+    const struct uro_shard *shard = uro_engine_shard(s->engine);
+    assert_true(uro_gid_parse("239.9.2.3", &group));
+    assert_ptr_equal(uro_mcast_find(shard, b, &group), &member[1]);
+    assert_null(uro_mcast_find(shard, s->qp, &group));
+    assert_true(uro_gid_parse("239.9.2.4", &group));
+    assert_null(uro_mcast_find(shard, b, &group));
+    for (int i = 0; i < 3; i++)
+        scene_detach(s, &member[i]);
+    scene_close(s);
+}
+
+static void mcast__detached__gets_no_more_and_the_last_one_closes_the_door(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[2];
+
+    attach(s, &member[0], s->qp, GROUP);
+    attach(s, &member[1], b, GROUP);
+    post_to(s, s->qp, 1, 64);
+    post_to(s, b, 2, 64);
+    scene_detach(s, &member[0]);
+    memset(&member[0], 0xee, sizeof member[0]);
+    scene_rx(s, 0, &news);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    scene_expect_no_completion(s);
+    scene_detach(s, &member[1]);
+    scene_rx(s, 0, &news);
+    scene_expect_no_completion(s);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_IP_DEST), 1);
+    scene_close(s);
+}
+
+/* ---- our own ------------------------------------------------------------ */
+
+static void send_news(struct scene *s, const struct uro_ah *ah, uint32_t psn)
+{
+    scene_post_send(s, SEND(.id = 10, .text = "news", .ah = uro_ah_number(ah), .qpn = ALL));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = psn, .text = "news", .qpn = ALL, .to = GROUP));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 10, URO_WC_SUCCESS);
+}
+
+static void mcast__sent_by_a_member__leaves_and_comes_back_to_all_members(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[2];
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, GROUP);
+    attach(s, &member[0], s->qp, GROUP);
+    attach(s, &member[1], b, GROUP);
+    post_to(s, s->qp, 1, 64);
+    post_to(s, b, 2, 64);
+    send_news(s, &ah, 0);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    assert_int_equal(scene_last()->source_qpn, uro_qp_number(s->qp));
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    scene_detach(s, &member[0]);
+    scene_detach(s, &member[1]);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+static void mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.block_self_multicast = true);
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD, .block_self_multicast = true);
+    struct uro_mcast member[2];
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, GROUP);
+    attach(s, &member[0], s->qp, GROUP);
+    attach(s, &member[1], b, GROUP);
+    post_to(s, s->qp, 1, 64);
+    post_to(s, b, 2, 64);
+    send_news(s, &ah, 0);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    scene_expect_no_completion(s);
+    /* A queue pair with the same number on another host is somebody else. */
+    scene_rx(s, 0,
+             PACKET(.op = "UD_SEND_ONLY", .text = "same", .to = GROUP, .qpn = ALL,
+                    .source_qpn = uro_qp_number(s->qp)));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    scene_detach(s, &member[0]);
+    scene_detach(s, &member[1]);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+static void mcast__sent_by_no_member__leaves_and_nobody_here_hears_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_ah ah;
+
+    scene_make_ah(s, &ah, GROUP);
+    scene_post_recv(s, 1, 64);
+    send_news(s, &ah, 0);
+    scene_expect_no_completion(s);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
+/* ---- dropped ------------------------------------------------------------ */
+
+static void mcast__what_is_no_datagram_to_a_group__dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_qp *uc = scene_add(s, .type = URO_QPT_UC);
+    struct uro_mcast member;
+    const struct scene_packet wrong[] = {
+        { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = ALL },
+        { .op = "RC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = ALL },
+        { .op = "RC_ACK", .to = GROUP, .qpn = ALL },
+        { .op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.1", .qpn = ALL },
+        { .op = "UD_SEND_ONLY", .text = "x", .to = GROUP }, /* to one queue pair */
+        { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = uro_qp_number(uc) },
+    };
+
+    scene_attach(s, &member, GROUP);
+    scene_post_recv(s, 1, 64);
+    post_to(s, uc, 2, 64);
+    for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++)
+        scene_rx(s, 0, &wrong[i]);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 5);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1); /* not from its peer to it */
+    scene_expect_mark(s, "MCAST.QPN");
+    scene_expect_no_completion(s);
+    scene_expect_silence(s, 0);
+    scene_detach(s, &member);
+    scene_close(s);
+}
+
+/* A UDP packet of @length octets behind the UDP header to QPN 0xffffff, opcode 0xff. */
+static void input_unknown(struct scene *s, const char *to, uint32_t length, bool icrc)
+{
+    uint8_t frame[256] = { 0 };
+    struct uro_ip ip = { .hop_limit = 64,
+                         .protocol = URO_IPPROTO_UDP,
+                         .payload_length = (uint16_t)(URO_UDP_LEN + length) };
+    const struct uro_ether ether = { .dest = { { 1, 0, 0x5e, 1, 2, 3 } },
+                                     .type = URO_ETHERTYPE_IPV4 };
+
+    assert_true(uro_gid_parse("10.0.0.2", &ip.source) && uro_gid_parse(to, &ip.dest));
+    uint8_t *network = frame + uro_ether_put(frame, &ether);
+    uint8_t *udp = network + uro_ip_put(network, &ip);
+    uro_udp_encode(udp, &(const struct uro_udp){ 50000, 4791, ip.payload_length, 0 });
+    uint8_t *end = udp + URO_UDP_LEN + length;
+    static const uint8_t bth[12] = { 0xff, 0x00, 0xff, 0xff, 0x00, 0xff, 0xff, 0xff };
+    memcpy(udp + URO_UDP_LEN, bth, length < sizeof bth ? length : sizeof bth);
+    if (icrc && length >= URO_BTH_LEN + 4)
+        uro_put_le32(end - 4, uro_icrc(network, false, (size_t)(end - 4 - network)));
+    /* In a buffer of exactly its size, so that a sanitizer sees who reads on. */
+    uint8_t *exact = malloc((size_t)(end - frame));
+    assert_non_null(exact);
+    memcpy(exact, frame, (size_t)(end - frame));
+    scene_input(s, 0, exact, (uint32_t)(end - frame));
+    free(exact);
+}
+
+/* B01: one packet of 48 octets like this stopped hosts. */
+static void mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_mcast member;
+
+    scene_attach(s, &member, GROUP);
+    scene_post_recv(s, 1, 64);
+    input_unknown(s, GROUP, 48, true);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_OPCODE), 1);
+    for (uint32_t length = 0; length < 128; length++)
+        for (int icrc = 0; icrc < 2; icrc++) {
+            input_unknown(s, GROUP, length, icrc);
+            input_unknown(s, "10.0.0.1", length, icrc);
+        }
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_OPCODE) +
+                         scene_counter(s, URO_COUNT_DROP_ICRC) +
+                         scene_counter(s, URO_COUNT_DROP_LENGTH),
+                     1 + 4 * 128);
+    scene_expect_no_completion(s);
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, &news);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    scene_detach(s, &member);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mcast__several_members__each_has_a_copy_and_nobody_else),
+        cmocka_unit_test(mcast__over_ipv6__as_well),
+        cmocka_unit_test(
+            mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it),
+        cmocka_unit_test(mcast__groups_that_look_alike__are_kept_apart),
+        cmocka_unit_test(mcast__detached__gets_no_more_and_the_last_one_closes_the_door),
+        cmocka_unit_test(mcast__sent_by_a_member__leaves_and_comes_back_to_all_members),
+        cmocka_unit_test(mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others),
+        cmocka_unit_test(mcast__sent_by_no_member__leaves_and_nobody_here_hears_it),
+        cmocka_unit_test(mcast__what_is_no_datagram_to_a_group__dropped),
+        cmocka_unit_test(mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped),
+    };
+    return cmocka_run_group_tests_name("scenario/mcast", tests, NULL, NULL);
+}
