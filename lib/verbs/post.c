@@ -29,17 +29,17 @@ static const struct operation {
     bool no_buffer;
 } operations[] = {
     /* clang-format off */
-    [URO_WR_RDMA_WRITE]           = { CONNECTED,      .can_inline = true },
-    [URO_WR_RDMA_WRITE_WITH_IMM]  = { CONNECTED,      .can_inline = true },
-    [URO_WR_SEND]                 = { CONNECTED | UD, .can_inline = true },
-    [URO_WR_SEND_WITH_IMM]        = { CONNECTED | UD, .can_inline = true },
-    [URO_WR_RDMA_READ]            = { RELIABLE },
-    [URO_WR_ATOMIC_CMP_AND_SWP]   = { RELIABLE,       .atomic = true },
-    [URO_WR_ATOMIC_FETCH_AND_ADD] = { RELIABLE,       .atomic = true },
-    [URO_WR_LOCAL_INV]            = { CONNECTED,      .no_buffer = true },
-    [URO_WR_BIND_MW]              = { CONNECTED,      .no_buffer = true },
-    [URO_WR_SEND_WITH_INV]        = { RELIABLE,       .can_inline = true },
-    [URO_WR_FLUSH]                = { RELIABLE,       .no_buffer = true },
+    [URO_WR_RDMA_WRITE]           = { .types = CONNECTED,      .can_inline = true },
+    [URO_WR_RDMA_WRITE_WITH_IMM]  = { .types = CONNECTED,      .can_inline = true },
+    [URO_WR_SEND]                 = { .types = CONNECTED | UD, .can_inline = true },
+    [URO_WR_SEND_WITH_IMM]        = { .types = CONNECTED | UD, .can_inline = true },
+    [URO_WR_RDMA_READ]            = { .types = RELIABLE },
+    [URO_WR_ATOMIC_CMP_AND_SWP]   = { .types = RELIABLE,       .atomic = true },
+    [URO_WR_ATOMIC_FETCH_AND_ADD] = { .types = RELIABLE,       .atomic = true },
+    [URO_WR_LOCAL_INV]            = { .types = CONNECTED,      .no_buffer = true },
+    [URO_WR_BIND_MW]              = { .types = CONNECTED,      .no_buffer = true },
+    [URO_WR_SEND_WITH_INV]        = { .types = RELIABLE,       .can_inline = true },
+    [URO_WR_FLUSH]                = { .types = RELIABLE,       .no_buffer = true },
     [URO_WR_ATOMIC_WRITE]         = { RELIABLE,       .can_inline = true, .atomic = true },
     /* clang-format on */
 };

@@ -153,8 +153,8 @@ static void connect_qps(struct side sides[2], uint32_t i, const struct plan *pla
             move_to(&sides[s], sides[s].qps[i], state, 2 - s, uro_qp_number(sides[1 - s].qps[i]));
 }
 
-/* Frames of one engine into the other; false when there were none. */
-static bool carry(struct side *from, struct side *to)
+/* Frames of one engine into the other. */
+static void carry(struct side *from, struct side *to)
 {
     static struct uro_tx tx[BURST];
     struct uro_pkt pkts[BURST];
@@ -167,7 +167,6 @@ static bool carry(struct side *from, struct side *to)
     }
     if (count > 0)
         uro_engine_input(to->engine, pkts, count, at);
-    return count > 0;
 }
 
 static void post_receive(struct side *side, struct uro_qp *qp, const struct plan *plan)
@@ -230,8 +229,8 @@ static uro_time run(struct side sides[2], const struct plan *plan, uint32_t mess
             post_send(&sides[0], sides[0].qps[i], uro_qp_number(sides[1].qps[i]), plan,
                       uro_srq_number(&sides[1].srq));
         }
-        bool moved = carry(&sides[0], &sides[1]);
-        moved |= carry(&sides[1], &sides[0]);
+        carry(&sides[0], &sides[1]);
+        carry(&sides[1], &sides[0]);
         sent += poll(&sides[0]);
         received += poll(&sides[1]);
     }

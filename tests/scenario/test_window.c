@@ -55,9 +55,11 @@ static void invalidate(struct twins *s, struct end *end, uint32_t rkey, enum uro
 static enum uro_wc_status use(struct twins *s, enum uro_wr_opcode opcode, uint32_t rkey,
                               uint64_t address, uint32_t length)
 {
-    const struct uro_wqe request = {
-        .opcode = opcode, .rkey = rkey, .remote_address = address, .length = length, .wr_id = 3
-    };
+    const struct uro_wqe request = { .opcode = (uint8_t)opcode,
+                                     .rkey = rkey,
+                                     .remote_address = address,
+                                     .length = length,
+                                     .wr_id = 3 };
     struct uro_cqe cqe;
 
     memset(s->a.memory, 0x77, TWINS_MEMORY);
