@@ -7,8 +7,8 @@
  *            report
  *
  * What is due when its time comes goes into one report for each IP version, which takes as many
- * frames as it needs. Queries of every version are answered, with reports of IGMPv3 and MLDv2. A
- * query that names sources is answered as if it named none: we want all of them.
+ * frames as it needs. While somebody asks in an older version, it is messages of that version, one
+ * for each group. A query that names sources is answered as if it named none: we want all of them.
  */
 #include "engine/member.h"
 
@@ -23,6 +23,7 @@
 
 #define ROBUSTNESS         2u /* times that a change is said */
 #define CHANGE_INTERVAL_MS 1000u
+#define OLDER_FOR          URO_MS(260000) /* two queries of 125 s and their 10 s, as is usual */
 
 #define NONE UINT16_MAX
 static_assert(URO_ENGINE_MACS_MAX < NONE, "the number of a group must fit");
@@ -199,6 +200,21 @@ void uro_member_tell_all(struct uro_member *member, uro_time now)
 
 /* ---- queries ------------------------------------------------------------ */
 
+static uint8_t newest(bool v6)
+{
+    return v6 ? URO_MEMBERSHIP_MLD : URO_MEMBERSHIP_IGMP;
+}
+
+/* rule MCAST.OLDER: the oldest that somebody asks in. */
+static uint8_t version_at(const struct uro_member_reports *reports, bool v6, uro_time now)
+{
+    uint8_t version = 1;
+
+    while (version < newest(v6) && now >= reports->older_until[version - 1])
+        version++;
+    return version;
+}
+
 void uro_member_input(struct uro_member *member, const struct uro_frame *frame, uro_time now)
 {
     const bool v6 = frame->ip.v6;
@@ -217,6 +233,8 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
     uro_count(member->counters, URO_COUNT_MEMBERSHIP_RX);
 
     struct uro_member_reports *reports = &member->reports[v6];
+    if (query.version < newest(v6))
+        reports->older_until[query.version - 1] = now + OLDER_FOR;
     if (uro_gid_is_zero(&query.group)) {
         URO_MARK("MCAST.QUERY.ALL");
         reports->all_asked = true;
@@ -269,6 +287,7 @@ static void begin_report(struct uro_member *member, bool v6, uro_time now)
         reports->answer_due = URO_TIME_NEVER;
         reports->all_asked = false;
     }
+    reports->version = version_at(reports, v6, now);
     reports->pending = true;
     reports->cursor = 0;
 }
@@ -286,7 +305,7 @@ static bool next_frame(struct uro_member *member, bool v6, uint8_t *octets, stru
     struct uro_member_reports *reports = &member->reports[v6];
     struct uro_member_writer writer;
 
-    uro_member_writer_init(&writer, member->config, v6, octets);
+    uro_member_writer_init(&writer, member->config, v6, reports->version, octets);
     for (; reports->cursor < member->used; reports->cursor++) {
         struct uro_member_group *group = &member->groups[reports->cursor];
         if (group->record == 0 || uro_gid_is_ipv4(&group->gid) == v6)

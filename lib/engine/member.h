@@ -35,8 +35,10 @@ struct uro_member_reports {
     uro_time change_due; /* groups with changes are reported */
     uro_time answer_due; /* a query is answered: of all groups or of those asked for */
     bool all_asked;
-    bool pending;    /* groups have a record: a report is being sent */
-    uint32_t cursor; /* groups before it are in it already */
+    uro_time older_until[2]; /* a querier of version 1, of IGMP also 2, is there; by version - 1 */
+    uint8_t version;         /* of the report being sent */
+    bool pending;            /* groups have a record: a report is being sent */
+    uint32_t cursor;         /* groups before it are in it already */
 };
 
 struct uro_member {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member_frames.c - IGMPv3 and MLDv2 reports as frames.
+/* member_frames.c - reports of IGMP and MLD as frames.
  *
- * Both are sent to one group of all routers that listen for reports, with a TTL of 1. IPv4 says so in
- * its TOS too: internetwork control.
+ * Those of IGMPv3 and MLDv2 are sent to one group of all who listen for reports, older ones to the
+ * group they are about; all with a TTL of 1. IPv4 says it in its TOS too: internetwork control.
  */
 #include "engine/member_frames.h"
 
@@ -15,21 +15,31 @@
 #define TOS_CONTROL 0xc0u
 #define ETHER_LEAST 60u /* without the frame check sequence */
 
-#define V4_REPORT_AT (URO_ETHER_LEN + URO_IPV4_LEN + 4u) /* behind Router Alert */
-#define V6_REPORT_AT (URO_ETHER_LEN + URO_IP_LEN_MAX)
+#define V4_AT (URO_ETHER_LEN + URO_IPV4_LEN + 4u) /* behind Router Alert */
+#define V6_AT (URO_ETHER_LEN + URO_IP_LEN_MAX)
 
-static const struct uro_gid routers4 = { { [10] = 0xff, 0xff, 224, 0, 0, 22 } };
-static const struct uro_gid routers6 = { { 0xff, 0x02, [15] = 0x16 } };
+static const struct uro_gid listeners4 = { { [10] = 0xff, 0xff, 224, 0, 0, 22 } };
+static const struct uro_gid listeners6 = { { 0xff, 0x02, [15] = 0x16 } };
+static const struct uro_gid routers4 = { { [10] = 0xff, 0xff, 224, 0, 0, 2 } };
+static const struct uro_gid routers6 = { { 0xff, 0x02, [15] = 0x02 } };
 
 void uro_member_writer_init(struct uro_member_writer *writer,
-                            const struct uro_engine_config *config, bool v6, uint8_t *octets)
+                            const struct uro_engine_config *config, bool v6, uint8_t version,
+                            uint8_t *octets)
 {
-    *writer = (struct uro_member_writer){ .config = config, .v6 = v6, .octets = octets };
+    *writer = (struct uro_member_writer){
+        .config = config, .v6 = v6, .version = version, .octets = octets
+    };
 }
 
-static uint32_t report_at(bool v6)
+static uint8_t *message_of(const struct uro_member_writer *writer)
 {
-    return v6 ? V6_REPORT_AT : V4_REPORT_AT;
+    return writer->octets + (writer->v6 ? V6_AT : V4_AT);
+}
+
+static bool is_old(const struct uro_member_writer *writer)
+{
+    return writer->version < (writer->v6 ? URO_MEMBERSHIP_MLD : URO_MEMBERSHIP_IGMP);
 }
 
 static uint32_t report_length(bool v6, uint32_t count)
@@ -38,20 +48,38 @@ static uint32_t report_length(bool v6, uint32_t count)
               : URO_IGMP_REPORT_LEN + count * URO_IGMP_RECORD_LEN;
 }
 
+static bool add_old(struct uro_member_writer *writer, enum uro_membership what,
+                    const struct uro_gid *group)
+{
+    const bool leaves = what == URO_MEMBERSHIP_TO_INCLUDE;
+
+    if (leaves && !writer->v6 && writer->version == 1)
+        return true;
+    if (writer->count > 0)
+        return false;
+    writer->member = !leaves;
+    writer->group = *group;
+    writer->count = 1;
+    return true;
+}
+
 bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership what,
                            const struct uro_gid *group)
 {
     const bool v6 = writer->v6;
     const uint32_t link = URO_ETHER_LEN + writer->config->mtu;
     const uint32_t most = link < URO_MEMBER_FRAME_OCTETS ? link : URO_MEMBER_FRAME_OCTETS;
-    uint8_t *at = writer->octets + report_at(v6) + report_length(v6, writer->count);
+    const uint32_t at = v6 ? V6_AT : V4_AT;
+    uint8_t *record = writer->octets + at + report_length(v6, writer->count);
 
-    if (report_at(v6) + report_length(v6, writer->count + 1u) > most)
+    if (is_old(writer))
+        return add_old(writer, what, group);
+    if (at + report_length(v6, writer->count + 1u) > most)
         return false;
     if (v6)
-        uro_mld_encode_record(at, what, group);
+        uro_mld_encode_record(record, what, group);
     else
-        uro_igmp_encode_record(at, what, group);
+        uro_igmp_encode_record(record, what, group);
     writer->count++;
     return true;
 }
@@ -69,6 +97,39 @@ static struct uro_gid source(const struct uro_engine_config *config, bool v6)
     return v6 ? (struct uro_gid){ { 0 } } : uro_gid_from_ipv4(none);
 }
 
+/* Who is told: those who listen for reports; before there were any, the group's own members, and of
+ * leaving the routers. */
+static struct uro_gid dest(const struct uro_member_writer *writer)
+{
+    if (!is_old(writer))
+        return writer->v6 ? listeners6 : listeners4;
+    if (writer->member)
+        return writer->group;
+    return writer->v6 ? routers6 : routers4;
+}
+
+static uint32_t encode(const struct uro_member_writer *writer, const struct uro_ip *ip)
+{
+    uint8_t *at = message_of(writer);
+
+    if (is_old(writer) && writer->v6)
+        uro_mld_encode_old(at, ip, writer->member, &writer->group);
+    else if (is_old(writer))
+        uro_igmp_encode_old(at, writer->version, writer->member, &writer->group);
+    else if (writer->v6)
+        uro_mld_encode_report(at, ip, writer->count);
+    else
+        uro_igmp_encode_report(at, writer->count);
+    return ip->payload_length;
+}
+
+static uint32_t message_length(const struct uro_member_writer *writer)
+{
+    if (is_old(writer))
+        return writer->v6 ? URO_MLD_OLD_LEN : URO_IGMP_OLD_LEN;
+    return report_length(writer->v6, writer->count);
+}
+
 bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *tx)
 {
     const bool v6 = writer->v6;
@@ -78,9 +139,9 @@ bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *t
                                .traffic_class = v6 ? 0 : TOS_CONTROL,
                                .hop_limit = TTL,
                                .protocol = v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_IGMP,
-                               .payload_length = (uint16_t)report_length(v6, writer->count),
+                               .payload_length = (uint16_t)message_length(writer),
                                .source = source(writer->config, v6),
-                               .dest = v6 ? routers6 : routers4 };
+                               .dest = dest(writer) };
     const struct uro_ether ether = { .dest = uro_mac_multicast(&ip.dest),
                                      .source = writer->config->mac,
                                      .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
@@ -90,14 +151,8 @@ bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *t
         return false;
     at += uro_ether_put(at, &ether);
     at += uro_ip_put(at, &ip);
-    if (v6)
-        uro_mld_encode_report(at, &ip, writer->count);
-    else
-        uro_igmp_encode_report(at, writer->count);
-
-    uint32_t length = report_at(v6) + report_length(v6, writer->count);
-    static_assert(V4_REPORT_AT + URO_IGMP_REPORT_LEN + URO_IGMP_RECORD_LEN < ETHER_LEAST,
-                  "one record of IPv4 needs padding");
+    URO_ASSERT(at == message_of(writer));
+    uint32_t length = (uint32_t)(at - writer->octets) + encode(writer, &ip);
     if (length < ETHER_LEAST) {
         memset(writer->octets + length, 0, ETHER_LEAST - length);
         length = ETHER_LEAST;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* igmp.c - IGMPv3 reports, IGMPv1 to v3 queries. */
+/* igmp.c - reports and queries of IGMPv1 to v3. */
 #include "wire/igmp.h"
 
 enum {
     AT_TYPE = 0,
     AT_MAX_RESPONSE = 1,
     AT_CHECKSUM = 2,
-    AT_GROUP = 4,        /* of a query */
+    AT_GROUP = 4,        /* of a query, and of what is older than version 3 */
     AT_RECORD_COUNT = 6, /* of a report */
 };
 static_assert(AT_RECORD_COUNT + 2 == URO_IGMP_REPORT_LEN, "the offsets must cover the header");
@@ -15,6 +15,9 @@ enum { RECORD_TYPE = 0, RECORD_GROUP = 4 };
 static_assert(RECORD_GROUP + 4 == URO_IGMP_RECORD_LEN, "the offsets must cover the record");
 
 #define TYPE_QUERY     0x11u
+#define TYPE_REPORT_V1 0x12u
+#define TYPE_REPORT_V2 0x16u
+#define TYPE_LEAVE_V2  0x17u
 #define TYPE_REPORT_V3 0x22u
 
 #define LEN_SHORT 8u  /* versions 1 and 2, exactly */
@@ -53,6 +56,18 @@ enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
         query->max_response_ms = code == 0 ? RESPONSE_V1_MS : code * RESPONSE_UNIT_MS;
     }
     return URO_MEMBERSHIP_QUERY;
+}
+
+void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, bool member,
+                         const struct uro_gid *group)
+{
+    const uint8_t report = version == 1 ? TYPE_REPORT_V1 : TYPE_REPORT_V2;
+
+    URO_ASSERT(member || version == 2);
+    memset(out, 0, URO_IGMP_OLD_LEN);
+    out[AT_TYPE] = member ? report : TYPE_LEAVE_V2;
+    memcpy(&out[AT_GROUP], &group->octets[12], 4);
+    uro_put_be16(&out[AT_CHECKSUM], uro_ip_sum_finish(uro_ip_sum(0, out, URO_IGMP_OLD_LEN)));
 }
 
 void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* igmp.h - membership of IPv4 groups (RFC 3376): reports of version 3, queries of every version. */
+/* igmp.h - membership of IPv4 groups (RFC 3376): reports and queries of every version. */
 #pragma once
 
 #include "wire/ip.h"
@@ -10,6 +10,12 @@
 
 URO_NODISCARD enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
                                                          struct uro_membership_query *query);
+
+#define URO_IGMP_OLD_LEN 8u
+/* A message of version 1 or 2 about one group: @member, or no longer, which is said in version 2
+ * only. */
+void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, bool member,
+                         const struct uro_gid *group);
 
 /* A report is its records, then the header before them: the checksum covers both. */
 void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,

@@ -4,6 +4,10 @@
 
 #include "wire/gid.h"
 
+/* Versions that reports have; queries of older ones ask for reports of theirs. */
+#define URO_MEMBERSHIP_IGMP 3u
+#define URO_MEMBERSHIP_MLD  2u
+
 /* What a record says. No sources are named in what we send: "exclude none" is a member, "include
  * none" is not. The values are those of the wire, in IGMPv3 and MLDv2 alike. */
 enum uro_membership {

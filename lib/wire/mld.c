@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mld.c - MLDv2 reports, MLDv1 and v2 queries. */
+/* mld.c - reports and queries of MLDv1 and v2. */
 #include "wire/mld.h"
 
 enum {
@@ -7,7 +7,7 @@ enum {
     AT_CHECKSUM = 2,
     AT_MAX_RESPONSE = 4, /* of a query */
     AT_RECORD_COUNT = 6, /* of a report */
-    AT_GROUP = 8,        /* of a query */
+    AT_GROUP = 8,        /* of a query, and of what is older than version 2 */
 };
 static_assert(AT_RECORD_COUNT + 2 == URO_MLD_REPORT_LEN, "the offsets must cover the header");
 
@@ -62,6 +62,15 @@ enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t
     query->max_response_ms = response_ms(uro_get_be16(&in[AT_MAX_RESPONSE]), query->version == 1);
     memcpy(query->group.octets, &in[AT_GROUP], sizeof query->group.octets);
     return URO_MEMBERSHIP_QUERY;
+}
+
+void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip *ip, bool member,
+                        const struct uro_gid *group)
+{
+    memset(out, 0, URO_MLD_OLD_LEN);
+    out[AT_TYPE] = member ? TYPE_REPORT_V1 : TYPE_DONE;
+    memcpy(&out[AT_GROUP], group->octets, sizeof group->octets);
+    uro_put_be16(&out[AT_CHECKSUM], checksum(ip, out, URO_MLD_OLD_LEN));
 }
 
 void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership what,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mld.h - membership of IPv6 groups: MLDv2 reports (RFC 3810), queries of version 1 (RFC 2710) and
- * 2. They are ICMPv6 messages. */
+/* mld.h - membership of IPv6 groups: reports and queries of version 2 (RFC 3810) and 1 (RFC 2710).
+ * They are ICMPv6 messages. */
 #pragma once
 
 #include "wire/ip.h"
@@ -16,6 +16,11 @@ bool uro_mld_is(uint8_t type);
 URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
                                                         uint32_t length,
                                                         struct uro_membership_query *query);
+
+#define URO_MLD_OLD_LEN 24u
+/* A message of version 1 about one group: @member, or no longer. */
+void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip *ip, bool member,
+                        const struct uro_gid *group);
 
 /* A report is its records, then the header before them: the checksum covers both, and the
  * addresses of @ip. */

@@ -63,7 +63,32 @@ void leave(struct stage *s, const char *group, uro_time now)
     uro_engine_leave(s->engine, &g, now);
 }
 
-/* The records of the report in s->frame; everything around them must be right. */
+static void note(struct heard *heard, uint8_t type, bool v6, const uint8_t *group)
+{
+    assert_true(heard->count < RECORDS_MAX);
+    heard->type[heard->count] = type;
+    if (v6)
+        memcpy(&heard->group[heard->count], group, 16);
+    else
+        heard->group[heard->count] = uro_gid_from_ipv4(group);
+    heard->count++;
+}
+
+static void hear_records(struct heard *heard, const struct uro_frame *frame)
+{
+    const bool v6 = frame->ip.v6;
+    const struct uro_gid listeners = gid(v6 ? "ff02::16" : "224.0.0.22");
+    const uint32_t count = uro_get_be16(frame->body + 6);
+    const uint32_t size = v6 ? 20 : 8;
+
+    assert_memory_equal(&frame->ip.dest, &listeners, sizeof listeners);
+    assert_int_equal(frame->body_length, 8 + count * size);
+    for (uint32_t i = 0; i < count; i++)
+        note(heard, frame->body[8 + i * size], v6, frame->body + 8 + i * size + 4);
+}
+
+/* The records of the report in s->frame, or its one group in an older version, with the type of the
+ * message; everything around them must be right. */
 static void hear(struct stage *s)
 {
     struct heard *heard = &s->heard;
@@ -72,26 +97,16 @@ static void hear(struct stage *s)
 
     assert_int_equal(uro_frame_network(s->frame, s->length, &frame), URO_FRAME_OK);
     const bool v6 = frame.ip.v6;
-    const struct uro_gid routers = gid(v6 ? "ff02::16" : "224.0.0.22");
     assert_true(frame.ip.router_alert);
     assert_int_equal(frame.ip.hop_limit, 1);
-    assert_memory_equal(&frame.ip.dest, &routers, sizeof routers);
     assert_int_equal(v6 ? uro_mld_decode(&frame.ip, frame.body, frame.body_length, &query)
                         : uro_igmp_decode(frame.body, frame.body_length, &query),
                      URO_MEMBERSHIP_OTHER); /* the checksum is right */
-    assert_int_equal(frame.body[0], v6 ? 143 : 0x22);
-    const uint32_t count = uro_get_be16(frame.body + 6);
-    const uint32_t size = v6 ? 20 : 8;
-    assert_int_equal(frame.body_length, 8 + count * size);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *record = frame.body + 8 + i * size;
-        assert_true(heard->count < RECORDS_MAX);
-        heard->type[heard->count] = record[0];
-        if (v6)
-            memcpy(&heard->group[heard->count], record + 4, 16);
-        else
-            heard->group[heard->count] = uro_gid_from_ipv4(record + 4);
-        heard->count++;
+    if (frame.body[0] == (v6 ? 143 : 0x22)) {
+        hear_records(heard, &frame);
+    } else {
+        assert_int_equal(frame.body_length, v6 ? 24 : 8);
+        note(heard, frame.body[0], v6, frame.body + (v6 ? 8 : 4));
     }
     heard->frames++;
     if (s->length > heard->longest)
@@ -113,7 +128,7 @@ uint32_t listen_to(struct stage *s, uro_time now)
     return s->heard.count;
 }
 
-bool heard(const struct stage *s, enum uro_membership what, const char *group)
+bool heard(const struct stage *s, unsigned what, const char *group)
 {
     const struct uro_gid wanted = gid(group);
 
@@ -134,29 +149,35 @@ void expect_frame(const struct stage *s, const char *hex)
     }
 }
 
-void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now)
+void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_t code,
+            uro_time now)
 {
     const struct uro_gid wanted = group != NULL ? gid(group) : (struct uro_gid){ { 0 } };
     uint8_t out[128] = { 0 };
-    struct uro_ether ether = { .source = { { 2, 0, 0, 0, 0, 9 } },
-                               .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    const struct uro_ether ether = { .dest = { { 1, 0, 0x5e, 0, 0, 1 } },
+                                     .source = { { 2, 0, 0, 0, 0, 9 } },
+                                     .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
     const struct uro_ip ip = { .v6 = v6,
                                .router_alert = true,
                                .hop_limit = 1,
                                .protocol = v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_IGMP,
-                               .payload_length = v6 ? 28 : 12,
+                               .payload_length = (uint16_t)length,
                                .source = gid(v6 ? "fe80::9" : "10.0.0.9"),
                                .dest = gid(v6 ? "ff02::1" : "224.0.0.1") };
-    ether.dest = (struct uro_mac){ { 1, 0, 0x5e, 0, 0, 1 } };
     uint8_t *at = out + uro_ether_put(out, &ether);
     at += uro_ip_put(at, &ip);
     at[0] = v6 ? 130 : 0x11;
     at[v6 ? 5 : 1] = code;
     memcpy(at + (v6 ? 8 : 4), wanted.octets + (v6 ? 0 : 12), v6 ? 16 : 4);
-    uint32_t sum = v6 ? uro_ip_pseudo_sum(&ip, URO_IPPROTO_ICMPV6, 28) : 0;
-    uro_put_be16(at + 2, uro_ip_sum_finish(uro_ip_sum(sum, at, v6 ? 28 : 12)));
-    const struct uro_pkt pkt = { .octets = out, .length = (uint32_t)(at - out) + (v6 ? 28 : 12) };
+    uint32_t sum = v6 ? uro_ip_pseudo_sum(&ip, URO_IPPROTO_ICMPV6, length) : 0;
+    uro_put_be16(at + 2, uro_ip_sum_finish(uro_ip_sum(sum, at, length)));
+    const struct uro_pkt pkt = { .octets = out, .length = (uint32_t)(at - out) + length };
     uro_engine_input(s->engine, &pkt, 1, now);
+}
+
+void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now)
+{
+    ask_in(s, v6, v6 ? 28 : 12, group, code, now);
 }
 
 uint64_t counted(const struct stage *s, enum uro_counter counter)

@@ -38,11 +38,14 @@ void leave(struct stage *s, const char *group, uro_time now);
 
 /* A query of IGMPv3 or MLDv2; of all groups when @group is NULL. */
 void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now);
+/* The same; its @length says the version. */
+void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_t code,
+            uro_time now);
 
-/* All frames that leave at @now must be reports: s->heard has their records, and no others; the
- * last frame is in s->frame. Returns how many records. */
+/* All frames that leave at @now must be reports: s->heard has their records, and no others, an older
+ * version's with the type of the message; the last frame is in s->frame. Returns how many. */
 uint32_t listen_to(struct stage *s, uro_time now);
-bool heard(const struct stage *s, enum uro_membership what, const char *group);
+bool heard(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);
 
 /* When the engine does something by itself; NEVER when it does not. */
