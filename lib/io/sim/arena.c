@@ -181,6 +181,24 @@ bool uro_arena_check(struct uro_arena *arena, enum uro_arena_section section, ui
     return same(uro_arena_slot(arena, section, slot), arena->scratch, room, at);
 }
 
+bool uro_arena_holds(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
+                     const struct uro_arena_layout *layout, uint32_t length, uint64_t seed)
+{
+    const uint8_t *there = uro_arena_slot(arena, section, slot);
+    uint32_t from = 0;
+    bool good = true;
+
+    for (uint32_t i = 0; i < layout->count && from < length; i++) {
+        uint32_t part = layout->pieces[i].length;
+        if (part > length - from)
+            part = length - from;
+        uro_arena_message(arena->scratch, from, part, seed);
+        good &= memcmp(there + layout->pieces[i].at, arena->scratch, part) == 0;
+        from += part;
+    }
+    return good && from == length;
+}
+
 bool uro_arena_check_around(struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
                             const struct uro_arena_layout *layout, uint32_t *at)
 {

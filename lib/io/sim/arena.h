@@ -86,6 +86,10 @@ bool uro_arena_check(struct uro_arena *arena, enum uro_arena_section section, ui
                      const struct uro_arena_layout *layout, uint32_t length, uint64_t seed,
                      uint32_t *at);
 
+/* True when the pieces hold the message, whatever is behind it in them. */
+bool uro_arena_holds(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
+                     const struct uro_arena_layout *layout, uint32_t length, uint64_t seed);
+
 /* True when all but the pieces is canary. */
 bool uro_arena_check_around(struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
                             const struct uro_arena_layout *layout, uint32_t *at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* load.c - all pairs together, and what must hold at the end; see load.h. */
-#include "io/sim/load.h"
+#include "io/sim/load_uc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What the engines tell the process. */
-static void on_event(void *user, const struct uro_event *event)
+static void on_station_event(void *user, const struct uro_event *event)
 {
     struct uro_load *load = user;
 
@@ -27,17 +27,25 @@ static void on_event(void *user, const struct uro_event *event)
         uro_load_srq_on_limit(event->user);
         return;
     }
-    struct uro_load_end *end = event->user;
+    struct uro_load_owner *owner = event->user;
+    owner->on_event(owner, event->kind);
+}
+
+static void on_end_event(struct uro_load_owner *owner, enum uro_event_kind kind)
+{
+    struct uro_load_end *end = URO_CONTAINER_OF(owner, struct uro_load_end, owner);
+    struct uro_load *load = end->load;
+
     if (!end->alive)
-        uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)event->kind);
-    else if (event->kind == URO_EVENT_QP_FATAL)
+        uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)kind);
+    else if (kind == URO_EVENT_QP_FATAL)
         uro_world_fail(load->world, "qp 0x%06x: QP_FATAL", uro_qp_number(end->qp));
-    else if (event->kind == URO_EVENT_QP_REQ_ERR || event->kind == URO_EVENT_QP_ACCESS_ERR) {
+    else if (kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR) {
         if (!end->pair->may_fail)
             uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
-                           (int)event->kind);
+                           (int)kind);
         uro_load_control_on_failure(end->pair);
-    } else if (event->kind == URO_EVENT_LAST_WQE) {
+    } else if (kind == URO_EVENT_LAST_WQE) {
         if (end->srq == NULL || end->last_wqe || uro_qp_state_now(end->qp) != URO_QPS_ERR)
             uro_world_fail(load->world, "qp 0x%06x: LAST_WQE out of place", uro_qp_number(end->qp));
         end->last_wqe = true;
@@ -45,18 +53,45 @@ static void on_event(void *user, const struct uro_event *event)
     }
 }
 
+static const char *end_problem(const struct uro_load_owner *owner)
+{
+    const struct uro_load_end *end = URO_CONTAINER_OF(owner, struct uro_load_end, owner);
+
+    return end->alive ? uro_qp_problem(end->qp) : NULL;
+}
+
+void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
+                  const struct uro_station *station,
+                  void (*on_event)(struct uro_load_owner *, enum uro_event_kind),
+                  const char *(*problem)(const struct uro_load_owner *))
+{
+    *owner = (struct uro_load_owner){
+        .next = load->owners, .station = station, .on_event = on_event, .problem = problem
+    };
+    load->owners = owner;
+}
+
+void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena)
+{
+    struct uro_load_grave *grave = malloc(sizeof *grave);
+
+    URO_ASSERT(grave != NULL);
+    grave->arena = *arena;
+    grave->sum = uro_arena_sum(arena);
+    grave->next = load->graves;
+    load->graves = grave;
+    memset(arena, 0, sizeof *arena);
+}
+
 static void after_round(void *user, struct uro_station *station)
 {
     struct uro_load *load = user;
     uint32_t side = station == load->stations[1];
 
-    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
-        const struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
-        const char *problem =
-            end->alive && end->station == station ? uro_qp_problem(end->qp) : NULL;
+    for (const struct uro_load_owner *owner = load->owners; owner != NULL; owner = owner->next) {
+        const char *problem = owner->station == station ? owner->problem(owner) : NULL;
         if (problem != NULL)
-            uro_world_fail(load->world, "pair %u qp 0x%06x: %s", i / 2, uro_qp_number(end->qp),
-                           problem);
+            uro_world_fail(load->world, "a queue pair of %c: %s", station->config.name, problem);
     }
     for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
         uro_load_srq_after_round(&load->srqs[side][i]);
@@ -113,6 +148,7 @@ static void init_pair(struct uro_load *load, uint32_t number)
         end->plan = &pair->plan->ends[i];
         end->number = 1 + number * 2 + i;
         choose_type(end);
+        uro_load_own(load, &end->owner, end->station, on_end_event, end_problem);
         end->ended = true;
         uro_rng_init_number(&end->rng, uro_rng_u64(&load->rng));
         uro_load_post_init(end);
@@ -147,7 +183,7 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
     load->pairs = calloc(swarm->pair_count, sizeof *load->pairs);
     URO_ASSERT(load->pairs != NULL);
     for (unsigned side = 0; side < 2; side++) {
-        load->stations[side]->event = on_event;
+        load->stations[side]->event = on_station_event;
         load->stations[side]->after_round = after_round;
         load->stations[side]->sent = sent;
         load->stations[side]->user = load;
@@ -159,6 +195,10 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
     }
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         init_pair(load, i);
+    load->ucs = calloc(URO_SWARM_UCS_MAX, sizeof *load->ucs);
+    URO_ASSERT(load->ucs != NULL);
+    for (uint32_t i = 0; i < swarm->uc_count; i++)
+        uro_load_uc_init(&load->ucs[i], load, i);
 }
 
 void uro_load_fini(struct uro_load *load)
@@ -183,6 +223,9 @@ void uro_load_fini(struct uro_load *load)
         uro_arena_fini(&grave->arena);
         free(grave);
     }
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        uro_load_uc_fini(&load->ucs[i]);
+    free(load->ucs);
     free(load->pairs);
 }
 
@@ -190,12 +233,17 @@ void uro_load_calm(struct uro_load *load)
 {
     load->calm = true;
     load->calm_since = load->world->now;
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        uro_load_uc_calm(&load->ucs[i]);
 }
 
 bool uro_load_quiet(const struct uro_load *load)
 {
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         if (load->pairs[i].state != URO_LOAD_QUIET)
+            return false;
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        if (load->ucs[i].state != URO_LOAD_QUIET)
             return false;
     return true;
 }
@@ -204,12 +252,17 @@ void uro_load_end_all(struct uro_load *load)
 {
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         uro_load_control_finish(&load->pairs[i]);
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        uro_load_uc_finish(&load->ucs[i]);
 }
 
 bool uro_load_over(const struct uro_load *load)
 {
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         if (load->pairs[i].state != URO_LOAD_OVER)
+            return false;
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        if (load->ucs[i].state != URO_LOAD_OVER)
             return false;
     return true;
 }
@@ -274,6 +327,16 @@ void uro_load_blame(const struct uro_load *load, char *text, size_t room)
             "/%" PRIu64 " done %" PRIu64 "/%" PRIu64 " taken;",
             i, states[pair->state], a->confirmed, a->posted, a->messages_taken, b->messages_sent,
             b->confirmed, b->posted, b->messages_taken, a->messages_sent);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    for (uint32_t i = 0; i < load->swarm->uc_count && used < room; i++) {
+        const struct uro_load_uc_end *a = &load->ucs[i].ends[0];
+        const struct uro_load_uc_end *b = &load->ucs[i].ends[1];
+        int length = snprintf(text + used, room - used,
+                              " UC %u %s, %u/%u sent %u/%u taken,"
+                              " %u/%u sent %u/%u taken;",
+                              i, states[load->ucs[i].state], a->confirmed, a->sends, a->taken,
+                              b->takes, b->confirmed, b->sends, b->taken, a->takes);
         used += length > 0 ? (size_t)length : 0;
     }
 }

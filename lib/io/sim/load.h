@@ -11,6 +11,7 @@
  *   load_receive.c  a completion of a receive likewise
  *   load_wire.c     every frame against what was asked
  *   load_control.c  when a life ends and how
+ *   load_uc.h       unreliable connections, which have lives of their own
  *
  * A pair lives several times. Earlier lives may be ended from outside or by requests that are
  * wrong on purpose; the last one must do all its work.
@@ -40,6 +41,7 @@
 struct uro_load;
 struct uro_load_pair;
 struct uro_load_srq;
+struct uro_load_uc;
 
 /* What is wrong with a request on purpose. */
 enum uro_load_inject {
@@ -108,7 +110,16 @@ struct uro_load_window {
     uint32_t length;
 };
 
+/* Who a queue pair belongs to: first in the structs that it is created with as user. */
+struct uro_load_owner {
+    struct uro_load_owner *next;
+    const struct uro_station *station;
+    void (*on_event)(struct uro_load_owner *owner, enum uro_event_kind kind);
+    const char *(*problem)(const struct uro_load_owner *owner); /* uro_qp_problem() */
+};
+
 struct uro_load_end {
+    struct uro_load_owner owner;
     struct uro_load_pair *pair;
     struct uro_load_end *peer;
     struct uro_load *load;
@@ -233,6 +244,8 @@ struct uro_load_cq {
     struct uro_load *load;
     struct uro_station *station;
     struct uro_rng rng;
+    void (*take)(struct uro_load_cq *cq, const struct uro_cqe *cqe);
+    void *owner; /* for take() */
     void *memory;
     struct uro_cq *cq;
     bool armed; /* waits for an event */
@@ -269,6 +282,8 @@ struct uro_load {
     struct uro_load_shared shared[2];
     struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
     struct uro_load_pair *pairs; /* owned; swarm->pair_count */
+    struct uro_load_uc *ucs;     /* owned; swarm->uc_count */
+    struct uro_load_owner *owners;
     struct uro_load_grave *graves;
     bool calm;
     uro_time calm_since;
@@ -292,6 +307,14 @@ bool uro_load_over(const struct uro_load *load);
 void uro_load_check(struct uro_load *load);
 /* Who is not done, for the failure message. */
 void uro_load_blame(const struct uro_load *load, char *text, size_t room);
+
+/* Lists a queue pair's owner. */
+void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
+                  const struct uro_station *station,
+                  void (*on_event)(struct uro_load_owner *, enum uro_event_kind),
+                  const char *(*problem)(const struct uro_load_owner *));
+/* Takes over memory that nobody may write to any more. */
+void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena);
 
 /* load_life.c */
 void uro_load_life_begin(struct uro_load_pair *pair);

@@ -86,7 +86,7 @@ static void make_qp(struct uro_load_end *end)
                                       .recv_sge_max = receives ? plan->recv_sges : 0,
                                       .inline_max = sends ? plan->inline_max : 0,
                                       .signal_all = plan->signal_all,
-                                      .user = end };
+                                      .user = &end->owner };
     size_t size = uro_qp_size(&init);
     URO_ASSERT(size > 0);
     size = (size + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
@@ -285,13 +285,7 @@ static void bury(struct uro_load_end *end)
         uro_world_fail(load->world, "pair %u: octet %zu outside every registered range changed",
                        end->pair->number, at);
 
-    struct uro_load_grave *grave = malloc(sizeof *grave);
-    URO_ASSERT(grave != NULL);
-    grave->arena = end->arena;
-    grave->sum = uro_arena_sum(&end->arena);
-    grave->next = load->graves;
-    load->graves = grave;
-    memset(&end->arena, 0, sizeof end->arena);
+    uro_load_bury_arena(load, &end->arena);
 }
 
 void uro_load_life_bury(struct uro_load_pair *pair)

@@ -41,10 +41,9 @@ static const struct uro_cq *cq_due(const struct uro_load_end *end, const struct 
                : end->recv_cq;
 }
 
-static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+static void note(struct uro_load_cq *cq, const struct uro_cqe *cqe)
 {
     struct uro_world *world = cq->load->world;
-    struct uro_load_end *end = find(cq, cqe->qpn);
 
     uro_world_digest(world, &cqe->wr_id, sizeof cqe->wr_id);
     uro_world_digest(world, &cqe->status, sizeof cqe->status);
@@ -53,12 +52,19 @@ static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
                      cqe->qpn, cqe->wr_id & URO_LOAD_RECV_BIT ? "receive" : "send",
                      cqe->wr_id & ~URO_LOAD_RECV_BIT, cqe->status, cqe->opcode, cqe->byte_len,
                      cqe->vendor_error);
+    if (cqe->timestamp > world->now)
+        uro_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
+}
+
+static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    struct uro_world *world = cq->load->world;
+    struct uro_load_end *end = find(cq, cqe->qpn);
+
     if (end == NULL)
         uro_world_fail(world, "completion of qp 0x%06x, which is no more", cqe->qpn);
     else if (cq->cq != cq_due(end, cqe))
         uro_world_fail(world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
-    else if (cqe->timestamp > world->now)
-        uro_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
     else
         uro_load_judge(end, cqe);
 }
@@ -71,8 +77,10 @@ void uro_load_poll_now(struct uro_load_cq *cq)
     do {
         uint32_t room = uro_world_between(&cq->rng, 1, ROOM_MAX);
         count = uro_cq_poll(cq->cq, cqes, room);
-        for (uint32_t i = 0; i < count && !cq->load->world->failed; i++)
-            take(cq, &cqes[i]);
+        for (uint32_t i = 0; i < count && !cq->load->world->failed; i++) {
+            note(cq, &cqes[i]);
+            cq->take(cq, &cqes[i]);
+        }
     } while (count > 0 && !cq->load->world->failed);
 }
 
@@ -108,6 +116,7 @@ void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct ur
 
     memset(cq, 0, sizeof *cq);
     cq->poller = (struct uro_node){ NULL, poller_next, poller_run };
+    cq->take = take;
     cq->load = load;
     cq->station = station;
     uro_rng_init_number(&cq->rng, uro_rng_u64(&load->rng));

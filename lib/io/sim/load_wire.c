@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/psn.h"
-#include "io/sim/load.h"
+#include "io/sim/load_uc.h"
 #include "wire/frame.h"
 
 static bool fail(const struct uro_load_end *end, const struct uro_frame *frame, const char *what)
@@ -228,6 +228,9 @@ void uro_load_wire(struct uro_load *load, struct uro_station *station,
     if (uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK)
         return; /* the station has said so */
+    for (uint32_t i = 0; frame.op->service == URO_UC && i < load->swarm->uc_count; i++)
+        if (uro_load_uc_wire(&load->ucs[i], station, &frame))
+            return;
     for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
         struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
         if (!end->alive || end->station != station || end->peer->qpn != frame.bth.dest_qpn)

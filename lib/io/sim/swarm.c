@@ -169,6 +169,12 @@ uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
             window = URO_WINDOW_DEFAULT;
         uint64_t frames = (uint64_t)window * swarm->pair_count * 2; /* requests and READ answers */
         uint32_t largest = 0;
+        for (uint32_t i = 0; i < swarm->uc_count; i++) {
+            const struct uro_swarm_uc *uc = &swarm->ucs[i];
+            frames += 4 * (uc->sends * (uc->message_max / uc->path_mtu + 1));
+            if (uc->path_mtu + URO_ROCE_OVERHEAD > largest)
+                largest = uc->path_mtu + URO_ROCE_OVERHEAD;
+        }
         for (uint32_t i = 0; i < swarm->pair_count; i++)
             if (swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD > largest)
                 largest = swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD;
@@ -215,6 +221,7 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
     }
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         draw_pair(&swarm->pairs[i], &rng, swarm);
+    uro_swarm_draw_loose(swarm);
     draw_timeouts(swarm, &rng);
     uro_swarm_draw_shared(swarm);
 }
@@ -237,6 +244,12 @@ uro_time uro_swarm_patience(const struct uro_swarm *swarm)
             sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
                                         (RETRY_MAX + 2) * ACK_TIMEOUT(end->timeout) * 2);
         }
+    }
+    for (uint32_t i = 0; i < swarm->uc_count; i++) {
+        const struct uro_swarm_uc *uc = &swarm->ucs[i];
+        sum += URO_MS(100) +
+               2 * uc->sends *
+                   (2 * flight + 2 * swarm->poll_wait_max + uc->post_wait_max + uc->recv_wait_max);
     }
     return sum;
 }

@@ -10,6 +10,7 @@
 #include "io/sim/station.h"
 
 #define URO_SWARM_PAIRS_MAX 8u
+#define URO_SWARM_UCS_MAX   3u
 #define URO_SWARM_SRQS_MAX  5u
 #define URO_SWARM_NO_SRQ    UINT32_MAX
 #define URO_SWARM_START     URO_MS(1) /* clocks seldom start at zero */
@@ -83,6 +84,27 @@ struct uro_swarm_pair {
     struct uro_swarm_end ends[2];
 };
 
+/* An unreliable connection; the same in both directions. */
+struct uro_swarm_uc {
+    uint64_t seed;
+    unsigned sides[2]; /* of its ends; the same: with itself */
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t send_capacity;
+    uint32_t recv_capacity;
+    uint32_t sges;
+    uint32_t inline_max;
+    bool signal_all;
+    bool v6;
+    uint32_t sends; /* at most, of each end's life */
+    uint32_t batch_max;
+    uint32_t post_wait_max;
+    uint32_t recv_wait_max;
+    uint32_t resume_wait_max;
+    uint32_t life_max;     /* us */
+    uint32_t inject_share; /* of 65536 requests; last life: none */
+};
+
 struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
@@ -96,6 +118,8 @@ struct uro_swarm {
     struct uro_station_config stations[2];
     uint32_t srq_count[2];
     struct uro_swarm_srq srqs[2][URO_SWARM_SRQS_MAX];
+    uint32_t uc_count;
+    struct uro_swarm_uc ucs[URO_SWARM_UCS_MAX];
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
@@ -103,6 +127,9 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed);
 
 /* swarm_shared.c: shared receive queues, and which pairs use them. */
 void uro_swarm_draw_shared(struct uro_swarm *swarm);
+
+/* swarm_loose.c: connections and datagrams without acknowledgements. */
+void uro_swarm_draw_loose(struct uro_swarm *swarm);
 
 /* One line that says what is on, for people. */
 #define URO_SWARM_TEXT_MAX 400u

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_uc.c - lives of unreliable connections; see load_uc.h. */
+#include "io/sim/load_uc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/psn.h"
+
+#define ADDRESS_SPACE  UINT64_C(0x400000000000) /* beyond every RC pair's */
+#define ADDRESS_STEP   UINT64_C(0x1000000000)
+#define LIFE_STEP      UINT64_C(0x10000000)
+#define PD_FIRST       2000u
+#define HOP_LIMIT      64u
+#define PORT           1u
+#define QP_ALIGNMENT   64u
+#define NS_PER_US      1000u
+#define END_WAIT_MAX   URO_US(200)
+#define DRAIN_WAIT     URO_US(20)
+#define BIRTH_WAIT_MAX URO_US(500)
+#define NEIGHBOUR_WAIT URO_MS(1500) /* as in load_control.c */
+#define LATE_POSTS_MAX 4u
+
+static uint32_t pd_of(const struct uro_load_uc_end *end)
+{
+    return PD_FIRST + end->number;
+}
+
+/* ---- queue pairs ------------------------------------------------------------------------------- */
+
+static void make_arena(struct uro_load_uc_end *end)
+{
+    const struct uro_swarm_uc *plan = end->uc->plan;
+    uint32_t message = uro_arena_room(plan->message_max, plan->sges);
+    uint32_t window = (plan->message_max + 2 * URO_ARENA_GUARD + 7) / 8 * 8;
+    const struct uro_arena_section_size sizes[URO_ARENA_SECTIONS] = {
+        [URO_ARENA_SENDS] = { plan->send_capacity, message },
+        [URO_ARENA_RECVS] = { plan->recv_capacity, message },
+        [URO_ARENA_WINDOWS] = { URO_LOAD_UC_OPS_MAX, window },
+    };
+    struct uro_shard *shard = uro_engine_shard(end->station->engine);
+
+    uro_arena_init(&end->arena, sizes,
+                   ADDRESS_SPACE + end->number * ADDRESS_STEP + end->uc->life * LIFE_STEP,
+                   &end->rng);
+    uro_arena_register(&end->arena, shard, URO_ARENA_SENDS, pd_of(end), 0);
+    uro_arena_register(&end->arena, shard, URO_ARENA_RECVS, pd_of(end), URO_ACCESS_LOCAL_WRITE);
+    uro_arena_register(&end->arena, shard, URO_ARENA_WINDOWS, pd_of(end),
+                       URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE);
+}
+
+static void make_qp(struct uro_load_uc_end *end)
+{
+    const struct uro_swarm_uc *plan = end->uc->plan;
+    const struct uro_qp_init init = { .type = URO_QPT_UC,
+                                      .pd = pd_of(end),
+                                      .send_cq = end->cq.cq,
+                                      .recv_cq = end->cq.cq,
+                                      .send_capacity = plan->send_capacity,
+                                      .recv_capacity = plan->recv_capacity,
+                                      .send_sge_max = plan->sges,
+                                      .recv_sge_max = plan->sges,
+                                      .inline_max = plan->inline_max,
+                                      .signal_all = plan->signal_all,
+                                      .user = &end->owner };
+    size_t size = (uro_qp_size(&init) + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
+
+    end->qp_memory = aligned_alloc(QP_ALIGNMENT, size);
+    URO_ASSERT(end->qp_memory != NULL);
+    memset(end->qp_memory, 0xa5, size);
+    end->qp = uro_qp_create(uro_engine_shard(end->station->engine), &init, end->qp_memory);
+    end->qpn = uro_qp_number(end->qp);
+}
+
+static void modify(struct uro_load_uc_end *end, const struct uro_qp_attr *attr, unsigned mask)
+{
+    struct uro_world *world = end->uc->load->world;
+    int result = uro_engine_qp_modify(end->station->engine, end->qp, attr, mask | URO_ATTR_STATE,
+                                      world->now);
+
+    uro_journal_note(world->journal, world->now, "UC qp 0x%06x to state %d", end->qpn,
+                     (int)attr->state);
+    if (result != 0)
+        uro_world_fail(world, "UC qp 0x%06x: modify to state %d returned %d", end->qpn,
+                       (int)attr->state, result);
+}
+
+static void connect(struct uro_load_uc_end *end)
+{
+    bool v6 = end->uc->plan->v6;
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                .port = PORT,
+                                .access = URO_ACCESS_REMOTE_WRITE };
+
+    modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    attr = (struct uro_qp_attr){
+        .state = URO_QPS_RTR,
+        .path_mtu = end->uc->plan->path_mtu,
+        .rq_psn = end->peer->wire_psn,
+        .dest_qpn = end->peer->qpn,
+        .address = { .dest = end->peer->station->config.engine.addresses[v6 ? 0 : 1].gid,
+                     .sgid_index = v6 ? 0 : 1,
+                     .hop_limit = HOP_LIMIT },
+    };
+    modify(end, &attr, URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN);
+}
+
+static void start(struct uro_load_uc_end *end)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_RTS, .sq_psn = end->wire_psn };
+
+    modify(end, &attr, URO_ATTR_SQ_PSN);
+    end->alive = true;
+}
+
+static void clear(struct uro_load_uc_end *end)
+{
+    uro_time now = end->uc->load->world->now;
+
+    end->ended = end->recv_failed = end->stopped = false;
+    end->flush_until = 0;
+    end->late_posts = 0;
+    end->sends = uro_world_between(&end->rng, 1, end->uc->plan->sends);
+    end->posted = end->confirmed = end->signalled = end->takes = end->wire_op = 0;
+    end->wire_psn = uro_rng_below(&end->rng, 2) == 0 ? URO_PSN_MASK - uro_rng_below(&end->rng, 20)
+                                                     : uro_rng_below(&end->rng, URO_PSN_MASK + 1);
+    memset(end->ops, 0, sizeof end->ops);
+    end->taken = end->taken_last = 0;
+    end->recv_posted = end->recv_done = 0;
+    end->post_at = now + uro_rng_below(&end->rng, end->uc->plan->post_wait_max + 1);
+    end->receive_at = now + uro_rng_below(&end->rng, end->uc->plan->recv_wait_max + 1);
+}
+
+static void begin_life(struct uro_load_uc *uc)
+{
+    struct uro_load *load = uc->load;
+
+    uc->last_life = load->calm || load->swarm->clean;
+    uc->state = URO_LOAD_RUNNING;
+    uc->due = URO_TIME_NEVER;
+    if (!uc->last_life)
+        uc->due =
+            load->world->now + (uro_time)uro_rng_below(&uc->rng, uc->plan->life_max) * NS_PER_US;
+    for (unsigned i = 0; i < 2; i++) {
+        clear(&uc->ends[i]);
+        make_arena(&uc->ends[i]);
+        if (uc->ends[i].qp == NULL)
+            make_qp(&uc->ends[i]);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        connect(&uc->ends[i]);
+    for (unsigned i = 0; i < 2; i++)
+        start(&uc->ends[i]);
+    uc->life++;
+    load->lives++;
+}
+
+/* ---- the end of a life ------------------------------------------------------------------------- */
+
+static void stop(struct uro_load_uc_end *end)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
+
+    end->ended = true;
+    if (end->uc->reuse) {
+        modify(end, &attr, 0);
+    } else {
+        uro_engine_qp_destroy(end->station->engine, end->qp);
+        free(end->qp_memory);
+        end->qp = NULL;
+        end->qp_memory = NULL;
+    }
+    end->alive = false;
+    uro_station_events(end->station);
+}
+
+static void to_error(struct uro_load_uc_end *end)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+
+    end->ended = true;
+    modify(end, &attr, 0);
+    uro_station_events(end->station);
+}
+
+/* Everything posted has completed. */
+static bool drained(struct uro_load_uc_end *end)
+{
+    const struct uro_wq *send = uro_qp_send_queue(end->qp);
+    const struct uro_cq *cq = end->cq.cq;
+
+    if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
+        atomic_load(&cq->head) != atomic_load(&cq->tail))
+        return false;
+    uro_load_uc_judge_silent(end);
+    return true;
+}
+
+static void bury_one(struct uro_load_uc_end *end)
+{
+    struct uro_shard *shard = uro_engine_shard(end->station->engine);
+    size_t at;
+
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
+        uro_arena_deregister(&end->arena, shard, i);
+    if (!uro_arena_check_guards(&end->arena, &at))
+        uro_world_fail(end->uc->load->world, "UC %u: octet %zu outside every range changed",
+                       end->uc->number, at);
+    uro_load_bury_arena(end->uc->load, &end->arena);
+}
+
+static void bury(struct uro_load_uc *uc)
+{
+    struct uro_load *load = uc->load;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (uc->ends[i].alive)
+            stop(&uc->ends[i]);
+    for (unsigned i = 0; i < 2; i++)
+        uro_load_uc_judge_memory(&uc->ends[i]);
+    for (unsigned i = 0; i < 2; i++)
+        bury_one(&uc->ends[i]);
+    uc->due = URO_TIME_NEVER;
+    uc->state = uc->last_life ? URO_LOAD_OVER : URO_LOAD_WAITING;
+    if (uc->last_life)
+        return;
+    uc->due = load->world->now + uro_rng_below(&uc->rng, BIRTH_WAIT_MAX);
+    if (uc->reuse) /* what is still under way to these queue pairs must have arrived */
+        uc->due += uro_swarm_flight_max(load->swarm);
+}
+
+static void begin_ending(struct uro_load_uc *uc)
+{
+    uc->abrupt = !uc->last_life && uro_rng_below(&uc->rng, 2) == 0;
+    uc->reuse = !uc->last_life && uro_rng_below(&uc->rng, 3) == 0;
+    uc->state = URO_LOAD_ENDING;
+    uc->first = uro_rng_below(&uc->rng, 2);
+    uc->due = uc->load->world->now;
+    for (unsigned i = 0; i < 2; i++)
+        uc->ends[i].late_posts = uro_rng_below(&uc->rng, LATE_POSTS_MAX + 1);
+}
+
+static void end_on(struct uro_load_uc *uc)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_load_uc_end *end = &uc->ends[i ^ uc->first];
+        if (end->ended)
+            continue;
+        if (uc->abrupt)
+            stop(end);
+        else
+            to_error(end);
+        uc->due = uc->load->world->now + uro_rng_below(&uc->rng, END_WAIT_MAX);
+        return;
+    }
+    if (uc->abrupt || (drained(&uc->ends[0]) && drained(&uc->ends[1])))
+        bury(uc);
+    else
+        uc->due = uc->load->world->now + DRAIN_WAIT;
+}
+
+/* ---- control ----------------------------------------------------------------------------------- */
+
+static struct uro_load_uc *uc_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_uc, control);
+}
+
+static uro_time control_next(const struct uro_node *node)
+{
+    return uc_of(node)->due;
+}
+
+static void control_run(struct uro_node *node)
+{
+    struct uro_load_uc *uc = uc_of(node);
+    const struct uro_load *load = uc->load;
+
+    switch (uc->state) {
+    case URO_LOAD_RUNNING:
+    case URO_LOAD_QUIET:
+        begin_ending(uc);
+        break;
+    case URO_LOAD_ENDING:
+        end_on(uc);
+        break;
+    case URO_LOAD_WAITING:
+        if (load->calm && load->world->now < load->calm_since + NEIGHBOUR_WAIT)
+            uc->due = load->calm_since + NEIGHBOUR_WAIT;
+        else
+            begin_life(uc);
+        break;
+    case URO_LOAD_OVER:
+        uc->due = URO_TIME_NEVER;
+        break;
+    }
+}
+
+static bool worked(const struct uro_load_uc_end *end)
+{
+    const struct uro_wq *send = uro_qp_send_queue(end->qp);
+
+    return end->posted == end->sends && end->takes == end->peer->taken &&
+           end->signalled <= end->confirmed && uro_wq_head(send) == uro_wq_tail(send);
+}
+
+void uro_load_uc_on_progress(struct uro_load_uc *uc)
+{
+    bool done = uc->state == URO_LOAD_RUNNING && worked(&uc->ends[0]) && worked(&uc->ends[1]);
+
+    if (!uc->last_life || !done)
+        return;
+    uc->state = URO_LOAD_QUIET;
+    uc->due = URO_TIME_NEVER;
+}
+
+void uro_load_uc_calm(struct uro_load_uc *uc)
+{
+    /* Lossless ones would never end by themselves. */
+    if (uc->state == URO_LOAD_RUNNING && !uc->last_life)
+        uc->due = uc->load->world->now;
+}
+
+void uro_load_uc_finish(struct uro_load_uc *uc)
+{
+    URO_ASSERT(uc->state == URO_LOAD_QUIET);
+    uc->due = uc->load->world->now;
+}
+
+static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
+{
+    struct uro_load_uc_end *end = URO_CONTAINER_OF(owner, struct uro_load_uc_end, owner);
+
+    if (!end->alive || kind != URO_EVENT_COMM_EST)
+        uro_world_fail(end->uc->load->world, "UC qp 0x%06x: event %d out of place", end->qpn,
+                       (int)kind);
+}
+
+static const char *problem(const struct uro_load_owner *owner)
+{
+    const struct uro_load_uc_end *end = URO_CONTAINER_OF(owner, struct uro_load_uc_end, owner);
+
+    return end->alive ? uro_qp_problem(end->qp) : NULL;
+}
+
+static void init_end(struct uro_load_uc *uc, unsigned i)
+{
+    struct uro_load_uc_end *end = &uc->ends[i];
+    const struct uro_swarm_uc *plan = uc->plan;
+
+    end->uc = uc;
+    end->peer = &uc->ends[!i];
+    end->side = plan->sides[i];
+    end->station = uc->load->stations[end->side];
+    end->number = uc->number * 2 + i;
+    end->ended = true;
+    uro_rng_init_number(&end->rng, uro_rng_u64(&uc->rng));
+    uro_load_own(uc->load, &end->owner, end->station, on_event, problem);
+    uro_load_poll_init(&end->cq, uc->load, end->station, plan->send_capacity + plan->recv_capacity);
+    end->cq.take = uro_load_uc_judge;
+    end->cq.owner = end;
+    uro_load_uc_post_init(end);
+}
+
+void uro_load_uc_init(struct uro_load_uc *uc, struct uro_load *load, uint32_t number)
+{
+    *uc = (struct uro_load_uc){ .load = load,
+                                .plan = &load->swarm->ucs[number],
+                                .number = number,
+                                .state = URO_LOAD_WAITING,
+                                .due = load->world->now,
+                                .control = { NULL, control_next, control_run } };
+    uro_rng_init_number(&uc->rng, uc->plan->seed);
+    for (unsigned i = 0; i < 2; i++)
+        init_end(uc, i);
+    uro_world_add(load->world, &uc->control);
+}
+
+void uro_load_uc_fini(struct uro_load_uc *uc)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        free(uc->ends[i].qp_memory);
+        uro_arena_fini(&uc->ends[i].arena);
+        uro_load_poll_fini(&uc->ends[i].cq);
+    }
+}
