@@ -15,6 +15,7 @@
 #include "core/rq.h"
 #include "core/sgl.h"
 #include "core/shard.h"
+#include "wire/grh.h"
 
 /* What consumers of UCX and mlx5 look for in wc.sl: the low bits say which IP version the GRH area
  * holds, bit 3 that it is RoCE v2. */
@@ -104,15 +105,6 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* rule UD.GRH: the IP header as it came; an IPv4 one at the end of the area. */
-static void make_grh(const struct uro_frame *frame, uint8_t grh[static URO_GRH_LEN])
-{
-    uint32_t length = frame->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
-
-    memset(grh, 0, URO_GRH_LEN - length);
-    memcpy(grh + URO_GRH_LEN - length, frame->network, length);
-}
-
 static void complete(struct uro_qp *qp, const struct uro_frame *frame)
 {
     bool imm = frame->op->ext & URO_EXT_IMM;
@@ -158,8 +150,10 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
     }
 
     rqe = uro_rq_take(qp, qp->srq);
-    const struct uro_sgl sgl = { .elements = rqe->sges, .count = rqe->sge_count, .pd = qp->pd };
-    make_grh(frame, grh);
+    const struct uro_sgl sgl = { .elements = rqe->sges,
+                                 .count = rqe->sge_count,
+                                 .pd = uro_rq_pd(qp, qp->srq) };
+    uro_grh_encode(grh, frame->network, frame->ip.v6);
     if (!uro_sgl_scatter(qp->shard, &sgl, 0, grh, sizeof grh) ||
         !uro_sgl_scatter(qp->shard, &sgl, sizeof grh, frame->payload, frame->payload_length)) {
         URO_MARK("UD.LOCAL");

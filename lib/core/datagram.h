@@ -4,8 +4,6 @@
 
 #include "core/pair.h"
 
-#define URO_GRH_LEN 40u /* octets before the message in every receive */
-
 /* The top bit of a work request's Q_Key: the queue pair's own is meant (IBTA Vol. 1, "Q_Key"). */
 #define URO_QKEY_PRIVILEGED 0x80000000u
 

@@ -4,7 +4,7 @@
 
 #include "base/defs.h"
 
-#define URO_WR_MAX          32768u   /* work requests of a queue; rings are indexed with a mask */
+#define URO_WR_MAX          1048576u /* work requests of a queue; rings are indexed with a mask */
 #define URO_SGE_MAX         32u      /* elements of a request; uro_tx has a span for each */
 #define URO_INLINE_MAX      1024u    /* octets of an inline send */
 #define URO_CQ_CAPACITY_MAX 4194303u /* completions a CQ can hold */

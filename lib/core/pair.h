@@ -60,7 +60,7 @@ struct uro_rsp {
     uint64_t va;        /* WRITE in progress */
     uint32_t rkey;
     uint32_t length;
-    uint32_t pd;                /* XRC: of the message's SRQ, else the queue pair's */
+    uint32_t pd;                /* whose keys the receive in use names; uro_rq_pd() */
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */

@@ -20,7 +20,7 @@ struct uro_qp_init {
     uint32_t xrcd;          /* XRC_TGT */
     struct uro_cq *send_cq; /* XRC_TGT: NULL */
     struct uro_cq *recv_cq; /* XRC: NULL */
-    struct uro_srq *srq;    /* a basic one, of the same PD, or NULL */
+    struct uro_srq *srq;    /* a basic one, or NULL; its PD may be another */
     uint32_t send_capacity; /* work requests, 0 .. URO_WR_MAX */
     uint32_t recv_capacity;
     uint32_t send_sge_max; /* 0 .. URO_SGE_MAX */

@@ -69,6 +69,12 @@ struct uro_cq *uro_rq_cq(const struct uro_qp *qp, const struct uro_srq *srq)
     return srq != NULL && srq->cq != NULL ? srq->cq : qp->recv_cq;
 }
 
+/* rule SRQ.PD */
+uint32_t uro_rq_pd(const struct uro_qp *qp, const struct uro_srq *srq)
+{
+    return srq != NULL ? srq->pd : qp->pd;
+}
+
 void uro_rq_forget(struct uro_shard *shard, const struct uro_srq *srq)
 {
     for (uint32_t i = 0; i <= shard->qps.mask; i++) {

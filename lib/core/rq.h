@@ -24,5 +24,8 @@ void uro_rq_finish(struct uro_qp *qp);
 /* Where completions of receives from @srq, or the queue pair's own, are written. */
 struct uro_cq *uro_rq_cq(const struct uro_qp *qp, const struct uro_srq *srq);
 
+/* Whose keys the elements of such receives name. */
+uint32_t uro_rq_pd(const struct uro_qp *qp, const struct uro_srq *srq);
+
 /* @srq goes away: no queue pair uses it any more. */
 void uro_rq_forget(struct uro_shard *shard, const struct uro_srq *srq);

@@ -66,7 +66,7 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
         rsp->in_message = true;
         rsp->verb = URO_SEND;
         rsp->offset = 0;
-        rsp->pd = target->pd;
+        rsp->pd = uro_rq_pd(qp, target->srq);
         uro_rq_take(qp, target->srq);
     }
     const struct uro_sgl sgl = { .elements = rsp->recv->sges,
@@ -95,7 +95,6 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
         rsp->in_message = true;
         rsp->verb = URO_WRITE;
         rsp->offset = 0;
-        rsp->pd = target->pd;
         rsp->va = frame->reth.va;
         rsp->rkey = frame->reth.rkey;
         rsp->length = frame->reth.length;

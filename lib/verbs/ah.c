@@ -2,8 +2,14 @@
 /* ah.c - address handles: where datagrams go, from an address vector or from a datagram that came. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "verbs/objects.h"
+#include "wire/grh.h"
+
+#define REPLY_HOP_LIMIT 0xffu /* how far the datagram had come says nothing about the way back */
+
+static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs name so");
 
 static void detach(struct uro_object *object)
 {
@@ -60,4 +66,55 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
     atomic_fetch_sub(&uro_ibv_pd(ibv->pd)->users, 1);
     free(ah);
     return 0;
+}
+
+/* ---- from a datagram that came -------------------------------------------------------------- */
+
+/* The index of the address that the datagram went to; of a group, of the first address that can
+ * answer. -1 when there is none. */
+static int own_index(struct ibv_context *context, const struct uro_grh *grh)
+{
+    const struct uro_device_config *config = uro_device_config(uro_ibv_host(context));
+    bool group = uro_gid_is_multicast(&grh->dest);
+
+    for (uint32_t i = 0; i < config->gid_count; i++) {
+        const struct uro_gid *own = &config->gids[i];
+        if (group ? uro_gid_is_ipv4(own) != grh->v6 : uro_gid_equal(own, &grh->dest))
+            return (int)i;
+    }
+    return -1;
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+                        struct ibv_grh *area, struct ibv_ah_attr *attr)
+{
+    struct uro_grh grh;
+    int index = -1;
+
+    if (port_num == URO_PORT && (wc->wc_flags & IBV_WC_GRH) && area != NULL &&
+        uro_grh_decode((const uint8_t *)area, &grh))
+        index = own_index(context, &grh);
+    if (index < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    /* wc->sl says which header the area holds, which is no service level. */
+    *attr = (struct ibv_ah_attr){ .is_global = 1,
+                                  .port_num = port_num,
+                                  .grh = { .flow_label = grh.flow_label,
+                                           .sgid_index = (uint8_t)index,
+                                           .hop_limit = REPLY_HOP_LIMIT,
+                                           .traffic_class = grh.traffic_class } };
+    memcpy(attr->grh.dgid.raw, grh.source.octets, sizeof attr->grh.dgid.raw);
+    return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+                                     uint8_t port_num)
+{
+    struct ibv_ah_attr attr;
+
+    if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) != 0)
+        return NULL;
+    return ibv_create_ah(pd, &attr);
 }

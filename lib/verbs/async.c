@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* async.c - asynchronous events: errors of queue pairs and completion queues, the port's state. */
+/* async.c - asynchronous events: errors of queue pairs and completion queues, shared receive
+ * queues that run low, the port's state. */
 #include <errno.h>
 
 #include "verbs/objects.h"
@@ -19,6 +20,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
         event->element.port_num = URO_PORT;
     else if (node->type == IBV_EVENT_CQ_ERR)
         event->element.cq = node->object;
+    else if (node->type == IBV_EVENT_SRQ_LIMIT_REACHED)
+        event->element.srq = node->object;
     else
         event->element.qp = node->object;
     return 0;
@@ -36,9 +39,12 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
     struct ibv_cq *cq = event->element.cq;
     struct ibv_qp *qp = event->element.qp;
+    struct ibv_srq *srq = event->element.srq;
 
     if (event->event_type == IBV_EVENT_CQ_ERR)
         acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+    else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+        acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
     else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
              event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
         acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);

@@ -24,20 +24,6 @@ static int refuse_dealloc_mw(struct ibv_mw *mw)
     return EOPNOTSUPP;
 }
 
-static int refuse_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-                                struct ibv_recv_wr **bad_wr)
-{
-    (void)srq;
-    *bad_wr = wr;
-    return EOPNOTSUPP;
-}
-
-static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
-{
-    (void)xrcd;
-    return EOPNOTSUPP;
-}
-
 /* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP;
  * the refusing ones are those it calls without looking. */
 static void fill_operations(struct verbs_context *verbs)
@@ -47,12 +33,16 @@ static void fill_operations(struct verbs_context *verbs)
     verbs->query_rt_values = uro_ibv_query_rt_values;
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
     verbs->create_qp_ex = uro_ibv_create_qp_ex;
-    verbs->close_xrcd = refuse_close_xrcd;
+    verbs->open_qp = uro_ibv_open_qp;
+    verbs->create_srq_ex = uro_ibv_create_srq_ex;
+    verbs->get_srq_num = uro_ibv_get_srq_num;
+    verbs->open_xrcd = uro_ibv_open_xrcd;
+    verbs->close_xrcd = uro_ibv_close_xrcd;
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     verbs->context.ops.bind_mw = refuse_bind_mw;
     verbs->context.ops.dealloc_mw = refuse_dealloc_mw;
-    verbs->context.ops.post_srq_recv = refuse_post_srq_recv;
+    verbs->context.ops.post_srq_recv = uro_ibv_post_srq_recv;
     verbs->context.ops.post_send = uro_ibv_post_send;
     verbs->context.ops.post_recv = uro_ibv_post_recv;
     verbs->context.ops.poll_cq = uro_ibv_poll_cq;

@@ -3,9 +3,11 @@
  *
  * Locks, outermost first:
  *     CQ batch          iterating over an extended CQ; the program calls us while it is held
+ *     XRC domains       which inodes have one (xrcd.c)
  *     context           which objects a context still has
  *     engine            uro_device_lock(): registering, creating, modifying, destroying
  *     QP send, receive  posting; taken under the engine by modify and destroy
+ *     SRQ               posting; taken under the engine by resize
  *     CQ                polling; taken under the engine by modify to RESET, destroy and resize
  *     context list      which contexts a port event goes to
  *     event queue       (events.h)
@@ -18,6 +20,7 @@
 #include "core/ah.h"
 #include "core/key.h"
 #include "core/qp.h"
+#include "core/srq.h"
 #include "host/host.h"
 #include "verbs/events.h"
 
@@ -70,7 +73,7 @@ struct uro_object {
 struct uro_ibv_pd {
     struct ibv_pd ibv;
     struct uro_object object;
-    atomic_uint users; /* MRs, QPs and AHs */
+    atomic_uint users; /* MRs, QPs, SRQs and AHs */
 };
 
 struct uro_ibv_mr {
@@ -96,7 +99,7 @@ struct uro_ibv_cq {
     struct uro_cq *core;
     void *ring;              /* of a resized one; else in core's memory, and NULL here */
     pthread_spinlock_t lock; /* the reader's */
-    atomic_uint users;       /* a QP counts twice when it uses the CQ for both directions */
+    atomic_uint users; /* a QP counts twice when it uses the CQ for both directions; XRC SRQs */
     struct uro_event_node completion;
     struct uro_event_node error;
     /* Of an extended one, cq_ex.c. */
@@ -105,6 +108,25 @@ struct uro_ibv_cq {
     bool ran_dry;          /* this batch has nothing after `current`, it was told */
     struct uro_cqe current;
     uint64_t wall_offset; /* of uro_host_wall_time() */
+};
+
+struct uro_ibv_xrcd {
+    struct ibv_xrcd ibv;
+    struct uro_object object;
+    struct uro_ibv_domain *domain; /* the same for all that opened one inode; xrcd.h */
+    atomic_uint users;             /* SRQs and QPs */
+};
+
+struct uro_ibv_srq {
+    struct ibv_srq ibv;
+    struct uro_object object;
+    struct uro_srq core;
+    void *slots;
+    pthread_spinlock_t lock;   /* the poster's */
+    struct uro_ibv_xrcd *xrcd; /* NULL: basic, as is cq */
+    struct uro_ibv_cq *cq;
+    atomic_uint users; /* QPs */
+    struct uro_event_node limit;
 };
 
 #define URO_QP_EVENTS 6u /* URO_EVENT_QP_FATAL .. URO_EVENT_LAST_WQE */
@@ -120,6 +142,16 @@ struct uro_wr_batch {
 #define URO_QP_EX_OLD_SIZE                                                                         \
     (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(((struct ibv_qp_ex *)0)->wr_atomic_write))
 
+/* A queue pair of the engine and what its handles share. All have one handle, but ibv_open_qp()
+ * makes further ones of type XRC_RECV; the last one to go takes it along. */
+struct uro_ibv_pair {
+    struct uro_qp *core;
+    struct uro_list handles;    /* engine lock; empty when it is out of the engine */
+    struct uro_link link;       /* of an XRC_RECV in its domain, engine lock */
+    struct ibv_ah_attr address; /* as it was set, for ibv_query_qp; engine lock */
+    atomic_uint references;     /* handles that were not destroyed yet */
+};
+
 struct uro_ibv_qp {
     union {
         struct ibv_qp ibv;
@@ -132,7 +164,9 @@ struct uro_ibv_qp {
     };
     struct uro_object object;
     enum uro_qp_type type;
-    struct uro_qp *core;
+    struct uro_ibv_pair *pair;
+    struct uro_link handle; /* in uro_ibv_pair.handles */
+    struct uro_qp *core;    /* the pair's */
     struct uro_shard *shard;
     uint32_t message_max; /* octets of a send: of UD the port's active MTU */
     struct uro_wq *send;
@@ -142,7 +176,7 @@ struct uro_ibv_qp {
     struct uro_wr_batch batch;
     bool signal_all;
     struct ibv_qp_cap cap;
-    struct ibv_ah_attr address; /* as it was set, for ibv_query_qp */
+    struct uro_ibv_xrcd *xrcd; /* of XRC_RECV */
     struct uro_event_node events[URO_QP_EVENTS];
 };
 
@@ -162,6 +196,8 @@ URO_IBV_CAST(pd)
 URO_IBV_CAST(mr)
 URO_IBV_CAST(cq)
 URO_IBV_CAST(qp)
+URO_IBV_CAST(srq)
+URO_IBV_CAST(xrcd)
 URO_IBV_CAST(ah)
 
 static inline struct uro_ibv_context *uro_ibv_context(struct ibv_context *ibv)
@@ -221,6 +257,19 @@ extern const struct uro_event_sink uro_ibv_sink;
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr);
 
+/* qp.c: entries of verbs_context */
+struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+
+/* srq.c: entries of verbs_context and ibv_context.ops */
+struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
+                                      struct ibv_srq_init_attr_ex *attr);
+int uro_ibv_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+
+/* xrcd.c: entries of verbs_context */
+struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int uro_ibv_close_xrcd(struct ibv_xrcd *xrcd);
+
 /* qp_attr.c */
 
 /* Stops the engine and whoever posts to the QP or polls its CQs. */
@@ -249,5 +298,6 @@ struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
 /* post_list.c, poll.c: entries of ibv_context.ops */
 int uro_ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int uro_ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int uro_ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int uro_ibv_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);
 int uro_ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post_list.c - lists of work requests into the rings of a queue pair: ibv_post_send and
- * ibv_post_recv.
+/* post_list.c - lists of work requests into rings: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
  *
- * Posting takes the QP's own lock only. When a request is refused, *bad_wr is at it and what stood
+ * Posting takes the queue's own lock only. When a request is refused, *bad_wr is at it and what stood
  * before it in the list stays posted.
  */
 #include <errno.h>
@@ -132,6 +131,29 @@ static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_re
     return 0;
 }
 
+/* As many of the list as go; *@count is how many. Returns 0, or an errno with *@wr at the first that
+ * does not go. */
+static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t *count)
+{
+    int error = 0;
+
+    *count = 0;
+    while (*wr != NULL && (error = put_receive(queue, *count, *wr)) == 0) {
+        ++*count;
+        *wr = (*wr)->next;
+    }
+    uro_wq_publish(queue, *count);
+    return error;
+}
+
+/* Whether the QP has receives of its own, and is in a state that takes them. */
+static bool receives(const struct uro_ibv_qp *qp)
+{
+    bool own = qp->ibv.srq == NULL && qp->type != URO_QPT_XRC_INI && qp->type != URO_QPT_XRC_TGT;
+
+    return own && uro_qp_state_now(qp->core) != URO_QPS_RESET;
+}
+
 int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
@@ -143,16 +165,8 @@ int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
         return EIO;
     }
     pthread_spin_lock(&qp->recv_lock);
-    if (wr != NULL && uro_qp_state_now(qp->core) == URO_QPS_RESET)
-        error = EINVAL;
-    while (wr != NULL && error == 0) {
-        error = put_receive(qp->recv, count, wr);
-        if (error == 0) {
-            count++;
-            wr = wr->next;
-        }
-    }
-    uro_wq_publish(qp->recv, count);
+    if (wr != NULL)
+        error = receives(qp) ? put_receives(qp->recv, &wr, &count) : EINVAL;
     bool flushes = count > 0 && uro_qp_state_now(qp->core) == URO_QPS_ERR;
     if (flushes)
         uro_qp_ring(qp->shard, qp->core);
@@ -162,5 +176,22 @@ int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
         *bad_wr = wr;
     if (flushes)
         uro_device_progress(qp->object.context->device, true);
+    return error;
+}
+
+int uro_ibv_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
+    uint32_t count;
+
+    if (uro_host_forked()) {
+        *bad_wr = wr;
+        return EIO;
+    }
+    pthread_spin_lock(&srq->lock);
+    int error = put_receives(&srq->core.wq, &wr, &count);
+    pthread_spin_unlock(&srq->lock);
+    if (error != 0)
+        *bad_wr = wr;
     return error;
 }

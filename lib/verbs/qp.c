@@ -1,54 +1,131 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - queue pairs as programs make and destroy them; qp_attr.c changes them, post.c feeds them. */
+/* qp.c - queue pairs as programs make, open and destroy them; qp_attr.c changes them, post_list.c
+ * feeds them.
+ */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/limits.h"
 #include "core/shard.h"
 #include "verbs/post.h"
+#include "verbs/xrcd.h"
 
-#define ALIGNMENT 64u
+#define ALIGNMENT  64u
+#define OPEN_NEEDS (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE)
+#define ATTRIBUTES                                                                                 \
+    (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |                 \
+     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
-/* 0, or why such a queue pair cannot be had. */
-static int refusal(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+/* False when there are no queue pairs of that type. */
+static bool known_type(enum ibv_qp_type wanted, enum uro_qp_type *type)
 {
-    const struct ibv_qp_cap *cap = &attr->cap;
+    static const struct {
+        enum ibv_qp_type ibv;
+        enum uro_qp_type core;
+    } types[] = {
+        { IBV_QPT_RC, URO_QPT_RC },
+        { IBV_QPT_UC, URO_QPT_UC },
+        { IBV_QPT_UD, URO_QPT_UD },
+        { IBV_QPT_XRC_SEND, URO_QPT_XRC_INI },
+        { IBV_QPT_XRC_RECV, URO_QPT_XRC_TGT },
+    };
 
-    if (attr->qp_type != IBV_QPT_RC || attr->srq != NULL)
-        return EOPNOTSUPP;
-    if (attr->send_cq == NULL || attr->recv_cq == NULL || attr->send_cq->context != pd->context ||
-        attr->recv_cq->context != pd->context)
-        return EINVAL;
-    if (cap->max_send_wr > URO_WR_MAX || cap->max_recv_wr > URO_WR_MAX ||
-        cap->max_send_sge > URO_SGE_MAX || cap->max_recv_sge > URO_SGE_MAX ||
-        cap->max_inline_data > URO_INLINE_MAX)
-        return EINVAL;
-    return 0;
+    for (size_t i = 0; i < URO_ARRAY_LEN(types); i++) {
+        *type = types[i].core;
+        if (types[i].ibv == wanted)
+            return true;
+    }
+    return false;
 }
 
-/* At least what was asked: a slot that holds elements can hold as many octets inline. */
-static struct ibv_qp_cap granted(const struct ibv_qp_cap *wanted)
+static bool has_sends(enum uro_qp_type type)
 {
-    struct ibv_qp_cap cap = *wanted;
-    uint32_t slot = cap.max_send_sge * (uint32_t)sizeof(struct uro_sge);
+    return type != URO_QPT_XRC_TGT;
+}
 
-    if (cap.max_inline_data < slot)
-        cap.max_inline_data = slot;
+static bool has_receives(enum uro_qp_type type)
+{
+    return type != URO_QPT_XRC_TGT && type != URO_QPT_XRC_INI;
+}
+
+static bool cq_valid(const struct ibv_context *context, const struct ibv_cq *cq)
+{
+    return cq != NULL && cq->context == context;
+}
+
+/* The objects that a queue pair of @type is made of are there and of @context. */
+static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
+                        enum uro_qp_type type)
+{
+    bool pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD;
+    bool xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD;
+
+    if (type == URO_QPT_XRC_TGT)
+        return xrcd && attr->xrcd != NULL && attr->xrcd->context == context && attr->srq == NULL;
+    if (xrcd || !pd || attr->pd == NULL || attr->pd->context != context ||
+        !cq_valid(context, attr->send_cq))
+        return false;
+    if (type == URO_QPT_XRC_INI)
+        return attr->srq == NULL;
+    if (attr->srq != NULL &&
+        (attr->srq->context != context || uro_ibv_srq(attr->srq)->xrcd != NULL))
+        return false;
+    return cq_valid(context, attr->recv_cq);
+}
+
+/* At least what was asked, of the queues it has: a slot that holds elements can hold as many octets
+ * inline. */
+static struct ibv_qp_cap granted(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
+{
+    struct ibv_qp_cap cap = { 0 };
+
+    if (has_sends(type)) {
+        uint32_t slot = attr->cap.max_send_sge * (uint32_t)sizeof(struct uro_sge);
+        cap.max_send_wr = attr->cap.max_send_wr;
+        cap.max_send_sge = attr->cap.max_send_sge;
+        cap.max_inline_data = attr->cap.max_inline_data < slot ? slot : attr->cap.max_inline_data;
+    }
+    if (has_receives(type) && attr->srq == NULL) {
+        cap.max_recv_wr = attr->cap.max_recv_wr;
+        cap.max_recv_sge = attr->cap.max_recv_sge;
+    }
     return cap;
 }
 
-static_assert(URO_SGE_MAX * sizeof(struct uro_sge) <= URO_INLINE_MAX, "the grant stays in limits");
-
-static void detach(struct uro_object *object)
+static bool capabilities_valid(const struct ibv_qp_cap *cap)
 {
-    struct uro_ibv_qp *qp = URO_CONTAINER_OF(object, struct uro_ibv_qp, object);
-    struct uro_device *device = object->context->device;
+    return cap->max_send_wr <= URO_WR_MAX && cap->max_recv_wr <= URO_WR_MAX &&
+           cap->max_send_sge <= URO_SGE_MAX && cap->max_recv_sge <= URO_SGE_MAX &&
+           cap->max_inline_data <= URO_INLINE_MAX;
+}
 
-    uro_ibv_qp_lock(qp);
-    uro_engine_qp_destroy(uro_device_engine(device), qp->core);
-    uro_ibv_qp_unlock(qp);
-    for (unsigned i = 0; i < URO_QP_EVENTS; i++)
-        uro_events_withdraw(&qp->events[i]);
+static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
+{
+    return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+}
+
+/* Whether it is to be fed by ibv_wr_*() too. */
+static bool extended(const struct ibv_qp_init_attr_ex *attr)
+{
+    return attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+}
+
+/* 0, or why such a queue pair cannot be had. */
+static int refusal(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
+                   enum uro_qp_type *type)
+{
+    uint32_t flags = flags_of(attr);
+
+    if ((attr->comp_mask & ~(uint32_t)ATTRIBUTES) != 0 || !known_type(attr->qp_type, type) ||
+        (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0)
+        return EOPNOTSUPP;
+    if (flags != 0 && *type != URO_QPT_UD)
+        return EINVAL;
+    const struct ibv_qp_cap cap = granted(attr, *type);
+    if (!parts_valid(context, attr, *type) || !capabilities_valid(&cap))
+        return EINVAL;
+    return extended(attr) ? uro_post_ex_check(*type, attr->send_ops_flags) : 0;
 }
 
 static void name_events(struct uro_ibv_qp *qp)
@@ -68,112 +145,201 @@ static void name_events(struct uro_ibv_qp *qp)
                                                  .type = (int)types[i] };
 }
 
-/* Builds the engine's part; false when there is no memory for it. */
-static bool build(struct uro_ibv_qp *qp, struct uro_device *device)
+/* What it is made of is in use until it is destroyed. */
+static void count_users(struct uro_ibv_qp *qp, unsigned by)
 {
-    const struct uro_qp_init init = {
+    if (qp->ibv.pd != NULL)
+        atomic_fetch_add(&uro_ibv_pd(qp->ibv.pd)->users, by);
+    if (qp->ibv.send_cq != NULL)
+        atomic_fetch_add(&uro_ibv_cq(qp->ibv.send_cq)->users, by);
+    if (qp->ibv.recv_cq != NULL)
+        atomic_fetch_add(&uro_ibv_cq(qp->ibv.recv_cq)->users, by);
+    if (qp->ibv.srq != NULL)
+        atomic_fetch_add(&uro_ibv_srq(qp->ibv.srq)->users, by);
+    if (qp->xrcd != NULL)
+        atomic_fetch_add(&qp->xrcd->users, by);
+}
+
+static void detach(struct uro_object *object)
+{
+    struct uro_ibv_qp *qp = URO_CONTAINER_OF(object, struct uro_ibv_qp, object);
+    struct uro_ibv_pair *pair = qp->pair;
+    struct uro_device *device = object->context->device;
+
+    uro_ibv_qp_lock(qp);
+    uro_list_remove(&qp->handle);
+    if (uro_list_empty(&pair->handles)) {
+        uro_engine_qp_destroy(uro_device_engine(device), pair->core);
+        uro_list_remove(&pair->link);
+    }
+    uro_ibv_qp_unlock(qp);
+    for (unsigned i = 0; i < URO_QP_EVENTS; i++)
+        uro_events_withdraw(&qp->events[i]);
+}
+
+/* Engine locked: @qp, whose parts are filled in, is a handle of @pair from now on. */
+static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_pair *pair)
+{
+    qp->pair = pair;
+    qp->core = pair->core;
+    qp->shard = uro_device_shard(uro_ibv_host(qp->ibv.context));
+    qp->send = uro_qp_send_queue(pair->core);
+    qp->recv = uro_qp_recv_queue(pair->core);
+    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu(qp->shard) : URO_MESSAGE_MAX;
+    qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(pair->core);
+    qp->ibv.state = (enum ibv_qp_state)uro_qp_state_now(pair->core);
+    pthread_mutex_init(&qp->ibv.mutex, NULL);
+    pthread_cond_init(&qp->ibv.cond, NULL);
+    pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
+    pthread_spin_init(&qp->recv_lock, PTHREAD_PROCESS_PRIVATE);
+    name_events(qp);
+    count_users(qp, 1);
+    atomic_fetch_add(&pair->references, 1);
+    uro_list_append(&pair->handles, &qp->handle);
+}
+
+static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
+{
+    return (struct uro_qp_init){
         .type = qp->type,
-        .pd = qp->ibv.pd->handle,
-        .send_cq = uro_ibv_cq(qp->ibv.send_cq)->core,
-        .recv_cq = uro_ibv_cq(qp->ibv.recv_cq)->core,
+        .pd = qp->ibv.pd != NULL ? qp->ibv.pd->handle : 0,
+        .xrcd = qp->xrcd != NULL ? qp->xrcd->domain->number : 0,
+        .send_cq = qp->ibv.send_cq != NULL ? uro_ibv_cq(qp->ibv.send_cq)->core : NULL,
+        .recv_cq = qp->ibv.recv_cq != NULL ? uro_ibv_cq(qp->ibv.recv_cq)->core : NULL,
+        .srq = qp->ibv.srq != NULL ? &uro_ibv_srq(qp->ibv.srq)->core : NULL,
         .send_capacity = qp->cap.max_send_wr,
         .recv_capacity = qp->cap.max_recv_wr,
         .send_sge_max = qp->cap.max_send_sge,
         .recv_sge_max = qp->cap.max_recv_sge,
         .inline_max = qp->cap.max_inline_data,
         .signal_all = qp->signal_all,
-        .user = qp,
     };
+}
+
+/* The engine's part, with @qp as its handle; false when there is no memory for it. */
+static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
+{
+    struct uro_device *device = uro_ibv_host(qp->ibv.context);
+    struct uro_ibv_pair *pair = uro_ibv_new(sizeof *pair);
+    struct uro_qp_init init = init_of(qp);
     void *memory;
 
-    if (posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0)
+    if (pair == NULL || posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0) {
+        free(pair);
         return false;
-    uro_device_lock(device);
-    qp->shard = uro_device_shard(device);
-    qp->core = uro_qp_create(qp->shard, &init, memory);
-    uro_device_unlock(device);
-    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu(qp->shard) : URO_MESSAGE_MAX;
-    qp->send = uro_qp_send_queue(qp->core);
-    qp->recv = uro_qp_recv_queue(qp->core);
-    return true;
-}
-
-static void announce(struct uro_ibv_qp *qp, const struct ibv_qp_init_attr *attr)
-{
-    qp->ibv.qp_context = attr->qp_context;
-    qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(qp->core);
-    qp->ibv.state = IBV_QPS_RESET;
-    qp->ibv.qp_type = attr->qp_type;
-    pthread_mutex_init(&qp->ibv.mutex, NULL);
-    pthread_cond_init(&qp->ibv.cond, NULL);
-    pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
-    pthread_spin_init(&qp->recv_lock, PTHREAD_PROCESS_PRIVATE);
-    name_events(qp);
-    atomic_fetch_add(&uro_ibv_pd(qp->ibv.pd)->users, 1);
-    atomic_fetch_add(&uro_ibv_cq(qp->ibv.send_cq)->users, 1);
-    atomic_fetch_add(&uro_ibv_cq(qp->ibv.recv_cq)->users, 1);
-    uro_object_add(&qp->object, qp->ibv.context, detach);
-}
-
-static struct uro_ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-    struct uro_ibv_qp *qp;
-
-    if (!uro_ibv_start(pd->context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
-        return NULL;
-    qp->ibv.context = pd->context;
-    qp->ibv.pd = pd;
-    qp->ibv.send_cq = attr->send_cq;
-    qp->ibv.recv_cq = attr->recv_cq;
-    qp->type = URO_QPT_RC;
-    qp->signal_all = attr->sq_sig_all != 0;
-    qp->cap = granted(&attr->cap);
-    if (!build(qp, uro_ibv_host(pd->context))) {
-        free(qp);
-        errno = ENOMEM;
-        return NULL;
     }
-    announce(qp, attr);
-    attr->cap = qp->cap;
-    return qp;
-}
-
-static struct ibv_qp *refuse(int error)
-{
-    errno = error;
-    return NULL;
-}
-
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-    int error = refusal(pd, attr);
-
-    if (error != 0)
-        return refuse(error);
-    struct uro_ibv_qp *qp = create(pd, attr);
-    return qp == NULL ? NULL : &qp->ibv;
+    init.block_self_multicast = block_self_multicast;
+    init.user = pair;
+    uro_list_init(&pair->handles);
+    uro_device_lock(device);
+    pair->core = uro_qp_create(uro_device_shard(device), &init, memory);
+    add_handle(qp, pair);
+    if (qp->xrcd != NULL)
+        uro_list_append(&qp->xrcd->domain->targets, &pair->link);
+    uro_device_unlock(device);
+    return true;
 }
 
 struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-    /* It begins with all of the other, as verbs.h itself says with a cast. */
-    struct ibv_qp_init_attr *plain = (struct ibv_qp_init_attr *)(void *)attr;
-    bool extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    enum uro_qp_type type;
+    int error = refusal(context, attr, &type);
+    struct uro_ibv_qp *qp;
 
-    if (attr->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-        return refuse(EOPNOTSUPP);
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != context)
-        return refuse(EINVAL);
-    int error = refusal(attr->pd, plain);
-    if (error == 0 && extended)
-        error = uro_post_ex_check(URO_QPT_RC, attr->send_ops_flags);
-    if (error != 0)
-        return refuse(error);
-    struct uro_ibv_qp *qp = create(attr->pd, plain);
-    if (qp == NULL)
+    if (error != 0) {
+        errno = error;
         return NULL;
-    if (extended)
+    }
+    if (!uro_ibv_start(context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
+        return NULL;
+    qp->ibv.context = context;
+    qp->ibv.qp_context = attr->qp_context;
+    qp->ibv.qp_type = attr->qp_type;
+    qp->ibv.pd = type == URO_QPT_XRC_TGT ? NULL : attr->pd;
+    qp->ibv.send_cq = has_sends(type) ? attr->send_cq : NULL;
+    qp->ibv.recv_cq = has_receives(type) ? attr->recv_cq : NULL;
+    qp->ibv.srq = has_receives(type) ? attr->srq : NULL;
+    qp->xrcd = type == URO_QPT_XRC_TGT ? uro_ibv_xrcd(attr->xrcd) : NULL;
+    qp->type = type;
+    qp->signal_all = attr->sq_sig_all != 0;
+    qp->cap = granted(attr, type);
+    if (!build(qp, flags_of(attr) != 0)) {
+        free(qp);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (extended(attr))
         uro_post_ex_init(qp, attr->send_ops_flags);
+    uro_object_add(&qp->object, context, detach);
+    attr->cap = qp->cap;
+    return &qp->ibv;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_init_attr_ex all = { 0 };
+
+    memcpy(&all, attr, sizeof *attr); /* verbs.h lays both out alike so far */
+    all.comp_mask = IBV_QP_INIT_ATTR_PD;
+    all.pd = pd;
+    struct ibv_qp *qp = uro_ibv_create_qp_ex(pd->context, &all);
+    if (qp != NULL)
+        attr->cap = all.cap;
+    return qp;
+}
+
+/* The receiving queue pair of that number in the domain; NULL when there is none. */
+static struct uro_ibv_pair *find_target(const struct uro_ibv_domain *domain, uint32_t number)
+{
+    const struct uro_link *head = &domain->targets.head;
+
+    for (struct uro_link *at = head->next; at != head; at = at->next) {
+        struct uro_ibv_pair *pair = URO_CONTAINER_OF(at, struct uro_ibv_pair, link);
+        if (uro_qp_number(pair->core) == number)
+            return pair;
+    }
+    return NULL;
+}
+
+/* 0, or why the attributes open nothing. */
+static int open_refusal(const struct ibv_context *context, const struct ibv_qp_open_attr *attr)
+{
+    if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
+        return EOPNOTSUPP;
+    if ((attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS || attr->xrcd == NULL ||
+        attr->xrcd->context != context || attr->qp_type != IBV_QPT_XRC_RECV)
+        return EINVAL;
+    return 0;
+}
+
+struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+    struct uro_device *device = uro_ibv_host(context);
+    int error = open_refusal(context, attr);
+    struct uro_ibv_qp *qp;
+
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    if (!uro_ibv_start(context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
+        return NULL;
+    qp->ibv.context = context;
+    qp->ibv.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
+    qp->ibv.qp_type = attr->qp_type;
+    qp->xrcd = uro_ibv_xrcd(attr->xrcd);
+    qp->type = URO_QPT_XRC_TGT;
+    uro_device_lock(device);
+    struct uro_ibv_pair *pair = find_target(qp->xrcd->domain, attr->qp_num);
+    if (pair != NULL)
+        add_handle(qp, pair);
+    uro_device_unlock(device);
+    if (pair == NULL) {
+        free(qp);
+        errno = EINVAL;
+        return NULL;
+    }
+    uro_object_add(&qp->object, context, detach);
     return &qp->ibv;
 }
 
@@ -196,15 +362,16 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
     if (uro_object_detach(&qp->object))
         settle(qp);
-    atomic_fetch_sub(&uro_ibv_cq(ibv->send_cq)->users, 1);
-    atomic_fetch_sub(&uro_ibv_cq(ibv->recv_cq)->users, 1);
-    atomic_fetch_sub(&uro_ibv_pd(ibv->pd)->users, 1);
+    count_users(qp, -1u);
     uro_object_drop(&qp->object);
     pthread_spin_destroy(&qp->send_lock);
     pthread_spin_destroy(&qp->recv_lock);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
-    free(qp->core);
+    if (atomic_fetch_sub(&qp->pair->references, 1) == 1) {
+        free(qp->core);
+        free(qp->pair);
+    }
     free(qp);
     return 0;
 }

@@ -6,27 +6,33 @@
 #include "core/limits.h"
 #include "verbs/objects.h"
 
+static void lock_cq(struct ibv_cq *cq)
+{
+    if (cq != NULL)
+        pthread_spin_lock(&uro_ibv_cq(cq)->lock);
+}
+
+static void unlock_cq(struct ibv_cq *cq)
+{
+    if (cq != NULL)
+        pthread_spin_unlock(&uro_ibv_cq(cq)->lock);
+}
+
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
 {
-    struct uro_ibv_cq *send = uro_ibv_cq(qp->ibv.send_cq);
-    struct uro_ibv_cq *recv = uro_ibv_cq(qp->ibv.recv_cq);
-
     uro_device_lock(qp->object.context->device);
     pthread_spin_lock(&qp->send_lock);
     pthread_spin_lock(&qp->recv_lock);
-    pthread_spin_lock(&send->lock);
-    if (recv != send)
-        pthread_spin_lock(&recv->lock);
+    lock_cq(qp->ibv.send_cq);
+    if (qp->ibv.recv_cq != qp->ibv.send_cq)
+        lock_cq(qp->ibv.recv_cq);
 }
 
 void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
 {
-    struct uro_ibv_cq *send = uro_ibv_cq(qp->ibv.send_cq);
-    struct uro_ibv_cq *recv = uro_ibv_cq(qp->ibv.recv_cq);
-
-    if (recv != send)
-        pthread_spin_unlock(&recv->lock);
-    pthread_spin_unlock(&send->lock);
+    if (qp->ibv.recv_cq != qp->ibv.send_cq)
+        unlock_cq(qp->ibv.recv_cq);
+    unlock_cq(qp->ibv.send_cq);
     pthread_spin_unlock(&qp->recv_lock);
     pthread_spin_unlock(&qp->send_lock);
     uro_device_unlock(qp->object.context->device);
@@ -102,11 +108,22 @@ static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)
     };
 }
 
+/* Programs treat both ends of XRC like RC: what means nothing to an end is not looked at, as the
+ * kernel does it. */
+static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
+{
+    if (qp->type == URO_QPT_XRC_INI)
+        return mask & ~(URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
+    if (qp->type == URO_QPT_XRC_TGT)
+        return mask & ~(URO_ATTR_RD_ATOMIC | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY);
+    return mask;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;
-    unsigned bits = (unsigned)mask;
+    unsigned bits = meant(qp, (unsigned)mask);
     struct uro_qp_attr attr;
 
     if (uro_host_forked())
@@ -119,11 +136,11 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     int error =
         uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits, uro_device_now());
     if (error == 0 && (bits & URO_ATTR_AV))
-        qp->address = wanted->ah_attr;
+        qp->pair->address = wanted->ah_attr;
     if (error == 0 && (bits & URO_ATTR_STATE)) {
         ibv->state = wanted->qp_state;
         if (ibv->state == IBV_QPS_RESET)
-            qp->address = (struct ibv_ah_attr){ 0 };
+            qp->pair->address = (struct ibv_ah_attr){ 0 };
     }
     uro_ibv_qp_unlock(qp);
     if (error == 0)
@@ -144,7 +161,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     uro_device_lock(device);
     uro_qp_query(qp->core, &now);
     to_ibv(&now, attr);
-    attr->ah_attr = qp->address;
+    attr->ah_attr = qp->pair->address;
     attr->cap = qp->cap;
     ibv->state = attr->qp_state;
     uro_device_unlock(device);
@@ -152,6 +169,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     *init_attr = (struct ibv_qp_init_attr){ .qp_context = ibv->qp_context,
                                             .send_cq = ibv->send_cq,
                                             .recv_cq = ibv->recv_cq,
+                                            .srq = ibv->srq,
                                             .cap = qp->cap,
                                             .qp_type = ibv->qp_type,
                                             .sq_sig_all = qp->signal_all };

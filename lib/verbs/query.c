@@ -61,8 +61,10 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .vendor_part_id = config_of(context)->vendor_part_id,
         .max_qp = QP_MAX,
         .max_qp_wr = URO_WR_MAX,
-        .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+        .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                            IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
         .max_sge = URO_SGE_MAX,
         .max_sge_rd = URO_SGE_MAX,
         .max_cq = OBJECT_MAX,
@@ -74,6 +76,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_qp_init_rd_atom = URO_RD_ATOMIC_MAX,
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_ah = OBJECT_MAX,
+        .max_srq = OBJECT_MAX,
+        .max_srq_wr = URO_WR_MAX,
+        .max_srq_sge = URO_SGE_MAX,
         .max_pkeys = PKEYS,
         .local_ca_ack_delay = ACK_DELAY,
         .phys_port_cnt = URO_PORT,

@@ -16,47 +16,7 @@ static int minus_one(void)
     return -1;
 }
 
-/* Shared receive queues; max_srq is 0. */
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-    (void)pd, (void)attr;
-    return nothing();
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-    (void)srq, (void)attr, (void)mask;
-    return EOPNOTSUPP;
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-    (void)srq, (void)attr;
-    return EOPNOTSUPP;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-    (void)srq;
-    return EOPNOTSUPP;
-}
-
-/* Datagrams: no completion of ours has a GRH yet; max_mcast_grp is 0. */
-
-int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
-                        struct ibv_grh *grh, struct ibv_ah_attr *attr)
-{
-    (void)context, (void)port_num, (void)wc, (void)grh, (void)attr;
-    return minus_one();
-}
-
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-                                     uint8_t port_num)
-{
-    (void)pd, (void)wc, (void)grh, (void)port_num;
-    return nothing();
-}
+/* Multicast; max_mcast_grp is 0. */
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {

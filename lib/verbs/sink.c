@@ -5,10 +5,21 @@
  */
 #include "verbs/objects.h"
 
+/* Every handle of a queue pair is told. */
+static void qp_event(const struct uro_ibv_pair *pair, enum uro_event_kind kind)
+{
+    const struct uro_link *head = &pair->handles.head;
+
+    for (struct uro_link *at = head->next; at != head; at = at->next) {
+        struct uro_ibv_qp *qp = URO_CONTAINER_OF(at, struct uro_ibv_qp, handle);
+        uro_events_put(&qp->events[kind - URO_EVENT_QP_FATAL]);
+    }
+}
+
 static void engine_event(struct uro_device *device, const struct uro_event *event)
 {
     struct uro_ibv_cq *cq = event->user;
-    struct uro_ibv_qp *qp = event->user;
+    struct uro_ibv_srq *srq = event->user;
 
     (void)device;
     switch (event->kind) {
@@ -24,9 +35,10 @@ static void engine_event(struct uro_device *device, const struct uro_event *even
     case URO_EVENT_COMM_EST:
     case URO_EVENT_SQ_DRAINED:
     case URO_EVENT_LAST_WQE:
-        uro_events_put(&qp->events[event->kind - URO_EVENT_QP_FATAL]);
+        qp_event(event->user, event->kind);
         break;
     case URO_EVENT_SRQ_LIMIT:
+        uro_events_put(&srq->limit);
         break;
     }
 }

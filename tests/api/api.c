@@ -135,6 +135,7 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer)
         .timeout = 14,
         .retry_cnt = 7,
         .rnr_retry = 7,
+        .qkey = API_QKEY,
         .ah_attr = { .is_global = 1,
                      .port_num = API_PORT,
                      .grh = { .sgid_index = API_GID, .hop_limit = 64 } },
@@ -144,19 +145,37 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer)
     return attr;
 }
 
+/* What a transition needs, by type: RC and XRC have one form, UC and UD ask for less. */
+static int needed(enum ibv_qp_type type, enum ibv_qp_state state)
+{
+    bool ud = type == IBV_QPT_UD;
+    bool less = ud || type == IBV_QPT_UC;
+
+    switch (state) {
+    case IBV_QPS_INIT:
+        return ud ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : API_TO_INIT;
+    case IBV_QPS_RTR:
+        if (ud)
+            return IBV_QP_STATE;
+        return less ? API_TO_RTR & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) : API_TO_RTR;
+    case IBV_QPS_RTS:
+        return less ? IBV_QP_STATE | IBV_QP_SQ_PSN : API_TO_RTS;
+    case IBV_QPS_RESET:
+    case IBV_QPS_SQD:
+    case IBV_QPS_SQE:
+    case IBV_QPS_ERR:
+    case IBV_QPS_UNKNOWN:
+        break;
+    }
+    return IBV_QP_STATE;
+}
+
 int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer)
 {
     struct ibv_qp_attr attr = api_attr(api, peer);
-    int mask = IBV_QP_STATE;
 
     attr.qp_state = state;
-    if (state == IBV_QPS_INIT)
-        mask = API_TO_INIT;
-    else if (state == IBV_QPS_RTR)
-        mask = API_TO_RTR;
-    else if (state == IBV_QPS_RTS)
-        mask = API_TO_RTS;
-    return ibv_modify_qp(qp, &attr, mask);
+    return ibv_modify_qp(qp, &attr, needed(qp->qp_type, state));
 }
 
 void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer)
@@ -166,37 +185,47 @@ void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer)
     assert_int_equal(api_go(api, qp, IBV_QPS_RTS, peer), 0);
 }
 
-static void open_side(const struct api *api, struct side *side, struct ibv_comp_channel *channel)
+void api_side_open(const struct api *api, struct side *side, struct ibv_comp_channel *channel,
+                   enum ibv_qp_type type, struct ibv_srq *srq)
 {
     memset(side->buffer, 0, sizeof side->buffer);
     side->cq = ibv_create_cq(api->context, 64, side, channel, 0);
     assert_non_null(side->cq);
-    side->qp = api_qp(api, side->cq);
+    struct ibv_qp_init_attr attr = api_qp_attr(side->cq);
+    attr.qp_type = type;
+    attr.srq = srq;
+    side->qp = ibv_create_qp(api->pd, &attr);
+    assert_non_null(side->qp);
     side->mr = ibv_reg_mr(api->pd, side->buffer, sizeof side->buffer,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                               IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     assert_non_null(side->mr);
 }
 
-void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel)
-{
-    open_side(api, &pair->a, channel);
-    open_side(api, &pair->b, channel);
-    api_connect(api, pair->a.qp, pair->b.qp->qp_num);
-    api_connect(api, pair->b.qp, pair->a.qp->qp_num);
-}
-
-static void close_side(struct side *side)
+void api_side_close(struct side *side)
 {
     assert_int_equal(ibv_destroy_qp(side->qp), 0);
     assert_int_equal(ibv_destroy_cq(side->cq), 0);
     assert_int_equal(ibv_dereg_mr(side->mr), 0);
 }
 
+void api_pair_join(const struct api *api, struct pair *pair)
+{
+    api_connect(api, pair->a.qp, pair->b.qp->qp_num);
+    api_connect(api, pair->b.qp, pair->a.qp->qp_num);
+}
+
+void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel)
+{
+    api_side_open(api, &pair->a, channel, IBV_QPT_RC, NULL);
+    api_side_open(api, &pair->b, channel, IBV_QPT_RC, NULL);
+    api_pair_join(api, pair);
+}
+
 void api_pair_close(struct pair *pair)
 {
-    close_side(&pair->a);
-    close_side(&pair->b);
+    api_side_close(&pair->a);
+    api_side_close(&pair->b);
 }
 
 struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length)
@@ -213,6 +242,25 @@ struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge)
                                  .num_sge = sge != NULL,
                                  .opcode = opcode,
                                  .send_flags = IBV_SEND_SIGNALED };
+}
+
+int api_post_send(struct side *side, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad = NULL;
+    int error = ibv_post_send(side->qp, wr, &bad);
+
+    assert_true(error == 0 || bad == wr);
+    return error;
+}
+
+int api_post_srq(struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge)
+{
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = sge != NULL };
+    struct ibv_recv_wr *bad = NULL;
+    int error = ibv_post_srq_recv(srq, &wr, &bad);
+
+    assert_true(error == 0 || bad == &wr);
+    return error;
 }
 
 int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge)
@@ -265,4 +313,14 @@ void api_flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_
             ;
     /* Modifying to ERR has flushed everything when it returns. */
     assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
+}
+
+void api_expect_async(const struct api *api, enum ibv_event_type type, const void *element)
+{
+    struct ibv_async_event event;
+
+    assert_int_equal(ibv_get_async_event(api->context, &event), 0);
+    assert_int_equal(event.event_type, type);
+    assert_ptr_equal(event.element.qp, element);
+    ibv_ack_async_event(&event);
 }

@@ -17,6 +17,7 @@
 #define API_PORT    1
 #define API_GID     1 /* the first IPv4 address */
 #define API_SKIPPED 77
+#define API_QKEY    0x11111111u
 
 /* Runs @tests, each with an opened device and a PD in *state; 77 when no engine can be started. */
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
@@ -60,7 +61,7 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer);
     (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
      IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* Modifies to @state with exactly what that transition needs; returns ibv_modify_qp's result. */
+/* Modifies to @state with exactly what that transition of the type needs; returns ibv_modify_qp's result. */
 int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer);
 /* INIT, RTR and RTS; asserts. */
 void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer);
@@ -76,17 +77,30 @@ struct pair {
         uint8_t buffer[API_BUFFER];
     } a, b;
 };
+/* A side that is not connected yet, of any type that ibv_create_qp() makes. */
+void api_side_open(const struct api *api, struct side *side, struct ibv_comp_channel *channel,
+                   enum ibv_qp_type type, struct ibv_srq *srq);
+void api_side_close(struct side *side);
+/* To RTS, each towards the other. */
+void api_pair_join(const struct api *api, struct pair *pair);
+/* Both of that, RC. */
 void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel);
 void api_pair_close(struct pair *pair);
 
 /* Elements and requests over a side's buffer. */
 struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length);
 struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge);
+/* Asserts that *bad_wr is at a request that is refused. */
+int api_post_send(struct side *side, struct ibv_send_wr *wr);
+int api_post_srq(struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge);
 int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);
 
 /* Polls until there is a completion; a meson timeout is what a missing one looks like. */
 struct ibv_wc api_wait(struct ibv_cq *cq);
 void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
+
+/* Waits for the next asynchronous event and acknowledges it. */
+void api_expect_async(const struct api *api, enum ibv_event_type type, const void *element);
 
 /* A queue pair in error: what is posted to it completes at once, flushed. */
 struct ibv_qp *api_flushing_qp(const struct api *api, struct ibv_cq *cq);

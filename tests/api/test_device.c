@@ -62,12 +62,19 @@ static void query_device__says_what_works_and_zero_for_what_does_not(void **stat
     assert_true(attr.max_qp_wr >= 16384 && attr.max_cqe >= 32767 && attr.max_sge >= 32);
     assert_true(attr.max_qp >= 1048560 && attr.max_mr >= 524287 && attr.max_pd >= 1048576);
     assert_true(attr.max_qp_rd_atom >= 128 && attr.max_qp_init_rd_atom >= 128);
-    assert_int_equal(attr.max_srq, 0);
+    assert_true(attr.max_qp_wr >= 1048576 && attr.max_cqe >= 32767 && attr.max_ah >= 32767);
+    assert_true(attr.max_sge >= 32 && attr.max_sge_rd >= 32);
+    assert_true(attr.max_qp_rd_atom >= 128 && attr.max_qp_init_rd_atom >= 128);
+    assert_true(attr.max_res_rd_atom >= 258048);
+    assert_true(attr.max_srq >= 917503 && attr.max_srq_wr >= 1048576 && attr.max_srq_sge >= 27);
+    const unsigned had = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                         IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_SYS_IMAGE_GUID |
+                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
+    assert_int_equal(attr.device_cap_flags & had, had);
     assert_int_equal(attr.max_mw, 0);
     assert_int_equal(attr.max_mcast_grp, 0);
     assert_int_equal(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW, 0);
     assert_int_equal(attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS, 0);
-    assert_int_equal(attr.device_cap_flags & IBV_DEVICE_XRC, 0);
     assert_true(attr.node_guid == ibv_get_device_guid(api->device));
     assert_true(attr.sys_image_guid == attr.node_guid);
 }

@@ -51,8 +51,12 @@ static void qps__made_one_after_another__have_numbers_that_do_not_tell_the_next(
 static void capabilities__asked_for__are_granted_and_written_back(void **state)
 {
     static const struct ibv_qp_cap caps[] = {
-        { 1, 1, 1, 1, 0 },      { 0, 0, 0, 0, 0 },          { 100, 1, 3, 1, 17 },
-        { 1, 100, 1, 32, 256 }, { 32768, 32768, 2, 2, 64 }, { 8, 8, 1, 1, 1024 },
+        { 1, 1, 1, 1, 0 },
+        { 0, 0, 0, 0, 0 },
+        { 100, 1, 3, 1, 17 },
+        { 1, 100, 1, 32, 256 },
+        { 1048576, 1048576, 2, 2, 64 },
+        { 8, 8, 1, 1, 1024 },
     };
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -79,8 +83,8 @@ static void capabilities__asked_for__are_granted_and_written_back(void **state)
 static void capabilities__beyond_the_limits__are_einval(void **state)
 {
     static const struct ibv_qp_cap caps[] = {
-        { 32769, 1, 1, 1, 0 }, { 1, 32769, 1, 1, 0 }, { 1, 1, 33, 1, 0 },
-        { 1, 1, 1, 33, 0 },    { 1, 1, 1, 1, 1025 },  { UINT32_MAX, 1, 1, 1, 0 },
+        { 1048577, 1, 1, 1, 0 }, { 1, 1048577, 1, 1, 0 }, { 1, 1, 33, 1, 0 },
+        { 1, 1, 1, 33, 0 },      { 1, 1, 1, 1, 1025 },    { UINT32_MAX, 1, 1, 1, 0 },
     };
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -95,10 +99,9 @@ static void capabilities__beyond_the_limits__are_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void other_types__and_shared_receive_queues__are_eopnotsupp(void **state)
+static void types_that_roce_has_not__are_eopnotsupp(void **state)
 {
-    static const enum ibv_qp_type types[] = { IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET,
-                                              IBV_QPT_XRC_SEND, IBV_QPT_DRIVER };
+    static const enum ibv_qp_type types[] = { IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER };
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
     struct ibv_qp_init_attr init = api_qp_attr(cq);
@@ -109,12 +112,57 @@ static void other_types__and_shared_receive_queues__are_eopnotsupp(void **state)
         assert_null(ibv_create_qp(api->pd, &init));
         assert_int_equal(errno, EOPNOTSUPP);
     }
-    struct ibv_srq srq;
-    init = api_qp_attr(cq);
-    init.srq = &srq;
+    ibv_destroy_cq(cq);
+}
+
+/* Receiving XRC queue pairs have a domain, not a PD: ibv_create_qp_ex() makes them. */
+static void xrc_recv__from_a_pd__is_einval(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr init = api_qp_attr(cq);
+
+    init.qp_type = IBV_QPT_XRC_RECV;
     errno = 0;
     assert_null(ibv_create_qp(api->pd, &init));
-    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(errno, EINVAL);
+    ibv_destroy_cq(cq);
+}
+
+static void attributes_that_roce_has_not__are_eopnotsupp(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr_ex init = {
+        .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = api->pd
+    };
+    static const uint32_t masks[] = { IBV_QP_INIT_ATTR_MAX_TSO_HEADER, IBV_QP_INIT_ATTR_IND_TABLE,
+                                      IBV_QP_INIT_ATTR_RX_HASH, 1u << 20 };
+    static const uint32_t flags[] = { IBV_QP_CREATE_SCATTER_FCS, IBV_QP_CREATE_CVLAN_STRIPPING,
+                                      IBV_QP_CREATE_SOURCE_QPN, IBV_QP_CREATE_PCI_WRITE_END_PADDING,
+                                      1u << 20 };
+
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        init.comp_mask = IBV_QP_INIT_ATTR_PD | masks[i];
+        errno = 0;
+        assert_null(ibv_create_qp_ex(api->context, &init));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        init.create_flags = flags[i];
+        errno = 0;
+        assert_null(ibv_create_qp_ex(api->context, &init));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    init.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(qp);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    init.qp_type = IBV_QPT_RC; /* has no multicast */
+    errno = 0;
+    assert_null(ibv_create_qp_ex(api->context, &init));
+    assert_int_equal(errno, EINVAL);
     ibv_destroy_cq(cq);
 }
 
@@ -200,6 +248,7 @@ static void query_qp__after_modify__shows_every_attribute_as_it_was_set(void **s
     memset(&got, 0xff, sizeof got);
     assert_int_equal(ibv_query_qp(qp, &got, 0x1fffff, &init), 0);
     set.cur_qp_state = IBV_QPS_RTS;
+    set.qkey = 0; /* not of this type */
     expect_same(&set, &got);
     assert_int_equal(qp->state, IBV_QPS_RTS);
     ibv_destroy_qp(qp);
@@ -365,7 +414,9 @@ int main(void)
         API_TEST(qps__made_one_after_another__have_numbers_that_do_not_tell_the_next),
         API_TEST(capabilities__asked_for__are_granted_and_written_back),
         API_TEST(capabilities__beyond_the_limits__are_einval),
-        API_TEST(other_types__and_shared_receive_queues__are_eopnotsupp),
+        API_TEST(types_that_roce_has_not__are_eopnotsupp),
+        API_TEST(xrc_recv__from_a_pd__is_einval),
+        API_TEST(attributes_that_roce_has_not__are_eopnotsupp),
         API_TEST(qp__without_a_cq__is_einval),
         API_TEST(query_qp__after_modify__shows_every_attribute_as_it_was_set),
         API_TEST(modify_qp__to_reset__forgets_everything),

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* srq.c - shared receive queues as programs make, change and destroy them; post_list.c feeds them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/limits.h"
+#include "verbs/xrcd.h"
+
+#define ALIGNMENT 64u
+
+/* All that a kind of SRQ is made of; what it has not is NULL. */
+struct parts {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_xrcd *xrcd;
+    struct ibv_cq *cq;
+    void *user;
+};
+
+static bool capacity_valid(uint32_t max_wr)
+{
+    return max_wr >= 1 && max_wr <= URO_WR_MAX;
+}
+
+static void detach(struct uro_object *object)
+{
+    struct uro_ibv_srq *srq = URO_CONTAINER_OF(object, struct uro_ibv_srq, object);
+    struct uro_device *device = object->context->device;
+
+    uro_device_lock(device);
+    uro_srq_destroy(uro_device_shard(device), &srq->core);
+    uro_device_unlock(device);
+    uro_events_withdraw(&srq->limit);
+}
+
+/* What it is made of is in use until it is destroyed. */
+static void count_users(struct uro_ibv_srq *srq, unsigned by)
+{
+    atomic_fetch_add(&uro_ibv_pd(srq->ibv.pd)->users, by);
+    if (srq->xrcd != NULL)
+        atomic_fetch_add(&srq->xrcd->users, by);
+    if (srq->cq != NULL)
+        atomic_fetch_add(&srq->cq->users, by);
+}
+
+static void build(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr)
+{
+    struct uro_device *device = uro_ibv_host(srq->ibv.context);
+    const struct uro_srq_init init = { .pd = srq->ibv.pd->handle,
+                                       .capacity = attr->max_wr,
+                                       .sge_max = attr->max_sge,
+                                       .xrcd = srq->xrcd ? srq->xrcd->domain->number : 0,
+                                       .cq = srq->cq ? srq->cq->core : NULL,
+                                       .user = srq };
+
+    uro_device_lock(device);
+    uro_srq_create(uro_device_shard(device), &srq->core, &init, srq->slots);
+    uro_device_unlock(device);
+}
+
+static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *attr)
+{
+    struct uro_ibv_srq *srq;
+
+    if (!capacity_valid(attr->max_wr) || attr->max_sge > URO_SGE_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!uro_ibv_start(parts->context) || (srq = uro_ibv_new(sizeof *srq)) == NULL)
+        return NULL;
+    if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(attr->max_wr, attr->max_sge)) !=
+        0) {
+        free(srq);
+        errno = ENOMEM;
+        return NULL;
+    }
+    srq->ibv.context = parts->context;
+    srq->ibv.srq_context = parts->user;
+    srq->ibv.pd = parts->pd;
+    srq->xrcd = parts->xrcd != NULL ? uro_ibv_xrcd(parts->xrcd) : NULL;
+    srq->cq = parts->cq != NULL ? uro_ibv_cq(parts->cq) : NULL;
+    srq->limit = (struct uro_event_node){ .queue = &uro_ibv_context(parts->context)->events,
+                                          .object = &srq->ibv,
+                                          .type = IBV_EVENT_SRQ_LIMIT_REACHED };
+    pthread_mutex_init(&srq->ibv.mutex, NULL);
+    pthread_cond_init(&srq->ibv.cond, NULL);
+    pthread_spin_init(&srq->lock, PTHREAD_PROCESS_PRIVATE);
+    build(srq, attr);
+    srq->ibv.handle = uro_srq_number(&srq->core);
+    count_users(srq, 1);
+    uro_object_add(&srq->object, parts->context, detach);
+    return &srq->ibv;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    const struct parts parts = { .context = pd->context, .pd = pd, .user = attr->srq_context };
+
+    return create(&parts, &attr->attr);
+}
+
+/* Whether the attributes name all that an XRC SRQ needs, of this context. */
+static bool xrc_valid(const struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
+{
+    const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+    return (attr->comp_mask & needed) == needed && attr->xrcd != NULL && attr->cq != NULL &&
+           attr->xrcd->context == context && attr->cq->context == context;
+}
+
+struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
+                                      struct ibv_srq_init_attr_ex *attr)
+{
+    uint32_t mask = attr->comp_mask;
+    enum ibv_srq_type type = mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+    bool xrc = type == IBV_SRQT_XRC;
+    struct parts parts = { .context = context, .pd = attr->pd, .user = attr->srq_context };
+
+    if (mask >= IBV_SRQ_INIT_ATTR_TM || (!xrc && type != IBV_SRQT_BASIC)) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (!(mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL || attr->pd->context != context ||
+        (xrc && !xrc_valid(context, attr))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (xrc) {
+        parts.xrcd = attr->xrcd;
+        parts.cq = attr->cq;
+    }
+    return create(&parts, &attr->attr);
+}
+
+/* Under the engine lock. Moves to @slots and gives back what is then free: the old ones, or @slots
+ * when they are too few. */
+static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int *error)
+{
+    void *unused = slots;
+
+    pthread_spin_lock(&srq->lock);
+    *error = -uro_srq_resize(&srq->core, capacity, slots);
+    if (*error == 0) {
+        unused = srq->slots;
+        srq->slots = slots;
+    }
+    pthread_spin_unlock(&srq->lock);
+    return unused;
+}
+
+/* Both or nothing: a limit that goes beyond the new size is refused before anything changes, one
+ * that was armed does not stand in the way of a smaller size when it is replaced. */
+static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, unsigned mask,
+                    void *slots, int *error)
+{
+    uint32_t capacity = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->core.wq.capacity;
+    uint32_t before = srq->core.limit;
+    void *unused = slots;
+
+    *error = EINVAL;
+    if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > capacity)
+        return slots;
+    *error = mask & IBV_SRQ_LIMIT ? -uro_srq_arm(&srq->core, 0) : 0;
+    if (*error == 0 && (mask & IBV_SRQ_MAX_WR))
+        unused = resize(srq, capacity, slots, error);
+    if (mask & IBV_SRQ_LIMIT) {
+        int armed = -uro_srq_arm(&srq->core, *error == 0 ? attr->srq_limit : before);
+        URO_ASSERT(armed == 0);
+    }
+    return unused;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given)
+{
+    struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
+    struct uro_device *device = srq->object.context->device;
+    unsigned mask = (unsigned)given;
+    void *slots = NULL;
+    int error;
+
+    if (uro_host_forked())
+        return EIO;
+    if (mask & ~(unsigned)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+        return EINVAL;
+    if (mask & IBV_SRQ_MAX_WR) {
+        if (!capacity_valid(attr->max_wr))
+            return EINVAL;
+        if (posix_memalign(&slots, ALIGNMENT,
+                           uro_srq_slots_size(attr->max_wr, srq->core.wq.sge_max)) != 0)
+            return ENOMEM;
+    }
+    uro_device_lock(device);
+    void *unused = change(srq, attr, mask, slots, &error);
+    uro_device_unlock(device);
+    free(unused);
+    return error;
+}
+
+int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
+{
+    struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
+    struct uro_device *device = srq->object.context->device;
+
+    if (uro_host_forked())
+        return EIO;
+    uro_device_lock(device);
+    *attr = (struct ibv_srq_attr){ .max_wr = srq->core.wq.capacity,
+                                   .max_sge = srq->core.wq.sge_max,
+                                   .srq_limit = srq->core.limit };
+    uro_device_unlock(device);
+    return 0;
+}
+
+int uro_ibv_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
+{
+    struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
+
+    if (srq->xrcd == NULL)
+        return EINVAL;
+    *number = uro_srq_number(&srq->core);
+    return 0;
+}
+
+/* Returns when the program has acknowledged every event it took. */
+static void settle(struct uro_ibv_srq *srq)
+{
+    pthread_mutex_lock(&srq->ibv.mutex);
+    while (srq->ibv.events_completed != srq->limit.taken)
+        pthread_cond_wait(&srq->ibv.cond, &srq->ibv.mutex);
+    pthread_mutex_unlock(&srq->ibv.mutex);
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibv)
+{
+    struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
+
+    if (atomic_load(&srq->users) != 0)
+        return EBUSY;
+    if (uro_object_detach(&srq->object))
+        settle(srq);
+    count_users(srq, -1u);
+    uro_object_drop(&srq->object);
+    pthread_spin_destroy(&srq->lock);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(srq->slots);
+    free(srq);
+    return 0;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* xrcd.c - opens XRC domains, new ones or those that an inode names; man ibv_open_xrcd.
+ *
+ * A domain is known in this process only: two processes never share a queue pair of ours.
+ */
+#include "verbs/xrcd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;         /* everything here */
+static struct uro_list named = { { &named.head, &named.head } }; /* domains with an inode */
+static uint32_t last_number;
+
+/* The domain of the inode; NULL when it has none. */
+static struct uro_ibv_domain *find(const struct uro_device *device, const struct stat *inode)
+{
+    for (struct uro_link *at = named.head.next; at != &named.head; at = at->next) {
+        struct uro_ibv_domain *domain = URO_CONTAINER_OF(at, struct uro_ibv_domain, link);
+        if (domain->device == device && domain->inode_device == inode->st_dev &&
+            domain->inode_number == inode->st_ino)
+            return domain;
+    }
+    return NULL;
+}
+
+/* A domain without inode; NULL with errno set. */
+static struct uro_ibv_domain *make(const struct uro_device *device)
+{
+    struct uro_ibv_domain *domain = uro_ibv_new(sizeof *domain);
+
+    if (domain == NULL)
+        return NULL;
+    domain->device = device;
+    domain->inode = -1;
+    domain->number = ++last_number;
+    uro_list_init(&domain->targets);
+    return domain;
+}
+
+static void drop(struct uro_ibv_domain *domain)
+{
+    if (--domain->references > 0)
+        return;
+    uro_list_remove(&domain->link);
+    if (domain->inode >= 0)
+        close(domain->inode);
+    free(domain);
+}
+
+/* The domain that the attributes ask for; NULL with errno set. The errors are the kernel's. */
+static struct uro_ibv_domain *obtain(const struct uro_device *device, int fd, int flags)
+{
+    struct stat inode;
+
+    if (fd == -1)
+        return make(device);
+    if (fstat(fd, &inode) != 0)
+        return NULL;
+    struct uro_ibv_domain *domain = find(device, &inode);
+    if (domain != NULL && (flags & O_CREAT) && (flags & O_EXCL)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (domain != NULL)
+        return domain;
+    if (!(flags & O_CREAT)) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return NULL;
+    domain = make(device);
+    if (domain == NULL) {
+        close(copy);
+        return NULL;
+    }
+    domain->inode = copy;
+    domain->inode_device = inode.st_dev;
+    domain->inode_number = inode.st_ino;
+    uro_list_append(&named, &domain->link);
+    return domain;
+}
+
+struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+    const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+
+    if (attr->comp_mask != needed) {
+        errno = attr->comp_mask & ~needed ? EOPNOTSUPP : EINVAL;
+        return NULL;
+    }
+    struct uro_ibv_xrcd *xrcd = uro_ibv_new(sizeof *xrcd);
+    if (xrcd == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    xrcd->domain = obtain(uro_ibv_host(context), attr->fd, attr->oflags);
+    if (xrcd->domain != NULL)
+        xrcd->domain->references++;
+    pthread_mutex_unlock(&lock);
+    if (xrcd->domain == NULL) {
+        free(xrcd);
+        return NULL;
+    }
+    xrcd->ibv.context = context;
+    uro_object_add(&xrcd->object, context, NULL);
+    return &xrcd->ibv;
+}
+
+int uro_ibv_close_xrcd(struct ibv_xrcd *ibv)
+{
+    struct uro_ibv_xrcd *xrcd = uro_ibv_xrcd(ibv);
+
+    if (atomic_load(&xrcd->users) != 0)
+        return EBUSY;
+    uro_object_remove(&xrcd->object);
+    if (!uro_host_forked()) { /* a child's copy of the lock may be held for ever */
+        pthread_mutex_lock(&lock);
+        drop(xrcd->domain);
+        pthread_mutex_unlock(&lock);
+    }
+    free(xrcd);
+    return 0;
+}
