@@ -21,7 +21,7 @@ static bool is_window(const struct uro_key *key)
     return key->kind == URO_KEY_WINDOW_1 || key->kind == URO_KEY_WINDOW_2;
 }
 
-static struct uro_key *find(const struct uro_shard *shard, uint32_t number)
+struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number)
 {
     struct uro_table_node *node = uro_table_find(&shard->keys, number >> LOW_BITS);
     if (node == NULL)
@@ -114,7 +114,7 @@ static bool allows(const struct uro_key *key, uint32_t pd, uint32_t access)
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length)
 {
-    const struct uro_key *key = find(shard, number);
+    const struct uro_key *key = uro_key_find(shard, number);
 
     if (key == NULL || is_window(key) || !allows(key, pd, access) || !inside(key, address, length))
         return NULL;
@@ -135,13 +135,13 @@ static bool opens(const struct uro_key *key, uint32_t pd, uint32_t qpn, uint32_t
 bool uro_key_grants(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
                     uint32_t access)
 {
-    return opens(find(shard, number), pd, qpn, access);
+    return opens(uro_key_find(shard, number), pd, qpn, access);
 }
 
 uint8_t *uro_key_remote(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
                         uint32_t access, uint64_t address, uint64_t length)
 {
-    const struct uro_key *key = find(shard, number);
+    const struct uro_key *key = uro_key_find(shard, number);
 
     if (!opens(key, pd, qpn, access) || !inside(key, address, length))
         return NULL;
@@ -175,8 +175,8 @@ static bool may_bind(const struct uro_key *window, const struct uro_key_bind *bi
 /* rule MW.BIND */
 bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
 {
-    struct uro_key *window = find(shard, bind->old_rkey);
-    struct uro_key *region = find(shard, bind->lkey);
+    struct uro_key *window = uro_key_find(shard, bind->old_rkey);
+    struct uro_key *region = uro_key_find(shard, bind->lkey);
 
     if (window == NULL || !may_bind(window, bind) ||
         bind->old_rkey >> LOW_BITS != bind->new_rkey >> LOW_BITS)
@@ -203,7 +203,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
 bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint32_t pd,
                            uint32_t qpn)
 {
-    const struct uro_key *key = find(shard, number);
+    const struct uro_key *key = uro_key_find(shard, number);
 
     return key != NULL && key->kind == URO_KEY_WINDOW_2 && key->bound && key->pd == pd &&
            key->qpn == qpn;
@@ -211,5 +211,5 @@ bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint3
 
 void uro_key_invalidate(struct uro_shard *shard, uint32_t number)
 {
-    unbind(find(shard, number));
+    unbind(uro_key_find(shard, number));
 }

@@ -70,6 +70,9 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key);
 /* Likewise for a region whose owner goes away: its windows are unbound first. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key);
 
+/* Engine locked. The key of that number, or NULL. */
+struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
+
 /* Where @length octets at @address are, if @number is the key of a region of @pd with all rights
  * in @access and the range lies inside it (overflow-safe); NULL otherwise. The octets are there
  * to be read, and with URO_ACCESS_LOCAL_WRITE in @access to be written; of a URO_KEY_NULL, and of

@@ -16,9 +16,11 @@
 #define QPN_BITS            24u
 #define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
 #define RD_REMEMBERED_LEAST 16u
+/* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
-     URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_FLUSH_GLOBAL |                     \
+     URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
+     URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL |                         \
      URO_ACCESS_FLUSH_PERSISTENT | URO_ACCESS_OPTIONAL)
 
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");

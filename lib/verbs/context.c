@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs/objects.h"
@@ -38,6 +39,14 @@ static void fill_operations(struct verbs_context *verbs)
     verbs->get_srq_num = uro_ibv_get_srq_num;
     verbs->open_xrcd = uro_ibv_open_xrcd;
     verbs->close_xrcd = uro_ibv_close_xrcd;
+    verbs->alloc_null_mr = uro_ibv_alloc_null_mr;
+    verbs->advise_mr = uro_ibv_advise_mr;
+    verbs->alloc_dm = uro_ibv_alloc_dm;
+    verbs->free_dm = uro_ibv_free_dm;
+    verbs->reg_dm_mr = uro_ibv_reg_dm_mr;
+    verbs->alloc_td = uro_ibv_alloc_td;
+    verbs->dealloc_td = uro_ibv_dealloc_td;
+    verbs->alloc_parent_domain = uro_ibv_alloc_parent_domain;
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     verbs->context.ops.bind_mw = refuse_bind_mw;
@@ -60,43 +69,49 @@ static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_devic
     uro_ibv_contexts_unlock();
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
 {
     struct uro_ibv_device *device = uro_ibv_device(ibv);
     struct uro_ibv_context *context = uro_ibv_new(sizeof *context);
-    int error;
+    struct stat status;
 
     if (context == NULL)
         return NULL;
-    struct ibv_context *opened = &context->verbs.context;
-    error = uro_events_open(&context->events);
-    if (error != 0)
-        goto free_context;
-    /* Programs pass it around and compare it; one inode per context tells them apart. */
-    opened->cmd_fd = memfd_create(ibv->name, MFD_CLOEXEC);
-    if (opened->cmd_fd < 0) {
-        error = -errno;
-        goto close_events;
+    int error = fstat(cmd_fd, &status) != 0 ? -errno : uro_events_open(&context->events);
+    if (error != 0) {
+        free(context);
+        errno = -error;
+        return NULL;
     }
 
+    struct ibv_context *opened = &context->verbs.context;
     fill_operations(&context->verbs);
     opened->device = ibv;
+    opened->cmd_fd = cmd_fd;
     opened->async_fd = context->events.fd;
     opened->num_comp_vectors = URO_COMP_VECTORS;
     pthread_mutex_init(&opened->mutex, NULL);
     pthread_mutex_init(&context->lock, NULL);
     uro_list_init(&context->objects);
     context->device = device->host;
+    context->inode = status.st_ino;
     context->references = 1;
     listen_to_port(context, device);
     return opened;
+}
 
-close_events:
-    uro_events_close(&context->events);
-free_context:
-    free(context);
-    errno = -error;
-    return NULL;
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    /* Programs pass it around and compare it; one inode per context tells them apart. */
+    int cmd_fd = memfd_create(device->name, MFD_CLOEXEC);
+    struct ibv_context *context = cmd_fd >= 0 ? uro_ibv_context_open(device, cmd_fd) : NULL;
+
+    if (context == NULL && cmd_fd >= 0) {
+        int error = errno;
+        close(cmd_fd);
+        errno = error;
+    }
+    return context;
 }
 
 /* A forked child has one thread, and its copy of a lock may be held by a thread it has not. */

@@ -150,6 +150,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
         settle(cq);
     if (ibv->channel != NULL)
         atomic_fetch_sub(&uro_ibv_channel(ibv->channel)->users, 1);
+    if (cq->parent != NULL)
+        atomic_fetch_sub(&cq->parent->users, 1);
     uro_object_drop(&cq->object);
     pthread_mutex_destroy(&cq->batch);
     pthread_spin_destroy(&cq->lock);

@@ -181,22 +181,27 @@ static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 /* ---- creating ----------------------------------------------------------- */
 
 /* 0, or why such a CQ cannot be had. What we do not know or have is EOPNOTSUPP: programs then make
- * a plain one. No PD of ours is a parent domain. */
-static int refusal(const struct ibv_cq_init_attr_ex *attr, uint32_t flags)
+ * a plain one. */
+static int refusal(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+                   uint32_t flags)
 {
+    struct ibv_pd *parent = attr->parent_domain;
+
     if ((attr->comp_mask & ~(uint32_t)CREATE_MASK) || (flags & ~(uint32_t)CREATE_FLAGS) ||
         (attr->wc_flags & ~(uint64_t)READERS))
         return EOPNOTSUPP;
-    if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
-        return EINVAL;
-    return 0;
+    if (!(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
+        return 0;
+    bool is_parent =
+        parent != NULL && parent->context == context && uro_ibv_pd(parent)->base != NULL;
+    return is_parent ? 0 : EINVAL;
 }
 
 struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
                                        struct ibv_cq_init_attr_ex *attr)
 {
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-    int error = refusal(attr, flags);
+    int error = refusal(context, attr, flags);
 
     if (error != 0) {
         errno = error;
@@ -207,6 +212,10 @@ struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
         return NULL;
     if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
         uro_cq_ignore_overrun(cq->core);
+    if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+        cq->parent = uro_ibv_pd(attr->parent_domain);
+        atomic_fetch_add(&cq->parent->users, 1);
+    }
     cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
     offer_readers(&cq->ex, attr->wc_flags);
     return &cq->ex;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - may this process read, or write, all of a range? Asked before a range is registered.
+/* memory.c - may this process read, or write, all of a range? Asked before a range is registered,
+ * or, when it was registered ON_DEMAND, before each packet's octets are touched.
  *
  * An access that faults later would kill the program inside our engine, so what a kernel finds
  * out by pinning pages is found out here, without touching what they hold:
@@ -9,11 +10,12 @@
  *   the datapath the faults. It reads and writes nothing, so another thread may write meanwhile;
  *   process_vm_writev() of what was just read could not promise that.
  *
- *   /proc/self/maps decides where that is not offered: older kernels, memory of devices, and
- *   on-demand registrations, which must not be faulted in. Only mappings and rights are seen.
+ *   /proc/self/maps decides where that is not offered: older kernels and memory of devices. Only
+ *   mappings and rights are seen.
  *
- * Memory that is unmapped while it is registered is the program's mistake; RDMA hardware would go
- * on using the old pages, we cannot.
+ * Ordinary memory that is unmapped while it is registered is the program's mistake; RDMA hardware
+ * would go on using the old pages, we cannot. On-demand memory may be unmapped at any time but
+ * while a packet's octets are copied.
  */
 #include "verbs/memory.h"
 
@@ -63,12 +65,11 @@ static int populate(uintptr_t start, uintptr_t end, bool write)
     return result < 0 ? errno : 0;
 }
 
-bool uro_memory_usable(const void *at, size_t length, bool write, bool lazy)
+bool uro_memory_usable(const uint8_t *at, uint64_t length, bool write)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = (uintptr_t)at & ~(page - 1);
     uintptr_t end = (uintptr_t)at + length;
-    int error = EINVAL;
 
     if (length == 0)
         return true;
@@ -77,8 +78,7 @@ bool uro_memory_usable(const void *at, size_t length, bool write, bool lazy)
         return false;
     }
     end = (end + page - 1) & ~(page - 1);
-    if (!lazy)
-        error = populate(start, end, write);
+    int error = populate(start, end, write);
     if (error == 0)
         return true;
     bool covered = error != EFAULT && mapped(start, end, write);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mr.c - memory regions: a range of the program's memory, and the key that opens it. */
+/* mr.c - memory regions: a range of memory, and the key that opens it.
+ *
+ * The range is the program's memory, now or (ON_DEMAND) whenever it is used; device memory (dm.c);
+ * or none. An imported MR (import.c) is another handle of one that was registered: it has the key
+ * of its origin, whose struct lives as long as either.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/limits.h"
 #include "verbs/memory.h"
 #include "verbs/objects.h"
 
@@ -19,23 +25,30 @@ struct range {
     unsigned access;
 };
 
+int uro_ibv_access_refusal(unsigned access)
+{
+    bool remote_writes = access & (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC);
+
+    if (access & URO_ACCESS_FLUSH_PERSISTENT) /* no memory of ours outlives a power failure */
+        return EOPNOTSUPP;
+    if ((access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL)) != 0)
+        return EINVAL;
+    return remote_writes && !(access & URO_ACCESS_LOCAL_WRITE) ? EINVAL : 0;
+}
+
 /* 0, or why the range cannot be registered so. */
 static int refusal(const struct range *range)
 {
-    bool remote_writes = range->access & (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC);
-    bool writes = range->access & URO_ACCESS_LOCAL_WRITE;
+    int error = uro_ibv_access_refusal(range->access);
 
-    if (range->access & URO_ACCESS_FLUSH_PERSISTENT)
-        return EOPNOTSUPP; /* nobody told us which memory outlives the machine */
-    if ((range->access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL)) != 0)
-        return EINVAL;
-    if (remote_writes && !writes)
-        return EINVAL;
+    if (error != 0)
+        return error;
     if (range->length > UINTPTR_MAX - (uintptr_t)range->at ||
         range->length > UINT64_MAX - range->iova)
         return EINVAL;
-    /* On-demand memory is promised to be faulted in when it is used, not now. */
-    if (!uro_memory_usable(range->at, range->length, writes, range->access & URO_ACCESS_ON_DEMAND))
+    if (range->access & URO_ACCESS_ON_DEMAND)
+        return 0; /* asked when it is used */
+    if (!uro_memory_usable(range->at, range->length, range->access & URO_ACCESS_LOCAL_WRITE))
         return errno;
     return 0;
 }
@@ -47,48 +60,68 @@ static void describe(struct uro_key *key, const struct range *range, const struc
     key->base = range->access & URO_ACCESS_ZERO_BASED ? 0 : range->iova;
     key->length = range->length;
     key->memory = range->at;
+    key->reachable = range->access & URO_ACCESS_ON_DEMAND ? uro_memory_usable : NULL;
 }
 
-static void show(struct uro_ibv_mr *mr, struct ibv_pd *pd)
+static void show(struct uro_ibv_mr *mr)
 {
-    mr->ibv.pd = pd;
-    mr->ibv.addr = mr->key.memory;
     mr->ibv.length = mr->key.length;
     mr->ibv.lkey = mr->ibv.rkey = mr->ibv.handle = uro_key_number(&mr->key);
 }
 
+/* Engine locked. Windows are unbound first. */
+static void close_key(struct uro_ibv_mr *mr)
+{
+    if (mr->registered)
+        uro_key_expel(uro_device_shard(mr->device), &mr->key);
+    mr->registered = false;
+}
+
+/* The context goes. */
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_mr *mr = URO_CONTAINER_OF(object, struct uro_ibv_mr, object);
-    struct uro_device *device = object->context->device;
 
+    uro_device_lock(mr->device);
+    close_key(mr);
+    uro_device_unlock(mr->device);
+}
+
+struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr)
+{
+    struct uro_device *device = uro_ibv_host(pd->context);
+    struct uro_ibv_mr *mr;
+
+    if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
+        return NULL;
+    mr->ibv.context = pd->context;
+    mr->ibv.pd = pd;
+    mr->ibv.addr = addr;
+    mr->device = device;
+    mr->key = *key;
+    mr->origin = mr;
+    mr->handles = 1;
     uro_device_lock(device);
-    uro_key_deregister(uro_device_shard(device), &mr->key);
+    uro_key_register(uro_device_shard(device), &mr->key);
+    mr->registered = true;
     uro_device_unlock(device);
+    show(mr);
+    atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
+    uro_object_add(&mr->object, pd->context, detach);
+    return &mr->ibv;
 }
 
 static struct ibv_mr *register_range(struct ibv_pd *pd, const struct range *range)
 {
-    struct uro_device *device = uro_ibv_host(pd->context);
+    struct uro_key key = { .kind = URO_KEY_REGION };
     int error = refusal(range);
-    struct uro_ibv_mr *mr;
 
     if (error != 0) {
         errno = error;
         return NULL;
     }
-    if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
-        return NULL;
-
-    describe(&mr->key, range, pd);
-    uro_device_lock(device);
-    uro_key_register(uro_device_shard(device), &mr->key);
-    uro_device_unlock(device);
-    mr->ibv.context = pd->context;
-    show(mr, pd);
-    atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
-    uro_object_add(&mr->object, pd->context, detach);
-    return &mr->ibv;
+    describe(&key, range, pd);
+    return uro_ibv_mr_register(pd, &key, range->at);
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -110,54 +143,195 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return register_range(pd, &range);
 }
 
-/* Gives the MR another range, with another key, or under the same key other rights or another
- * domain. A failure leaves it as it was. */
+/* The origin that has the key, with one more handle; NULL when there is none in the PD's domain. */
+static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
+{
+    struct uro_device *device = uro_ibv_host(pd->context);
+    struct uro_ibv_mr *origin = NULL;
+
+    uro_device_lock(device);
+    struct uro_key *key = uro_key_find(uro_device_shard(device), number);
+    if (key != NULL && key->pd == pd->handle &&
+        (key->kind == URO_KEY_REGION || key->kind == URO_KEY_NULL)) {
+        origin = URO_CONTAINER_OF(key, struct uro_ibv_mr, key);
+        origin->handles++;
+    }
+    uro_device_unlock(device);
+    return origin;
+}
+
+struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
+{
+    struct uro_ibv_mr *mr;
+
+    if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
+        return NULL;
+    mr->origin = find_origin(pd, number);
+    if (mr->origin == NULL) {
+        free(mr);
+        errno = ENOENT;
+        return NULL;
+    }
+    mr->ibv = mr->origin->ibv;
+    mr->ibv.context = pd->context;
+    mr->ibv.pd = pd;
+    mr->ibv.addr = NULL;
+    atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
+    uro_object_add(&mr->object, pd->context, NULL);
+    return &mr->ibv;
+}
+
+struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd)
+{
+    uint8_t *nothing = uro_ibv_new((size_t)2 * URO_PATH_MTU_MAX);
+    const struct uro_key key = { .kind = URO_KEY_NULL,
+                                 .pd = pd->handle,
+                                 .access = URO_ACCESS_LOCAL_WRITE,
+                                 .length = UINT64_MAX,
+                                 .memory = nothing };
+
+    struct ibv_mr *mr = nothing != NULL ? uro_ibv_mr_register(pd, &key, NULL) : NULL;
+    if (mr == NULL)
+        free(nothing);
+    return mr;
+}
+
+/* ---- changing ------------------------------------------------------------------------------- */
+
+/* What the region would be. */
+static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, size_t length,
+                            int access)
+{
+    const struct uro_key *key = &mr->key;
+    bool offsets = key->access & URO_ACCESS_ZERO_BASED;
+    struct range range = { .at = key->memory,
+                           .length = key->length,
+                           .iova = offsets ? (uintptr_t)key->memory : key->base,
+                           .access = key->access };
+
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+        range = (struct range){ addr, length, (uintptr_t)addr, key->access };
+    if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+        range.access = (unsigned)access;
+    return range;
+}
+
+/* 0, or why @mr cannot be changed so. */
+static int change_refusal(const struct uro_ibv_mr *mr, int flags, const struct ibv_pd *pd,
+                          const struct range *range)
+{
+    if (uro_host_forked())
+        return EIO;
+    if (mr->origin != mr || mr->key.kind != URO_KEY_REGION || mr->dm != NULL)
+        return EINVAL; /* not all of it is this handle's */
+    if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
+        return EINVAL;
+    if (pd == NULL || pd->context != mr->ibv.context)
+        return EINVAL;
+    return refusal(range);
+}
+
+/* Another range gets another key; peers that have the key of the same range go on with it. */
+static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
+                  const struct range *range)
+{
+    struct uro_shard *shard = uro_device_shard(mr->device);
+    int error = 0;
+
+    uro_device_lock(mr->device);
+    if (!mr->registered) {
+        error = EINVAL; /* the context was closed */
+    } else if (mr->key.windows > 0) {
+        error = EBUSY;
+    } else {
+        if (moved)
+            uro_key_expel(shard, &mr->key);
+        describe(&mr->key, range, pd);
+        if (moved)
+            uro_key_register(shard, &mr->key);
+    }
+    uro_device_unlock(mr->device);
+    return error;
+}
+
+/* Every failure is of the kind that leaves the MR as it was. */
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access)
 {
     struct uro_ibv_mr *mr = uro_ibv_mr(ibv);
-    struct uro_device *device = uro_ibv_host(ibv->context);
-    bool moved = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-    const struct range range = {
-        .at = moved ? addr : mr->key.memory,
-        .length = moved ? length : mr->key.length,
-        .iova = moved ? (uintptr_t)addr : mr->key.base,
-        .access = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : mr->key.access,
-    };
+    const struct range range = changed(mr, flags, addr, length, access);
     struct ibv_pd *before = ibv->pd;
     struct ibv_pd *after = flags & IBV_REREG_MR_CHANGE_PD ? pd : before;
-    int error = uro_host_forked() ? EIO : 0;
+    int error = change_refusal(mr, flags, after, &range);
 
-    if (error == 0 && (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0))
-        error = EINVAL;
-    if (error == 0 && (after == NULL || after->context != ibv->context))
-        error = EINVAL;
     if (error == 0)
-        error = refusal(&range);
+        error = change(mr, flags & IBV_REREG_MR_CHANGE_TRANSLATION, after, &range);
     if (error != 0) {
         errno = error;
         return IBV_REREG_MR_ERR_INPUT;
     }
-
     atomic_fetch_add(&uro_ibv_pd(after)->users, 1);
-    uro_device_lock(device);
-    if (moved)
-        (void)uro_key_deregister(uro_device_shard(device), &mr->key);
-    describe(&mr->key, &range, after);
-    if (moved)
-        uro_key_register(uro_device_shard(device), &mr->key);
-    uro_device_unlock(device);
-    show(mr, after);
     atomic_fetch_sub(&uro_ibv_pd(before)->users, 1);
+    ibv->pd = after;
+    ibv->addr = range.at;
+    show(mr);
     return 0;
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+/* Takes the key away; EBUSY when windows are bound to it. */
+static int deregister(struct uro_ibv_mr *origin)
+{
+    int error = 0;
+
+    uro_device_lock(origin->device);
+    if (origin->registered)
+        error = -uro_key_deregister(uro_device_shard(origin->device), &origin->key);
+    if (error == 0)
+        origin->registered = false;
+    uro_device_unlock(origin->device);
+    return error;
+}
+
+/* Gives up a handle; true when it was the last one, and the key is gone too. */
+static bool last_handle(struct uro_ibv_mr *origin)
+{
+    if (uro_host_forked())
+        return --origin->handles == 0;
+    uro_device_lock(origin->device);
+    bool last = --origin->handles == 0;
+    if (last)
+        close_key(origin);
+    uro_device_unlock(origin->device);
+    return last;
+}
+
+void uro_ibv_mr_drop(struct uro_ibv_mr *mr)
+{
+    struct uro_ibv_mr *origin = mr->origin;
+
+    mr->object.detach = NULL; /* the key may still have handles */
+    uro_object_remove(&mr->object);
+    atomic_fetch_sub(&uro_ibv_pd(mr->ibv.pd)->users, 1);
+    bool last = last_handle(origin);
+    if (mr != origin)
+        free(mr);
+    if (!last)
+        return;
+    if (origin->dm != NULL)
+        atomic_fetch_sub(&origin->dm->users, 1);
+    if (origin->key.kind == URO_KEY_NULL)
+        free(origin->key.memory);
+    free(origin);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
     struct uro_ibv_mr *mr = uro_ibv_mr(ibv);
+    int error = uro_host_forked() ? 0 : deregister(mr->origin);
 
-    uro_object_remove(&mr->object);
-    atomic_fetch_sub(&uro_ibv_pd(ibv->pd)->users, 1);
-    free(mr);
-    return 0;
+    if (error == 0)
+        uro_ibv_mr_drop(mr);
+    return error;
 }

@@ -11,6 +11,7 @@
  *     CQ                polling; taken under the engine by modify to RESET, destroy and resize
  *     context list      which contexts a port event goes to
  *     event queue       (events.h)
+ *     PD list, DM list  which there are; pd.c, dm.c
  * Nothing is posted or polled under the engine lock, and nobody waits under any but the first.
  */
 #pragma once
@@ -46,6 +47,7 @@ struct uro_ibv_device {
     struct uro_device *host;
     int index;
     struct uro_list contexts; /* open ones, under the context list lock */
+    atomic_size_t dm_used;    /* octets of device memory */
 };
 
 /* Memory goes when it is closed and the last object made from it is gone. */
@@ -59,6 +61,7 @@ struct uro_ibv_context {
     pthread_mutex_t lock; /* objects, references */
     struct uro_list objects;
     uint32_t references; /* one while open, one per object */
+    uint64_t inode;      /* of cmd_fd: contexts with the same one share their objects */
 };
 
 /* What every object of a context begins its private part with. */
@@ -70,16 +73,48 @@ struct uro_object {
     bool detached;
 };
 
+/* ibv.handle is the number that keys and queue pairs have; a parent domain has that of its base. */
 struct uro_ibv_pd {
     struct ibv_pd ibv;
     struct uro_object object;
-    atomic_uint users; /* MRs, QPs, SRQs and AHs */
+    atomic_uint users;       /* what was made of it */
+    struct uro_link link;    /* among all, pd.c */
+    struct uro_ibv_pd *base; /* of a parent domain */
+    struct uro_ibv_td *td;   /* likewise, or NULL */
+};
+
+struct uro_ibv_td {
+    struct ibv_td ibv;
+    struct uro_object object;
+    atomic_uint users; /* parent domains */
+};
+
+struct uro_ibv_dm {
+    struct ibv_dm ibv;
+    struct uro_object object;
+    struct uro_ibv_dm *origin; /* itself unless imported */
+
+    /* Of an origin. */
+    struct uro_ibv_device *device;
+    uint64_t inode; /* of the context it was allocated with */
+    uint8_t *octets;
+    size_t length;
+    atomic_uint users;    /* MRs */
+    struct uro_link link; /* among all; dm.c, under its lock */
+    uint32_t handles;     /* itself and those imported from it; likewise */
 };
 
 struct uro_ibv_mr {
     struct ibv_mr ibv;
     struct uro_object object;
+    struct uro_ibv_mr *origin; /* itself unless imported */
+
+    /* Of an origin; under the engine lock. */
+    struct uro_device *device;
     struct uro_key key;
+    struct uro_ibv_dm *dm; /* whose memory it is, or NULL */
+    uint32_t handles;      /* itself and those imported from it */
+    bool registered;
 };
 
 struct uro_ibv_channel {
@@ -103,9 +138,10 @@ struct uro_ibv_cq {
     struct uro_event_node completion;
     struct uro_event_node error;
     /* Of an extended one, cq_ex.c. */
-    pthread_mutex_t batch; /* ibv_start_poll to ibv_end_poll */
-    bool single_threaded;  /* as the program promised: the above is not needed */
-    bool ran_dry;          /* this batch has nothing after `current`, it was told */
+    struct uro_ibv_pd *parent; /* domain, or NULL */
+    pthread_mutex_t batch;     /* ibv_start_poll to ibv_end_poll */
+    bool single_threaded;      /* as the program promised: the above is not needed */
+    bool ran_dry;              /* this batch has nothing after `current`, it was told */
     struct uro_cqe current;
     uint64_t wall_offset; /* of uro_host_wall_time() */
 };
@@ -193,6 +229,8 @@ struct uro_ibv_ah {
     }
 URO_IBV_CAST(device)
 URO_IBV_CAST(pd)
+URO_IBV_CAST(td)
+URO_IBV_CAST(dm)
 URO_IBV_CAST(mr)
 URO_IBV_CAST(cq)
 URO_IBV_CAST(qp)
@@ -216,6 +254,9 @@ static inline struct uro_device *uro_ibv_host(struct ibv_context *ibv)
 }
 
 /* context.c */
+
+/* Opens the device; the context owns @cmd_fd when it could be. NULL with errno. */
+struct ibv_context *uro_ibv_context_open(struct ibv_device *device, int cmd_fd);
 
 /* Zeroed memory for an object, or NULL with errno ENOMEM, or EIO in a forked child. */
 void *uro_ibv_new(size_t size);
@@ -280,6 +321,35 @@ void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address);
 
 /* qp.c: an entry of verbs_context */
 struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+
+/* pd.c: entries of verbs_context */
+struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int uro_ibv_dealloc_td(struct ibv_td *td);
+struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
+                                           struct ibv_parent_domain_init_attr *attr);
+
+/* mr.c */
+
+/* Registers what @key describes. NULL with errno. */
+struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr);
+/* Another handle of the region @number of the PD's domain; NULL with errno ENOENT, ENOMEM, EIO. */
+struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number);
+/* The handle is no more; its key ends with the last one. */
+void uro_ibv_mr_drop(struct uro_ibv_mr *mr);
+/* 0, or the errno why nothing can be registered with these rights. */
+int uro_ibv_access_refusal(unsigned access);
+struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd); /* an entry of verbs_context */
+
+/* advise.c: an entry of verbs_context */
+int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                      struct ibv_sge *list, uint32_t count);
+
+/* dm.c */
+#define URO_DM_MAX ((size_t)64 * 1024 * 1024) /* octets of a device's memory */
+struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int uro_ibv_free_dm(struct ibv_dm *dm);
+struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+                                 size_t length, unsigned access);
 
 /* query.c */
 int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,

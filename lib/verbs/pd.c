@@ -1,31 +1,199 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pd.c - protection domains: a number that keys and queue pairs share. */
+/* pd.c - protection domains: a number that keys and queue pairs share.
+ *
+ * Several handles may have one number: what was allocated, what was imported from it (import.c),
+ * and parent domains made of it. A parent domain is its base to everything that is made of it: its
+ * thread domain promises what we do not need to know, and its allocators are for memory that a
+ * device reads, of which we have none.
+ */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "verbs/objects.h"
 
 static atomic_uint last_number; /* never reused: an old key cannot meet a new domain */
 
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+static struct uro_list all = { { &all.head, &all.head } };
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A forked child has one thread, and its copy of the lock may be held by a thread it has not. */
+static void lock_all(void)
+{
+    if (!uro_host_forked())
+        pthread_mutex_lock(&all_lock);
+}
+
+static void unlock_all(void)
+{
+    if (!uro_host_forked())
+        pthread_mutex_unlock(&all_lock);
+}
+
+static void begin(struct uro_ibv_pd *pd)
+{
+    lock_all();
+    uro_list_append(&all, &pd->link);
+    unlock_all();
+    uro_object_add(&pd->object, pd->ibv.context, NULL);
+}
+
+static struct uro_ibv_pd *new_handle(struct ibv_context *context, uint32_t number)
 {
     struct uro_ibv_pd *pd = uro_ibv_new(sizeof *pd);
 
     if (pd == NULL)
         return NULL;
     pd->ibv.context = context;
-    pd->ibv.handle = atomic_fetch_add(&last_number, 1) + 1;
-    uro_object_add(&pd->object, context, NULL);
+    pd->ibv.handle = number;
+    return pd;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct uro_ibv_pd *pd = new_handle(context, atomic_fetch_add(&last_number, 1) + 1);
+
+    if (pd == NULL)
+        return NULL;
+    begin(pd);
     return &pd->ibv;
+}
+
+/* Whether one of the PDs that @context has, or shares, has the number. */
+static bool exists(struct ibv_context *context, uint32_t number)
+{
+    uint64_t inode = uro_ibv_context(context)->inode;
+    bool found = false;
+
+    lock_all();
+    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
+        struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+        if (pd->ibv.handle == number && uro_ibv_context(pd->ibv.context)->inode == inode)
+            found = true;
+    }
+    unlock_all();
+    return found;
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+    struct uro_ibv_pd *pd = new_handle(context, pd_handle);
+
+    if (pd == NULL)
+        return NULL;
+    if (!exists(context, pd_handle)) {
+        free(pd);
+        errno = ENOENT;
+        return NULL;
+    }
+    begin(pd);
+    return &pd->ibv;
+}
+
+/* Takes the handle off the list, unless it is used, or @everywhere and another handle of its
+ * domain is: then nothing changes. */
+static bool unlist(struct uro_ibv_pd *pd, bool everywhere)
+{
+    bool used = atomic_load(&pd->users) != 0;
+
+    lock_all();
+    for (struct uro_link *at = all.head.next; everywhere && at != &all.head; at = at->next) {
+        struct uro_ibv_pd *other = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+        if (other->ibv.handle == pd->ibv.handle && atomic_load(&other->users) != 0)
+            used = true;
+    }
+    if (!used)
+        uro_list_remove(&pd->link);
+    unlock_all();
+    return !used;
+}
+
+static void end(struct uro_ibv_pd *pd)
+{
+    uro_object_remove(&pd->object);
+    if (pd->base != NULL)
+        atomic_fetch_sub(&pd->base->users, 1);
+    if (pd->td != NULL)
+        atomic_fetch_sub(&pd->td->users, 1);
+    free(pd);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     struct uro_ibv_pd *pd = uro_ibv_pd(ibv);
 
-    if (atomic_load(&pd->users) != 0)
+    if (!unlist(pd, pd->base == NULL))
         return EBUSY;
-    uro_object_remove(&pd->object);
-    free(pd);
+    end(pd);
     return 0;
+}
+
+/* What is made of the handle needs it: one that is used stays. */
+void ibv_unimport_pd(struct ibv_pd *ibv)
+{
+    struct uro_ibv_pd *pd = uro_ibv_pd(ibv);
+
+    if (unlist(pd, false))
+        end(pd);
+}
+
+/* ---- thread and parent domains ---------------------------------------------------------------- */
+
+struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+    struct uro_ibv_td *td;
+
+    if (attr->comp_mask != 0) {
+        errno = EINVAL;
+        return NULL;
+    }
+    td = uro_ibv_new(sizeof *td);
+    if (td == NULL)
+        return NULL;
+    td->ibv.context = context;
+    uro_object_add(&td->object, context, NULL);
+    return &td->ibv;
+}
+
+int uro_ibv_dealloc_td(struct ibv_td *ibv)
+{
+    struct uro_ibv_td *td = uro_ibv_td(ibv);
+
+    if (atomic_load(&td->users) != 0)
+        return EBUSY;
+    uro_object_remove(&td->object);
+    free(td);
+    return 0;
+}
+
+static bool parent_valid(const struct ibv_context *context,
+                         const struct ibv_parent_domain_init_attr *attr)
+{
+    const uint32_t known =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+
+    return attr->pd != NULL && attr->pd->context == context && (attr->comp_mask & ~known) == 0 &&
+           (attr->td == NULL || attr->td->context == context);
+}
+
+struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
+                                           struct ibv_parent_domain_init_attr *attr)
+{
+    struct uro_ibv_pd *pd;
+
+    if (!parent_valid(context, attr)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    pd = new_handle(context, attr->pd->handle);
+    if (pd == NULL)
+        return NULL;
+    pd->base = uro_ibv_pd(attr->pd);
+    atomic_fetch_add(&pd->base->users, 1);
+    if (attr->td != NULL) {
+        pd->td = uro_ibv_td(attr->td);
+        atomic_fetch_add(&pd->td->users, 1);
+    }
+    begin(pd);
+    return &pd->ibv;
 }

@@ -13,6 +13,10 @@
 #define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may be preempted */
 #define PKEY_DEFAULT 0xffffu
 #define PKEYS        1
+/* A fault in an on-demand region is resolved by the CPU, whatever the operation. */
+#define ODP_DATAGRAM (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC       (ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE)
+#define ODP_RC       (ODP_UC | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
 #define CLOCK_KHZ    1000000 /* of completion timestamps: nanoseconds */
 #define WIDTH_1X     1       /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
 #define SPEED_2_5    1
@@ -90,9 +94,15 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
                             const struct ibv_query_device_ex_input *input,
                             struct ibv_device_attr_ex *attr, size_t size)
 {
-    struct ibv_device_attr_ex all = { .completion_timestamp_mask = UINT64_MAX,
-                                      .hca_core_clock = CLOCK_KHZ,
-                                      .phys_port_cnt_ex = URO_PORT };
+    struct ibv_device_attr_ex all = {
+        .odp_caps = { .general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+                      .per_transport_caps = { ODP_RC, ODP_UC, ODP_DATAGRAM } },
+        .completion_timestamp_mask = UINT64_MAX,
+        .hca_core_clock = CLOCK_KHZ,
+        .max_dm_size = URO_DM_MAX,
+        .xrc_odp_caps = ODP_RC,
+        .phys_port_cnt_ex = URO_PORT,
+    };
 
     if ((input != NULL && input->comp_mask != 0) || size < sizeof all.orig_attr)
         return EINVAL;

@@ -30,46 +30,7 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
     return EOPNOTSUPP;
 }
 
-/* Objects of other processes, of other devices' memory, and of vendors' own. */
-
-struct ibv_context *ibv_import_device(int cmd_fd)
-{
-    (void)cmd_fd;
-    return nothing();
-}
-
-struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
-{
-    (void)context, (void)pd_handle;
-    return nothing();
-}
-
-void ibv_unimport_pd(struct ibv_pd *pd)
-{
-    (void)pd;
-}
-
-struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
-{
-    (void)pd, (void)mr_handle;
-    return nothing();
-}
-
-void ibv_unimport_mr(struct ibv_mr *mr)
-{
-    (void)mr;
-}
-
-struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
-{
-    (void)context, (void)dm_handle;
-    return nothing();
-}
-
-void ibv_unimport_dm(struct ibv_dm *dm)
-{
-    (void)dm;
-}
+/* Memory of other devices, and options of vendors. */
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
                                  int fd, int access)

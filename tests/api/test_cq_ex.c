@@ -48,6 +48,7 @@ static void cq_ex__asked_wrongly__is_einval(void **state)
         { .cqe = 4194304 },
         { .cqe = 1, .comp_vector = 1 },
         { .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = api->pd },
+        { .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD },
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,6 +66,18 @@ static void access_bits__unknown__are_einval_and_optional_ones_ignored(void **st
     ibv_dereg_mr(mr);
 }
 
+/* Newer headers' IBV_ACCESS_FLUSH_*. Nothing here outlives a power failure. */
+static void flush_rights__global_is_given_and_persistent_refused(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 8, 1 << 8 | IBV_ACCESS_LOCAL_WRITE);
+
+    assert_non_null(mr);
+    ibv_dereg_mr(mr);
+    expect_refusal(api, memory, 8, 1 << 9, EOPNOTSUPP);
+    expect_refusal(api, memory, 8, 1 << 8 | 1 << 9, EOPNOTSUPP);
+}
+
 static void memory__that_is_not_there__is_efault(void **state)
 {
     const struct api *api = *state;
@@ -74,7 +87,6 @@ static void memory__that_is_not_there__is_efault(void **state)
     assert_int_equal(munmap(at + page, page), 0);
     expect_refusal(api, at, 3 * page, IBV_ACCESS_LOCAL_WRITE, EFAULT);
     expect_refusal(api, NULL, 4096, 0, EFAULT);
-    expect_refusal(api, at, 3 * page, IBV_ACCESS_ON_DEMAND, EFAULT);
     struct ibv_mr *mr = ibv_reg_mr(api->pd, at, page, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(mr);
     ibv_dereg_mr(mr);
@@ -157,9 +169,169 @@ static void rereg_mr__asked_wrongly__leaves_the_old_region_valid(void **state)
     assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 64, 0),
                      IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(errno, EFAULT);
+    assert_int_equal(ibv_rereg_mr(mr, 1 << 3, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 9),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, EOPNOTSUPP);
     assert_int_equal(mr->lkey, key);
     assert_ptr_equal(mr->addr, memory);
     assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static enum ibv_wc_status write_to(struct pair *pair, uint64_t address, uint32_t rkey,
+                                   uint32_t length)
+{
+    struct ibv_sge from = api_sge(&pair->a, 0, length);
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &from), *bad;
+
+    memset(pair->a.buffer, 0x77, length);
+    wr.wr.rdma.remote_addr = address;
+    wr.wr.rdma.rkey = rkey;
+    assert_int_equal(ibv_post_send(pair->a.qp, &wr, &bad), 0);
+    return api_wait(pair->a.cq).status;
+}
+
+static void expect_written(uint32_t from, uint32_t length)
+{
+    for (uint32_t i = 0; i < sizeof memory; i++)
+        assert_int_equal(memory[i], i - from < length ? 0x77 : 0);
+    memset(memory, 0, sizeof memory);
+}
+
+static void region__with_addresses_of_its_own__is_used_by_them(void **state)
+{
+    const struct api *api = *state;
+    struct pair pair;
+    struct ibv_mr *mrs[3] = {
+        ibv_reg_mr(api->pd, memory + 64, 64,
+                   IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE),
+        ibv_reg_mr_iova(api->pd, memory + 64, 64, 0, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE),
+        ibv_reg_mr_iova2(api->pd, memory + 64, 64, UINT64_MAX - 64,
+                         IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE),
+    };
+
+    api_pair_open(api, &pair, NULL);
+    memset(memory, 0, sizeof memory);
+    for (int i = 0; i < 3; i++) {
+        uint64_t base = i < 2 ? 0 : UINT64_MAX - 64;
+        assert_int_equal(write_to(&pair, base, mrs[i]->rkey, 64), IBV_WC_SUCCESS);
+        expect_written(64, 64);
+        assert_int_equal(write_to(&pair, base + 63, mrs[i]->rkey, 1), IBV_WC_SUCCESS);
+        expect_written(127, 1);
+    }
+    assert_int_equal(write_to(&pair, UINT64_MAX - 63, mrs[2]->rkey, 64), IBV_WC_REM_ACCESS_ERR);
+    expect_written(0, 0);
+    api_pair_close(&pair);
+    for (int i = 0; i < 3; i++)
+        ibv_dereg_mr(mrs[i]);
+}
+
+static void rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach(void **state)
+{
+    const struct api *api = *state;
+    struct pair pair;
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 64, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
+    uint32_t before = mr->rkey;
+
+    api_pair_open(api, &pair, NULL);
+    memset(memory, 0, sizeof memory);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + 4096, 64, 0),
+                     0);
+    assert_int_equal(write_to(&pair, (uintptr_t)memory + 4096, mr->rkey, 64), IBV_WC_SUCCESS);
+    expect_written(4096, 64);
+    assert_int_equal(write_to(&pair, (uintptr_t)memory, before, 1), IBV_WC_REM_ACCESS_ERR);
+    expect_written(0, 0);
+    api_pair_close(&pair);
+    ibv_dereg_mr(mr);
+}
+
+static void rereg_mr__of_rights__holds_at_once(void **state)
+{
+    const struct api *api = *state;
+    struct pair pair;
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 64, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
+
+    api_pair_open(api, &pair, NULL);
+    memset(memory, 0, sizeof memory);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                                  IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE | IBV_ACCESS_ZERO_BASED),
+                     0);
+    assert_int_equal(write_to(&pair, 10, mr->rkey, 5), IBV_WC_SUCCESS);
+    expect_written(10, 5);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                                  IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE),
+                     0);
+    assert_int_equal(write_to(&pair, (uintptr_t)memory + 10, mr->rkey, 5), IBV_WC_SUCCESS);
+    expect_written(10, 5);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ),
+                     0);
+    assert_int_equal(write_to(&pair, (uintptr_t)memory, mr->rkey, 1), IBV_WC_REM_ACCESS_ERR);
+    expect_written(0, 0);
+    api_pair_close(&pair);
+    ibv_dereg_mr(mr);
+}
+
+/* ---- the null MR ---------------------------------------------------------------------------- */
+
+static void null_mr__sends_zeros_and_swallows_what_comes(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
+    struct pair pair;
+
+    assert_non_null(null);
+    assert_null(null->addr);
+    assert_int_equal(null->length, SIZE_MAX);
+    api_pair_open(api, &pair, NULL);
+    for (int i = 0; i < 3; i++) {
+        /* 100 octets, 6000 of nothing, 100 octets: out of a, and into b. */
+        struct ibv_sge from[3] = { api_sge(&pair.a, 0, 100),
+                                   { 0x1234, 6000, null->lkey },
+                                   api_sge(&pair.a, 100, 100) };
+        struct ibv_sge to[3] = { api_sge(&pair.b, 0, i == 1 ? 50 : 6200) };
+        struct ibv_recv_wr recv = { .wr_id = 2, .sg_list = to, .num_sge = 1 }, *bad_recv;
+        struct ibv_send_wr send = api_send(IBV_WR_SEND, from), *bad;
+        send.num_sge = 3;
+        if (i == 1) { /* all but the ends goes nowhere */
+            to[1] = (struct ibv_sge){ UINT64_MAX - 7000, 6100, null->lkey };
+            to[2] = api_sge(&pair.b, 6150, 50);
+            recv.num_sge = 3;
+        }
+        memset(pair.a.buffer, 0x55, 200);
+        memset(pair.b.buffer, 0xcc, sizeof pair.b.buffer);
+        assert_int_equal(ibv_post_recv(pair.b.qp, &recv, &bad_recv), 0);
+        assert_int_equal(ibv_post_send(pair.a.qp, &send, &bad), 0);
+        api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+        api_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+        for (uint32_t at = 0; at < 6200; at++) {
+            int want = at < 100 || at >= 6100 ? 0x55 : 0;
+            if (i == 1 && at >= 50 && at < 6150)
+                want = 0xcc;
+            assert_int_equal(pair.b.buffer[at], want);
+        }
+    }
+    api_pair_close(&pair);
+    assert_int_equal(ibv_dereg_mr(null), 0);
+}
+
+static void null_mr__of_a_peer_or_changed__is_refused(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
+    struct pair pair;
+
+    assert_int_equal(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 64, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, EINVAL);
+    api_pair_open(api, &pair, NULL);
+    assert_int_equal(write_to(&pair, 0, null->rkey, 1), IBV_WC_REM_ACCESS_ERR);
+    api_pair_close(&pair);
+    assert_int_equal(ibv_dereg_mr(null), 0);
 }
 
 int main(void)
@@ -169,12 +341,18 @@ int main(void)
         API_TEST(mrs__over_the_same_memory__have_keys_of_their_own),
         API_TEST(remote_writing__without_local_writing__is_einval),
         API_TEST(access_bits__unknown__are_einval_and_optional_ones_ignored),
+        API_TEST(flush_rights__global_is_given_and_persistent_refused),
         API_TEST(memory__that_is_not_there__is_efault),
         API_TEST(read_only_memory__is_efault_only_with_local_write),
         API_TEST(ranges__that_wrap__are_einval),
         API_TEST(nothing__can_be_registered),
         API_TEST(rereg_mr__of_each_part__only_another_range_has_another_key),
         API_TEST(rereg_mr__asked_wrongly__leaves_the_old_region_valid),
+        API_TEST(region__with_addresses_of_its_own__is_used_by_them),
+        API_TEST(rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach),
+        API_TEST(rereg_mr__of_rights__holds_at_once),
+        API_TEST(null_mr__sends_zeros_and_swallows_what_comes),
+        API_TEST(null_mr__of_a_peer_or_changed__is_refused),
     };
     return API_RUN(tests);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* advise.c - ibv_advise_mr: pages of on-demand regions that will be needed are brought in. */
+#include <errno.h>
+
+#include "verbs/memory.h"
+#include "verbs/objects.h"
+
+/* 0, or why the key is none of an on-demand region that @pd may use so. */
+static int key_refusal(const struct uro_key *key, const struct ibv_pd *pd, bool write)
+{
+    if (key != NULL && (key->kind == URO_KEY_WINDOW_1 || key->kind == URO_KEY_WINDOW_2))
+        return EINVAL;
+    if (key == NULL || !(key->access & URO_ACCESS_ON_DEMAND))
+        return ENOENT;
+    if (key->pd != pd->handle || (write && !(key->access & URO_ACCESS_LOCAL_WRITE)))
+        return EPERM;
+    return 0;
+}
+
+/* Where the element's octets are. */
+static int locate(struct uro_shard *shard, const struct ibv_pd *pd, const struct ibv_sge *element,
+                  bool write, const uint8_t **at)
+{
+    const struct uro_key *key = uro_key_find(shard, element->lkey);
+    int error = key_refusal(key, pd, write);
+
+    if (error != 0)
+        return error;
+    uint64_t offset = element->addr - key->base;
+    if (element->addr < key->base || offset > key->length || element->length > key->length - offset)
+        return EFAULT;
+    *at = (const uint8_t *)((uintptr_t)key->memory + (uintptr_t)offset);
+    return 0;
+}
+
+/* Always waits until it is done: IBV_ADVISE_MR_FLAG_FLUSH asks for what happens anyway. */
+int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                      struct ibv_sge *list, uint32_t count)
+{
+    struct uro_device *device = uro_ibv_host(pd->context);
+    bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    const uint8_t *at = NULL;
+    int error = 0;
+
+    if (uro_host_forked())
+        return EIO;
+    if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+        return EOPNOTSUPP;
+    if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) != 0 || count == 0)
+        return EINVAL;
+    if (!uro_device_started(device))
+        return ENOENT; /* nothing can be registered */
+    for (uint32_t i = 0; i < count && error == 0; i++) {
+        uro_device_lock(device);
+        error = locate(uro_device_shard(device), pd, &list[i], write, &at);
+        uro_device_unlock(device);
+        /* Without the lock: pages may come from a disk. */
+        if (error == 0 && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
+            !uro_memory_usable(at, list[i].length, write))
+            error = errno;
+    }
+    return error;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dm.c - device memory: what a card would have on board lies in this process, so that programs that
+ * use it run. It is zero when allocated: nobody sees what others left there.
+ *
+ * Like the cards', it is copied in units of four octets. An imported handle has the memory of its
+ * origin, whose struct lives as long as either.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/objects.h"
+
+#define UNIT            4u
+#define LOG_ALIGN_LEAST 6u /* a cache line */
+#define LOG_ALIGN_MAX   21u
+
+static atomic_uint last_handle;
+
+static struct uro_list all = { { &all.head, &all.head } }; /* origins that were not freed */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A forked child has one thread, and its copy of the lock may be held by a thread it has not. */
+static void lock_all(void)
+{
+    if (!uro_host_forked())
+        pthread_mutex_lock(&all_lock);
+}
+
+static void unlock_all(void)
+{
+    if (!uro_host_forked())
+        pthread_mutex_unlock(&all_lock);
+}
+
+static bool inside(const struct uro_ibv_dm *origin, uint64_t offset, uint64_t length)
+{
+    return offset <= origin->length && length <= origin->length - offset;
+}
+
+static int copy_refusal(const struct uro_ibv_dm *origin, uint64_t offset, size_t length)
+{
+    if (!inside(origin, offset, length))
+        return EFAULT;
+    return offset % UNIT == 0 && length % UNIT == 0 ? 0 : EINVAL;
+}
+
+static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t length)
+{
+    struct uro_ibv_dm *origin = uro_ibv_dm(ibv)->origin;
+    int error = copy_refusal(origin, offset, length);
+
+    if (error == 0 && length > 0)
+        memcpy(origin->octets + offset, from, length);
+    return error;
+}
+
+static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
+{
+    const struct uro_ibv_dm *origin = uro_ibv_dm(ibv)->origin;
+    int error = copy_refusal(origin, offset, length);
+
+    if (error == 0 && length > 0)
+        memcpy(to, origin->octets + offset, length);
+    return error;
+}
+
+/* ---- handles -------------------------------------------------------------------------------- */
+
+static struct ibv_dm *begin(struct uro_ibv_dm *dm, struct ibv_context *context, uint32_t handle)
+{
+    dm->ibv.context = context;
+    dm->ibv.memcpy_to_dm = copy_to;
+    dm->ibv.memcpy_from_dm = copy_from;
+    dm->ibv.handle = handle;
+    uro_object_add(&dm->object, context, NULL);
+    return &dm->ibv;
+}
+
+/* Octets of the device's memory for @dm; false when it has not so many left. */
+static bool take(struct uro_ibv_dm *dm, const struct ibv_alloc_dm_attr *attr)
+{
+    uint32_t log_align =
+        attr->log_align_req > LOG_ALIGN_LEAST ? attr->log_align_req : LOG_ALIGN_LEAST;
+    void *octets = NULL;
+
+    if (attr->length > URO_DM_MAX)
+        return false;
+    if (atomic_fetch_add(&dm->device->dm_used, attr->length) > URO_DM_MAX - attr->length ||
+        posix_memalign(&octets, (size_t)1 << log_align, attr->length) != 0) {
+        atomic_fetch_sub(&dm->device->dm_used, attr->length);
+        return false;
+    }
+    memset(octets, 0, attr->length);
+    dm->octets = octets;
+    dm->length = attr->length;
+    return true;
+}
+
+struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+    struct uro_ibv_dm *dm;
+
+    if (attr->comp_mask != 0 || attr->length == 0 || attr->log_align_req > LOG_ALIGN_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    dm = uro_ibv_new(sizeof *dm);
+    if (dm == NULL)
+        return NULL;
+    dm->device = uro_ibv_device(context->device);
+    if (!take(dm, attr)) {
+        free(dm);
+        errno = ENOMEM;
+        return NULL;
+    }
+    dm->origin = dm;
+    dm->handles = 1;
+    dm->inode = uro_ibv_context(context)->inode;
+    lock_all();
+    uro_list_append(&all, &dm->link);
+    unlock_all();
+    return begin(dm, context, atomic_fetch_add(&last_handle, 1) + 1);
+}
+
+/* The origin, which a context with the same cmd_fd has, with one more handle; or NULL. */
+static struct uro_ibv_dm *find_origin(struct ibv_context *context, uint32_t handle)
+{
+    uint64_t inode = uro_ibv_context(context)->inode;
+    struct uro_ibv_dm *found = NULL;
+
+    lock_all();
+    for (struct uro_link *at = all.head.next; at != &all.head && found == NULL; at = at->next) {
+        struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
+        if (origin->ibv.handle == handle && origin->inode == inode) {
+            found = origin;
+            origin->handles++;
+        }
+    }
+    unlock_all();
+    return found;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+    struct uro_ibv_dm *dm = uro_ibv_new(sizeof *dm);
+
+    if (dm == NULL)
+        return NULL;
+    dm->origin = find_origin(context, dm_handle);
+    if (dm->origin == NULL) {
+        free(dm);
+        errno = ENOENT;
+        return NULL;
+    }
+    return begin(dm, context, dm_handle);
+}
+
+/* The handle is no more; its memory ends with the last one. */
+static void drop(struct uro_ibv_dm *dm)
+{
+    struct uro_ibv_dm *origin = dm->origin;
+
+    uro_object_remove(&dm->object);
+    if (dm != origin)
+        free(dm);
+    lock_all();
+    bool last = --origin->handles == 0;
+    if (last)
+        uro_list_remove(&origin->link);
+    unlock_all();
+    if (!last)
+        return;
+    atomic_fetch_sub(&origin->device->dm_used, origin->length);
+    free(origin->octets);
+    free(origin);
+}
+
+int uro_ibv_free_dm(struct ibv_dm *ibv)
+{
+    struct uro_ibv_dm *dm = uro_ibv_dm(ibv);
+
+    if (atomic_load(&dm->origin->users) != 0)
+        return EBUSY;
+    lock_all();
+    uro_list_remove(&dm->origin->link); /* nobody imports it any more */
+    unlock_all();
+    drop(dm);
+    return 0;
+}
+
+/* Regions may need its memory: then it stays. */
+void ibv_unimport_dm(struct ibv_dm *ibv)
+{
+    struct uro_ibv_dm *dm = uro_ibv_dm(ibv);
+
+    if (atomic_load(&dm->origin->users) == 0)
+        drop(dm);
+}
+
+/* ---- regions -------------------------------------------------------------------------------- */
+
+struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset,
+                                 size_t length, unsigned access)
+{
+    struct uro_ibv_dm *origin = uro_ibv_dm(ibv)->origin;
+    int error = uro_ibv_access_refusal(access);
+
+    /* Offsets are its addresses, and it never faults. */
+    if (error == 0 && (!(access & URO_ACCESS_ZERO_BASED) || (access & URO_ACCESS_ON_DEMAND)))
+        error = EINVAL;
+    if (error == 0 && (pd->context != ibv->context || !inside(origin, offset, length)))
+        error = EINVAL;
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    const struct uro_key key = { .kind = URO_KEY_REGION,
+                                 .pd = pd->handle,
+                                 .access = access & ~URO_ACCESS_OPTIONAL,
+                                 .length = length,
+                                 .memory = origin->octets + offset };
+    struct ibv_mr *mr = uro_ibv_mr_register(pd, &key, NULL);
+    if (mr == NULL)
+        return NULL;
+    uro_ibv_mr(mr)->dm = origin;
+    atomic_fetch_add(&origin->users, 1);
+    return mr;
+}

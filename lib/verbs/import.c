@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* import.c - further handles of what this process opened, by the numbers that programs pass on.
+ *
+ * A copy of a context's cmd_fd names the context by its inode. What another process opened cannot
+ * be had: its engine and its memory are there.
+ */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "verbs/objects.h"
+
+/* Whether an open context of @device has the inode. */
+static bool has(struct uro_ibv_device *device, uint64_t inode)
+{
+    bool found = false;
+
+    uro_ibv_contexts_lock();
+    for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
+         at = at->next)
+        found |= URO_CONTAINER_OF(at, struct uro_ibv_context, link)->inode == inode;
+    uro_ibv_contexts_unlock();
+    return found;
+}
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    struct ibv_device **list;
+    struct ibv_device *device = NULL;
+    struct stat status;
+
+    if (uro_host_forked()) {
+        errno = EIO;
+        return NULL;
+    }
+    if (fstat(cmd_fd, &status) != 0 || (list = ibv_get_device_list(NULL)) == NULL)
+        return NULL;
+    for (int i = 0; list[i] != NULL && device == NULL; i++)
+        if (has(uro_ibv_device(list[i]), status.st_ino))
+            device = list[i];
+    ibv_free_device_list(list);
+    if (device == NULL) {
+        errno = ENODEV;
+        return NULL;
+    }
+    return uro_ibv_context_open(device, cmd_fd);
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+    return uro_ibv_mr_import(pd, mr_handle);
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+    uro_ibv_mr_drop(uro_ibv_mr(mr));
+}
