@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_engine_input.c - any sequence of frames, posts and time steps against live queue pairs.
+/* fuzz_engine_input.c - any sequence of frames, posts and time steps against live queue pairs of
+ * every kind.
  *
  * The input is a script. Each step is one octet of kind, one of argument, and what it takes:
  *
@@ -7,236 +8,180 @@
  *   1 packet   argument octets from the BTH on; addresses, lengths, QPN and ICRC are made right
  *   2 time     argument^2 microseconds pass
  *   3 recv     a receive of argument * 16 octets is posted
- *   4 send     opcode argument & 7, length argument * 24
+ *   4 send     opcode argument & 7, length argument * 24; a datagram to address
+ *              handle argument >> 3 & 3
  *   5 output   everything that is due is sent
  *   6 modify   to state argument % 7
+ *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
+ *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
+ *   9 long     as packet, argument * 4 octets
  *
- * Nothing outside the registered ranges may change, and the engine must stay live: a call that
- * never returns is a failure too.
+ * Nothing outside the registered ranges may change, what must hold inside the queue pairs holds
+ * after each output, and the engine must stay live: a call that never returns is a failure too.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/key.h"
-#include "engine/engine.h"
-#include "wire/arp.h"
+#include "core/work.h"
+#include "fuzz_stage.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define MEMORY   8192u
-#define CANARY   256u
-#define FRAME    2100u
-#define PEER_QPN 0xabcu
+#define FRAME 2100u
+#define KINDS 10u
+/* What a fuzzer cannot guess stands for the real one when its first octet is this. */
+#define REAL        0xfeu /* R_Key of the region, Q_Key, XRC SRQ */
+#define REAL_WINDOW 0xfdu
+#define REAL_BOUND  0xfcu /* the window of type 2 */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct stage {
-    struct uro_engine *engine;
-    struct uro_cq *cq;
-    struct uro_qp *qp;
-    struct uro_key key;
-    uint8_t *memory; /* canary, MEMORY octets registered, canary */
-    uro_time now;
-};
-
-static const struct uro_mac ours = { { 2, 0, 0, 0, 0, 1 } };
-static const struct uro_mac peer = { { 2, 0, 0, 0, 0, 2 } };
-static struct uro_gid our_gid;
-static struct uro_gid peer_gid;
-
-static void *take(size_t size)
+/* The queue pair that a packet is for. */
+static const struct uro_qp *addressee(const struct stage *stage, const struct uro_opcode *op)
 {
-    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
-    if (memory == NULL)
-        abort();
-    memset(memory, 0, size);
-    return memory;
+    if (op->name == NULL)
+        return stage->qps[STAGE_RC];
+    switch (op->service) {
+    case URO_UC:
+        return stage->qps[STAGE_UC];
+    case URO_UD:
+        return stage->qps[STAGE_UD];
+    case URO_XRC:
+        return stage->qps[op->role == URO_REQUEST ? STAGE_TGT : STAGE_INI];
+    case URO_RC:
+    case URO_CNP:
+    case URO_SERVICE_COUNT:
+        break;
+    }
+    return stage->qps[STAGE_RC];
 }
 
-static void check(bool good)
+static void mend_key(const struct stage *stage, uint8_t *key)
 {
-    if (!good)
-        abort();
+    if (key[0] == REAL)
+        uro_put_be32(key, uro_key_number(&stage->key));
+    else if (key[0] == REAL_WINDOW)
+        uro_put_be32(key, uro_key_number(&stage->windows[0]));
+    else if (key[0] == REAL_BOUND)
+        uro_put_be32(key, uro_key_number(&stage->windows[1]));
 }
 
-static void input(struct stage *stage, const uint8_t *octets, uint32_t length)
+static void mend_ext(const struct stage *stage, unsigned ext, uint8_t *at)
 {
-    /* A buffer of exactly this size, so that reading beyond it is seen. */
-    uint8_t *exact = malloc(length > 0 ? length : 1);
-    check(exact != NULL);
-    memcpy(exact, octets, length);
-    const struct uro_pkt pkt = { .octets = exact, .length = length };
-    uro_engine_input(stage->engine, &pkt, 1, stage->now);
-    free(exact);
-}
-
-static void output(struct stage *stage)
-{
-    static uint8_t frame[16384];
-    static struct uro_tx tx[8];
-
-    for (int round = 0; round < 64; round++) {
-        uint32_t count = uro_engine_output(stage->engine, tx, 8, stage->now);
-        for (uint32_t i = 0; i < count; i++) {
-            check(uro_tx_length(&tx[i]) <= sizeof frame);
-            uro_tx_write(&tx[i], frame);
+    if (ext & URO_EXT_XRCETH) {
+        if (at[0] == REAL)
+            uro_put_be32(at, uro_srq_number(&stage->xrc_srq));
+        at += URO_XRCETH_LEN;
+    }
+    if ((ext & URO_EXT_DETH) && at[0] == REAL)
+        uro_put_be32(at, STAGE_QKEY);
+    if (ext & URO_EXT_FETH)
+        at += URO_FETH_LEN;
+    if (ext & (URO_EXT_RETH | URO_EXT_ATOMIC)) {
+        if (at[8] >= REAL_BOUND && at[8] <= REAL) {
+            mend_key(stage, at + 8);
+            memset(at, 0, 6);
         }
-        if (count == 0)
-            return;
+    } else if (ext & URO_EXT_INV) {
+        mend_key(stage, at);
     }
 }
 
-static void modify(struct stage *stage, enum uro_qp_state to)
-{
-    struct uro_qp_attr attr = { .state = to,
-                                .port = 1,
-                                .access = 0xe,
-                                .path_mtu = 256,
-                                .dest_qpn = PEER_QPN,
-                                .rq_psn = 0xfffff0,
-                                .sq_psn = 0xfffff0,
-                                .max_dest_rd_atomic = 2,
-                                .max_rd_atomic = 2,
-                                .min_rnr_timer = 1,
-                                .timeout = 1,
-                                .retry_count = 3,
-                                .rnr_retry = 3,
-                                .address = { .dest = peer_gid } };
-    static const unsigned masks[URO_QPS_COUNT] = {
-        [URO_QPS_INIT] = URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
-        [URO_QPS_RTR] = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
-                        URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR,
-        [URO_QPS_RTS] = URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY |
-                        URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC,
-    };
-    const unsigned mask = masks[to] | URO_ATTR_STATE;
-    int error = uro_engine_qp_modify(stage->engine, stage->qp, &attr, mask, stage->now);
-
-    if (error != 0) /* RTS from SQD takes no attributes; whatever else is refused is refused */
-        error = uro_engine_qp_modify(stage->engine, stage->qp, &attr, URO_ATTR_STATE, stage->now);
-    check(error == 0 || error == -EINVAL);
-}
-
-static void meet(struct stage *stage)
-{
-    uint8_t frame[URO_ETHER_LEN_MAX + URO_ARP_LEN];
-    const struct uro_ether ether = { .dest = ours, .source = peer, .type = URO_ETHERTYPE_ARP };
-    const struct uro_arp arp = {
-        .sender_mac = peer, .sender = peer_gid, .target_mac = ours, .target = our_gid
-    };
-    size_t at = uro_ether_put(frame, &ether);
-
-    uro_arp_encode(frame + at, &arp);
-    input(stage, frame, (uint32_t)at + URO_ARP_LEN);
-}
-
-static void open_stage(struct stage *stage)
-{
-    struct uro_engine_config config = {
-        .mac = ours, .mtu = 1500, .address_count = 1, .table_bits = 4, .window = 16
-    };
-    check(uro_gid_parse("10.0.0.1", &our_gid) && uro_gid_parse("10.0.0.2", &peer_gid));
-    config.addresses[0] = (struct uro_engine_address){ our_gid, 24 };
-    check(uro_engine_init(take(uro_engine_size(&config)), &config, 0, &stage->engine) == 0);
-    stage->cq = uro_cq_init(take(uro_cq_size(64)), 64, NULL);
-    stage->memory = take(MEMORY + 2 * CANARY);
-    stage->key = (struct uro_key){
-        .pd = 1, .access = 0xf, .base = 0x1000, .length = MEMORY, .memory = stage->memory + CANARY
-    };
-    uro_key_register(uro_engine_shard(stage->engine), &stage->key);
-    const struct uro_qp_init init = { .type = URO_QPT_RC,
-                                      .pd = 1,
-                                      .send_cq = stage->cq,
-                                      .recv_cq = stage->cq,
-                                      .send_capacity = 16,
-                                      .recv_capacity = 16,
-                                      .send_sge_max = 2,
-                                      .recv_sge_max = 2,
-                                      .inline_max = 64 };
-    stage->qp = uro_qp_create(uro_engine_shard(stage->engine), &init, take(uro_qp_size(&init)));
-    modify(stage, URO_QPS_INIT);
-    modify(stage, URO_QPS_RTR);
-    modify(stage, URO_QPS_RTS);
-    output(stage);
-    meet(stage);
-}
-
-static void close_stage(struct stage *stage)
-{
-    for (uint32_t i = 0; i < CANARY; i++)
-        check(stage->memory[i] == 0 && stage->memory[CANARY + MEMORY + i] == 0);
-    uro_engine_qp_destroy(stage->engine, stage->qp);
-    uro_key_deregister(uro_engine_shard(stage->engine), &stage->key);
-    uro_cq_fini(stage->cq);
-    free(stage->qp);
-    free(stage->cq);
-    free(stage->memory);
-    free(stage->engine);
-}
-
-/* Keys and addresses a fuzzer cannot guess: the marker 0xfe in the first octet of an R_Key means
- * the real one. */
-static void mend(const struct stage *stage, uint8_t *bth, uint32_t length)
+/* True when it goes to the group. */
+static bool mend(const struct stage *stage, uint8_t *bth, uint32_t length)
 {
     const struct uro_opcode *op = &uro_opcodes[bth[0]];
+    const bool group =
+        op->name != NULL && op->service == URO_UD && uro_get_be24(bth + 5) == 0xffffff;
 
-    uro_put_be24(bth + 5, uro_qp_number(stage->qp));
-    if (op->name != NULL && (op->ext & (URO_EXT_RETH | URO_EXT_ATOMIC)) &&
-        length >= URO_BTH_LEN + URO_RETH_LEN && bth[20] == 0xfe) {
-        uro_put_be32(bth + 20, uro_key_number(&stage->key));
-        uro_put_be32(bth + 12, 0);
-        bth[16] = bth[17] = 0;
-    }
+    if (!group)
+        uro_put_be24(bth + 5, uro_qp_number(addressee(stage, op)));
+    if (op->name != NULL && length >= URO_BTH_LEN + uro_ext_length(op->ext))
+        mend_ext(stage, op->ext, bth + URO_BTH_LEN);
+    return group;
 }
 
 static void packet(struct stage *stage, const uint8_t *from, uint32_t length)
 {
     uint8_t frame[FRAME];
+    uint8_t body[FRAME];
     uint32_t udp_length = URO_UDP_LEN + length + URO_ICRC_LEN;
-    const struct uro_ether ether = { .dest = ours, .source = peer, .type = URO_ETHERTYPE_IPV4 };
+    const struct uro_ether ether = { .dest = stage_mac,
+                                     .source = stage_peer_mac,
+                                     .type = URO_ETHERTYPE_IPV4 };
+
+    if (length < URO_BTH_LEN)
+        return;
+    memcpy(body, from, length);
+    const bool group = mend(stage, body, length);
     const struct uro_ip ip = { .dont_fragment = true,
                                .hop_limit = 64,
                                .protocol = URO_IPPROTO_UDP,
                                .payload_length = (uint16_t)udp_length,
-                               .source = peer_gid,
-                               .dest = our_gid };
+                               .source = stage_peer_gid,
+                               .dest = group ? stage_group : stage_gid };
     const struct uro_udp udp = { 0xc000, URO_ROCE_PORT, (uint16_t)udp_length, 0 };
-
-    if (length < URO_BTH_LEN)
-        return;
     uint8_t *network = frame + uro_ether_put(frame, &ether);
     uint8_t *at = network + uro_ip_put(network, &ip);
     uro_udp_encode(at, &udp);
     at += URO_UDP_LEN;
-    memcpy(at, from, length);
-    mend(stage, at, length);
+    memcpy(at, body, length);
     at += length;
     uro_put_le32(at, uro_icrc(network, false, (size_t)(at - network)));
-    input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
+    stage_input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
 }
 
 static void post_recv(struct stage *stage, uint8_t argument)
 {
-    struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(stage->qp), 0);
+    struct uro_qp *qp = stage->qps[stage->chosen];
+    struct uro_wq *wq = stage->chosen == STAGE_UD    ? &stage->srq.wq
+                        : stage->chosen == STAGE_TGT ? &stage->xrc_srq.wq
+                                                     : uro_qp_recv_queue(qp);
+    struct uro_rqe *rqe = uro_wq_reserve(wq, 0);
 
-    if (rqe == NULL || uro_qp_state_now(stage->qp) == URO_QPS_RESET)
+    if (rqe == NULL || uro_qp_state_now(qp) == URO_QPS_RESET)
         return;
     *rqe = (struct uro_rqe){ .wr_id = argument, .length = argument * 16u, .sge_count = 1 };
-    rqe->sges[0] = (struct uro_sge){ 0x1000, argument * 16u, uro_key_number(&stage->key) };
-    uro_wq_publish(uro_qp_recv_queue(stage->qp), 1);
-    uro_qp_ring(uro_engine_shard(stage->engine), stage->qp);
+    rqe->sges[0] = (struct uro_sge){ STAGE_BASE, argument * 16u, uro_key_number(&stage->key) };
+    uro_wq_publish(wq, 1);
+    uro_qp_ring(uro_engine_shard(stage->engine), qp);
 }
 
-static void post_send(struct stage *stage, uint8_t argument)
+/* Fills in what the opcode needs beside an address and a length. */
+static void complete_request(const struct stage *stage, struct uro_wqe *wqe, uint8_t argument)
 {
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(stage->qp), 0);
-    enum uro_qp_state state = uro_qp_state_now(stage->qp);
-    uint8_t opcode = argument & 7;
-    bool atomic = opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
-    uint32_t length = atomic ? 8 : argument * 24u;
+    const struct uro_key *window = &stage->windows[argument >> 3 & 1];
 
-    if (wqe == NULL || (state != URO_QPS_RTS && state != URO_QPS_ERR && state != URO_QPS_SQD))
+    wqe->xrc_srqn = uro_srq_number(&stage->xrc_srq);
+    if (wqe->opcode == URO_WR_BIND_MW) {
+        wqe->imm = uro_key_number(window);
+        wqe->rkey = (wqe->imm & ~0xffu) | argument;
+        wqe->bind.lkey = uro_key_number(&stage->key);
+        wqe->bind.access = 0xe;
+        wqe->remote_address = STAGE_BASE + argument;
+        wqe->window_length = argument * 8u;
+    } else if (wqe->opcode == URO_WR_LOCAL_INV || wqe->opcode == URO_WR_SEND_WITH_INV) {
+        wqe->imm = uro_key_number(window);
+    } else if (wqe->opcode == URO_WR_FLUSH) {
+        wqe->flush = (struct uro_flush_kind){ .placement = 1, .selectivity = argument >> 3 & 1 };
+    }
+    if (stage->chosen == STAGE_UD) {
+        const uint32_t which = argument >> 3 & 3; /* the last is nobody's number */
+        wqe->to.ah = which < STAGE_AHS ? uro_ah_number(&stage->ahs[which]) : 0;
+        wqe->to.qpn = which == STAGE_AH_GROUP ? 0xffffff : uro_qp_number(stage->qps[STAGE_UD]);
+        wqe->qkey = STAGE_QKEY | (uint32_t)argument << 31;
+    }
+}
+
+static void post_send(struct stage *stage, uint8_t opcode, uint8_t argument)
+{
+    struct uro_qp *qp = stage->qps[stage->chosen];
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(qp), 0);
+    enum uro_qp_state state = uro_qp_state_now(qp);
+    bool word = opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD ||
+                opcode == URO_WR_ATOMIC_WRITE;
+    uint32_t length = word ? 8 : argument * 24u;
+
+    if (wqe == NULL || state < URO_QPS_RTS)
         return;
     *wqe = (struct uro_wqe){ .wr_id = argument,
                              .opcode = opcode,
@@ -244,47 +189,65 @@ static void post_send(struct stage *stage, uint8_t argument)
                              .length = length,
                              .sge_count = 1,
                              .remote_address = 0x9000 };
-    wqe->sges[0] = (struct uro_sge){ 0x1000, length, uro_key_number(&stage->key) };
-    uro_wq_publish(uro_qp_send_queue(stage->qp), 1);
-    uro_qp_ring(uro_engine_shard(stage->engine), stage->qp);
+    wqe->sges[0] = (struct uro_sge){ STAGE_BASE, length, uro_key_number(&stage->key) };
+    complete_request(stage, wqe, argument);
+    uro_wq_publish(uro_qp_send_queue(qp), 1);
+    uro_qp_ring(uro_engine_shard(stage->engine), qp);
+}
+
+static void post_more(struct stage *stage, uint8_t argument)
+{
+    static const uint8_t opcodes[8] = { URO_WR_BIND_MW,       URO_WR_LOCAL_INV,
+                                        URO_WR_SEND_WITH_INV, URO_WR_FLUSH,
+                                        URO_WR_ATOMIC_WRITE,  URO_WR_BIND_MW,
+                                        URO_WR_FLUSH,         13 /* nobody's */ };
+
+    post_send(stage, opcodes[argument & 7], argument);
 }
 
 /* Carries out one step; returns the octets it took. */
 static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const uint8_t *rest,
                    size_t left)
 {
-    size_t length = kind % 7 == 0 ? argument * (size_t)8 : argument;
+    static const size_t units[KINDS] = { [0] = 8, [1] = 1, [9] = 4 };
+    size_t length = argument * units[kind % KINDS];
     struct uro_cqe cqe[16];
 
-    switch (kind % 7) {
+    if (length > left)
+        length = left;
+    switch (kind % KINDS) {
     case 0:
+        stage_input(stage, rest, (uint32_t)length);
+        break;
     case 1:
-        if (length > left)
-            length = left;
-        if (kind % 7 == 0)
-            input(stage, rest, (uint32_t)length);
-        else
-            packet(stage, rest, (uint32_t)length);
-        return length;
+    case 9:
+        packet(stage, rest, (uint32_t)length);
+        break;
     case 2:
         stage->now += (uro_time)argument * argument * 1000;
-        output(stage);
+        stage_output(stage);
         break;
     case 3:
         post_recv(stage, argument);
         break;
     case 4:
-        post_send(stage, argument);
+        post_send(stage, argument & 7, argument);
         break;
     case 5:
-        output(stage);
+        stage_output(stage);
         (void)uro_cq_poll(stage->cq, cqe, 16);
         break;
+    case 6:
+        stage_modify(stage, stage->chosen, (enum uro_qp_state)(argument % 7));
+        break;
+    case 7:
+        stage->chosen = (enum stage_qp)(argument % STAGE_QPS);
+        break;
     default:
-        modify(stage, (enum uro_qp_state)(argument % 7));
+        post_more(stage, argument);
         break;
     }
-    return 0;
+    return length;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -292,14 +255,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct stage stage = { .now = 0 };
     size_t at = 0;
 
-    open_stage(&stage);
+    stage_open(&stage);
     while (at + 2 <= size) {
         uint8_t kind = data[at];
         uint8_t argument = data[at + 1];
         at += 2;
         at += step(&stage, kind, argument, data + at, size - at);
     }
-    output(&stage);
-    close_stage(&stage);
+    stage_output(&stage);
+    stage_close(&stage);
     return 0;
 }

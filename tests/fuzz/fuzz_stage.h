@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_stage.h - one engine with a queue pair of each kind, for fuzz_engine_input.c. */
+#pragma once
+
+#include "core/key.h"
+#include "core/mcast.h"
+#include "core/srq.h"
+#include "engine/engine.h"
+
+#define STAGE_MEMORY 8192u
+#define STAGE_BASE   0x1000u /* the address of the memory, as keys name it */
+#define STAGE_PEER   0xabcu  /* QPN of the peer of RC, UC and XRC */
+#define STAGE_QKEY   0x11111111u
+
+enum stage_qp { STAGE_RC, STAGE_UC, STAGE_UD, STAGE_TGT, STAGE_INI, STAGE_QPS };
+enum stage_ah { STAGE_AH_PEER, STAGE_AH_SELF, STAGE_AH_GROUP, STAGE_AHS };
+
+struct stage {
+    struct uro_engine *engine;
+    uro_time now;
+    struct uro_cq *cq; /* of all of them */
+    struct uro_qp *qps[STAGE_QPS];
+    enum stage_qp chosen; /* by the script */
+    struct uro_srq srq;   /* of UD */
+    struct uro_srq xrc_srq;
+    void *srq_slots[2];
+    struct uro_ah ahs[STAGE_AHS];
+    struct uro_mcast member; /* UD */
+    struct uro_key key;
+    struct uro_key windows[2]; /* type 1 and type 2, both bound at first */
+    uint8_t *memory;           /* canary, STAGE_MEMORY octets registered, canary */
+};
+
+extern const struct uro_mac stage_mac;
+extern const struct uro_mac stage_peer_mac;
+extern struct uro_gid stage_gid;
+extern struct uro_gid stage_peer_gid;
+extern struct uro_gid stage_group;
+
+void stage_check(bool good);
+
+/* All queue pairs in RTS, the peer's MAC address known. */
+void stage_open(struct stage *stage);
+/* Fails when something outside the registered memory has changed. */
+void stage_close(struct stage *stage);
+
+void stage_modify(struct stage *stage, enum stage_qp which, enum uro_qp_state to);
+void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
+/* Everything that is due is sent; then what must hold inside is looked at. */
+void stage_output(struct stage *stage);
