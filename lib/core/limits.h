@@ -15,8 +15,9 @@
 /* Octets around a full payload, IP header to ICRC: IPv6 WRITE ONLY with immediate has the most. */
 #define URO_ROCE_OVERHEAD 84u
 
-/* Multicast groups of a device (rxe: 8192). */
-#define URO_MCAST_GROUPS_MAX 8192u
+/* Multicast groups of a device, queue pairs in one group (as rxe). */
+#define URO_MCAST_GROUPS_MAX  8192u
+#define URO_MCAST_MEMBERS_MAX 56u
 
 /* Packets a requester sends beyond the oldest unacknowledged one when the device configuration
  * does not say otherwise. Enough for 64 KiB at MTU 256 or a bandwidth-delay product of 1 MiB at

@@ -24,17 +24,21 @@ static struct uro_mcast *member_from(const struct uro_list *list, struct uro_lin
     return NULL;
 }
 
-bool uro_mcast_has_members(const struct uro_shard *shard, const struct uro_gid *group)
+uint32_t uro_mcast_members(const struct uro_shard *shard, const struct uro_gid *group)
 {
     const struct uro_list *list = bucket((struct uro_shard *)(uintptr_t)shard, group);
+    struct uro_mcast *member = member_from(list, list->head.next, group);
+    uint32_t count = 0;
 
-    return member_from(list, list->head.next, group) != NULL;
+    for (; member != NULL; member = member_from(list, member->link.next, group))
+        count++;
+    return count;
 }
 
 bool uro_mcast_attach(struct uro_shard *shard, struct uro_mcast *member, struct uro_qp *qp,
                       const struct uro_gid *group)
 {
-    bool first = !uro_mcast_has_members(shard, group);
+    bool first = uro_mcast_members(shard, group) == 0;
 
     *member = (struct uro_mcast){ .qp = qp, .group = *group };
     uro_list_append(bucket(shard, group), &member->link);
@@ -44,7 +48,7 @@ bool uro_mcast_attach(struct uro_shard *shard, struct uro_mcast *member, struct 
 bool uro_mcast_detach(struct uro_shard *shard, struct uro_mcast *member)
 {
     uro_list_remove(&member->link);
-    return !uro_mcast_has_members(shard, &member->group);
+    return uro_mcast_members(shard, &member->group) == 0;
 }
 
 struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro_qp *qp,

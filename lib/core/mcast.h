@@ -27,7 +27,7 @@ bool uro_mcast_detach(struct uro_shard *shard, struct uro_mcast *member);
 struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro_qp *qp,
                                  const struct uro_gid *group);
 
-bool uro_mcast_has_members(const struct uro_shard *shard, const struct uro_gid *group);
+uint32_t uro_mcast_members(const struct uro_shard *shard, const struct uro_gid *group);
 
 /* A packet for QPN 0xffffff: every member of the group it is addressed to gets a copy, unless it
  * sent the packet itself and asked not to (qp.h, block_self_multicast). */

@@ -212,7 +212,8 @@ struct uro_ibv_qp {
     struct uro_wr_batch batch;
     bool signal_all;
     struct ibv_qp_cap cap;
-    struct uro_ibv_xrcd *xrcd; /* of XRC_RECV */
+    struct uro_ibv_xrcd *xrcd;              /* of XRC_RECV */
+    struct uro_ibv_membership *memberships; /* of multicast groups; mcast.c */
     struct uro_event_node events[URO_QP_EVENTS];
 };
 
@@ -350,6 +351,9 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
 int uro_ibv_free_dm(struct ibv_dm *dm);
 struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
                                  size_t length, unsigned access);
+
+/* mcast.c: engine locked; out of all multicast groups. */
+void uro_ibv_qp_leave_all(struct uro_ibv_qp *qp);
 
 /* query.c */
 int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,

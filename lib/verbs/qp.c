@@ -167,6 +167,7 @@ static void detach(struct uro_object *object)
     struct uro_device *device = object->context->device;
 
     uro_ibv_qp_lock(qp);
+    uro_ibv_qp_leave_all(qp);
     uro_list_remove(&qp->handle);
     if (uro_list_empty(&pair->handles)) {
         uro_engine_qp_destroy(uro_device_engine(device), pair->core);
@@ -360,6 +361,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
 
+    if (qp->memberships != NULL && !uro_host_forked())
+        return EBUSY;
     if (uro_object_detach(&qp->object))
         settle(qp);
     count_users(qp, -1u);

@@ -16,20 +16,6 @@ static int minus_one(void)
     return -1;
 }
 
-/* Multicast; max_mcast_grp is 0. */
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)qp, (void)gid, (void)lid;
-    return EOPNOTSUPP;
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)qp, (void)gid, (void)lid;
-    return EOPNOTSUPP;
-}
-
 /* Memory of other devices, and options of vendors. */
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,

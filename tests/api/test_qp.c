@@ -386,14 +386,11 @@ static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **st
                                         .recv_cq = cq,
                                         .pd = api->pd };
     struct ibv_qp_rate_limit_attr rate = { 0 };
-    union ibv_gid gid = { .raw = { 0xff } };
 
     assert_null(ibv_qp_to_qp_ex(qp));
     assert_int_equal(ibv_set_ece(qp, &ece), EOPNOTSUPP);
     assert_int_equal(ibv_query_ece(qp, &ece), EOPNOTSUPP);
     assert_int_equal(ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
-    assert_int_equal(ibv_attach_mcast(qp, &gid, 0), EOPNOTSUPP);
-    assert_int_equal(ibv_detach_mcast(qp, &gid, 0), EOPNOTSUPP);
     assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
     errno = 0;
     assert_null(ibv_create_qp_ex(api->context, &init));

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mcast.c - datagram queue pairs join and leave multicast groups. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/mcast.h"
+#include "verbs/objects.h"
+
+/* One queue pair in one group; changed under the engine lock, as the list it is in. */
+struct uro_ibv_membership {
+    struct uro_mcast core;
+    struct uro_ibv_membership *next; /* of the same queue pair */
+};
+
+/* The group, or false when there is nothing to attach or detach. */
+static bool group_of(const struct ibv_qp *qp, const union ibv_gid *gid, struct uro_gid *group)
+{
+    memcpy(group->octets, gid->raw, sizeof group->octets);
+    return qp->qp_type == IBV_QPT_UD && uro_gid_is_multicast(group);
+}
+
+/* Engine locked. Returns 0 or -ENOMEM. */
+static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
+                  const struct uro_gid *group)
+{
+    struct uro_engine *engine = uro_device_engine(qp->object.context->device);
+    uint32_t members = uro_mcast_members(qp->shard, group);
+    int error = members < URO_MCAST_MEMBERS_MAX ? 0 : -ENOMEM;
+
+    if (error == 0 && members == 0)
+        error = uro_engine_join(engine, group, uro_device_now());
+    if (error != 0)
+        return error;
+    uro_mcast_attach(qp->shard, &membership->core, qp->core, group);
+    membership->next = qp->memberships;
+    qp->memberships = membership;
+    return 0;
+}
+
+int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    struct uro_device *device = qp->object.context->device;
+    struct uro_gid group;
+
+    (void)lid; /* RoCE has none */
+    if (!group_of(ibv, gid, &group))
+        return EINVAL;
+    struct uro_ibv_membership *membership = uro_ibv_new(sizeof *membership);
+    if (membership == NULL)
+        return errno;
+    uro_device_lock(device);
+    bool already = uro_mcast_find(qp->shard, qp->core, &group) != NULL;
+    int error = already ? 0 : attach(qp, membership, &group);
+    uro_device_unlock(device);
+    if (already || error != 0)
+        free(membership);
+    return -error;
+}
+
+/* Engine locked. */
+static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
+{
+    struct uro_ibv_membership **at = &qp->memberships;
+
+    while (*at != membership)
+        at = &(*at)->next;
+    *at = membership->next;
+    if (uro_mcast_detach(qp->shard, &membership->core))
+        uro_engine_leave(uro_device_engine(qp->object.context->device), &membership->core.group,
+                         uro_device_now());
+    free(membership);
+}
+
+int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    struct uro_device *device = qp->object.context->device;
+    struct uro_gid group;
+
+    (void)lid;
+    if (uro_host_forked())
+        return EIO;
+    if (!group_of(ibv, gid, &group))
+        return EINVAL;
+    uro_device_lock(device);
+    struct uro_mcast *core = uro_mcast_find(qp->shard, qp->core, &group);
+    if (core != NULL)
+        detach(qp, URO_CONTAINER_OF(core, struct uro_ibv_membership, core));
+    uro_device_unlock(device);
+    return core != NULL ? 0 : EINVAL;
+}
+
+void uro_ibv_qp_leave_all(struct uro_ibv_qp *qp)
+{
+    while (qp->memberships != NULL)
+        detach(qp, qp->memberships);
+}
