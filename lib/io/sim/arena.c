@@ -181,6 +181,17 @@ bool uro_arena_check(struct uro_arena *arena, enum uro_arena_section section, ui
     return same(uro_arena_slot(arena, section, slot), arena->scratch, room, at);
 }
 
+void uro_arena_gather(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
+                      const struct uro_arena_layout *layout, uint8_t *out)
+{
+    const uint8_t *there = uro_arena_slot(arena, section, slot);
+
+    for (uint32_t i = 0; i < layout->count; i++) {
+        memcpy(out, there + layout->pieces[i].at, layout->pieces[i].length);
+        out += layout->pieces[i].length;
+    }
+}
+
 bool uro_arena_holds(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
                      const struct uro_arena_layout *layout, uint32_t length, uint64_t seed)
 {

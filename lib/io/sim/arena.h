@@ -86,6 +86,10 @@ bool uro_arena_check(struct uro_arena *arena, enum uro_arena_section section, ui
                      const struct uro_arena_layout *layout, uint32_t length, uint64_t seed,
                      uint32_t *at);
 
+/* The octets of all pieces, one after the other. */
+void uro_arena_gather(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
+                      const struct uro_arena_layout *layout, uint8_t *out);
+
 /* True when the pieces hold the message, whatever is behind it in them. */
 bool uro_arena_holds(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot,
                      const struct uro_arena_layout *layout, uint32_t length, uint64_t seed);

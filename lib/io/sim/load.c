@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* load.c - all pairs together, and what must hold at the end; see load.h. */
 #include "io/sim/load_uc.h"
+#include "io/sim/load_ud.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,6 +70,11 @@ void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
         .next = load->owners, .station = station, .on_event = on_event, .problem = problem
     };
     load->owners = owner;
+}
+
+bool uro_load_swallows(const struct uro_station *station)
+{
+    return uro_engine_counters(station->engine)->value[URO_COUNT_TX_NO_NEIGHBOR] > 0;
 }
 
 void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena)
@@ -199,6 +205,7 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
     URO_ASSERT(load->ucs != NULL);
     for (uint32_t i = 0; i < swarm->uc_count; i++)
         uro_load_uc_init(&load->ucs[i], load, i);
+    load->ud = uro_load_ud_make(load);
 }
 
 void uro_load_fini(struct uro_load *load)
@@ -226,6 +233,7 @@ void uro_load_fini(struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         uro_load_uc_fini(&load->ucs[i]);
     free(load->ucs);
+    uro_load_ud_free(load->ud);
     free(load->pairs);
 }
 
@@ -235,6 +243,7 @@ void uro_load_calm(struct uro_load *load)
     load->calm_since = load->world->now;
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         uro_load_uc_calm(&load->ucs[i]);
+    uro_load_ud_calm(load->ud);
 }
 
 bool uro_load_quiet(const struct uro_load *load)
@@ -245,7 +254,7 @@ bool uro_load_quiet(const struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         if (load->ucs[i].state != URO_LOAD_QUIET)
             return false;
-    return true;
+    return uro_load_ud_quiet(load->ud);
 }
 
 void uro_load_end_all(struct uro_load *load)
@@ -254,6 +263,7 @@ void uro_load_end_all(struct uro_load *load)
         uro_load_control_finish(&load->pairs[i]);
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         uro_load_uc_finish(&load->ucs[i]);
+    uro_load_ud_finish(load->ud);
 }
 
 bool uro_load_over(const struct uro_load *load)
@@ -264,7 +274,7 @@ bool uro_load_over(const struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         if (load->ucs[i].state != URO_LOAD_OVER)
             return false;
-    return true;
+    return uro_load_ud_over(load->ud);
 }
 
 static int by_original(const void *a, const void *b)
@@ -327,6 +337,13 @@ void uro_load_blame(const struct uro_load *load, char *text, size_t room)
             "/%" PRIu64 " done %" PRIu64 "/%" PRIu64 " taken;",
             i, states[pair->state], a->confirmed, a->posted, a->messages_taken, b->messages_sent,
             b->confirmed, b->posted, b->messages_taken, a->messages_sent);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    for (uint32_t i = 0; i < load->ud->count && used < room; i++) {
+        const struct uro_load_ud_party *party = &load->ud->parties[i];
+        int length = snprintf(text + used, room - used, " UD %u %s, %u/%u sent %u/%u taken;", i,
+                              states[party->state], party->confirmed, party->sends, party->taken,
+                              party->expected);
         used += length > 0 ? (size_t)length : 0;
     }
     for (uint32_t i = 0; i < load->swarm->uc_count && used < room; i++) {

@@ -12,6 +12,7 @@
  *   load_wire.c     every frame against what was asked
  *   load_control.c  when a life ends and how
  *   load_uc.h       unreliable connections, which have lives of their own
+ *   load_ud.h       datagrams, likewise
  *
  * A pair lives several times. Earlier lives may be ended from outside or by requests that are
  * wrong on purpose; the last one must do all its work.
@@ -42,6 +43,7 @@ struct uro_load;
 struct uro_load_pair;
 struct uro_load_srq;
 struct uro_load_uc;
+struct uro_load_ud;
 
 /* What is wrong with a request on purpose. */
 enum uro_load_inject {
@@ -283,6 +285,7 @@ struct uro_load {
     struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
     struct uro_load_pair *pairs; /* owned; swarm->pair_count */
     struct uro_load_uc *ucs;     /* owned; swarm->uc_count */
+    struct uro_load_ud *ud;      /* owned */
     struct uro_load_owner *owners;
     struct uro_load_grave *graves;
     bool calm;
@@ -313,6 +316,8 @@ void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
                   const struct uro_station *station,
                   void (*on_event)(struct uro_load_owner *, enum uro_event_kind),
                   const char *(*problem)(const struct uro_load_owner *));
+/* A next hop was not found: frames to it are not sent, and only who asks for answers notices. */
+bool uro_load_swallows(const struct uro_station *station);
 /* Takes over memory that nobody may write to any more. */
 void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena);
 

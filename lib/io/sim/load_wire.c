@@ -10,6 +10,7 @@
 
 #include "core/psn.h"
 #include "io/sim/load_uc.h"
+#include "io/sim/load_ud.h"
 #include "wire/frame.h"
 
 static bool fail(const struct uro_load_end *end, const struct uro_frame *frame, const char *what)
@@ -228,6 +229,10 @@ void uro_load_wire(struct uro_load *load, struct uro_station *station,
     if (uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK)
         return; /* the station has said so */
+    if (frame.op->service == URO_UD) {
+        uro_load_ud_wire(load->ud, station, &frame);
+        return;
+    }
     for (uint32_t i = 0; frame.op->service == URO_UC && i < load->swarm->uc_count; i++)
         if (uro_load_uc_wire(&load->ucs[i], station, &frame))
             return;

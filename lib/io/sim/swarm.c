@@ -178,6 +178,10 @@ uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
         for (uint32_t i = 0; i < swarm->pair_count; i++)
             if (swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD > largest)
                 largest = swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD;
+        for (uint32_t i = 0; i < swarm->party_count; i++) {
+            frames += 2 * swarm->parties[i].sends;
+            largest = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD;
+        }
         uro_time time = cable->delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
                         frames * swarm->stations[side].tx_gap_max;
@@ -250,6 +254,12 @@ uro_time uro_swarm_patience(const struct uro_swarm *swarm)
         sum += URO_MS(100) +
                2 * uc->sends *
                    (2 * flight + 2 * swarm->poll_wait_max + uc->post_wait_max + uc->recv_wait_max);
+    }
+    for (uint32_t i = 0; i < swarm->party_count; i++) {
+        const struct uro_swarm_party *party = &swarm->parties[i];
+        sum += URO_MS(100) + 2 * party->sends *
+                                 (2 * flight + 2 * swarm->poll_wait_max + party->post_wait_max +
+                                  party->recv_wait_max);
     }
     return sum;
 }

@@ -9,11 +9,12 @@
 #include "io/sim/cable.h"
 #include "io/sim/station.h"
 
-#define URO_SWARM_PAIRS_MAX 8u
-#define URO_SWARM_UCS_MAX   3u
-#define URO_SWARM_SRQS_MAX  5u
-#define URO_SWARM_NO_SRQ    UINT32_MAX
-#define URO_SWARM_START     URO_MS(1) /* clocks seldom start at zero */
+#define URO_SWARM_PAIRS_MAX   8u
+#define URO_SWARM_UCS_MAX     3u
+#define URO_SWARM_PARTIES_MAX 5u
+#define URO_SWARM_SRQS_MAX    5u
+#define URO_SWARM_NO_SRQ      UINT32_MAX
+#define URO_SWARM_START       URO_MS(1) /* clocks seldom start at zero */
 
 /* Work requests by kind; a weight each. */
 enum uro_swarm_kind {
@@ -105,6 +106,25 @@ struct uro_swarm_uc {
     uint32_t inject_share; /* of 65536 requests; last life: none */
 };
 
+/* A datagram queue pair. */
+struct uro_swarm_party {
+    uint64_t seed;
+    unsigned side;
+    uint32_t message_max;
+    uint32_t send_capacity;
+    uint32_t recv_capacity;
+    uint32_t sges;
+    uint32_t inline_max;
+    bool signal_all;
+    uint32_t sends; /* at most, of each life */
+    uint32_t batch_max;
+    uint32_t post_wait_max;
+    uint32_t recv_wait_max;
+    uint32_t resume_wait_max;
+    uint32_t life_max;     /* us */
+    uint32_t inject_share; /* of 65536 requests; last life: none */
+};
+
 struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
@@ -120,6 +140,8 @@ struct uro_swarm {
     struct uro_swarm_srq srqs[2][URO_SWARM_SRQS_MAX];
     uint32_t uc_count;
     struct uro_swarm_uc ucs[URO_SWARM_UCS_MAX];
+    uint32_t party_count;
+    struct uro_swarm_party parties[URO_SWARM_PARTIES_MAX];
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_ud.c - lives of the parties that write datagrams; see load_ud.h. */
+#include "io/sim/load_ud.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/psn.h"
+
+#define ADDRESS_SPACE  UINT64_C(0x600000000000)
+#define ADDRESS_STEP   UINT64_C(0x1000000000)
+#define LIFE_STEP      UINT64_C(0x10000000)
+#define PD_FIRST       3000u
+#define HOP_LIMIT      64u
+#define PORT           1u
+#define QP_ALIGNMENT   64u
+#define NS_PER_US      1000u
+#define DRAIN_WAIT     URO_US(20)
+#define BIRTH_WAIT_MAX URO_US(500)
+#define NEIGHBOUR_WAIT URO_MS(1500) /* as in load_control.c */
+#define LATE_POSTS_MAX 4u
+
+uint32_t uro_load_ud_pd(const struct uro_load_ud_party *party)
+{
+    return PD_FIRST + party->number;
+}
+
+struct uro_address uro_load_ud_address(const struct uro_load_ud_party *other, bool v6)
+{
+    return (struct uro_address){ .dest = other->station->config.engine.addresses[v6 ? 0 : 1].gid,
+                                 .sgid_index = v6 ? 0 : 1,
+                                 .hop_limit = HOP_LIMIT };
+}
+
+/* ---- queue pairs ------------------------------------------------------------------------------- */
+
+static void make_arena(struct uro_load_ud_party *party)
+{
+    const struct uro_swarm_party *plan = party->plan;
+    struct uro_shard *shard = uro_engine_shard(party->station->engine);
+    const struct uro_arena_section_size sizes[URO_ARENA_SECTIONS] = {
+        [URO_ARENA_SENDS] = { plan->send_capacity,
+                              uro_arena_room(URO_PATH_MTU_MAX + 1, plan->sges) },
+        [URO_ARENA_RECVS] = { plan->recv_capacity,
+                              uro_arena_room(URO_LOAD_UD_GRH + URO_PATH_MTU_MAX, plan->sges) },
+    };
+
+    uro_arena_init(&party->arena, sizes,
+                   ADDRESS_SPACE + party->number * ADDRESS_STEP + party->life * LIFE_STEP,
+                   &party->rng);
+    uro_arena_register(&party->arena, shard, URO_ARENA_SENDS, uro_load_ud_pd(party), 0);
+    uro_arena_register(&party->arena, shard, URO_ARENA_RECVS, uro_load_ud_pd(party),
+                       URO_ACCESS_LOCAL_WRITE);
+}
+
+static void make_qp(struct uro_load_ud_party *party)
+{
+    const struct uro_swarm_party *plan = party->plan;
+    const struct uro_qp_init init = { .type = URO_QPT_UD,
+                                      .pd = uro_load_ud_pd(party),
+                                      .send_cq = party->cq.cq,
+                                      .recv_cq = party->cq.cq,
+                                      .send_capacity = plan->send_capacity,
+                                      .recv_capacity = plan->recv_capacity,
+                                      .send_sge_max = plan->sges,
+                                      .recv_sge_max = plan->sges,
+                                      .inline_max = plan->inline_max,
+                                      .signal_all = plan->signal_all,
+                                      .user = &party->owner };
+    size_t size = (uro_qp_size(&init) + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
+
+    party->qp_memory = aligned_alloc(QP_ALIGNMENT, size);
+    URO_ASSERT(party->qp_memory != NULL);
+    memset(party->qp_memory, 0xa5, size);
+    party->qp = uro_qp_create(uro_engine_shard(party->station->engine), &init, party->qp_memory);
+    party->qpn = uro_qp_number(party->qp);
+}
+
+static void modify(struct uro_load_ud_party *party, const struct uro_qp_attr *attr, unsigned mask)
+{
+    struct uro_world *world = party->ud->load->world;
+    int result = uro_engine_qp_modify(party->station->engine, party->qp, attr,
+                                      mask | URO_ATTR_STATE, world->now);
+
+    uro_journal_note(world->journal, world->now, "UD qp 0x%06x to state %d", party->qpn,
+                     (int)attr->state);
+    if (result != 0)
+        uro_world_fail(world, "UD qp 0x%06x: modify to state %d returned %d", party->qpn,
+                       (int)attr->state, result);
+}
+
+static void start(struct uro_load_ud_party *party)
+{
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT, .port = PORT, .qkey = party->qkey };
+
+    modify(party, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY);
+    attr.state = URO_QPS_RTR;
+    modify(party, &attr, 0);
+    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS, .sq_psn = party->wire_psn };
+    modify(party, &attr, URO_ATTR_SQ_PSN);
+    party->alive = true;
+}
+
+static void make_handles(struct uro_load_ud_party *party)
+{
+    struct uro_load *load = party->ud->load;
+
+    for (uint32_t i = 0; i < party->ud->count; i++) {
+        for (unsigned v6 = 0; v6 < 2; v6++) {
+            const struct uro_address address = uro_load_ud_address(&party->ud->parties[i], v6 != 0);
+            int result = uro_engine_ah_create(party->station->engine, &party->handles[i][v6],
+                                              uro_load_ud_pd(party), &address, load->world->now);
+            if (result != 0)
+                uro_world_fail(load->world, "an address handle could not be made: %d", result);
+        }
+    }
+}
+
+static void drop_handles(struct uro_load_ud_party *party)
+{
+    for (uint32_t i = 0; i < party->ud->count; i++)
+        for (unsigned v6 = 0; v6 < 2; v6++)
+            uro_engine_ah_destroy(party->station->engine, &party->handles[i][v6]);
+}
+
+static void destroy(struct uro_load_ud_party *party)
+{
+    uro_engine_qp_destroy(party->station->engine, party->qp);
+    free(party->qp_memory);
+    party->qp = NULL;
+    party->qp_memory = NULL;
+}
+
+static void clear(struct uro_load_ud_party *party)
+{
+    uro_time now = party->ud->load->world->now;
+
+    party->ended = party->recv_failed = party->stopped = false;
+    party->flush_until = 0;
+    party->late_posts = 0;
+    party->sends = uro_world_between(&party->rng, 1, party->plan->sends);
+    party->posted = party->confirmed = party->signalled = party->wire_op = 0;
+    party->wire_psn = uro_rng_below(&party->rng, URO_PSN_MASK + 1);
+    memset(party->ops, 0, sizeof party->ops);
+    party->expected = party->taken = 0;
+    party->recv_posted = party->recv_done = 0;
+    party->post_at = now + uro_rng_below(&party->rng, party->plan->post_wait_max + 1);
+    party->receive_at = now + uro_rng_below(&party->rng, party->plan->recv_wait_max + 1);
+}
+
+static void begin_life(struct uro_load_ud_party *party)
+{
+    struct uro_load *load = party->ud->load;
+
+    party->last_life = load->calm || load->swarm->clean;
+    party->state = URO_LOAD_RUNNING;
+    party->due = URO_TIME_NEVER;
+    if (!party->last_life)
+        party->due = load->world->now +
+                     (uro_time)uro_rng_below(&party->rng, party->plan->life_max) * NS_PER_US;
+    clear(party);
+    make_arena(party);
+    /* Letters to the number it had may still come, but not when all must find their receive. */
+    if (party->qp != NULL && party->last_life)
+        destroy(party);
+    if (party->qp == NULL)
+        make_qp(party);
+    make_handles(party);
+    start(party);
+    party->life++;
+    load->lives++;
+}
+
+/* ---- the end of a life ------------------------------------------------------------------------- */
+
+static void bury(struct uro_load_ud_party *party)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
+    struct uro_load *load = party->ud->load;
+    struct uro_shard *shard = uro_engine_shard(party->station->engine);
+    bool reuse = !party->last_life && uro_rng_below(&party->rng, 3) == 0;
+    size_t at;
+
+    party->ended = true;
+    if (reuse)
+        modify(party, &attr, 0);
+    else
+        destroy(party);
+    party->alive = false;
+    drop_handles(party);
+    uro_station_events(party->station);
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
+        uro_arena_deregister(&party->arena, shard, i);
+    if (!uro_arena_check_guards(&party->arena, &at))
+        uro_world_fail(load->world, "UD party %u: octet %zu outside every range changed",
+                       party->number, at);
+    uro_load_bury_arena(load, &party->arena);
+    party->state = party->last_life ? URO_LOAD_OVER : URO_LOAD_WAITING;
+    party->due = party->last_life ? URO_TIME_NEVER
+                                  : load->world->now + uro_rng_below(&party->rng, BIRTH_WAIT_MAX);
+}
+
+/* Everything posted has completed. */
+static bool drained(struct uro_load_ud_party *party)
+{
+    const struct uro_wq *send = uro_qp_send_queue(party->qp);
+    const struct uro_cq *cq = party->cq.cq;
+
+    if (party->recv_done != party->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
+        atomic_load(&cq->head) != atomic_load(&cq->tail))
+        return false;
+    uro_load_ud_judge_silent(party);
+    return true;
+}
+
+static void begin_ending(struct uro_load_ud_party *party)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+
+    party->abrupt = !party->last_life && uro_rng_below(&party->rng, 2) == 0;
+    if (party->abrupt) {
+        bury(party);
+        return;
+    }
+    party->late_posts = uro_rng_below(&party->rng, LATE_POSTS_MAX + 1);
+    party->ended = true;
+    modify(party, &attr, 0);
+    uro_station_events(party->station);
+    party->state = URO_LOAD_ENDING;
+    party->due = party->ud->load->world->now + DRAIN_WAIT;
+}
+
+/* ---- control ----------------------------------------------------------------------------------- */
+
+static struct uro_load_ud_party *party_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_ud_party, control);
+}
+
+static uro_time control_next(const struct uro_node *node)
+{
+    return party_of(node)->due;
+}
+
+static void control_run(struct uro_node *node)
+{
+    struct uro_load_ud_party *party = party_of(node);
+    const struct uro_load *load = party->ud->load;
+
+    switch (party->state) {
+    case URO_LOAD_RUNNING:
+    case URO_LOAD_QUIET:
+        begin_ending(party);
+        break;
+    case URO_LOAD_ENDING:
+        if (drained(party))
+            bury(party);
+        else
+            party->due = load->world->now + DRAIN_WAIT;
+        break;
+    case URO_LOAD_WAITING:
+        if (load->calm && load->world->now < load->calm_since + NEIGHBOUR_WAIT)
+            party->due = load->calm_since + NEIGHBOUR_WAIT;
+        else
+            begin_life(party);
+        break;
+    case URO_LOAD_OVER:
+        party->due = URO_TIME_NEVER;
+        break;
+    }
+}
+
+void uro_load_ud_calm(struct uro_load_ud *ud)
+{
+    for (uint32_t i = 0; i < ud->count; i++)
+        if (ud->parties[i].state == URO_LOAD_RUNNING && !ud->parties[i].last_life)
+            ud->parties[i].due = ud->load->world->now;
+}
+
+bool uro_load_ud_quiet(const struct uro_load_ud *ud)
+{
+    for (uint32_t i = 0; i < ud->count; i++) {
+        const struct uro_load_ud_party *party = &ud->parties[i];
+        const struct uro_wq *send = party->alive ? uro_qp_send_queue(party->qp) : NULL;
+        if (!party->last_life || send == NULL || party->posted < party->sends ||
+            party->signalled > party->confirmed || party->taken < party->expected ||
+            uro_wq_head(send) != uro_wq_tail(send))
+            return false;
+    }
+    return true;
+}
+
+void uro_load_ud_finish(struct uro_load_ud *ud)
+{
+    for (uint32_t i = 0; i < ud->count; i++)
+        ud->parties[i].due = ud->load->world->now;
+}
+
+bool uro_load_ud_over(const struct uro_load_ud *ud)
+{
+    for (uint32_t i = 0; i < ud->count; i++)
+        if (ud->parties[i].state != URO_LOAD_OVER)
+            return false;
+    return true;
+}
+
+static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
+{
+    struct uro_load_ud_party *party = URO_CONTAINER_OF(owner, struct uro_load_ud_party, owner);
+
+    uro_world_fail(party->ud->load->world, "UD qp 0x%06x: event %d", party->qpn, (int)kind);
+}
+
+static const char *problem(const struct uro_load_owner *owner)
+{
+    const struct uro_load_ud_party *party =
+        URO_CONTAINER_OF(owner, struct uro_load_ud_party, owner);
+
+    return party->alive ? uro_qp_problem(party->qp) : NULL;
+}
+
+static void init_party(struct uro_load_ud *ud, uint32_t number)
+{
+    struct uro_load_ud_party *party = &ud->parties[number];
+    struct uro_load *load = ud->load;
+
+    party->ud = ud;
+    party->plan = &load->swarm->parties[number];
+    party->number = number;
+    party->station = load->stations[party->plan->side];
+    party->state = URO_LOAD_WAITING;
+    party->due = load->world->now;
+    party->control = (struct uro_node){ NULL, control_next, control_run };
+    uro_rng_init_number(&party->rng, party->plan->seed);
+    party->qkey = uro_rng_u32(&party->rng) & 0x7fffffff;
+    uro_load_own(load, &party->owner, party->station, on_event, problem);
+    uro_load_poll_init(&party->cq, load, party->station,
+                       party->plan->send_capacity + party->plan->recv_capacity);
+    party->cq.take = uro_load_ud_judge;
+    party->cq.owner = party;
+    uro_load_ud_post_init(party);
+    uro_world_add(load->world, &party->control);
+}
+
+struct uro_load_ud *uro_load_ud_make(struct uro_load *load)
+{
+    struct uro_load_ud *ud = calloc(1, sizeof *ud);
+
+    URO_ASSERT(ud != NULL);
+    ud->load = load;
+    ud->count = load->swarm->party_count;
+    for (uint32_t i = 0; i < ud->count; i++)
+        init_party(ud, i);
+    return ud;
+}
+
+void uro_load_ud_free(struct uro_load_ud *ud)
+{
+    for (uint32_t i = 0; i < ud->count; i++) {
+        free(ud->parties[i].qp_memory);
+        uro_arena_fini(&ud->parties[i].arena);
+        uro_load_poll_fini(&ud->parties[i].cq);
+    }
+    free(ud->letters);
+    free(ud);
+}

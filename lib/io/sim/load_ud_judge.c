@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_ud_judge.c - completions and frames of datagrams; see load_ud.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/psn.h"
+#include "io/sim/load_ud.h"
+
+#define RECEIVE_MAX (URO_LOAD_UD_GRH + URO_PATH_MTU_MAX)
+
+static void fail(const struct uro_load_ud_party *party, const char *kind, uint64_t number,
+                 const char *what)
+{
+    uro_world_fail(party->ud->load->world, "UD party %u qp 0x%06x %s %" PRIu64 ": %s",
+                   party->number, party->qpn, kind, number, what);
+}
+
+static struct uro_load_ud_letter *letter_of(const struct uro_load_ud_party *party, uint32_t number)
+{
+    return &party->ud->letters[party->ops[number].letter];
+}
+
+static bool is_local(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
+{
+    return ud->parties[letter->from].station == ud->parties[letter->to].station;
+}
+
+/* Whether nothing of the request is ever sent. */
+static bool stops(const struct uro_load_ud_op *op)
+{
+    return op->fault >= URO_LOAD_UD_BAD_LKEY;
+}
+
+static bool holds(const uint8_t *octets, uint32_t length, uint64_t seed)
+{
+    uint8_t message[URO_PATH_MTU_MAX];
+
+    uro_arena_message(message, 0, length, seed);
+    return memcmp(octets, message, length) == 0;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------ */
+
+static bool is_frame(const struct uro_load_ud_party *party, uint32_t number,
+                     const struct uro_frame *frame)
+{
+    const struct uro_load_ud_letter *letter = letter_of(party, number);
+    const struct uro_load_ud_party *to = &party->ud->parties[letter->to];
+    const struct uro_gid dest = uro_load_ud_address(to, letter->v6).dest;
+
+    return frame->bth.dest_qpn == letter->to_qpn && frame->deth.qkey == letter->qkey &&
+           frame->payload_length == letter->length && uro_gid_equal(&frame->ip.dest, &dest) &&
+           !(frame->op->ext & URO_EXT_IMM) == !letter->has_imm &&
+           (!letter->has_imm || frame->imm == letter->imm) &&
+           holds(frame->payload, frame->payload_length, letter->seed);
+}
+
+static void check_frame(struct uro_load_ud_party *party, const struct uro_frame *frame)
+{
+    if (uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(party->wire_psn)) < 0)
+        fail(party, "frame", frame->bth.psn, "has a PSN that was used");
+    party->wire_psn = (frame->bth.psn + 1) & URO_PSN_MASK;
+    for (; party->wire_op < party->posted; party->wire_op++) {
+        struct uro_load_ud_op *op = &party->ops[party->wire_op];
+        if (stops(op) || !is_frame(party, party->wire_op, frame))
+            continue; /* it stayed in the machine, or it was flushed: then it must complete so */
+        op->sent = true;
+        if (op->flushed)
+            fail(party, "send", party->wire_op, "was flushed and is sent after that");
+        if (!frame->bth.solicited != !(op->flags & URO_SEND_SOLICITED) || frame->bth.ack_req)
+            fail(party, "frame", frame->bth.psn, "has wrong bits");
+        party->wire_op++;
+        return;
+    }
+    fail(party, "frame", frame->bth.psn, "is not the next of what was asked for");
+}
+
+void uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
+                      const struct uro_frame *frame)
+{
+    for (uint32_t i = 0; i < ud->count; i++) {
+        struct uro_load_ud_party *party = &ud->parties[i];
+        if (party->station != station || !party->alive || party->qpn != frame->deth.source_qpn)
+            continue;
+        check_frame(party, frame);
+        return;
+    }
+    uro_world_fail(ud->load->world, "%c sent a datagram of qp 0x%06x, which is no more",
+                   station->config.name, frame->deth.source_qpn);
+}
+
+/* ---- sends ------------------------------------------------------------------------------------- */
+
+static void confirm(struct uro_load_ud_party *party, uint32_t number)
+{
+    const struct uro_load_ud_op *op = &party->ops[number];
+    const struct uro_load_ud_letter *letter = letter_of(party, number);
+    uint32_t slot = number % party->plan->send_capacity;
+    bool filled = !(op->flags & URO_SEND_INLINE);
+    uint32_t at;
+
+    if (stops(op))
+        fail(party, "send", number, "succeeded although it was wrong");
+    else if (!op->sent && !is_local(party->ud, letter) && !uro_load_swallows(party->station))
+        fail(party, "send", number, "succeeded and was not sent");
+    else if (!uro_arena_check(&party->arena, URO_ARENA_SENDS, slot, &op->layout,
+                              filled ? letter->length : 0, letter->seed, &at))
+        fail(party, "send", number, "changed its buffer");
+    party->ud->load->ops_done++;
+}
+
+static void judge_failed(struct uro_load_ud_party *party, uint32_t number,
+                         const struct uro_cqe *cqe)
+{
+    static const uint8_t due[URO_LOAD_UD_FAULTS] = {
+        [URO_LOAD_UD_BAD_LKEY] = URO_WC_LOC_PROT_ERR,
+        [URO_LOAD_UD_UNSUPPORTED] = URO_WC_LOC_QP_OP_ERR,
+        [URO_LOAD_UD_NO_HANDLE] = URO_WC_LOC_QP_OP_ERR,
+        [URO_LOAD_UD_TOO_LONG] = URO_WC_LOC_LEN_ERR,
+    };
+    struct uro_load *load = party->ud->load;
+    enum uro_qp_state state = uro_qp_state_now(party->qp);
+
+    if (!stops(&party->ops[number]) || cqe->status != due[party->ops[number].fault] ||
+        cqe->vendor_error == 0)
+        fail(party, "send", number, "failed otherwise than it must");
+    else if (state != URO_QPS_SQE && state != URO_QPS_ERR)
+        fail(party, "send", number, "failed and did not stop the queue");
+    party->stopped = true;
+    party->resume_at =
+        load->world->now + uro_rng_below(&party->rng, party->plan->resume_wait_max + 1);
+    load->failures++;
+}
+
+static void judge_send(struct uro_load_ud_party *party, const struct uro_cqe *cqe)
+{
+    uint32_t number = (uint32_t)cqe->wr_id;
+    bool all = party->plan->signal_all;
+
+    if (number < party->confirmed || number >= party->posted) {
+        fail(party, "send", number, "completed twice, or was never posted");
+        return;
+    }
+    for (; party->confirmed < number; party->confirmed++) {
+        if (party->ops[party->confirmed].flags & URO_SEND_SIGNALED || all)
+            fail(party, "send", party->confirmed, "did not complete before the one after it");
+        confirm(party, party->confirmed);
+    }
+    struct uro_load_ud_op *op = &party->ops[number];
+    party->confirmed++;
+    if (cqe->status == URO_WC_WR_FLUSH_ERR) {
+        if (!party->ended && !party->recv_failed && !party->stopped &&
+            number >= party->flush_until && uro_qp_state_now(party->qp) != URO_QPS_ERR)
+            fail(party, "send", number, "flushed without cause");
+        op->flushed = true;
+    } else if (cqe->status != URO_WC_SUCCESS) {
+        judge_failed(party, number, cqe);
+    } else if (!(op->flags & URO_SEND_SIGNALED) && !all) {
+        fail(party, "send", number, "completed but was not signalled");
+    } else if (cqe->opcode != URO_WC_SEND) {
+        fail(party, "send", number, "completed with the opcode of another operation");
+    } else {
+        confirm(party, number);
+    }
+}
+
+void uro_load_ud_judge_silent(struct uro_load_ud_party *party)
+{
+    for (; party->confirmed < party->posted; party->confirmed++) {
+        if (party->ops[party->confirmed].flags & URO_SEND_SIGNALED || party->plan->signal_all)
+            fail(party, "send", party->confirmed, "never completed");
+        else
+            confirm(party, party->confirmed);
+    }
+}
+
+/* ---- receives ---------------------------------------------------------------------------------- */
+
+/* How often a letter may come: as often as the network makes copies of it. */
+static uint32_t copies(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
+{
+    uint32_t side = ud->parties[letter->from].plan->side;
+
+    return !is_local(ud, letter) && ud->load->swarm->cables[side].duplicate > 0 ? 2 : 1;
+}
+
+/* The IP header as it came; an IPv4 one in the second half. */
+static bool is_grh(const struct uro_load_ud_letter *letter, const struct uro_load_ud *ud,
+                   const uint8_t *grh)
+{
+    const struct uro_gid from = uro_load_ud_address(&ud->parties[letter->from], letter->v6).dest;
+    const struct uro_gid to = uro_load_ud_address(&ud->parties[letter->to], letter->v6).dest;
+
+    if (letter->v6)
+        return grh[0] >> 4 == 6 && memcmp(grh + 8, from.octets, sizeof from.octets) == 0 &&
+               memcmp(grh + 24, to.octets, sizeof to.octets) == 0;
+    return grh[20] == 0x45 && memcmp(grh + 32, from.octets + 12, 4) == 0 &&
+           memcmp(grh + 36, to.octets + 12, 4) == 0;
+}
+
+static bool could_be(const struct uro_load_ud_party *party, const struct uro_load_ud_letter *letter,
+                     const struct uro_cqe *cqe, const uint8_t *octets)
+{
+    return letter->deliverable && letter->from_qpn == cqe->source_qpn &&
+           letter->to_qpn == party->qpn && letter->to == party->number &&
+           letter->taken < copies(party->ud, letter) &&
+           cqe->byte_len == URO_LOAD_UD_GRH + letter->length &&
+           !(cqe->flags & URO_WC_WITH_IMM) == !letter->has_imm &&
+           (!letter->has_imm || cqe->imm == letter->imm) && is_grh(letter, party->ud, octets) &&
+           holds(octets + URO_LOAD_UD_GRH, letter->length, letter->seed);
+}
+
+static void judge_letter(struct uro_load_ud_party *party, uint64_t number,
+                         const struct uro_cqe *cqe)
+{
+    const struct uro_load_recv *recv = &party->recvs[number % URO_LOAD_UD_RECV_MAX];
+    uint32_t slot = (uint32_t)(number % party->plan->recv_capacity);
+    uint8_t octets[RECEIVE_MAX];
+
+    if (cqe->opcode != URO_WC_RECV || !(cqe->flags & URO_WC_GRH) || cqe->byte_len > recv->room ||
+        cqe->byte_len < URO_LOAD_UD_GRH) {
+        fail(party, "receive", number, "does not look like a datagram");
+        return;
+    }
+    uro_arena_gather(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, octets);
+    for (uint32_t i = cqe->byte_len; i < recv->room; i++)
+        if (octets[i] != URO_ARENA_CANARY)
+            fail(party, "receive", number, "was written to behind the datagram");
+    for (uint32_t i = party->ud->letter_count; i-- > 0;) {
+        if (!could_be(party, &party->ud->letters[i], cqe, octets))
+            continue;
+        party->ud->letters[i].taken++;
+        party->taken++;
+        return;
+    }
+    fail(party, "receive", number, "is none of what was written and can come now");
+}
+
+static void judge_recv(struct uro_load_ud_party *party, const struct uro_cqe *cqe)
+{
+    uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
+    const struct uro_load_recv *recv = &party->recvs[number % URO_LOAD_UD_RECV_MAX];
+    uint32_t slot = (uint32_t)(number % party->plan->recv_capacity);
+    uint32_t at;
+
+    if (number != party->recv_done || number >= party->recv_posted) {
+        fail(party, "receive", number, "completed out of turn");
+        return;
+    }
+    party->recv_done++;
+    if (!uro_arena_check_around(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, &at))
+        fail(party, "receive", number, "changed memory beside its elements");
+    if (cqe->status == URO_WC_SUCCESS && !party->recv_failed) {
+        judge_letter(party, number, cqe);
+    } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
+        if (!party->ended && !party->recv_failed)
+            fail(party, "receive", number, "flushed without cause");
+        if (!uro_arena_check(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, 0, 0, &at))
+            fail(party, "receive", number, "was flushed and has changed");
+    } else {
+        if (cqe->status != URO_WC_LOC_PROT_ERR || !recv->bad_lkey || party->recv_failed)
+            fail(party, "receive", number, "failed without cause, or succeeded after one that did");
+        party->recv_failed = true;
+        party->ud->load->failures++;
+    }
+}
+
+void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    struct uro_load_ud_party *party = cq->owner;
+
+    if (!party->alive || cqe->qpn != party->qpn)
+        fail(party, "completion", cqe->wr_id, "is of a queue pair that is no more");
+    else if (cqe->wr_id & URO_LOAD_RECV_BIT)
+        judge_recv(party, cqe);
+    else
+        judge_send(party, cqe);
+}
