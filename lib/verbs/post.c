@@ -107,30 +107,6 @@ bool uro_post_has_buffer(const struct uro_wqe *wqe)
     return !operations[wqe->opcode].no_buffer;
 }
 
-uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max)
-{
-    uint64_t length = 0;
-
-    if (count < 0 || (uint32_t)count > sge_max)
-        return UINT64_MAX;
-    for (int i = 0; i < count; i++)
-        length += sges[i].length;
-    return length;
-}
-
-int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const struct ibv_sge *sges,
-                      int count)
-{
-    uint64_t length = uro_post_length(sges, count, qp->send->sge_max);
-
-    if (length > qp->message_max)
-        return EINVAL;
-    wqe->length = (uint32_t)length;
-    wqe->sge_count = (uint16_t)count;
-    uro_post_copy(wqe->sges, sges, count);
-    return 0;
-}
-
 int uro_post_inline(struct uro_wqe *wqe)
 {
     wqe->flags |= URO_SEND_INLINE;

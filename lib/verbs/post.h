@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <string.h>
 
 #include "core/work.h"
@@ -44,9 +45,6 @@ URO_NODISCARD int uro_post_bind(const struct uro_ibv_qp *qp, struct uro_wqe *wqe
 /* Whether the request has a buffer. */
 bool uro_post_has_buffer(const struct uro_wqe *wqe);
 
-URO_NODISCARD int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
-                                    const struct ibv_sge *sges, int count);
-
 /* The buffer's octets follow, instead of elements. */
 URO_NODISCARD int uro_post_inline(struct uro_wqe *wqe);
 URO_NODISCARD int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *at,
@@ -57,13 +55,36 @@ URO_NODISCARD int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe
 /* The next @count slots. Then uro_device_progress(), without the lock. */
 void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count);
 
-/* Sum of the elements; UINT64_MAX when there are more than @sge_max or a negative number. */
-uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max);
-
 static inline void uro_post_copy(struct uro_sge *to, const struct ibv_sge *from, int count)
 {
     if (count > 0) /* @from may be NULL otherwise; same.c asserts that both are laid out alike */
         memcpy(to, from, (size_t)count * sizeof *to);
+}
+
+/* Sum of the elements; UINT64_MAX when there are more than @sge_max or a negative number. */
+static inline uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max)
+{
+    uint64_t length = 0;
+
+    if (count < 0 || (uint32_t)count > sge_max)
+        return UINT64_MAX;
+    for (int i = 0; i < count; i++)
+        length += sges[i].length;
+    return length;
+}
+
+/* Here, so that one element, which is what most requests have, needs neither call nor loop. */
+URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
+                                                  const struct ibv_sge *sges, int count)
+{
+    uint64_t length = uro_post_length(sges, count, qp->send->sge_max);
+
+    if (length > qp->message_max)
+        return EINVAL;
+    wqe->length = (uint32_t)length;
+    wqe->sge_count = (uint16_t)count;
+    uro_post_copy(wqe->sges, sges, count);
+    return 0;
 }
 
 /* post_ex.c */
