@@ -171,8 +171,9 @@ struct uro_ibv_srq {
 struct uro_wr_batch {
     struct uro_wqe *wqe; /* the newest request, to which setters apply; NULL: none */
     uint32_t count;
-    unsigned takes; /* what the newest may or must be given yet */
-    int error;      /* the first */
+    unsigned takes;           /* what the newest may or must be given yet */
+    int error;                /* the first */
+    _Atomic pthread_t thread; /* that builds it; 0: nobody does */
 };
 
 #define URO_QP_EX_OLD_SIZE                                                                         \

@@ -89,6 +89,9 @@ URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, s
 
 /* post_ex.c */
 
+/* Whether the calling thread is between ibv_wr_start() and its end, and so has the send lock. */
+bool uro_post_ex_inside(const struct uro_ibv_qp *qp);
+
 /* Whether queue pairs of @type can have these IBV_QP_EX_WITH_*: 0, or EOPNOTSUPP. */
 URO_NODISCARD int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops);
 

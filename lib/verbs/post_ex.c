@@ -6,6 +6,7 @@
  * after it is ignored, and wr_complete says it.
  */
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "core/limits.h"
 #include "verbs/post.h"
@@ -278,30 +279,51 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 
 /* ---- the batch -------------------------------------------------------------------------------- */
 
+bool uro_post_ex_inside(const struct uro_ibv_qp *qp)
+{
+    /* Nobody but this thread ever stores its own name: any other value, however old, says no. */
+    pthread_t thread = atomic_load_explicit(&qp->batch.thread, memory_order_relaxed);
+
+    return thread != 0 && pthread_equal(thread, pthread_self());
+}
+
+static void open_batch(struct uro_ibv_qp *qp, int error)
+{
+    qp->batch.wqe = NULL;
+    qp->batch.count = 0;
+    qp->batch.error = error;
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
 
     if (uro_host_forked()) { /* its lock may be held by a thread that is not here */
-        qp->batch = (struct uro_wr_batch){ .error = EIO };
+        open_batch(qp, EIO);
         return;
     }
     pthread_spin_lock(&qp->send_lock);
-    qp->batch = (struct uro_wr_batch){ .error = uro_post_sends(qp) ? 0 : EINVAL };
+    open_batch(qp, uro_post_sends(qp) ? 0 : EINVAL);
+    atomic_store_explicit(&qp->batch.thread, pthread_self(), memory_order_relaxed);
+}
+
+static void close_batch(struct uro_ibv_qp *qp)
+{
+    atomic_store_explicit(&qp->batch.thread, 0, memory_order_relaxed);
+    pthread_spin_unlock(&qp->send_lock);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wr_batch *batch = &qp->batch;
 
     if (uro_host_forked())
         return EIO;
     end_newest(qp);
-    int error = batch->error; /* rule POST.BATCH: all, or nothing */
-    uint32_t count = error == 0 ? batch->count : 0;
+    int error = qp->batch.error; /* rule POST.BATCH: all, or nothing */
+    uint32_t count = error == 0 ? qp->batch.count : 0;
     uro_post_publish(qp, count);
-    pthread_spin_unlock(&qp->send_lock);
+    close_batch(qp);
 
     if (count > 0)
         uro_device_progress(qp->object.context->device, true);
@@ -311,7 +333,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
     if (!uro_host_forked())
-        pthread_spin_unlock(&qp_of(ex)->send_lock);
+        close_batch(qp_of(ex));
 }
 
 /* ---- which of them a QP has ------------------------------------------------------------------- */

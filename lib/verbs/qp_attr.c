@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "verbs/objects.h"
+#include "verbs/post.h"
 
 static void lock_cq(struct ibv_cq *cq)
 {
@@ -21,7 +21,10 @@ static void unlock_cq(struct ibv_cq *cq)
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
 {
     uro_device_lock(qp->object.context->device);
-    pthread_spin_lock(&qp->send_lock);
+    if (!uro_post_ex_inside(qp))
+        pthread_spin_lock(&qp->send_lock);
+    else
+        qp->batch.error = EINVAL; /* what it was built for is about to change */
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
     if (qp->ibv.recv_cq != qp->ibv.send_cq)
@@ -34,7 +37,8 @@ void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
         unlock_cq(qp->ibv.recv_cq);
     unlock_cq(qp->ibv.send_cq);
     pthread_spin_unlock(&qp->recv_lock);
-    pthread_spin_unlock(&qp->send_lock);
+    if (!uro_post_ex_inside(qp))
+        pthread_spin_unlock(&qp->send_lock);
     uro_device_unlock(qp->object.context->device);
 }
 

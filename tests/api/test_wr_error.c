@@ -471,6 +471,36 @@ static void complete__in_a_forked_child__is_eio(void **state)
     wr_close(&wr);
 }
 
+/* A program whose own code failed half way does not finish its batch. */
+static void destroy__inside_a_batch__is_done(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    ibv_wr_start(wr.qp);
+    wr_name(&wr, 1);
+    ibv_wr_send(wr.qp);
+    wr_close(&wr);
+}
+
+static void modify__inside_a_batch__loses_the_batch(void **state)
+{
+    struct wr wr;
+
+    wr_open(&wr, *state);
+    ibv_wr_start(wr.qp);
+    ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote);
+    assert_int_equal(api_go(*state, wr.pair.a.qp, IBV_QPS_RESET, 0), 0);
+    wr_set(&wr, 0, 8);
+    assert_int_equal(ibv_wr_complete(wr.qp), EINVAL);
+    api_connect(*state, wr.pair.a.qp, wr.pair.b.qp->qp_num);
+    ibv_wr_start(wr.qp);
+    wr_name(&wr, 2);
+    ibv_wr_send(wr.qp);
+    ibv_wr_abort(wr.qp);
+    wr_close(&wr);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +517,8 @@ int main(void)
         API_TEST(complete__in_error__is_flushed),
         API_TEST(post_send__flush__is_einval),
         API_TEST(complete__in_a_forked_child__is_eio),
+        API_TEST(destroy__inside_a_batch__is_done),
+        API_TEST(modify__inside_a_batch__loses_the_batch),
     };
     return API_RUN(tests);
 }

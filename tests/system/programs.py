@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import figures  # noqa: E402
 
-ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: ([^|]+) \|)?$", re.M)
+ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|]+) \|)?$", re.M)
 ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
 
 
@@ -18,6 +18,7 @@ class Row:
     name: str
     program: list[str]
     must_say: list[str]  # of programs that run alone
+    settings: str = ""   # more of both devices, such as ";vendor_part_id=4119"
 
     @property
     def alone(self) -> bool:
@@ -27,7 +28,7 @@ class Row:
 def rows() -> list[Row]:
     page = (ROOT / "docs" / "PROGRAMS.md").read_text()
     return [Row(m[1], [str(ROOT / word) if word.startswith("tests/") else word
-                       for word in m[2].split()], [w.strip() for w in (m[3] or "").split(",") if w.strip()])
+                       for word in m[2].split()], [w.strip() for w in (m[4] or "").split(",") if w.strip()], m[3] or "")
             for m in ROW.finditer(page)]
 
 

@@ -26,7 +26,7 @@ class Skip(Exception):
 
 def run_row(uroce: pathlib.Path, row: programs.Row) -> str:
     """Empty when the row holds, else why not."""
-    with pairs.Pair(uroce) as pair:
+    with pairs.Pair(uroce, row.settings) as pair:
         if row.alone:
             output = pair.alone(row.program)
             said = " ".join(output.text.split())
