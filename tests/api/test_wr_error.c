@@ -1,118 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*(): which queue pairs have it, and what is refused. */
+/* ibv_wr_*(): what is refused, and when. */
 #include "api/wr.h"
 
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* ---- which queue pairs have it ------------------------------------------ */
-
-static void device__flush_and_atomic_write__are_said_to_be_there(void **state)
-{
-    const uint64_t global = UINT64_C(1) << 38, persistent = UINT64_C(1) << 39;
-    const uint64_t atomic_write = UINT64_C(1) << 40;
-    const struct api *api = *state;
-    struct ibv_device_attr_ex attr;
-
-    assert_int_equal(ibv_query_device_ex(api->context, NULL, &attr), 0);
-    assert_true((attr.device_cap_flags_ex & global) != 0);
-    assert_true((attr.device_cap_flags_ex & persistent) == 0);
-    assert_true((attr.device_cap_flags_ex & atomic_write) != 0);
-}
-
-static void reg_mr__to_be_flushed_to_persistence__is_eopnotsupp(void **state)
-{
-    const struct api *api = *state;
-    uint8_t memory[64];
-
-    assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, 1u << 9));
-    assert_int_equal(errno, EOPNOTSUPP);
-}
-
-static void create__operations_asked_for__are_the_ones_there(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_cq *cq = api_cq(api, 4);
-
-    for (unsigned bit = 0; bit <= 12; bit++) {
-        struct ibv_qp_init_attr_ex init = wr_init(api, cq, 1u << bit);
-        struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
-        if ((1u << bit) == IBV_QP_EX_WITH_TSO) {
-            assert_null(qp);
-            assert_int_equal(errno, EOPNOTSUPP);
-            continue;
-        }
-        assert_non_null(qp);
-        struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
-        assert_non_null(ex);
-        const bool there[] = {
-            ex->wr_rdma_write != NULL,
-            ex->wr_rdma_write_imm != NULL,
-            ex->wr_send != NULL,
-            ex->wr_send_imm != NULL,
-            ex->wr_rdma_read != NULL,
-            ex->wr_atomic_cmp_swp != NULL,
-            ex->wr_atomic_fetch_add != NULL,
-            ex->wr_local_inv != NULL,
-            ex->wr_bind_mw != NULL,
-            ex->wr_send_inv != NULL,
-            ex->wr_send_tso != NULL,
-            wr_flush_of(ex) != NULL,
-            ex->wr_atomic_write != NULL,
-        };
-        for (unsigned i = 0; i <= 12; i++)
-            assert_int_equal(there[i], i == bit);
-        assert_int_equal(ibv_destroy_qp(qp), 0);
-    }
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-static void create__operation_nobody_knows__is_eopnotsupp(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_cq *cq = api_cq(api, 4);
-    struct ibv_qp_init_attr_ex init = wr_init(api, cq, IBV_QP_EX_WITH_SEND | UINT64_C(1) << 40);
-
-    assert_null(ibv_create_qp_ex(api->context, &init));
-    assert_int_equal(errno, EOPNOTSUPP);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-static void to_qp_ex__created_without_operations__is_null(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_cq *cq = api_cq(api, 4);
-    struct ibv_qp_init_attr_ex init = wr_init(api, cq, 0);
-    struct ibv_qp *qp = api_qp(api, cq);
-
-    assert_null(ibv_qp_to_qp_ex(qp));
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    init.comp_mask = IBV_QP_INIT_ATTR_PD;
-    init.send_ops_flags = IBV_QP_EX_WITH_SEND;
-    qp = ibv_create_qp_ex(api->context, &init);
-    assert_non_null(qp);
-    assert_null(ibv_qp_to_qp_ex(qp));
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-/* What was granted is said, as by ibv_create_qp(). */
-static void create__capabilities__are_written_back(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_cq *cq = api_cq(api, 4);
-    struct ibv_qp_init_attr_ex init = wr_init(api, cq, IBV_QP_EX_WITH_SEND);
-
-    init.cap.max_inline_data = 0;
-    struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
-    assert_non_null(qp);
-    assert_int_equal(init.cap.max_inline_data, 4 * sizeof(struct ibv_sge));
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-/* ---- what is refused ---------------------------------------------------- */
 
 typedef void (*build)(struct wr *wr);
 
@@ -504,12 +396,6 @@ static void modify__inside_a_batch__loses_the_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(device__flush_and_atomic_write__are_said_to_be_there),
-        API_TEST(reg_mr__to_be_flushed_to_persistence__is_eopnotsupp),
-        API_TEST(create__operations_asked_for__are_the_ones_there),
-        API_TEST(create__operation_nobody_knows__is_eopnotsupp),
-        API_TEST(to_qp_ex__created_without_operations__is_null),
-        API_TEST(create__capabilities__are_written_back),
         API_TEST(complete__one_mistake__nothing_is_posted),
         API_TEST(complete__several_mistakes__the_first_counts),
         API_TEST(complete__exactly_full__is_posted),
