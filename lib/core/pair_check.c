@@ -61,10 +61,14 @@ static const char *check_psns(const struct uro_qp *qp)
 
 static const char *check_waits(const struct uro_qp *qp)
 {
-    if (!uro_pair_reliable(qp))
-        return uro_timer_armed(&qp->req.retry.timer) ? "UC and UD wait for nobody" : NULL;
-
     const struct uro_req *req = &qp->req;
+
+    if (!uro_pair_reliable(qp)) {
+        if (uro_timer_armed(&req->retry.timer))
+            return "UC and UD wait for nobody";
+        bool sent = uro_psn_diff(req->next, req->una) > 0;
+        return sent && !uro_link_used(&qp->sent_link) ? "nobody will say that it was sent" : NULL;
+    }
     const struct uro_req_retry *retry = &req->retry;
     int32_t flight = uro_psn_diff(req->next, req->una) - (int32_t)req->read_psns;
 

@@ -264,9 +264,14 @@ void scene_close(struct scene *scene)
     if (uro_cq_poll(scene->recv_cq, &extra, 1) == 1)
         fail_msg("unexpected receive completion, id %lu status %u", (unsigned long)extra.wr_id,
                  extra.status);
-    for (uint32_t i = 0; i < scene->qp_count; i++)
-        if ((scene->qp = scene->qps[i].qp) != NULL)
-            scene_destroy_qp(scene);
+    for (uint32_t i = 0; i < scene->qp_count; i++) {
+        scene->qp = scene->qps[i].qp;
+        if (scene->qp == NULL)
+            continue;
+        if (uro_qp_problem(scene->qp) != NULL)
+            fail_msg("inside queue pair %u: %s", i, uro_qp_problem(scene->qp));
+        scene_destroy_qp(scene);
+    }
     if (scene->has_ah)
         uro_engine_ah_destroy(scene->engine, &scene->ah);
     if (scene->srq_slots != NULL)

@@ -222,6 +222,29 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_close(s);
 }
 
+/* All of it described by one call: what is before the bad one has not been copied yet. */
+static void uc_send__bad_one_in_a_burst__those_before_it_succeed_first(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc();
+    struct uro_tx tx[8];
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .at = 16, .lkey = 0x99));
+    scene_post_send(s, SEND(.id = 4, .text = "d", .at = 24));
+    assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 2);
+    scene_expect_no_completion(s);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_close(s);
+}
+
 static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
 {
     (void)state;
@@ -360,6 +383,7 @@ int main(void)
         cmocka_unit_test(uc_send__unsignalled__completes_silently),
         cmocka_unit_test(uc_send__destroyed_before_it_completed__nobody_looks_at_it_again),
         cmocka_unit_test(uc_send__bad_local_key__only_the_send_queue_stops),
+        cmocka_unit_test(uc_send__bad_one_in_a_burst__those_before_it_succeed_first),
         cmocka_unit_test(uc_send__key_gone_inside_a_message__the_message_fails),
         cmocka_unit_test(uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes),
         cmocka_unit_test(uc__drained__the_started_message_finishes_and_says_so),

@@ -264,6 +264,29 @@ static void ud_send__bad_local_key__only_the_send_queue_stops_and_resumes(void *
     scene_close(s);
 }
 
+/* All of it described by one call: what is before the bad one has not been copied yet. */
+static void ud_send__bad_one_in_a_burst__those_before_it_succeed_first(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_tx tx[8];
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .at = 16, .lkey = 0x99));
+    scene_post_send(s, SEND(.id = 4, .text = "d", .at = 24));
+    assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 2);
+    scene_expect_no_completion(s);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_close(s);
+}
+
 static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
 {
     (void)state;
@@ -351,6 +374,7 @@ int main(void)
         cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
         cmocka_unit_test(ud_send__longer_than_the_link_carries__fails_and_says_why),
         cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
+        cmocka_unit_test(ud_send__bad_one_in_a_burst__those_before_it_succeed_first),
         cmocka_unit_test(ud__anything_but_a_send__fails_when_its_turn_comes),
         cmocka_unit_test(ud__drained__what_waits_for_its_hop_goes_out_after_rts),
         cmocka_unit_test(ud_send__to_itself__arrives_with_its_header_and_nothing_leaves),
