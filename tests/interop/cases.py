@@ -13,7 +13,10 @@ ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
 PERFTEST = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
 ATOMIC = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -n 60 {extra} {host}"
 PINGPONG = "{tool} -d {dev} -g {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
-VERIFY = "{verify} -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
+VERIFY = "{ours}/verify -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
+
+SERVICES = "{ours}/services -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
+DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # takes no MTU
 
 # command, tool, extra options, sizes
 TOOLS = (
@@ -29,6 +32,22 @@ TOOLS = (
     (ATOMIC, "ib_atomic_bw", "-A CMP_AND_SWAP", (8,)),
     (ATOMIC, "ib_atomic_bw", "-A FETCH_AND_ADD", (8,)),
     (ATOMIC, "ib_atomic_lat", "-A FETCH_AND_ADD", (8,)),
+    (PINGPONG, "ibv_uc_pingpong", "-c", (33, 4096)),
+    (PINGPONG, "ibv_srq_pingpong", "-c", (4096,)),
+    (DATAGRAM, "ibv_ud_pingpong", "-c", (33, 1024)),
+    (PERFTEST, "ib_send_lat", "-c UC", (33, 65536)),
+    (PERFTEST, "ib_write_lat", "-c UC", (33,)),
+    (PERFTEST, "ib_send_lat", "-c UD", (33, 1024)),
+    (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
+)
+# Plain conversations, every octet compared: kind, IP versions of its links (of a group: its own)
+CONVERSATIONS = (
+    ("-k uc", (4, 6)),
+    ("-k ud", (4, 6)),
+    ("-k srq", (4, 6)),
+    ("-k window", (4, 6)),
+    ("-k group -g 224.0.0.1", (4,)),
+    ("-k group -g ff02::1", (6,)),
 )
 ROLES = ("client", "server")  # of uroce
 
@@ -96,6 +115,14 @@ def plain(full):
                 yield Case(VERIFY, "verify", "-z", 0, *link, role)
 
 
+def conversations(full):
+    for extra, families in CONVERSATIONS:
+        for link in LINKS if full else LINKS[:2]:
+            if link[1] in families:
+                for role in ROLES:
+                    yield Case(SERVICES, "services", extra, 0, *link, role)
+
+
 def impaired():
     for command, tool, extra, size, links, roles, impairment in IMPAIRED:
         for link in links:
@@ -105,5 +132,5 @@ def impaired():
 
 def plan(full=False):
     """All cases, those that need the same link next to each other."""
-    cases = list(plain(full)) + list(impaired())
+    cases = list(plain(full)) + list(conversations(full)) + list(impaired())
     return sorted(cases, key=lambda c: (c.impairment, c.ib_mtu))

@@ -34,17 +34,17 @@ class Pair:
 
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace
-        self.verify = options.build / "tests" / "interop" / "verify"
+        self.ours = options.build / "tests" / "interop"  # where programs of our own are
         self.tap = None  # where to record
         self.set_up = None  # the netdev MTU and impairment in force
         {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
          "uroce-uroce": self.no_guest}[options.pair](scratch)
 
     def uroce(self, link, *more):
-        return Uroce(self.namespace, self.options.build, self.verify, link, *more)
+        return Uroce(self.namespace, self.options.build, self.ours, link, *more)
 
     def guest(self, *more, number=2):
-        return Rxe(f"g{number}", self.namespace, self.options.kernel, self.verify, number, more)
+        return Rxe(f"g{number}", self.namespace, self.options.kernel, self.ours, number, more)
 
     def one_guest(self, scratch):
         self.hosts = ("10.0.2.2", "127.0.0.1")
@@ -59,7 +59,7 @@ class Pair:
         """The guest starts only when somebody serves its socket; later it comes back by itself."""
         ours = self.uroce(VHOST.format(socket))
         ours.socket = socket
-        holder = ours.spawn(f"{self.verify} -p {ours.port}", SECONDS)
+        holder = ours.spawn(f"{self.ours}/verify -p {ours.port}", SECONDS)
         if not ours.wait_listening(holder):
             raise Unavailable("verify over vhost does not start: " + finish(ours, holder, "", 1)[0])
         guest = self.guest("-f", GUEST_PORT, "-V", socket)

@@ -12,6 +12,7 @@ RXE_PEER = ROOT / "tools" / "rxe-peer" / "rxe-peer"
 GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
 UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
 LISTEN_SECONDS = 15
+OUR_PROGRAMS = ("verify", "services")
 
 # One queueing discipline a direction, for RoCE only: ARP and the rest pass unharmed. What the
 # guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
@@ -83,10 +84,10 @@ class Side:
 
     port = 0
     device = ""
-    verify = ""
+    ours = ""  # the directory of our own programs there
 
     def where(self, case, host):
-        return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "verify": self.verify,
+        return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "ours": self.ours,
                 "host": host}
 
     def listen_tables(self):
@@ -106,16 +107,17 @@ class Rxe(Side):
 
     port = GUEST_PORT
     device = "rxe0"
-    verify = "/tmp/verify"
+    ours = "/tmp"
 
-    def __init__(self, name, namespace, kernel, verify, number=2, extra=()):
+    def __init__(self, name, namespace, kernel, programs, number=2, extra=()):
         self.name, self.namespace = name, namespace
         self.address = f"10.77.0.{number}"
         self.tap = f"rxetap-{name}"
         must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
              "-4", f"{self.address}/24", "-6", f"fd77::{number}/64",
              "-a", f"52:54:00:77:00:{number:02x}", *extra)
-        must(RXE_PEER, "put", "-n", name, verify, self.verify)
+        for program in OUR_PROGRAMS:
+            must(RXE_PEER, "put", "-n", name, programs / program, f"{self.ours}/{program}")
 
     def spawn(self, command, seconds):
         return subprocess.Popen([RXE_PEER, "exec", "-n", self.name, "-T", str(seconds), command],
@@ -147,8 +149,8 @@ class Uroce(Side):
 
     device = "uroce0"
 
-    def __init__(self, namespace, build, verify, link, number=1, port=UROCE_PORT):
-        self.namespace, self.verify, self.link, self.number = namespace, verify, link, number
+    def __init__(self, namespace, build, programs, link, number=1, port=UROCE_PORT):
+        self.namespace, self.ours, self.link, self.number = namespace, programs, link, number
         self.program = build / "app" / "uroce"
         self.port = port
         self.mtu = 1500

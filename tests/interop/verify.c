@@ -21,17 +21,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "meet.h"
 #include "verify.h"
-
-static uint32_t number(const char *text, uint32_t most)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 0);
-
-    if (*text == '\0' || *end != '\0' || value > most)
-        verify_die("not a number up to %u: %s", most, text);
-    return (uint32_t)value;
-}
 
 static void parse(int argc, char **argv, struct verify_options *options)
 {
@@ -40,35 +31,35 @@ static void parse(int argc, char **argv, struct verify_options *options)
     while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:l:z")) != -1) {
         switch (opt) {
         case 'p':
-            options->port = (uint16_t)number(optarg, 65535);
+            options->port = (uint16_t)meet_number(optarg, 65535);
             break;
         case 'd':
             options->device = optarg;
             break;
         case 'x':
-            options->gid_index = (uint8_t)number(optarg, 255);
+            options->gid_index = (uint8_t)meet_number(optarg, 255);
             break;
         case 'm':
-            options->mtu = number(optarg, 4096);
+            options->mtu = meet_number(optarg, 4096);
             break;
         case 'r':
-            options->rounds = number(optarg, 1000000);
+            options->rounds = meet_number(optarg, 1000000);
             break;
         case 's':
-            options->seed = number(optarg, UINT32_MAX);
+            options->seed = meet_number(optarg, UINT32_MAX);
             break;
         case 'o':
             options->only = optarg;
             break;
         case 'l':
-            options->largest = number(optarg, UINT32_MAX);
+            options->largest = meet_number(optarg, UINT32_MAX);
             break;
         case 'z':
             options->zero_read = true;
             break;
         default:
-            verify_die("usage: verify [-p port] [-d device] [-x gid] [-m mtu] [-r rounds] "
-                       "[-s seed] [-o operation] [-l octets] [-z] [host]");
+            meet_die("usage: verify [-p port] [-d device] [-x gid] [-m mtu] [-r rounds] "
+                     "[-s seed] [-o operation] [-l octets] [-z] [host]");
         }
     }
     if (optind < argc)

@@ -43,9 +43,6 @@ struct verify_end {
     uint32_t remote_key;
 };
 
-/* Prints @format and ends the program with status 1. */
-_Noreturn void verify_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* Opens the device, meets the other end, connects the queue pairs; both ends leave at the same
  * time. Afterwards the two ends' @options agree. */
 void verify_end_open(struct verify_end *end, struct verify_options *options);

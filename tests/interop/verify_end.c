@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verify_end.c - one end of a verify connection: the TCP meeting and the verbs objects. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "meet.h"
 #include "verify.h"
 
 /* First PSNs: each direction soon passes a place where the arithmetic can go wrong. */
@@ -33,95 +30,12 @@ struct hello {
     char only[OPERATION_NAME_MAX];
 };
 
-_Noreturn void verify_die(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    printf("verify: FAILED: ");
-    vprintf(format, args);
-    printf("\n");
-    va_end(args);
-    exit(1);
-}
-
-/* ---- TCP ---- */
-
-static int listen_and_accept(uint16_t port)
-{
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port) };
-    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0), peer;
-
-    if (listener < 0)
-        verify_die("socket: %s", strerror(errno));
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 1) != 0)
-        verify_die("port %u: %s", port, strerror(errno));
-    peer = accept(listener, NULL, NULL);
-    if (peer < 0)
-        verify_die("accept: %s", strerror(errno));
-    close(listener);
-    return peer;
-}
-
-static int meet(const char *host, uint16_t port)
-{
-    struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *found;
-    char service[8];
-    int peer;
-
-    snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &found) != 0)
-        verify_die("no address: %s", host);
-    peer = socket(AF_INET, SOCK_STREAM, 0);
-    if (peer < 0 || connect(peer, found->ai_addr, found->ai_addrlen) != 0)
-        verify_die("%s port %u: %s", host, port, strerror(errno));
-    freeaddrinfo(found);
-    return peer;
-}
-
-static void tell(int peer, const void *data, size_t length)
-{
-    if (send(peer, data, length, MSG_NOSIGNAL) != (ssize_t)length)
-        verify_die("the other end is gone: %s", strerror(errno));
-}
-
-static void hear(int peer, void *data, size_t length)
-{
-    ssize_t got = recv(peer, data, length, MSG_WAITALL);
-
-    if (got != (ssize_t)length)
-        verify_die("the other end is gone%s%s", got < 0 ? ": " : "",
-                   got < 0 ? strerror(errno) : "");
-}
-
 void verify_end_barrier(struct verify_end *end)
 {
-    char word = 'r';
-
-    tell(end->peer, &word, 1);
-    hear(end->peer, &word, 1);
+    meet_barrier(end->peer);
 }
 
 /* ---- verbs ---- */
-
-static void open_device(struct verify_end *end, const char *name)
-{
-    int count;
-    struct ibv_device **list = ibv_get_device_list(&count);
-
-    for (int i = 0; list != NULL && i < count; i++) {
-        if (name != NULL && strcmp(name, ibv_get_device_name(list[i])) != 0)
-            continue;
-        end->context = ibv_open_device(list[i]);
-        if (end->context == NULL)
-            verify_die("cannot open %s", ibv_get_device_name(list[i]));
-        break;
-    }
-    if (end->context == NULL)
-        verify_die("no device %s", name != NULL ? name : "at all");
-    ibv_free_device_list(list);
-}
 
 static struct ibv_mr *area(struct ibv_pd *pd, int access, uint8_t **memory)
 {
@@ -129,11 +43,11 @@ static struct ibv_mr *area(struct ibv_pd *pd, int access, uint8_t **memory)
 
     *memory = aligned_alloc(4096, VERIFY_AREA);
     if (*memory == NULL)
-        verify_die("no memory");
+        meet_die("no memory");
     memset(*memory, 0, VERIFY_AREA);
     mr = (ibv_reg_mr)(pd, *memory, VERIFY_AREA, access); /* not the macro: it warns */
     if (mr == NULL)
-        verify_die("ibv_reg_mr: %s", strerror(errno));
+        meet_die("ibv_reg_mr: %s", strerror(errno));
     return mr;
 }
 
@@ -150,14 +64,14 @@ static void make_objects(struct verify_end *end)
 
     end->pd = ibv_alloc_pd(end->context);
     if (end->pd == NULL)
-        verify_die("ibv_alloc_pd: %s", strerror(errno));
+        meet_die("ibv_alloc_pd: %s", strerror(errno));
     end->cq = ibv_create_cq(end->context, 2 * VERIFY_DEPTH, NULL, NULL, 0);
     if (end->cq == NULL)
-        verify_die("ibv_create_cq: %s", strerror(errno));
+        meet_die("ibv_create_cq: %s", strerror(errno));
     attr.send_cq = attr.recv_cq = end->cq;
     end->qp = ibv_create_qp(end->pd, &attr);
     if (end->qp == NULL)
-        verify_die("ibv_create_qp: %s", strerror(errno));
+        meet_die("ibv_create_qp: %s", strerror(errno));
     end->local_mr = area(end->pd, IBV_ACCESS_LOCAL_WRITE, &end->local);
     end->target_mr = area(end->pd,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -165,20 +79,12 @@ static void make_objects(struct verify_end *end)
                           &end->target);
 }
 
-static enum ibv_mtu mtu_code(uint32_t octets)
-{
-    for (uint32_t code = IBV_MTU_256; code <= IBV_MTU_4096; code++)
-        if (octets == 128u << code)
-            return (enum ibv_mtu)code;
-    verify_die("no IB MTU: %u", octets);
-}
-
 static void modify(struct verify_end *end, struct ibv_qp_attr *attr, int mask, const char *state)
 {
     int error = ibv_modify_qp(end->qp, attr, mask);
 
     if (error != 0)
-        verify_die("ibv_modify_qp to %s: %s", state, strerror(error));
+        meet_die("ibv_modify_qp to %s: %s", state, strerror(error));
 }
 
 static void to_init(struct verify_end *end)
@@ -199,7 +105,7 @@ static void to_rts(struct verify_end *end, const struct verify_options *options,
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = mtu_code(options->mtu),
+        .path_mtu = meet_mtu(options->mtu),
         .dest_qp_num = theirs->qpn,
         .rq_psn = theirs->psn,
         .max_dest_rd_atomic = 4,
@@ -235,13 +141,13 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     union ibv_gid gid;
     bool client = options->host != NULL;
 
-    open_device(end, options->device);
+    end->context = meet_open_device(options->device);
     make_objects(end);
     if (ibv_query_gid(end->context, 1, options->gid_index, &gid) != 0)
-        verify_die("no GID %u", options->gid_index);
+        meet_die("no GID %u", options->gid_index);
     to_init(end);
 
-    end->peer = client ? meet(options->host, options->port) : listen_and_accept(options->port);
+    end->peer = meet_peer(options->host, options->port);
     memcpy(mine.gid, gid.raw, sizeof mine.gid);
     mine.target = (uintptr_t)end->target;
     mine.key = end->target_mr->rkey;
@@ -254,8 +160,8 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     mine.zero_read = options->zero_read;
     if (options->only != NULL)
         snprintf(mine.only, sizeof mine.only, "%s", options->only);
-    tell(end->peer, &mine, sizeof mine);
-    hear(end->peer, &theirs, sizeof theirs);
+    meet_tell(end->peer, &mine, sizeof mine);
+    meet_hear(end->peer, &theirs, sizeof theirs);
     if (!client) {
         options->mtu = theirs.mtu;
         options->rounds = theirs.rounds;
@@ -278,7 +184,7 @@ void verify_end_close(struct verify_end *end)
     if (ibv_destroy_qp(end->qp) != 0 || ibv_destroy_cq(end->cq) != 0 ||
         ibv_dereg_mr(end->local_mr) != 0 || ibv_dereg_mr(end->target_mr) != 0 ||
         ibv_dealloc_pd(end->pd) != 0 || ibv_close_device(end->context) != 0)
-        verify_die("taking the objects down");
+        meet_die("taking the objects down");
     free(end->local);
     free(end->target);
     close(end->peer);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meet.h"
 #include "verify_plan.h"
 
 #define CANARY  0xc5
@@ -190,7 +191,7 @@ void verify_plan(struct step *step, uint32_t number, uint32_t which, uint64_t sa
             step->word = i;
     step->span = verify_plan_slot(step, step->count - 1) + step->size + GUARD;
     if (step->count > VERIFY_DEPTH || step->span > VERIFY_AREA)
-        verify_die("step too large");
+        meet_die("step too large");
     draw_pictures(step);
 }
 
@@ -199,7 +200,7 @@ static struct picture new_picture(void)
     struct picture picture = { malloc(VERIFY_AREA), malloc(VERIFY_AREA) };
 
     if (picture.before == NULL || picture.after == NULL)
-        verify_die("no memory");
+        meet_die("no memory");
     return picture;
 }
 
@@ -208,7 +209,7 @@ struct step *verify_plan_new(void)
     struct step *step = calloc(1, sizeof *step);
 
     if (step == NULL)
-        verify_die("no memory");
+        meet_die("no memory");
     step->local = new_picture();
     step->target = new_picture();
     return step;

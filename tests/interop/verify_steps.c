@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "meet.h"
 #include "verify_plan.h"
 
 enum direction { CLIENT_ASKS, SERVER_ASKS, BOTH_ASK, DIRECTION_COUNT };
@@ -39,7 +40,7 @@ static void post_receives(const struct verify_end *end, const struct step *step)
                                 end->target_mr->lkey, sges);
         int error = ibv_post_recv(end->qp, &wr, &bad);
         if (error != 0)
-            verify_die("ibv_post_recv: %s", strerror(error));
+            meet_die("ibv_post_recv: %s", strerror(error));
     }
 }
 
@@ -81,7 +82,7 @@ static void post_message(const struct verify_end *end, const struct step *step, 
     }
     int error = ibv_post_send(end->qp, &wr, &bad);
     if (error != 0)
-        verify_die("ibv_post_send: %s", strerror(error));
+        meet_die("ibv_post_send: %s", strerror(error));
 }
 
 static void post_messages(const struct verify_end *end, const struct step *step)
@@ -127,10 +128,10 @@ static void take_send(struct progress *progress, const struct ibv_wc *wc)
     const struct step *step = progress->asked;
 
     if (step == NULL || progress->next_send == step->count || wc->wr_id != progress->next_send)
-        verify_die("completion of message %llu, not %u", (unsigned long long)wc->wr_id,
-                   progress->next_send);
+        meet_die("completion of message %llu, not %u", (unsigned long long)wc->wr_id,
+                 progress->next_send);
     if (wc->opcode != verify_plan_kind(step, progress->next_send)->completes_as)
-        verify_die("message %u completed as opcode %d", progress->next_send, (int)wc->opcode);
+        meet_die("message %u completed as opcode %d", progress->next_send, (int)wc->opcode);
     progress->next_send = next_signaled(step, progress->next_send + 1);
 }
 
@@ -140,17 +141,17 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     uint32_t message = progress->next_receive;
 
     if (step == NULL || message == step->count || wc->wr_id != (VERIFY_RECV_WRID | message))
-        verify_die("receive %llx, not %u", (unsigned long long)wc->wr_id, message);
+        meet_die("receive %llx, not %u", (unsigned long long)wc->wr_id, message);
     enum ibv_wc_opcode want =
         verify_plan_verb(step, message) == WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     if (wc->opcode != want)
-        verify_die("receive %u has opcode %d", message, (int)wc->opcode);
+        meet_die("receive %u has opcode %d", message, (int)wc->opcode);
     if (wc->byte_len != step->size)
-        verify_die("receive %u has %u octets, not %u", message, wc->byte_len, step->size);
+        meet_die("receive %u has %u octets, not %u", message, wc->byte_len, step->size);
     bool has = wc->wc_flags & IBV_WC_WITH_IMM;
     if (has != verify_plan_kind(step, message)->immediate ||
         (has && ntohl(wc->imm_data) != verify_plan_immediate(step, message)))
-        verify_die("receive %u has a wrong immediate", message);
+        meet_die("receive %u has a wrong immediate", message);
     progress->next_receive = next_received(step, message + 1);
 }
 
@@ -167,23 +168,23 @@ static void complete(const struct verify_end *end, struct progress *progress)
         int got = ibv_poll_cq(end->cq, 1, &wc);
 
         if (got < 0)
-            verify_die("ibv_poll_cq: %d", got);
+            meet_die("ibv_poll_cq: %d", got);
         if (got == 0 && time(NULL) > until)
-            verify_die("no completion in %d s; next are send %u, receive %u", VERIFY_SECONDS,
-                       progress->next_send, progress->next_receive);
+            meet_die("no completion in %d s; next are send %u, receive %u", VERIFY_SECONDS,
+                     progress->next_send, progress->next_receive);
         if (got == 0)
             continue;
         if (wc.status != IBV_WC_SUCCESS)
-            verify_die("%s %llu: %s", wc.wr_id & VERIFY_RECV_WRID ? "receive" : "message",
-                       (unsigned long long)(wc.wr_id & ~VERIFY_RECV_WRID),
-                       ibv_wc_status_str(wc.status));
+            meet_die("%s %llu: %s", wc.wr_id & VERIFY_RECV_WRID ? "receive" : "message",
+                     (unsigned long long)(wc.wr_id & ~VERIFY_RECV_WRID),
+                     ibv_wc_status_str(wc.status));
         if (wc.wr_id & VERIFY_RECV_WRID)
             take_receive(progress, &wc);
         else
             take_send(progress, &wc);
     }
     if (ibv_poll_cq(end->cq, 1, &wc) != 0)
-        verify_die("a completion too many: %llx", (unsigned long long)wc.wr_id);
+        meet_die("a completion too many: %llx", (unsigned long long)wc.wr_id);
 }
 
 /* ---- a step ---- */
@@ -199,9 +200,9 @@ static void compare(const struct step *step, const uint8_t *is, const uint8_t *s
     uint32_t message = 0;
     while (message + 1 < step->count && verify_plan_slot(step, message + 1) <= at)
         message++;
-    verify_die("%s area: octet %zu is %02x, not %02x (message %u begins at %zu, %u octets)", what,
-               at, is[at], should[at], message, verify_plan_slot(step, message),
-               verify_plan_size(step, message));
+    meet_die("%s area: octet %zu is %02x, not %02x (message %u begins at %zu, %u octets)", what, at,
+             is[at], should[at], message, verify_plan_slot(step, message),
+             verify_plan_size(step, message));
 }
 
 /* @asked, @answered: what this end does in the step; either may be NULL. */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* meet.h - how the two ends of a test find each other, and their devices. */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Prints @format and ends the program with status 1. */
+_Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A TCP connection: to @host, or when that is NULL from whoever calls @port. */
+int meet_peer(const char *host, uint16_t port);
+void meet_tell(int peer, const void *data, size_t length);
+void meet_hear(int peer, void *data, size_t length);
+/* Returns when both ends have called it. */
+void meet_barrier(int peer);
+
+/* The device of that name, or the first one. */
+struct ibv_context *meet_open_device(const char *name);
+
+enum ibv_mtu meet_mtu(uint32_t octets);
+
+/* A number on the command line, 0 to @most. */
+uint32_t meet_number(const char *text, uint32_t most);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* services.c - the command line. */
+#include "services.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void parse(int argc, char **argv, struct services_options *options)
+{
+    int opt;
+
+    while ((opt = getopt(argc, argv, "p:d:x:m:k:g:")) != -1) {
+        switch (opt) {
+        case 'p':
+            options->port = (uint16_t)meet_number(optarg, 65535);
+            break;
+        case 'd':
+            options->device = optarg;
+            break;
+        case 'x':
+            options->gid_index = (uint8_t)meet_number(optarg, 255);
+            break;
+        case 'm':
+            options->mtu = meet_number(optarg, 4096);
+            break;
+        case 'k':
+            options->kind = optarg;
+            break;
+        case 'g':
+            options->group = optarg;
+            break;
+        default:
+            meet_die("usage: services -k kind [-p port] [-d device] [-x gid] [-m mtu] [-g group] "
+                     "[host]");
+        }
+    }
+    if (optind < argc)
+        options->host = argv[optind];
+}
+
+int main(int argc, char **argv)
+{
+    struct services_options options = {
+        .port = 18515, .gid_index = 1, .mtu = 1024, .kind = "", .group = "224.0.0.1"
+    };
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    parse(argc, argv, &options);
+    for (unsigned i = 0; i < services_kind_count; i++) {
+        struct services_end end = { .options = &options, .client = options.host != NULL };
+        if (strcmp(options.kind, services_kinds[i].name) != 0)
+            continue;
+        services_kinds[i].run(&end);
+        printf("verified\n");
+        return 0;
+    }
+    meet_die("no such kind: %s", options.kind);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* services.h - what verify has not: unreliable connections, datagrams, groups, shared receive
+ * queues, windows. One message after the other, every octet compared, on a link that loses nothing.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "meet.h"
+
+#define SERVICES_ROOM  (256u * 1024)
+#define SERVICES_DEPTH 64
+#define SERVICES_GRH   40u
+#define SERVICES_QKEY  0x11111111u
+#define SERVICES_QPS   3u
+
+struct services_options {
+    const char *host;
+    const char *device;
+    const char *kind;
+    const char *group; /* of "group": an IP address */
+    uint16_t port;
+    uint8_t gid_index;
+    uint32_t mtu;
+};
+
+struct services_hello {
+    uint8_t gid[16];
+    uint64_t address;
+    uint32_t rkey;
+    uint32_t qpn[SERVICES_QPS];
+};
+
+struct services_end {
+    const struct services_options *options;
+    bool client;
+    int peer;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_srq *srq; /* or NULL */
+    struct ibv_qp *qps[SERVICES_QPS];
+    uint32_t qp_count;
+    union ibv_gid gid;
+    uint8_t *memory; /* SERVICES_ROOM to send from, then as much to receive into */
+    struct ibv_mr *mr;
+    struct services_hello theirs;
+};
+
+/* Makes the objects, meets the other end and connects. */
+void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_count, bool srq);
+void services_close(struct services_end *end);
+
+void services_post_recv(struct services_end *end, uint32_t qp, uint64_t id, uint32_t at,
+                        uint32_t length);
+void services_post_send(struct services_end *end, uint32_t qp, struct ibv_send_wr *wr, uint32_t at,
+                        uint32_t length);
+/* The next completion; a minute without one is a failure. */
+void services_wait(struct services_end *end, struct ibv_wc *wc);
+/* The next one, which must be a success of @id. */
+void services_expect(struct services_end *end, uint64_t id, struct ibv_wc *wc);
+
+/* The octets of message @number. */
+void services_fill(uint8_t *at, uint32_t length, uint32_t number);
+void services_compare(const uint8_t *at, uint32_t length, uint32_t number);
+
+/* The kinds; services_kinds.c */
+struct services_kind {
+    const char *name;
+    void (*run)(struct services_end *end);
+};
+extern const struct services_kind services_kinds[];
+extern const unsigned services_kind_count;
