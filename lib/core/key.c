@@ -12,9 +12,10 @@
 #define LEAST    1u /* keys below 0x100 are what programs pass by mistake */
 
 #define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
+/* Programs ask for LOCAL_WRITE too; a window is never a local key, so it means nothing. */
 #define WINDOW_RIGHTS                                                                              \
-    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
-     URO_ACCESS_ZERO_BASED | URO_ACCESS_OPTIONAL)
+    (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
+     URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_ZERO_BASED | URO_ACCESS_OPTIONAL)
 
 static bool is_window(const struct uro_key *key)
 {

@@ -13,20 +13,7 @@
 
 #include "verbs/objects.h"
 
-static int refuse_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-    (void)qp, (void)mw, (void)bind;
-    return EOPNOTSUPP;
-}
-
-static int refuse_dealloc_mw(struct ibv_mw *mw)
-{
-    (void)mw;
-    return EOPNOTSUPP;
-}
-
-/* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP;
- * the refusing ones are those it calls without looking. */
+/* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP. */
 static void fill_operations(struct verbs_context *verbs)
 {
     verbs->query_port = uro_ibv_query_port;
@@ -49,8 +36,9 @@ static void fill_operations(struct verbs_context *verbs)
     verbs->alloc_parent_domain = uro_ibv_alloc_parent_domain;
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-    verbs->context.ops.bind_mw = refuse_bind_mw;
-    verbs->context.ops.dealloc_mw = refuse_dealloc_mw;
+    verbs->context.ops.alloc_mw = uro_ibv_alloc_mw;
+    verbs->context.ops.bind_mw = uro_ibv_bind_mw;
+    verbs->context.ops.dealloc_mw = uro_ibv_dealloc_mw;
     verbs->context.ops.post_srq_recv = uro_ibv_post_srq_recv;
     verbs->context.ops.post_send = uro_ibv_post_send;
     verbs->context.ops.post_recv = uro_ibv_post_recv;

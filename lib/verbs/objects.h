@@ -342,6 +342,11 @@ void uro_ibv_mr_drop(struct uro_ibv_mr *mr);
 int uro_ibv_access_refusal(unsigned access);
 struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd); /* an entry of verbs_context */
 
+/* mw.c: entries of ibv_context.ops */
+struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int uro_ibv_dealloc_mw(struct ibv_mw *mw);
+int uro_ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
 /* advise.c: an entry of verbs_context */
 int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                       struct ibv_sge *list, uint32_t count);

@@ -68,12 +68,15 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                             IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE |
                             IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
+                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                            IBV_DEVICE_MEM_MGT_EXTENSIONS,
         .max_sge = URO_SGE_MAX,
         .max_sge_rd = URO_SGE_MAX,
         .max_cq = OBJECT_MAX,
         .max_cqe = URO_CQ_CAPACITY_MAX,
         .max_mr = OBJECT_MAX,
+        .max_mw = OBJECT_MAX,
         .max_pd = OBJECT_MAX,
         .max_qp_rd_atom = URO_RD_ATOMIC_MAX,
         .max_res_rd_atom = (int)URO_RD_ATOMIC_MAX * QP_MAX,

@@ -105,7 +105,7 @@ static void zero_based_region(const struct attempt *a)
 }
 static void right_that_windows_do_not_have(const struct attempt *a)
 {
-    a->request->bind.access |= URO_ACCESS_LOCAL_WRITE;
+    a->request->bind.access |= URO_ACCESS_MW_BIND;
 }
 static void right_to_flush(const struct attempt *a)
 {

@@ -32,7 +32,7 @@ NEVER = re.compile(r"dmabuf|huge pages|net interface|PCI device|Raw Packet|by ro
 OTHERWISE = {"test_multi_process_alloc_dm"}
 # For now.
 NOT_YET = re.compile(
-    r"Extended QP|XRCD|UD QP|UC QP|QP type [48] |memory window|MW |SRQ"
+    r"Extended QP|XRCD|UD QP|UC QP|QP type [48] |SRQ"
     r"|RC QP with|tag matching", re.I)
 
 NAME = re.compile(r"^(\w+) \(tests\.(\w+)\.[\w.]+\)")

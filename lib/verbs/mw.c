@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mw.c - memory windows: keys that work requests bind to a part of a region, and unbind.
+ *
+ * Those of type 1 are bound here; those of type 2 by ibv_post_send() or ibv_wr_bind_mw().
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/post.h"
+
+struct mw {
+    struct ibv_mw ibv;
+    struct uro_object object;
+    struct uro_key key;
+};
+
+/* Unbinds it too. */
+static void detach(struct uro_object *object)
+{
+    struct mw *mw = URO_CONTAINER_OF(object, struct mw, object);
+    struct uro_device *device = object->context->device;
+
+    uro_device_lock(device);
+    int error = uro_key_deregister(uro_device_shard(device), &mw->key);
+    uro_device_unlock(device);
+    URO_ASSERT(error == 0); /* no window is bound to a window */
+}
+
+struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    struct uro_device *device = uro_ibv_host(pd->context);
+    struct mw *mw;
+
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!uro_ibv_start(pd->context) || (mw = uro_ibv_new(sizeof *mw)) == NULL)
+        return NULL;
+    mw->key.kind = type == IBV_MW_TYPE_1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2;
+    mw->key.pd = pd->handle;
+    uro_device_lock(device);
+    uro_key_register(uro_device_shard(device), &mw->key);
+    uro_device_unlock(device);
+    mw->ibv.context = pd->context;
+    mw->ibv.pd = pd;
+    mw->ibv.rkey = mw->ibv.handle = uro_key_number(&mw->key);
+    mw->ibv.type = type;
+    atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
+    uro_object_add(&mw->object, pd->context, detach);
+    return &mw->ibv;
+}
+
+int uro_ibv_dealloc_mw(struct ibv_mw *ibv)
+{
+    struct mw *mw = URO_CONTAINER_OF(ibv, struct mw, ibv);
+
+    uro_object_remove(&mw->object);
+    atomic_fetch_sub(&uro_ibv_pd(ibv->pd)->users, 1);
+    free(mw);
+    return 0;
+}
+
+/* Posted: the program may give the new key to the peer in a send behind it. When the binding turns
+ * out not to be allowed, the program has to put the old key back, as man ibv_bind_mw says. */
+int uro_ibv_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
+    struct uro_wqe *wqe;
+
+    if (uro_host_forked())
+        return EIO;
+    pthread_spin_lock(&qp->send_lock);
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    int error = uro_post_sends(qp) ? 0 : EINVAL;
+    if (error == 0)
+        error = uro_post_begin(qp, 0, URO_WR_BIND_MW, bind->send_flags, &wqe);
+    if (error == 0)
+        error = uro_post_bind(qp, wqe, IBV_MW_TYPE_1, mw, rkey, &bind->bind_info);
+    if (error == 0) {
+        wqe->wr_id = bind->wr_id;
+        mw->rkey = rkey;
+        uro_post_publish(qp, 1);
+    }
+    pthread_spin_unlock(&qp->send_lock);
+
+    if (error == 0)
+        uro_device_progress(qp->object.context->device, true);
+    return error;
+}
