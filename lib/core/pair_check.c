@@ -64,7 +64,7 @@ static const char *check_waits(const struct uro_qp *qp)
     const struct uro_req *req = &qp->req;
 
     if (!uro_pair_reliable(qp)) {
-        if (uro_timer_armed(&req->retry.timer))
+        if (uro_timer_armed(&req->retry.timer) || req->retry.wait != URO_REQ_WAIT_NOTHING)
             return "UC and UD wait for nobody";
         bool sent = uro_psn_diff(req->next, req->una) > 0;
         return sent && !uro_link_used(&qp->sent_link) ? "nobody will say that it was sent" : NULL;

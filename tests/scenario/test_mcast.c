@@ -168,6 +168,27 @@ static void mcast__detached__gets_no_more_and_the_last_one_closes_the_door(void 
     scene_close(s);
 }
 
+static void mcast__first_and_last_member__are_told_apart_from_the_others(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
+    struct uro_mcast member[3];
+    struct uro_gid group, alike;
+
+    assert_true(uro_gid_parse(GROUP, &group) && uro_gid_parse("239.9.2.3", &alike));
+    assert_true(uro_mcast_attach(shard, &member[0], s->qp, &group));
+    assert_true(uro_mcast_attach(shard, &member[1], s->qp, &alike));
+    assert_false(uro_mcast_attach(shard, &member[2], b, &group));
+    assert_int_equal(uro_mcast_members(shard, &group), 2);
+    assert_false(uro_mcast_detach(shard, &member[0]));
+    assert_true(uro_mcast_detach(shard, &member[2]));
+    assert_true(uro_mcast_detach(shard, &member[1]));
+    assert_int_equal(uro_mcast_members(shard, &group), 0);
+    scene_close(s);
+}
+
 /* ---- our own ------------------------------------------------------------ */
 
 static void send_news(struct scene *s, const struct uro_ah *ah, uint32_t psn)
@@ -338,6 +359,7 @@ int main(void)
             mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it),
         cmocka_unit_test(mcast__groups_that_look_alike__are_kept_apart),
         cmocka_unit_test(mcast__detached__gets_no_more_and_the_last_one_closes_the_door),
+        cmocka_unit_test(mcast__first_and_last_member__are_told_apart_from_the_others),
         cmocka_unit_test(mcast__sent_by_a_member__leaves_and_comes_back_to_all_members),
         cmocka_unit_test(mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others),
         cmocka_unit_test(mcast__sent_by_no_member__leaves_and_nobody_here_hears_it),

@@ -4,6 +4,7 @@
 
 #include "core/why.h"
 #include "scene.h"
+#include "scene_wire.h"
 
 /* ---- on the wire -------------------------------------------------------- */
 
@@ -40,15 +41,19 @@ static void uc_send__long_message__never_asks_for_an_ack_and_knows_no_window(voi
 {
     (void)state;
     struct scene *s = scene_uc(.mtu = 256, .window = 8);
+    struct uro_tx tx[64];
+    uint8_t octets[SCENE_FRAME_MAX];
 
-    scene_fill(s->local, 0, 100 * 256);
-    scene_post_send(s, SEND(.id = 1, .length = 100 * 256));
-    for (uint32_t i = 0; i < 100; i++)
-        scene_expect_tx(s, 0,
-                        PACKET(.op = i == 0    ? "UC_SEND_FIRST"
-                                     : i == 99 ? "UC_SEND_LAST"
-                                               : "UC_SEND_MIDDLE",
-                               .psn = i, .length = 256, .fill = i * 256));
+    scene_fill(s->local, 0, 30 * 256);
+    scene_post_send(s, SEND(.id = 1, .length = 30 * 256));
+    assert_int_equal(uro_engine_output(s->engine, tx, 64, s->now), 30);
+    for (uint32_t i = 0; i < 30; i++) {
+        uro_tx_write(&tx[i], octets);
+        const char *op = i == 0 ? "UC_SEND_FIRST" : i == 29 ? "UC_SEND_LAST" : "UC_SEND_MIDDLE";
+        scene_wire_compare(PACKET(.op = op, .psn = i, .length = 256, .fill = i * 256,
+                                  .qpn = SCENE_QPN_PEER, .to = "10.0.0.2"),
+                           octets, uro_tx_length(&tx[i]));
+    }
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_close(s);
@@ -252,6 +257,8 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
     struct uro_key key = {
         .pd = 1, .base = (uintptr_t)s->remote, .length = 4096, .memory = s->remote
     };
+    struct uro_qp_attr attr;
+    struct uro_event event;
 
     uro_key_register(uro_engine_shard(s->engine), &key);
     scene_post_send(s, SEND(.id = 1, .length = 2048));
@@ -259,10 +266,14 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
     wqe->sges[0] = (struct uro_sge){ (uintptr_t)s->remote, 2048, uro_key_number(&key) };
     scene_fill(s->remote, 0, 2048);
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
+    scene_to_state(s, URO_QPS_SQD);
     assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &key), 0);
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
-    scene_expect_state(s, URO_QPS_SQE);
+    scene_expect_state(s, URO_QPS_SQE); /* and not drained */
+    uro_qp_query(s->qp, &attr);
+    assert_false(attr.sq_draining);
+    assert_false(uro_engine_event(s->engine, &event));
     scene_to_state(s, URO_QPS_RTS);
     scene_post_send(s, SEND(.id = 2, .text = "b"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
