@@ -161,6 +161,7 @@ static void member__asked_for_one_group__answers_for_that_one_alone(void **state
 static void member__change_and_answer_due_together__said_once_as_a_change(void **state)
 {
     struct stage *s = open_stage();
+    struct uro_tx tx;
 
     (void)state;
     join(s, "232.1.1.1", 0);
@@ -175,7 +176,7 @@ static void member__change_and_answer_due_together__said_once_as_a_change(void *
 
     (void)listen_to(s, URO_MS(4000));
     join(s, "ff0e::1", URO_MS(5000));
-    assert_int_equal(uro_engine_output(s->engine, NULL, 0, URO_MS(5000)), 0); /* due, but no room */
+    assert_int_equal(uro_engine_output(s->engine, &tx, 0, URO_MS(5000)), 0); /* due, but no room */
     ask(s, true, "ff0e::1", 0, URO_MS(5001));
     assert_int_equal(listen_to(s, URO_MS(5001)), 1);
     assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff0e::1"));
