@@ -5,14 +5,17 @@
  *     CQ batch          iterating over an extended CQ; the program calls us while it is held
  *     XRC domains       which inodes have one (xrcd.c)
  *     context           which objects a context still has
+ *     QP send           posting; also held by modify and destroy, and between ibv_wr_start() and its
+ *                       end, while the program calls us
  *     engine            uro_device_lock(): registering, creating, modifying, destroying
- *     QP send, receive  posting; taken under the engine by modify and destroy
+ *     QP receive        posting; taken under the engine by modify and destroy
  *     SRQ               posting; taken under the engine by resize
  *     CQ                polling; taken under the engine by modify to RESET, destroy and resize
  *     context list      which contexts a port event goes to
  *     event queue       (events.h)
  *     PD list, DM list  which there are; pd.c, dm.c
- * Nothing is posted or polled under the engine lock, and nobody waits under any but the first.
+ * Nothing is posted or polled under the engine lock, and nobody waits under any but the first
+ * and the QP's send lock.
  */
 #pragma once
 

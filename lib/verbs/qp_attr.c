@@ -20,11 +20,11 @@ static void unlock_cq(struct ibv_cq *cq)
 
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
 {
-    uro_device_lock(qp->object.context->device);
     if (!uro_post_ex_inside(qp))
         pthread_spin_lock(&qp->send_lock);
     else
         qp->batch.error = EINVAL; /* what it was built for is about to change */
+    uro_device_lock(qp->object.context->device);
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
     if (qp->ibv.recv_cq != qp->ibv.send_cq)
@@ -37,9 +37,9 @@ void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
         unlock_cq(qp->ibv.recv_cq);
     unlock_cq(qp->ibv.send_cq);
     pthread_spin_unlock(&qp->recv_lock);
+    uro_device_unlock(qp->object.context->device);
     if (!uro_post_ex_inside(qp))
         pthread_spin_unlock(&qp->send_lock);
-    uro_device_unlock(qp->object.context->device);
 }
 
 static uint32_t octets_of(enum ibv_mtu mtu)

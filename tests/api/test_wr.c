@@ -3,6 +3,7 @@
 #include "api/wr.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static uint64_t word_at(const struct side *side, size_t offset)
@@ -412,6 +413,51 @@ static void batches__of_several_threads__do_not_mix(void **state)
     wr_close(&wr);
 }
 
+struct keeper {
+    struct ibv_qp *qp;
+    atomic_bool stop;
+};
+
+static void *modify_until_stopped(void *argument)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+    struct keeper *keeper = argument;
+
+    while (!atomic_load(&keeper->stop))
+        if (ibv_modify_qp(keeper->qp, &attr, IBV_QP_STATE) != 0)
+            return argument;
+    return NULL;
+}
+
+/* What a batch needs may have to be made first, while another thread looks after the queue pair. */
+static void batch__that_registers_memory_while_another_thread_modifies__goes_on(void **state)
+{
+    const struct api *api = *state;
+    struct keeper keeper = { .stop = false };
+    uint8_t memory[64];
+    pthread_t thread;
+    void *failed;
+    struct wr wr;
+
+    wr_open(&wr, api);
+    keeper.qp = wr.pair.a.qp;
+    assert_int_equal(pthread_create(&thread, NULL, modify_until_stopped, &keeper), 0);
+    for (uint64_t id = 0; id < 4000; id++) {
+        ibv_wr_start(wr.qp);
+        struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+        wr_name(&wr, id);
+        ibv_wr_rdma_read(wr.qp, wr.rkey, wr.remote);
+        ibv_wr_set_sge(wr.qp, mr->lkey, (uintptr_t)memory, sizeof memory);
+        assert_int_equal(ibv_wr_complete(wr.qp), 0);
+        api_expect(wr.pair.a.cq, id, IBV_WC_SUCCESS);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+    }
+    atomic_store(&keeper.stop, true);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    wr_close(&wr);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +478,7 @@ int main(void)
         API_TEST(complete__of_nothing__is_nothing),
         API_TEST(both_ways_of_posting__mixed__complete_in_order),
         API_TEST(batches__of_several_threads__do_not_mix),
+        API_TEST(batch__that_registers_memory_while_another_thread_modifies__goes_on),
     };
     return API_RUN(tests);
 }
