@@ -18,6 +18,8 @@ VERIFY = "{ours}/verify -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 SERVICES = "{ours}/services -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # takes no MTU
 
+ROLES = ("client", "server")  # of uroce
+
 # command, tool, extra options, sizes
 TOOLS = (
     (PINGPONG, "ibv_rc_pingpong", "-c", (33, 4096)),
@@ -40,17 +42,18 @@ TOOLS = (
     (PERFTEST, "ib_send_lat", "-c UD", (33, 1024)),
     (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
 )
-# Plain conversations, every octet compared: kind, IP versions of its links (of a group: its own)
+# Plain conversations, every octet compared: kind, IP versions of its links (of a group: its own),
+# roles of uroce. Linux rxe as the one who joins gets what its host's IP layer has joined too.
 CONVERSATIONS = (
-    ("-k uc", (4, 6)),
-    ("-k ud", (4, 6)),
-    ("-k srq", (4, 6)),
-    ("-k window", (4, 6)),
-    ("-k group -g 224.0.0.1", (4,)),
-    ("-k group -g ff02::1", (6,)),
+    ("-k uc", (4, 6), ROLES),
+    ("-k ud", (4, 6), ROLES),
+    ("-k srq", (4, 6), ROLES),
+    ("-k window", (4, 6), ROLES),
+    ("-k group -g 224.0.0.1", (4,), ROLES),
+    ("-k group -g ff02::1", (6,), ROLES),
+    ("-k group -g 239.1.2.3", (4,), ("server",)),
+    ("-k group -g ff15::1234", (6,), ("server",)),
 )
-ROLES = ("client", "server")  # of uroce
-
 # IB MTU, IP version; the netdev's MTU goes with the IB MTU
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
@@ -116,10 +119,10 @@ def plain(full):
 
 
 def conversations(full):
-    for extra, families in CONVERSATIONS:
+    for extra, families, roles in CONVERSATIONS:
         for link in LINKS if full else LINKS[:2]:
             if link[1] in families:
-                for role in ROLES:
+                for role in roles:
                     yield Case(SERVICES, "services", extra, 0, *link, role)
 
 
