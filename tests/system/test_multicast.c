@@ -20,7 +20,7 @@
 #include "engine/engine.h"
 #include "system/port_kit.h"
 
-#define PATIENCE 2 /* seconds, when a machine is slow */
+#define PATIENCE 20 /* seconds, when a machine is slow */
 
 static int other; /* the other namespace */
 
