@@ -7,6 +7,8 @@ A rule is `done` when three places agree: its row, the line of code that keeps i
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
 The comment is for tables, types and things that must never happen; a line that runs has a mark.
+
+A bug that others paid for, `| B01 | what went wrong | file | tests |`, names tests that exist.
 """
 import pathlib
 import re
@@ -23,6 +25,7 @@ IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
+BUG = re.compile(r"^\|\s*(B\d\d)\s*\|(.*)\|\s*$", re.M)
 STATES = ("done", "open")
 COLUMNS = 5  # after the id: rule, source, code, test, state
 
@@ -78,6 +81,21 @@ def check_done(report: sources.Report, name: str, rule: Rule, code: list[str],
         report.add(PAGE, rule.line, f"{name}: the test column must name {' or '.join(tests)}")
 
 
+def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
+    text = (root / PAGE).read_text()
+    for match in BUG.finditer(text):
+        line = sources.line_of(text, match.start())
+        cells = [cell.strip() for cell in match.group(2).split("|")]
+        if len(cells) != 3:
+            report.add(PAGE, line, f"{match.group(1)}: a bug is id|what went wrong|file|tests")
+            continue
+        path = root / "tests" / cells[1]
+        there = path.read_text() if path.is_file() else ""
+        for name in re.split(r",\s*", cells[2]):
+            if not re.search(rf"\b{re.escape(name)}\(void \*\*state\)", there):
+                report.add(PAGE, line, f"{match.group(1)}: no test {name} in tests/{cells[1]}")
+
+
 def main() -> int:
     root = sources.root_argument()
     report = sources.Report()
@@ -102,6 +120,7 @@ def main() -> int:
     for name, places in tests.items():
         if name in rules and name not in code:
             report.add(places[0], None, f"{name}: a test asks for it, but no line of lib/ has it")
+    check_bugs(root, report)
     done = sum(rule.state == "done" for rule in rules.values())
     return report.finish(f"conformance: {done} rules done, {len(rules) - done} open")
 
