@@ -256,7 +256,7 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
         unexpected(conn->cm);
         return;
     }
-    if (conn->state == URO_CONN_TIMEWAIT) {
+    if (conn->state == URO_CONN_TIMEWAIT || conn->state == URO_CONN_IDLE) {
         URO_MARK("CM.DREQ.AGAIN");
         send_stray_drep(conn->cm, &conn->route, msg);
         return;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* managers.h - two connection managers and the wire between them, in virtual time. The wire loses
+ * what it is told to lose.
+ */
+#pragma once
+
+#include "cm/conn.h"
+#include "support/check.h"
+
+#define MANAGERS_SERVICE UINT64_C(0x1061234)
+
+struct manager {
+    struct uro_cm *cm;
+    void *memory;
+    struct uro_gid address;
+    struct uro_conn *conn;
+    struct uro_listener listener;
+    struct uro_cm_msg last; /* that it sent */
+    uint32_t sent[URO_CM_KIND_COUNT];
+    uint32_t lose[URO_CM_KIND_COUNT]; /* so many of the next ones */
+};
+
+struct managers {
+    uro_time now;
+    struct uro_counters counters;
+    struct manager a; /* connects */
+    struct manager b; /* listens */
+};
+
+int managers_open(void **state);
+int managers_close(void **state);
+
+struct uro_conn_param managers_param(const char *data);
+/* a asks b; b listens already. */
+void managers_ask(struct managers *s);
+/* Until both are ESTABLISHED, the events taken. */
+void managers_establish(struct managers *s);
+
+/* Everything that is said at this instant. */
+void managers_settle(struct managers *s);
+/* Until nothing is due before @until. */
+void managers_pass_time(struct managers *s, uro_time until);
+/* A message that nobody sent, from @from to the other one. */
+void managers_forge(struct managers *s, struct manager *from, const struct uro_cm_msg *msg);
+
+struct uro_conn *managers_expect(struct managers *s, struct manager *at,
+                                 enum uro_conn_event_kind kind, int status);
+void managers_expect_nothing(struct managers *s, struct manager *at);

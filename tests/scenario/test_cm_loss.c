@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm_loss.c - each message of a connection lost, repeated, or not meant for anybody. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "managers.h"
+
+/* ---- lost ---------------------------------------------------------------- */
+
+static void req_lost__repeated_after_the_agreed_time(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.lose[URO_CM_REQ] = 2;
+    managers_ask(s);
+    managers_expect_nothing(s, &s->b);
+    managers_pass_time(s, URO_MS(5119)); /* 2 * 2^(17-8) + 2^(20-8) ms */
+    assert_int_equal(s->a.sent[URO_CM_REQ], 1);
+    managers_pass_time(s, URO_MS(5122));
+    assert_int_equal(s->a.sent[URO_CM_REQ], 2);
+    managers_pass_time(s, URO_MS(10245));
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &(struct uro_conn_param){ .qpn = 1 }, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_true(uro_mark_hit("CM.RETRY"));
+}
+
+static void rep_lost__repeated(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    s->b.lose[URO_CM_REP] = 1;
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(s->b.sent[URO_CM_REP], 2);
+    /* and a REP that came twice is no second event */
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect_nothing(s, &s->a);
+    assert_true(uro_mark_hit("CM.REP.AGAIN"));
+    assert_int_equal(s->a.sent[URO_CM_MRA], 1);
+}
+
+static void rtu_lost__next_rep_is_answered_again(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    s->a.lose[URO_CM_RTU] = 1;
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_expect_nothing(s, &s->b);
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    assert_int_equal(s->a.sent[URO_CM_RTU], 2);
+    assert_true(uro_mark_hit("CM.RTU.AGAIN"));
+}
+
+static void rtu_lost__data_is_as_good(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    s->a.lose[URO_CM_RTU] = 1;
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_settle(s);
+    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    managers_expect_nothing(s, &s->b);
+    assert_true(uro_mark_hit("CM.HEARD"));
+}
+
+static void dreq_and_drep_lost__repeated(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    s->a.lose[URO_CM_DREQ] = 1;
+    s->b.lose[URO_CM_DREP] = 1;
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect_nothing(s, &s->b);
+    uro_time start = s->now;
+    managers_pass_time(s, start + URO_MS(4097));
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, start + URO_MS(8194));
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    assert_int_equal(s->a.sent[URO_CM_DREQ], 3);
+    assert_int_equal(s->b.sent[URO_CM_DREP], 2);
+}
+
+static void drep_lost__answered_again_in_timewait(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    s->b.lose[URO_CM_DREP] = 1;
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_forge(s, &s->a, &s->a.last); /* the DREQ once more, at once */
+    assert_int_equal(s->b.sent[URO_CM_DREP], 2);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    assert_true(uro_mark_hit("CM.DREQ.AGAIN"));
+}
+
+static void both_disconnect__both_are_told_once(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    assert_int_equal(uro_conn_disconnect(s->b.conn, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_pass_time(s, s->now + URO_MS(513));
+    managers_expect(s, &s->a, URO_CONN_TIMEWAIT_EXIT, 0);
+    managers_expect(s, &s->b, URO_CONN_TIMEWAIT_EXIT, 0);
+    managers_expect_nothing(s, &s->a);
+    managers_expect_nothing(s, &s->b);
+}
+
+static void peer_died__every_message_gives_up_in_time(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    s->b.lose[URO_CM_REP] = s->b.lose[URO_CM_REJ] = UINT32_MAX;
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_pass_time(s, URO_MS(90000));
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    managers_expect(s, &s->b, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    assert_int_equal(s->a.sent[URO_CM_REQ], 16);
+    assert_true(uro_mark_hit("CM.TIMEOUT"));
+    assert_true(uro_mark_hit("CM.REQ.AGAIN"));
+}
+
+static void peer_died__dreq_gives_up(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    s->a.lose[URO_CM_DREQ] = UINT32_MAX;
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_pass_time(s, s->now + URO_MS(70000));
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    assert_int_equal(s->a.sent[URO_CM_DREQ], 16);
+}
+
+/* ---- repeated ------------------------------------------------------------ */
+
+static void req_twice__mra_while_the_application_thinks(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    managers_pass_time(s, URO_MS(5121));
+    assert_int_equal(s->b.sent[URO_CM_MRA], 1);
+    managers_expect_nothing(s, &s->b);
+    /* our requester heard it: no more repetitions for a minute */
+    managers_pass_time(s, URO_MS(60000));
+    assert_int_equal(s->a.sent[URO_CM_REQ], 2);
+    assert_true(uro_mark_hit("CM.MRA"));
+    assert_true(uro_mark_hit("CM.REQ.AGAIN"));
+}
+
+static void req_with_the_queue_pair_of_another__stale(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg req;
+
+    managers_ask(s);
+    managers_settle(s);
+    req = s->a.last;
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    const struct uro_conn_param answer = managers_param("");
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+
+    req.value[URO_CM_LOCAL_ID] ^= 1; /* the peer began again and forgot */
+    managers_forge(s, &s->a, &req);
+    assert_int_equal(s->b.sent[URO_CM_REJ], 1);
+    assert_int_equal(s->b.sent[URO_CM_DREQ], 1);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    assert_true(uro_mark_hit("CM.STALE"));
+}
+
+/* ---- wrong --------------------------------------------------------------- */
+
+/* rule CM.REQ.JUDGE */
+static void bad_requests__rejected_with_the_reason(void **state)
+{
+    struct managers *s = *state;
+    static const struct {
+        enum uro_cm_field field;
+        uint64_t value;
+        unsigned reason;
+    } cases[] = {
+        { URO_CM_SERVICE_ID, 0x1069999, URO_CONN_REJ_BAD_SERVICE },
+        { URO_CM_TRANSPORT, 2, URO_CONN_REJ_BAD_TRANSPORT },
+        { URO_CM_PATH_MTU, 5, URO_CONN_REJ_BAD_MTU },
+        { URO_CM_PATH_MTU, 0, URO_CONN_REJ_BAD_MTU },
+        { URO_CM_PATH_MTU, 9, URO_CONN_REJ_BAD_MTU },
+    };
+    struct uro_cm_msg good;
+
+    s->a.lose[URO_CM_REQ] = UINT32_MAX;
+    managers_ask(s);
+    managers_settle(s);
+    good = s->a.last;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct uro_cm_msg bad = good;
+        bad.value[cases[i].field] = cases[i].value;
+        bad.value[URO_CM_LOCAL_ID] += 100 + i;
+        managers_forge(s, &s->a, &bad);
+        assert_int_equal(s->b.last.kind, URO_CM_REJ);
+        assert_int_equal(s->b.last.value[URO_CM_REASON], cases[i].reason);
+        assert_int_equal(s->b.last.value[URO_CM_LOCAL_ID], 0);
+        managers_expect_nothing(s, &s->b);
+    }
+    good.remote_gid.octets[15] ^= 0x40;
+    managers_forge(s, &s->a, &good);
+    assert_int_equal(s->b.last.value[URO_CM_REASON], URO_CONN_REJ_BAD_GID);
+    assert_memory_equal(s->b.last.info, &s->b.address, sizeof s->b.address);
+    assert_int_equal(s->b.cm->by_id.count, 0);
+    assert_int_equal(s->counters.value[URO_COUNT_CM_REFUSED], 6);
+}
+
+static void messages_of_nobody__answered_or_counted(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg msg = { .kind = URO_CM_DREQ, .tid = 5 };
+
+    msg.value[URO_CM_LOCAL_ID] = 7;
+    msg.value[URO_CM_REMOTE_ID] = 8;
+    managers_forge(s, &s->a, &msg);
+    assert_int_equal(s->b.last.kind, URO_CM_DREP);
+    assert_int_equal(s->b.last.value[URO_CM_LOCAL_ID], 8);
+    assert_int_equal(s->b.last.value[URO_CM_REMOTE_ID], 7);
+    assert_int_equal(s->b.last.tid, 5);
+    msg.kind = URO_CM_REP;
+    managers_forge(s, &s->a, &msg);
+    assert_int_equal(s->b.last.kind, URO_CM_REJ);
+    assert_int_equal(s->b.last.value[URO_CM_REASON], URO_CONN_REJ_BAD_ID);
+    uint32_t before = s->b.sent[URO_CM_REJ] + s->b.sent[URO_CM_DREP];
+    msg.kind = URO_CM_RTU;
+    managers_forge(s, &s->a, &msg);
+    msg.kind = URO_CM_APR;
+    managers_forge(s, &s->a, &msg);
+    assert_int_equal(s->b.sent[URO_CM_REJ] + s->b.sent[URO_CM_DREP], before);
+    assert_true(uro_mark_hit("CM.STRAY"));
+}
+
+/* Right numbers from the wrong address change nothing. */
+static void messages_of_somebody_else__change_nothing(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg msg = { .kind = URO_CM_DREQ };
+
+    managers_establish(s);
+    msg.value[URO_CM_LOCAL_ID] = s->a.conn->node.number;
+    msg.value[URO_CM_REMOTE_ID] = s->b.conn->node.number;
+    msg.value[URO_CM_REMOTE_QPN] = 0x456;
+    struct uro_gid real = s->a.address;
+    s->a.address.octets[15] = 77;
+    managers_forge(s, &s->a, &msg);
+    s->a.address = real;
+    managers_expect_nothing(s, &s->b);
+    msg.value[URO_CM_REMOTE_QPN] = 0x457; /* right address, wrong queue pair */
+    managers_forge(s, &s->a, &msg);
+    managers_expect_nothing(s, &s->b);
+    assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
+    assert_true(uro_mark_hit("CM.UNEXPECTED"));
+}
+
+static void lap__answered_as_unsupported(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg msg = { .kind = URO_CM_LAP, .tid = 9 };
+
+    managers_establish(s);
+    msg.value[URO_CM_LOCAL_ID] = s->a.conn->node.number;
+    msg.value[URO_CM_REMOTE_ID] = s->b.conn->node.number;
+    managers_forge(s, &s->a, &msg);
+    assert_int_equal(s->b.last.kind, URO_CM_APR);
+    assert_int_equal(s->b.last.value[URO_CM_STATUS], 2);
+    assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
+    assert_true(uro_mark_hit("CM.LAP"));
+}
+
+static void datagrams_that_are_no_message__counted(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
+    uint8_t mad[URO_MAD_LEN] = { 1, 7, 2, 3 };
+
+    for (unsigned i = 0; i < 256; i++) {
+        mad[17] = (uint8_t)i;
+        if (i < 0x10 || i > 0x1a)
+            uro_cm_receive(s->b.cm, &route, mad, s->now);
+    }
+    assert_int_equal(s->counters.value[URO_COUNT_CM_DROP_MALFORMED], 256 - 11);
+    assert_true(uro_mark_hit("CM.UNKNOWN"));
+    mad[17] = 1;
+    mad[3] = 1;
+    uro_cm_receive(s->b.cm, &route, mad, s->now);
+    struct uro_cm_out out;
+    assert_true(uro_cm_output(s->b.cm, &out, s->now));
+    assert_int_equal(out.mad[3], 0x81);
+    assert_true(uro_mark_hit("CM.CLASS.INFO"));
+}
+
+static void more_questions_than_room_for_answers__the_rest_is_lost(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
+    struct uro_cm_msg msg = { .kind = URO_CM_DREQ };
+    struct uro_cm_out out;
+    uint8_t mad[URO_MAD_LEN];
+    uint32_t answers = 0;
+
+    for (uint32_t i = 1; i <= URO_CM_REPLIES + 5; i++) {
+        msg.value[URO_CM_REMOTE_ID] = i;
+        uro_cm_encode(mad, &msg);
+        uro_cm_receive(s->b.cm, &route, mad, s->now);
+    }
+    while (uro_cm_output(s->b.cm, &out, s->now))
+        answers++;
+    assert_int_equal(answers, URO_CM_REPLIES);
+    assert_int_equal(s->counters.value[URO_COUNT_CM_DROP_BUSY], 5);
+    assert_true(uro_mark_hit("CM.REPLIES"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(req_lost__repeated_after_the_agreed_time),
+        TEST(rep_lost__repeated),
+        TEST(rtu_lost__next_rep_is_answered_again),
+        TEST(rtu_lost__data_is_as_good),
+        TEST(dreq_and_drep_lost__repeated),
+        TEST(drep_lost__answered_again_in_timewait),
+        TEST(both_disconnect__both_are_told_once),
+        TEST(peer_died__every_message_gives_up_in_time),
+        TEST(peer_died__dreq_gives_up),
+        TEST(req_twice__mra_while_the_application_thinks),
+        TEST(req_with_the_queue_pair_of_another__stale),
+        TEST(bad_requests__rejected_with_the_reason),
+        TEST(messages_of_nobody__answered_or_counted),
+        TEST(messages_of_somebody_else__change_nothing),
+        TEST(lap__answered_as_unsupported),
+        TEST(datagrams_that_are_no_message__counted),
+        TEST(more_questions_than_room_for_answers__the_rest_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
