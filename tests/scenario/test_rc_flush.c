@@ -192,6 +192,31 @@ static void rc_atomic_write__more_than_the_depth__is_refused(void **state)
     scene_close(s);
 }
 
+/* ---- XRC ---------------------------------------------------------------- */
+
+static void xrc__flush_and_atomic_write__are_executed_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = RIGHTS);
+
+    s->remote_key.access |= URO_ACCESS_FLUSH_GLOBAL;
+    for (int i = 0; i < 2; i++) {
+        scene_rx(s, 0,
+                 PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 100, .ack_req = true, .dma = 8,
+                        .text = "12345678"));
+        scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        scene_rx(s, 0,
+                 PACKET(.op = "XRC_FLUSH", .psn = 101, .ack_req = true, .placement = GLOBAL,
+                        .dma = 8, .rxe_icrc = i == 1));
+        scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 101, .msn = 2));
+    }
+    assert_memory_equal(s->remote, "12345678", 8);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_DUPLICATE), 2);
+    scene_close(s);
+}
+
 /* ---- as responder: refusals --------------------------------------------- */
 
 static const struct {
@@ -268,6 +293,7 @@ int main(void)
         cmocka_unit_test(rc_atomic_write__eight_octets__are_written_as_they_came),
         cmocka_unit_test(rc_atomic_write__repeated__same_answer_executed_once),
         cmocka_unit_test(rc_atomic_write__more_than_the_depth__is_refused),
+        cmocka_unit_test(xrc__flush_and_atomic_write__are_executed_once),
         cmocka_unit_test(rc_responder__not_allowed__nak_and_nothing_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

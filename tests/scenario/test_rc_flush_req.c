@@ -235,6 +235,26 @@ static void rc_fence__send_behind_a_flush__waits_for_its_response(void **state)
     }
 }
 
+static void xrc__flush_and_atomic_write__name_the_shared_queue(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_ini(.sq_psn = 5);
+
+    scene_post_send(s, FLUSH(.id = 1, .srqn = 0x54321));
+    scene_post_send(s, AWRITE(.id = 2, .srqn = 0x54321));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "XRC_FLUSH", .psn = 5, .ack_req = true, .placement = 1,
+                           .srqn = 0x54321, .va = 0x1000, .rkey = 0x77, .dma = 64));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 6, .ack_req = true, .srqn = 0x54321,
+                           .va = 0x2000, .rkey = 0x77, .dma = 8, .text = "12345678"));
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1));
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +269,7 @@ int main(void)
         cmocka_unit_test(rc_requester__nak__fails_it_as_the_peer_says),
         cmocka_unit_test(rc_requester__depth_used_up__the_next_one_waits),
         cmocka_unit_test(rc_fence__send_behind_a_flush__waits_for_its_response),
+        cmocka_unit_test(xrc__flush_and_atomic_write__name_the_shared_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
