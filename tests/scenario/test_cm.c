@@ -5,6 +5,7 @@
 
 #include "base/mark.h"
 #include "cm/conn.h"
+#include "cm/ip_cm.h"
 #include "twins.h"
 
 #define SERVICE UINT64_C(0x1061234)
@@ -200,9 +201,59 @@ static void connect__never_answered__unreachable_in_bounded_time(void **state)
     expect_no_event(&talk);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(3000));
     assert_ptr_equal(expect(&talk, URO_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    assert_true(uro_mark_hit("CM.NO.NEIGHBOR"));
     finish(&talk);
 }
 
+static void connect__no_route__unreachable(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_conn_target where = target();
+    const struct uro_conn_param wanted = param(&talk.twins->a, "");
+
+    where.route.remote = twins_gid("192.168.1.1");
+    where.retries = 0;
+    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
+    twins_pass_time(talk.twins, talk.twins->now + URO_MS(6000));
+    assert_ptr_equal(expect(&talk, URO_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    assert_true(uro_mark_hit("CM.NO.ROUTE"));
+    finish(&talk);
+}
+
+/* What Linux put before the application's own octets: see wire/test_cm_msg.c. */
+/* rule CM.IP */
+static void addresses_in_private_data__as_linux_has_them(void **state)
+{
+    static const uint8_t known[URO_IP_CM_LEN] = { 0x00, 0x40, 0xec,      0x06, [16] = 10, 7,
+                                                  0,    2,    [32] = 10, 7,    0,         1 };
+    const struct uro_gid client = twins_gid("10.7.0.2");
+    const struct uro_gid server = twins_gid("10.7.0.1");
+    const struct uro_ip_cm six = { .source = twins_gid("fd00::2"),
+                                   .dest = twins_gid("fd00::1"),
+                                   .source_port = 4660 };
+    uint8_t again[URO_IP_CM_LEN];
+    struct uro_ip_cm header;
+
+    (void)state;
+    assert_true(uro_ip_cm_decode(known, &header));
+    assert_int_equal(header.source_port, 0xec06);
+    assert_true(uro_gid_equal(&header.source, &client) && uro_gid_equal(&header.dest, &server));
+    uro_ip_cm_encode(again, &header);
+    assert_memory_equal(again, known, sizeof known);
+
+    uro_ip_cm_encode(again, &six);
+    assert_int_equal(again[1], 0x60);
+    assert_true(uro_ip_cm_decode(again, &header));
+    assert_true(uro_gid_equal(&header.source, &six.source));
+    again[1] = 0x50;
+    assert_false(uro_ip_cm_decode(again, &header));
+    again[1] = 0x60;
+    again[0] = 1;
+    assert_false(uro_ip_cm_decode(again, &header));
+    assert_int_equal(uro_ip_cm_service(URO_IP_CM_TCP, 7174), 0x1061c06);
+}
+
+/* rule CM.LISTEN */
 static void listen__twice__address_in_use(void **state)
 {
     struct talk talk = talk_open(*state);
@@ -246,6 +297,7 @@ static void connect__more_than_the_backlog__rejected(void **state)
     }
     assert_int_equal(requests, 4);
     assert_int_equal(rejects, 2);
+    assert_true(uro_mark_hit("CM.BACKLOG"));
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
         uro_conn_close(made[i], talk.twins->now);
     finish(&talk);
@@ -278,6 +330,8 @@ int main(void)
         TEST(connect__nobody_listens__rejected),
         TEST(connect__application_rejects__its_data_arrives),
         TEST(connect__never_answered__unreachable_in_bounded_time),
+        TEST(connect__no_route__unreachable),
+        TEST(addresses_in_private_data__as_linux_has_them),
         TEST(listen__twice__address_in_use),
         TEST(connect__more_than_the_backlog__rejected),
         TEST(datagram_service__asked_and_answered),

@@ -349,6 +349,70 @@ static void more_questions_than_room_for_answers__the_rest_is_lost(void **state)
     assert_true(uro_mark_hit("CM.REPLIES"));
 }
 
+/* ---- datagram services --------------------------------------------------- */
+
+static void ask_service(struct managers *s, uint64_t service_id)
+{
+    const struct uro_conn_target target = {
+        .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
+        .service_id = service_id,
+        .ack_timeout = 17,
+        .response_timeout = 20,
+        .retries = 15,
+    };
+    const struct uro_conn_param param = { .type = URO_QPT_UD };
+
+    assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), 0);
+}
+
+static void sidr_rep_lost__same_answer_again(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x1234567 };
+
+    s->b.lose[URO_CM_SIDR_REP] = 1;
+    ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(4096));
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    managers_expect_nothing(s, &s->b);
+    assert_int_equal(s->a.conn->peer.qpn, 77);
+    assert_true(uro_mark_hit("CM.SIDR.AGAIN"));
+}
+
+static void sidr__nobody_offers_the_service__said_so(void **state)
+{
+    struct managers *s = *state;
+
+    ask_service(s, MANAGERS_SERVICE + 1);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, 1);
+    assert_true(uro_mark_hit("CM.SIDR.UNSUPPORTED"));
+}
+
+static void sidr__application_rejects(void **state)
+{
+    struct managers *s = *state;
+
+    ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_reject(s->b.conn, 0, "no", 2, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, (int)URO_CONN_SIDR_REJECTED);
+    assert_memory_equal(s->a.conn->peer.data, "no", 3);
+}
+
+static void sidr__never_answered__unreachable(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.lose[URO_CM_SIDR_REQ] = UINT32_MAX;
+    ask_service(s, MANAGERS_SERVICE);
+    managers_pass_time(s, URO_MS(66000));
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    assert_int_equal(s->a.sent[URO_CM_SIDR_REQ], 16);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)
 
 int main(void)
@@ -370,6 +434,10 @@ int main(void)
         TEST(messages_of_somebody_else__change_nothing),
         TEST(lap__answered_as_unsupported),
         TEST(datagrams_that_are_no_message__counted),
+        TEST(sidr_rep_lost__same_answer_again),
+        TEST(sidr__nobody_offers_the_service__said_so),
+        TEST(sidr__application_rejects),
+        TEST(sidr__never_answered__unreachable),
         TEST(more_questions_than_room_for_answers__the_rest_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
