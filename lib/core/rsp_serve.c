@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/mark.h"
 #include "core/key.h"
 #include "core/rq.h"
@@ -100,7 +101,7 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
         rsp->length = frame->reth.length;
     }
     if (frame->payload_length > 0)
-        memcpy(target->memory, frame->payload, frame->payload_length);
+        uro_copy_in_order(target->memory, frame->payload, frame->payload_length);
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
         if (frame->op->takes_recv) {

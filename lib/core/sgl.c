@@ -2,8 +2,7 @@
 /* sgl.c - walks over scatter/gather lists. */
 #include "core/sgl.h"
 
-#include <string.h>
-
+#include "base/copy.h"
 #include "core/key.h"
 
 /* A piece of one element that a walk over [offset, offset + length) comes to. */
@@ -79,7 +78,7 @@ bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, u
         uint8_t *at = resolve(shard, sgl, &piece, URO_ACCESS_LOCAL_WRITE);
         if (at == NULL)
             return false;
-        memcpy(at, from, piece.length);
+        uro_copy_in_order(at, from, piece.length);
         from += piece.length;
     }
     return true;

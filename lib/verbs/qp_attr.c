@@ -180,9 +180,14 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
-/* Packets that are sent again write nothing twice, but none of this is promised yet. */
+/* Packets are taken in their order only, write nothing twice, and are copied by
+ * uro_copy_in_order(). Of @op what moves more than one word. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-    (void)qp, (void)op, (void)flags;
-    return 0;
+    const uint32_t ops = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM |
+                         1u << IBV_WR_SEND_WITH_INV | 1u << IBV_WR_RDMA_WRITE |
+                         1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_RDMA_READ;
+
+    (void)qp;
+    return flags == 0 && (unsigned)op < 32 && (ops >> op & 1u) != 0;
 }

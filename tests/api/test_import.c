@@ -76,8 +76,9 @@ static void import_mr__that_is_not_of_the_pd__is_enoent(void **state)
     assert_int_equal(errno, ENOENT);
     assert_null(ibv_import_mr(pd, 0));
     assert_null(ibv_import_mr(other, mr->handle ^ 1));
+    uint32_t handle = mr->handle;
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    assert_null(ibv_import_mr(other, mr->handle));
+    assert_null(ibv_import_mr(other, handle));
     assert_int_equal(ibv_dealloc_pd(other), 0);
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_close_device(context), 0);

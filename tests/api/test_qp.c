@@ -391,7 +391,12 @@ static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **st
     assert_int_equal(ibv_set_ece(qp, &ece), EOPNOTSUPP);
     assert_int_equal(ibv_query_ece(qp, &ece), EOPNOTSUPP);
     assert_int_equal(ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
-    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 1);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0), 1);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0), 1);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 1), 0); /* an unknown flag */
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_BIND_MW, 0), 0);
+    assert_int_equal(ibv_query_qp_data_in_order(qp, (enum ibv_wr_opcode) - 1, 0), 0);
     errno = 0;
     assert_null(ibv_create_qp_ex(api->context, &init));
     assert_int_equal(errno, EOPNOTSUPP);
