@@ -12,6 +12,11 @@ LATENCY_TIMED = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]+([\d.]+)[ \t]+([\d.]+)
 PINGPONG = re.compile(r"^(\d+) iters in ([\d.]+) seconds = ([\d.]+) usec/iter", re.M)
 
 
+# ucx_perftest: iterations; percentile, average and overall time; bandwidth twice, rate twice. Of
+# several threads only what is overall.
+UCX = re.compile(r"^(?:Final:)?[ \t]+(\d+)((?:[ \t]+[\d.]+){7}|(?:[ \t]+[\d.]+){3})[ \t]*$", re.M)
+
+
 @dataclass
 class Bandwidth:
     size: int
@@ -42,6 +47,15 @@ def latencies(text: str) -> list[Latency]:
     rows += [Latency(int(m[1]), int(m[2]), float(m[3]), float(m[3]), 0.0)
              for m in LATENCY_TIMED.finditer(text)]
     return rows
+
+
+def ucx(text: str) -> tuple[int, float] | None:
+    """Iterations, and microseconds for each, of the last line."""
+    lines = UCX.findall(text)
+    if not lines:
+        return None
+    values = lines[-1][1].split()
+    return int(lines[-1][0]), float(values[2 if len(values) == 7 else 0])
 
 
 def pingpong(text: str) -> float | None:

@@ -21,6 +21,11 @@ class Row:
     settings: str = ""   # more of both devices, such as ";vendor_part_id=4119"
 
     @property
+    def file(self) -> str:
+        """What is run, behind `env NAME=VALUE`."""
+        return next(word for word in self.program if word != "env" and "=" not in word)
+
+    @property
     def alone(self) -> bool:
         return bool(self.must_say)
 
@@ -38,12 +43,15 @@ def lines_wanted(row: Row) -> int:
 
 def sane(row: Row, text: str) -> str:
     """Empty when the client's table has the right lines, each with figures above zero."""
-    if row.program[0] == "ibv_xsrq_pingpong":
+    if row.file == "ibv_xsrq_pingpong":
         return "" if "success" in text else "no success"
-    if "pingpong" in row.program[0]:
+    if row.file == "ucx_perftest":
+        found = figures.ucx(text)
+        return "" if found and found[0] > 0 and found[1] > 0 else "no line of results"
+    if "pingpong" in row.file:
         each = figures.pingpong(text)
         return "" if each and each > 0 else "no line of results"
-    found = figures.bandwidths(text) if row.program[0].endswith("_bw") else figures.latencies(text)
+    found = figures.bandwidths(text) if row.file.endswith("_bw") else figures.latencies(text)
     if len(found) != lines_wanted(row):
         return f"{len(found)} lines of results, not {lines_wanted(row)}"
     if any(line.average <= 0 and line.size > 64 for line in found):

@@ -71,7 +71,7 @@ def no_configuration(uroce: pathlib.Path) -> str:
 
 def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
     """(name, programs it needs, what runs it)"""
-    found = [(row.name, [row.program[0]], lambda row=row: run_row(uroce, row))
+    found = [(row.name, [row.file], lambda row=row: run_row(uroce, row))
              for row in programs.rows()]
     return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),
                     ("no_configuration", ["ibv_devices"], lambda: no_configuration(uroce))]
