@@ -87,7 +87,7 @@ void uro_conn_free(struct uro_conn *conn)
     uro_listen_done(conn);
     uro_conn_quiet(conn);
     uro_list_remove(&conn->peer_link);
-    uro_list_remove(&conn->event_link);
+    URO_ASSERT(!uro_link_used(&conn->event_link));
     uro_table_remove(&cm->by_id, &conn->node);
     uro_list_append(&cm->unused, &conn->link);
 }

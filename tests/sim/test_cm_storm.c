@@ -319,6 +319,8 @@ static void run(uint64_t seed, struct storm *s)
     if (!everybody_gone(s))
         broken(s, "something is left that will never end");
     for (unsigned number = 0; number < 2; number++) {
+        if (s->sides[number].listener.waiting != 0)
+            broken(s, "a listener believes that somebody waits");
         uro_conn_unlisten(s->sides[number].cm, &s->sides[number].listener);
         free(memory[number]);
     }
