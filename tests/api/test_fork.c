@@ -32,6 +32,17 @@ struct all {
     struct pair pair;
     struct ibv_comp_channel *channel;
     struct ibv_cq_ex *cq_ex;
+    struct ibv_srq *srq;
+    struct ibv_xrcd *xrcd;
+    struct ibv_qp *target;
+    struct ibv_ah *ah;
+    struct ibv_ah_attr address;
+};
+
+static const struct ibv_xrcd_init_attr xrcd_attr = {
+    .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+    .fd = -1,
+    .oflags = O_CREAT,
 };
 
 static void every_call(void *argument)
@@ -86,6 +97,34 @@ static void every_call(void *argument)
     MUST(ibv_query_rt_values_ex(context, &values) == EIO);
 }
 
+static void every_call_of_shared_queues(void *argument)
+{
+    struct all *all = argument;
+    struct ibv_context *context = all->api->context;
+    struct ibv_xrcd_init_attr domain = xrcd_attr;
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+    struct ibv_qp_open_attr open = {
+        .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+        .qp_num = all->target->qp_num,
+        .xrcd = all->xrcd,
+        .qp_type = IBV_QPT_XRC_RECV,
+    };
+    struct ibv_recv_wr recv = { 0 }, *bad = NULL;
+    struct ibv_srq_attr attr = { .max_wr = 2, .srq_limit = 1 };
+
+    errno = 0;
+    MUST(ibv_create_srq(all->api->pd, &init) == NULL && errno == EIO);
+    MUST(ibv_modify_srq(all->srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EIO);
+    MUST(ibv_query_srq(all->srq, &attr) == EIO);
+    MUST(ibv_post_srq_recv(all->srq, &recv, &bad) == EIO && bad == &recv);
+    errno = 0;
+    MUST(ibv_open_xrcd(context, &domain) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_open_qp(context, &open) == NULL && errno == EIO);
+    errno = 0;
+    MUST(ibv_create_ah(all->api->pd, &all->address) == NULL && errno == EIO);
+}
+
 static void free_all(void *argument)
 {
     struct all *all = argument;
@@ -95,6 +134,10 @@ static void free_all(void *argument)
     MUST(ibv_destroy_cq(all->pair.a.cq) == 0);
     MUST(ibv_destroy_cq(all->pair.b.cq) == 0);
     MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(all->cq_ex)) == 0);
+    MUST(ibv_destroy_qp(all->target) == 0);
+    MUST(ibv_destroy_srq(all->srq) == 0);
+    MUST(ibv_close_xrcd(all->xrcd) == 0);
+    MUST(ibv_destroy_ah(all->ah) == 0);
     MUST(ibv_dereg_mr(all->pair.a.mr) == 0);
     MUST(ibv_dereg_mr(all->pair.b.mr) == 0);
     MUST(ibv_destroy_comp_channel(all->channel) == 0);
@@ -111,12 +154,29 @@ static void open_all(struct all *all, const struct api *api)
     all->cq_ex = ibv_create_cq_ex(api->context, &attr);
     assert_non_null(all->cq_ex);
     api_pair_open(api, &all->pair, all->channel);
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
+    all->srq = ibv_create_srq(api->pd, &srq);
+    assert_non_null(all->srq);
+    struct ibv_xrcd_init_attr domain = xrcd_attr;
+    all->xrcd = ibv_open_xrcd(api->context, &domain);
+    struct ibv_qp_init_attr_ex target = { .qp_type = IBV_QPT_XRC_RECV,
+                                          .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+                                          .xrcd = all->xrcd };
+    all->target = ibv_create_qp_ex(api->context, &target);
+    assert_non_null(all->target);
+    all->address = api_attr(api, 0).ah_attr;
+    all->ah = ibv_create_ah(api->pd, &all->address);
+    assert_non_null(all->ah);
 }
 
 static void close_all(struct all *all)
 {
     api_pair_close(&all->pair);
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(all->cq_ex)), 0);
+    assert_int_equal(ibv_destroy_qp(all->target), 0);
+    assert_int_equal(ibv_destroy_srq(all->srq), 0);
+    assert_int_equal(ibv_close_xrcd(all->xrcd), 0);
+    assert_int_equal(ibv_destroy_ah(all->ah), 0);
     assert_int_equal(ibv_destroy_comp_channel(all->channel), 0);
 }
 
@@ -126,6 +186,7 @@ static void child_of_a_process_with_an_engine__every_call__is_eio(void **state)
 
     open_all(&all, *state);
     in_child(every_call, &all);
+    in_child(every_call_of_shared_queues, &all);
     close_all(&all);
 }
 

@@ -284,6 +284,44 @@ static void resize__with_receives_waiting__keeps_them_in_order(void **state)
     stand_close(&stand);
 }
 
+struct poster {
+    struct stand *stand;
+    atomic_bool stop;
+};
+
+/* Receive after receive, as many as go; their ids count up. */
+static void *post_for_ever(void *argument)
+{
+    struct poster *poster = argument;
+    struct ibv_sge to = api_sge(&poster->stand->one.b, 0, 100);
+
+    for (uint64_t id = 0; !atomic_load(&poster->stop);)
+        id += api_post_srq(poster->stand->srq, id, &to) == 0;
+    return NULL;
+}
+
+static void resize__while_a_thread_posts__loses_and_repeats_none(void **state)
+{
+    struct stand stand;
+    struct poster poster = { .stand = &stand };
+    pthread_t thread;
+
+    stand_open(&stand, *state, IBV_QPT_RC);
+    assert_int_equal(pthread_create(&thread, NULL, post_for_ever, &poster), 0);
+    for (uint64_t id = 0; id < 500; id++) {
+        struct ibv_srq_attr attr = { .max_wr = 1 + (uint32_t)(id * 7 % 40) };
+        int error = ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR);
+        assert_true(error == 0 || error == EINVAL); /* too small for what waits */
+        struct pair *pair = id % 2 ? &stand.two : &stand.one;
+        send(pair);
+        api_expect(pair->b.cq, id, IBV_WC_SUCCESS);
+        api_expect(pair->a.cq, 1, IBV_WC_SUCCESS);
+    }
+    atomic_store(&poster.stop, true);
+    pthread_join(thread, NULL);
+    stand_close(&stand);
+}
+
 /* ---- events ---------------------------------------------------------------- */
 
 static bool readable(int fd)
@@ -414,6 +452,7 @@ int main(void)
         API_TEST(empty_queue__makes_the_sender_wait_until_something_is_posted),
         API_TEST(post_recv__on_a_queue_pair_of_a_shared_queue__is_einval),
         API_TEST(resize__with_receives_waiting__keeps_them_in_order),
+        API_TEST(resize__while_a_thread_posts__loses_and_repeats_none),
         API_TEST(limit__reached__is_told_once_until_it_is_armed_again),
         API_TEST(queue_pair__that_fails__has_its_last_receive),
         API_TEST(destroy_srq__waits_for_the_acknowledgement_of_what_was_taken),
