@@ -94,6 +94,25 @@ static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
     uro_pair_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
 }
 
+/* Likewise of a READ that is answered again. Who asks may have the first answer, and the key may be
+ * gone because of that: a copy that the network made late fails nobody. Who has no answer yet is
+ * told. */
+static void lose_repeated(struct uro_qp *qp, struct uro_rd *rd)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    URO_MARK("RSP.DUP.READ.REVOKED");
+    uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
+    if (!rsp->nak_due) {
+        rsp->nak_due = true;
+        rsp->nak_psn = uro_psn_add(rd->first, rd->at);
+        rsp->nak_kind = URO_AETH_NAK;
+        rsp->nak_value = URO_NAK_ACCESS;
+    }
+    rd->at = rd->end;
+    rsp->rd_pending--;
+}
+
 /* False when the memory may no longer be read. */
 static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
 {
@@ -161,7 +180,7 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
         return false;
 
     struct uro_rd *rd = oldest_pending(rsp);
-    if (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
+    while (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
         if (rd->verb == URO_FLUSH || rd->verb == URO_ATOMIC_WRITE) {
@@ -174,7 +193,11 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
         }
         if (read_response(qp, rd, tx))
             return true;
-        lose_access(qp, rd);
+        if (rd->again)
+            lose_repeated(qp, rd);
+        else
+            lose_access(qp, rd);
+        rd = oldest_pending(rsp);
     }
     if (rsp->ack_due) {
         rsp->ack_due = false;

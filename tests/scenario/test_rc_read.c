@@ -205,6 +205,24 @@ static void rc_read__region_deregistered_meanwhile__access_nak(void **state)
     scene_close(s);
 }
 
+static void rc_read__repeated_when_its_region_is_gone__connection_goes_on(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 10);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1, .length = 10));
+    uro_key_deregister(uro_engine_shard(s->engine), &s->remote_key);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 10));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62, .msn = 1));
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_mark(s, "RSP.DUP.READ.REVOKED");
+    uro_key_register(uro_engine_shard(s->engine), &s->remote_key);
+    scene_close(s);
+}
+
 static void rc_atomic__repeated__same_answer_executed_once(void **state)
 {
     (void)state;
@@ -401,6 +419,7 @@ int main(void)
         cmocka_unit_test(rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten),
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
         cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
+        cmocka_unit_test(rc_read__repeated_when_its_region_is_gone__connection_goes_on),
         cmocka_unit_test(rc_atomic__repeated__same_answer_executed_once),
         cmocka_unit_test(rc_atomic__thread_adds_to_the_same_word__nothing_is_lost),
         cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
