@@ -4,6 +4,7 @@
  *
  *   load_life.c     queue pairs and their memory: made, connected, ended
  *   load_choose.c   what to ask for next
+ *   load_window.c   memory windows: bound, used, invalidated
  *   load_post.c     posts it: sends and receives
  *   load_srq.c      shared receive queues and who posts to them
  *   load_poll.c     takes completions, by polling or by waiting for events
@@ -25,7 +26,8 @@
 #include "io/sim/swarm.h"
 
 #define URO_LOAD_OPS_MAX      64u /* outstanding requests of a queue */
-#define URO_LOAD_WINDOWS_MAX  (URO_LOAD_OPS_MAX + 8u)
+#define URO_LOAD_MWS          2u  /* memory windows of an end */
+#define URO_LOAD_WINDOWS_MAX  (URO_LOAD_OPS_MAX + 8u + URO_LOAD_MWS)
 #define URO_LOAD_MESSAGES_MAX 256u /* sent, perhaps not yet taken */
 #define URO_LOAD_CQS_MAX      4u
 #define URO_LOAD_RECV_BIT     (UINT64_C(1) << 63) /* in a wr_id */
@@ -55,7 +57,26 @@ enum uro_load_inject {
     URO_LOAD_MISALIGNED,  /* an atomic not on eight octets */
     URO_LOAD_BAD_LKEY,    /* one element names no key */
     URO_LOAD_UNSUPPORTED, /* an operation that is not offered */
+    URO_LOAD_BAD_WINDOW,  /* what its memory window does not allow, or no window at all */
     URO_LOAD_INJECT_COUNT
+};
+
+enum uro_load_mw_state {
+    URO_LOAD_MW_FREE,
+    URO_LOAD_MW_BINDING,
+    URO_LOAD_MW_BOUND,
+    URO_LOAD_MW_DYING
+};
+
+/* A memory window of type 2. */
+struct uro_load_mw {
+    struct uro_key key;
+    enum uro_load_mw_state state; /* as its owner and the peer know */
+    uint32_t rkey;
+    uint32_t at; /* in its slot */
+    uint32_t length;
+    uint32_t access;
+    uint64_t base; /* address of its first octet */
 };
 
 /* A send request on its way. */
@@ -78,8 +99,12 @@ struct uro_load_op {
     uint64_t remote_address;
     uint32_t rkey;
     uint64_t compare_add;
-    uint64_t swap;
-    uint64_t original; /* atomics: the value before, as it must be */
+    uint64_t swap;          /* ATOMIC_WRITE: what is written */
+    uint64_t original;      /* atomics: the value before, as it must be */
+    struct uro_load_mw *mw; /* bound, invalidated or used; NULL */
+    uint32_t inv_rkey;      /* what is invalidated; BIND_MW: the key until now */
+    struct uro_flush_kind flush;
+    uint64_t remote_number; /* requests before it that the peer sees */
     struct uro_arena_layout layout;
 };
 
@@ -88,8 +113,9 @@ struct uro_load_message {
     bool taken;
     bool write;
     bool has_imm;
+    bool has_inv;
     bool solicited;
-    uint32_t imm;
+    uint32_t imm; /* or the key that it invalidates */
     uint32_t length;
     uint64_t seed;
     uint32_t window;
@@ -107,6 +133,7 @@ struct uro_load_recv {
 struct uro_load_window {
     uint32_t users;
     uint32_t writers; /* WRITEs posted, ever */
+    bool revoked;     /* its memory window was invalidated under those who use it */
     uint64_t seed;
     uint32_t at;
     uint32_t length;
@@ -163,11 +190,13 @@ struct uro_load_end {
     struct uro_key shared_key; /* of the station's shared word, in our PD */
 
     uint32_t sends_left;
+    uint64_t remote;    /* of those posted, that the peer sees */
     uint64_t posted;    /* send requests; ops[number % URO_LOAD_OPS_MAX] */
     uint64_t confirmed; /* known to be complete */
     uint64_t signalled; /* one past the newest that is signalled */
     struct uro_load_op ops[URO_LOAD_OPS_MAX];
     struct uro_load_window windows[URO_LOAD_WINDOWS_MAX]; /* in the peer's arena */
+    struct uro_load_mw mws[URO_LOAD_MWS];                 /* ours */
     uint64_t word; /* the peer's word for us, after all that was posted */
     uint32_t word_maybes;
     uint64_t word_maybe[URO_LOAD_OPS_MAX]; /* what else it may be */
@@ -332,6 +361,26 @@ void uro_load_life_bury(struct uro_load_pair *pair);
 /* load_choose.c */
 /* Fills in the next request; false when there is no room for one now. */
 bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op);
+
+/* load_window.c */
+/* The memory windows of a life. */
+void uro_load_window_begin(struct uro_load_end *end);
+void uro_load_window_end(struct uro_load_end *end);
+/* The slot that a memory window opens a part of. */
+uint32_t uro_load_window_of(const struct uro_load_end *owner, const struct uro_load_mw *mw);
+/* Fills in a request about a memory window; false when there is none for it now. */
+bool uro_load_window_choose(struct uro_load_end *end, struct uro_load_op *op,
+                            enum uro_swarm_kind kind);
+/* The key of a window that is not bound, or of nothing. */
+uint32_t uro_load_window_stale(const struct uro_load_end *owner);
+/* Makes it wrong; false when it cannot be. */
+bool uro_load_window_spoil(struct uro_load_end *end, struct uro_load_op *op);
+void uro_load_window_fill(const struct uro_load_end *end, const struct uro_load_op *op,
+                          struct uro_wqe *wqe);
+/* The request succeeded. */
+void uro_load_window_done(struct uro_load_end *end, const struct uro_load_op *op);
+/* A SEND_WITH_INV came. */
+void uro_load_window_invalidated(struct uro_load_end *end, uint32_t rkey);
 
 /* load_post.c */
 void uro_load_post_init(struct uro_load_end *end);

@@ -5,6 +5,7 @@
 #include "io/sim/load.h"
 
 #define ATOMIC_LENGTH 8u
+#define MW_FACTOR     4u /* of wrong ones among requests about memory windows */
 
 static const uint8_t opcodes[URO_SWARM_KINDS] = {
     [URO_SWARM_SEND] = URO_WR_SEND,
@@ -17,6 +18,13 @@ static const uint8_t opcodes[URO_SWARM_KINDS] = {
     [URO_SWARM_SHARED_ADD] = URO_WR_ATOMIC_FETCH_AND_ADD,
     [URO_SWARM_READ_BACK] = URO_WR_RDMA_READ,
     [URO_SWARM_OVERWRITE] = URO_WR_RDMA_WRITE,
+    [URO_SWARM_FLUSH] = URO_WR_FLUSH,
+    [URO_SWARM_ATOMIC_WRITE] = URO_WR_ATOMIC_WRITE,
+    [URO_SWARM_BIND] = URO_WR_BIND_MW,
+    [URO_SWARM_LOCAL_INV] = URO_WR_LOCAL_INV,
+    [URO_SWARM_SEND_INV] = URO_WR_SEND_WITH_INV,
+    [URO_SWARM_MW_WRITE] = URO_WR_RDMA_WRITE,
+    [URO_SWARM_MW_READ] = URO_WR_RDMA_READ,
 };
 
 static enum uro_swarm_kind choose_kind(struct uro_load_end *end)
@@ -80,11 +88,13 @@ static bool take_window(struct uro_load_end *end, struct uro_load_op *op, bool r
     struct uro_arena *arena = &end->peer->arena;
     uint32_t room = arena->sizes[URO_ARENA_WINDOWS].room;
 
-    op->window = free_window(end);
-    if (op->window == URO_LOAD_NO_WINDOW)
-        return false;
+    if (op->mw == NULL) {
+        op->window = free_window(end);
+        if (op->window == URO_LOAD_NO_WINDOW)
+            return false;
+        op->at = uro_rng_below(&end->rng, room - op->length + 1);
+    }
     struct uro_load_window *window = &end->windows[op->window];
-    op->at = uro_rng_below(&end->rng, room - op->length + 1);
     *window = (struct uro_load_window){ .seed = op->seed, .at = op->at, .length = op->length };
     const struct uro_arena_layout layout = { .count = 1, .pieces = { { op->at, op->length } } };
     uro_arena_fill(arena, URO_ARENA_WINDOWS, op->window, &layout, read ? op->length : 0, op->seed);
@@ -112,9 +122,10 @@ static bool share_window(struct uro_load_end *end, struct uro_load_op *op, bool 
 
 static bool place_remote(struct uro_load_end *end, struct uro_load_op *op, enum uro_swarm_kind kind)
 {
-    bool read = op->opcode == URO_WR_RDMA_READ;
+    bool read = op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_FLUSH;
     bool shares =
-        (kind == URO_SWARM_READ_BACK || kind == URO_SWARM_OVERWRITE) && share_window(end, op, read);
+        (kind == URO_SWARM_READ_BACK || kind == URO_SWARM_OVERWRITE || kind == URO_SWARM_FLUSH) &&
+        share_window(end, op, read);
 
     if (!shares && !take_window(end, op, read))
         return false;
@@ -125,6 +136,8 @@ static bool place_remote(struct uro_load_end *end, struct uro_load_op *op, enum 
         window->seed = op->seed;
     }
     op->writers = window->writers;
+    if (op->mw != NULL)
+        return true;
     op->remote_address =
         uro_arena_address(&end->peer->arena, URO_ARENA_WINDOWS, op->window) + op->at;
     op->rkey = uro_key_number(&end->peer->arena.keys[URO_ARENA_WINDOWS]);
@@ -135,6 +148,12 @@ static void place_atomic(struct uro_load_end *end, struct uro_load_op *op)
 {
     op->length = ATOMIC_LENGTH;
     op->original = end->word;
+    if (op->opcode == URO_WR_ATOMIC_WRITE) {
+        uro_arena_message((uint8_t *)&op->swap, 0, ATOMIC_LENGTH, op->seed);
+        op->remote_address = uro_arena_address(&end->peer->arena, URO_ARENA_WORDS, 0);
+        op->rkey = uro_key_number(&end->peer->arena.keys[URO_ARENA_WORDS]);
+        return;
+    }
     op->compare_add = uro_rng_u64(&end->rng);
     op->swap = uro_rng_u64(&end->rng);
     if (op->shared) {
@@ -154,7 +173,9 @@ static void follow_word(struct uro_load_end *end, const struct uro_load_op *op)
 {
     if (op->shared || op->inject != URO_LOAD_RIGHT)
         return;
-    if (op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
+    if (op->opcode == URO_WR_ATOMIC_WRITE)
+        end->word = op->swap;
+    else if (op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
         end->word += op->compare_add;
     else if (op->compare_add == end->word)
         end->word = op->swap;
@@ -179,8 +200,18 @@ static void spoil(struct uro_load_end *end, struct uro_load_op *op)
     const struct uro_arena *arena = &end->peer->arena;
     bool remote = op->opcode != URO_WR_SEND && op->opcode != URO_WR_SEND_WITH_IMM;
     bool atomic = op->length == ATOMIC_LENGTH && op->window == URO_LOAD_NO_WINDOW && remote;
-    enum uro_load_inject way = 1 + uro_rng_below(&end->rng, URO_LOAD_INJECT_COUNT - 1);
+    enum uro_load_inject way = 1 + uro_rng_below(&end->rng, URO_LOAD_BAD_WINDOW - 1);
 
+    if (op->mw != NULL) {
+        if (uro_load_window_spoil(end, op)) {
+            op->inject = URO_LOAD_BAD_WINDOW;
+            end->pair->may_fail = true;
+        }
+        return;
+    }
+    op->flush.selectivity = 0; /* of the whole region no range could be wrong */
+    if (op->opcode == URO_WR_FLUSH && way == URO_LOAD_BAD_LKEY)
+        return;
     if (op->length == 0)
         return; /* keys and addresses of nothing are not looked at */
     if (way == URO_LOAD_BAD_LKEY) {
@@ -190,7 +221,8 @@ static void spoil(struct uro_load_end *end, struct uro_load_op *op)
     } else if (!remote || (way == URO_LOAD_MISALIGNED && !atomic)) {
         return;
     } else if (way == URO_LOAD_BAD_RKEY) {
-        op->rkey ^= 0x5a5a5a5a;
+        op->rkey = uro_rng_below(&end->rng, 2) == 0 ? op->rkey ^ 0x5a5a5a5a
+                                                    : uro_load_window_stale(end->peer);
     } else if (way == URO_LOAD_OTHER_PD) {
         op->rkey = foreign_key(end);
     } else if (way == URO_LOAD_BEYOND && atomic) {
@@ -212,9 +244,9 @@ static void choose_flags(struct uro_load_end *end, struct uro_load_op *op)
 {
     const struct uro_swarm_end *plan = end->plan;
     struct uro_rng *rng = &end->rng;
-    bool data = op->window != URO_LOAD_NO_WINDOW
-                    ? op->opcode != URO_WR_RDMA_READ
-                    : op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM;
+    bool data = op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM ||
+                op->opcode == URO_WR_SEND_WITH_INV || op->opcode == URO_WR_ATOMIC_WRITE ||
+                op->opcode == URO_WR_RDMA_WRITE || op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
 
     if (uro_world_chance(rng, plan->signal_share) || end->sends_left <= 1 ||
         end->posted + 1 - end->signalled >= (plan->send_capacity + 1) / 2)
@@ -239,13 +271,31 @@ static uint32_t choose_srq(struct uro_load_end *end)
     return index;
 }
 
+static bool is_local(const struct uro_load_op *op)
+{
+    return op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+}
+
+/* What a request about memory windows becomes when there is none for it. */
+static void choose_window(struct uro_load_end *end, struct uro_load_op *op,
+                          enum uro_swarm_kind *kind)
+{
+    if (*kind < URO_SWARM_BIND)
+        return;
+    if (!uro_load_window_choose(end, op, *kind)) {
+        *kind = URO_SWARM_WRITE;
+        op->opcode = URO_WR_RDMA_WRITE;
+    }
+    if (is_local(op))
+        op->length = 0;
+}
+
 bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
 {
     enum uro_swarm_kind kind = choose_kind(end);
     bool has_imm = kind == URO_SWARM_SEND_IMM || kind == URO_SWARM_WRITE_IMM;
-    bool sends = kind == URO_SWARM_SEND || kind == URO_SWARM_SEND_IMM;
-    bool atomic =
-        kind == URO_SWARM_CMP_SWAP || kind == URO_SWARM_FETCH_ADD || kind == URO_SWARM_SHARED_ADD;
+    bool atomic = kind == URO_SWARM_CMP_SWAP || kind == URO_SWARM_FETCH_ADD ||
+                  kind == URO_SWARM_SHARED_ADD || kind == URO_SWARM_ATOMIC_WRITE;
 
     *op = (struct uro_load_op){ .number = end->posted,
                                 .opcode = opcodes[kind],
@@ -258,17 +308,30 @@ bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
         return false;
     if (end->type == URO_QPT_XRC_INI)
         op->srq = choose_srq(end);
+    choose_window(end, op, &kind);
+    bool sends = kind == URO_SWARM_SEND || kind == URO_SWARM_SEND_IMM || kind == URO_SWARM_SEND_INV;
+    if (kind == URO_SWARM_FLUSH)
+        op->flush = (struct uro_flush_kind){
+            .placement = (uint8_t)uro_world_between(&end->rng, 1, 3),
+            .selectivity = (uint8_t)uro_rng_below(&end->rng, 2),
+        };
     if (atomic)
         place_atomic(end, op);
-    else if (!sends && !place_remote(end, op, kind))
+    else if (!sends && !is_local(op) && !place_remote(end, op, kind))
         return false;
     choose_flags(end, op);
     if (!end->pair->last_life && !end->load->calm &&
-        uro_world_chance(&end->rng, end->pair->plan->inject_share))
+        uro_world_chance(&end->rng,
+                         end->pair->plan->inject_share * (op->mw != NULL ? MW_FACTOR : 1)))
         spoil(end, op);
     if (atomic)
         follow_word(end, op);
+    if (is_local(op) || op->opcode == URO_WR_FLUSH)
+        return true; /* no memory of ours */
     uro_arena_scatter(&op->layout, op->length,
-                      atomic || end->plan->send_sges == 0 ? 1 : end->plan->send_sges, &end->rng);
+                      (atomic && op->opcode != URO_WR_ATOMIC_WRITE) || end->plan->send_sges == 0
+                          ? 1
+                          : end->plan->send_sges,
+                      &end->rng);
     return true;
 }

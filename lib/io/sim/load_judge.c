@@ -39,7 +39,7 @@ void uro_load_judge_uncertain(struct uro_load_end *end, const struct uro_load_op
     bool atomic =
         op->opcode == URO_WR_ATOMIC_CMP_AND_SWP || op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
 
-    if (!atomic || op->inject != URO_LOAD_RIGHT)
+    if ((!atomic && op->opcode != URO_WR_ATOMIC_WRITE) || op->inject != URO_LOAD_RIGHT)
         return;
     if (op->shared)
         end->load->shared[end->peer->side].uncertain += op->compare_add;
@@ -117,6 +117,8 @@ static void confirm(struct uro_load_end *end, const struct uro_load_op *op)
         check_local(end, op);
     if (op->window != URO_LOAD_NO_WINDOW)
         check_window(end, op);
+    if (op->mw != NULL)
+        uro_load_window_done(end, op);
     end->load->ops_done++;
 }
 
@@ -130,6 +132,11 @@ static enum uro_wc_opcode wc_opcode(const struct uro_load_op *op)
         [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
         [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
         [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
+        [URO_WR_LOCAL_INV] = URO_WC_LOCAL_INV,
+        [URO_WR_BIND_MW] = URO_WC_BIND_MW,
+        [URO_WR_SEND_WITH_INV] = URO_WC_SEND,
+        [URO_WR_FLUSH] = URO_WC_FLUSH,
+        [URO_WR_ATOMIC_WRITE] = URO_WC_ATOMIC_WRITE,
     };
     return table[op->opcode];
 }
@@ -137,7 +144,8 @@ static enum uro_wc_opcode wc_opcode(const struct uro_load_op *op)
 static bool answers_with_data(const struct uro_load_op *op)
 {
     return op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
-           op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+           op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD || op->opcode == URO_WR_FLUSH ||
+           op->opcode == URO_WR_ATOMIC_WRITE;
 }
 
 bool uro_load_judge_may_flush(const struct uro_load_end *end)
@@ -149,7 +157,8 @@ bool uro_load_judge_may_flush(const struct uro_load_end *end)
 /* Its octets go into a receive of the peer. */
 static bool takes_receive(const struct uro_load_op *op)
 {
-    return op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM;
+    return op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM ||
+           op->opcode == URO_WR_SEND_WITH_INV;
 }
 
 /* The receive at the peer that this request's message meets, if it can be known. */
@@ -181,6 +190,9 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
         return true;
     if (recv != NULL && recv->bad_lkey && op->length > 0 && status == URO_WC_REM_OP_ERR)
         return true;
+    if (op->mw != NULL && op->window != URO_LOAD_NO_WINDOW && end->windows[op->window].revoked &&
+        status == URO_WC_REM_ACCESS_ERR)
+        return true;
     switch (op->inject) {
     case URO_LOAD_RIGHT:
     case URO_LOAD_INJECT_COUNT:
@@ -196,6 +208,11 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
         return status == URO_WC_LOC_PROT_ERR;
     case URO_LOAD_UNSUPPORTED:
         return status == URO_WC_LOC_QP_OP_ERR;
+    case URO_LOAD_BAD_WINDOW:
+        if (op->opcode == URO_WR_BIND_MW)
+            return status == URO_WC_MW_BIND_ERR;
+        return status ==
+               (op->opcode == URO_WR_LOCAL_INV ? URO_WC_LOC_QP_OP_ERR : URO_WC_REM_ACCESS_ERR);
     }
     return false;
 }

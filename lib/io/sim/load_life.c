@@ -7,14 +7,16 @@
 #include "core/psn.h"
 #include "io/sim/load.h"
 
-#define LIFE_SPACE    UINT64_C(0x10000000) /* addresses between the arenas of two lives */
-#define END_SPACE     UINT64_C(0x1000000000)
-#define WORDS_ROOM    64u
-#define HOP_LIMIT     64u
-#define QP_ALIGNMENT  64u
-#define PAGE          4096u
-#define PORT          1u
-#define ACCESS_REMOTE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
+#define LIFE_SPACE   UINT64_C(0x10000000) /* addresses between the arenas of two lives */
+#define END_SPACE    UINT64_C(0x1000000000)
+#define WORDS_ROOM   64u
+#define HOP_LIMIT    64u
+#define QP_ALIGNMENT 64u
+#define PAGE         4096u
+#define PORT         1u
+#define ACCESS_REMOTE                                                                              \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
 static bool receives_itself(const struct uro_load_end *end)
 {
@@ -31,16 +33,18 @@ static void make_arena(struct uro_load_end *end)
         [URO_ARENA_SENDS] = { plan->send_capacity, uro_arena_room(message_max, plan->send_sges) },
         [URO_ARENA_RECVS] = { receives_itself(end) ? plan->recv_capacity : 0,
                               uro_arena_room(message_max, plan->recv_sges) },
-        [URO_ARENA_WINDOWS] = { end->peer->plan->send_capacity + 8, window },
+        [URO_ARENA_WINDOWS] = { end->peer->plan->send_capacity + 8 + URO_LOAD_MWS, window },
         [URO_ARENA_WORDS] = { 1, WORDS_ROOM },
         [URO_ARENA_PRIVATE] = { 1, window },
     };
     static const uint32_t access[URO_ARENA_SECTIONS] = {
         [URO_ARENA_SENDS] = URO_ACCESS_LOCAL_WRITE,
         [URO_ARENA_RECVS] = URO_ACCESS_LOCAL_WRITE,
-        [URO_ARENA_WINDOWS] =
-            URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ,
-        [URO_ARENA_WORDS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_ATOMIC,
+        [URO_ARENA_WINDOWS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE |
+                              URO_ACCESS_REMOTE_READ | URO_ACCESS_MW_BIND |
+                              URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT,
+        [URO_ARENA_WORDS] =
+            URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_REMOTE_WRITE,
         [URO_ARENA_PRIVATE] = URO_ACCESS_LOCAL_WRITE,
     };
     struct uro_shard *shard = uro_engine_shard(end->station->engine);
@@ -50,6 +54,8 @@ static void make_arena(struct uro_load_end *end)
     uro_arena_init(&end->arena, sizes, base, &end->rng);
     for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
         uro_arena_register(&end->arena, shard, i, end->pd, access[i]);
+
+    uro_load_window_begin(end);
 
     struct uro_load_shared *shared = &end->load->shared[end->side];
     end->shared_key = (struct uro_key){ .pd = end->pd,
@@ -159,7 +165,7 @@ static void clear(struct uro_load_end *end)
     end->cause_known = end->lost_answer = false;
     end->ended = end->send_failed = end->recv_failed = end->blocked = false;
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
-    end->posted = end->confirmed = end->signalled = 0;
+    end->posted = end->remote = end->confirmed = end->signalled = 0;
     end->messages_sent = end->messages_base = end->messages_taken = 0;
     end->last_wqe = false;
     memset(end->shared_next, 0, sizeof end->shared_next);
@@ -278,6 +284,7 @@ static void bury(struct uro_load_end *end)
     struct uro_shard *shard = uro_engine_shard(end->station->engine);
     size_t at;
 
+    uro_load_window_end(end);
     for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
         uro_arena_deregister(&end->arena, shard, i);
     uro_key_deregister(shard, &end->shared_key);

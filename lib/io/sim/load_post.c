@@ -49,6 +49,8 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     bool reads = op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
                  op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
     bool is_inline = op->flags & URO_SEND_INLINE;
+    bool windows = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV ||
+                   op->opcode == URO_WR_SEND_WITH_INV;
 
     wqe->wr_id = op->number;
     wqe->remote_address = op->remote_address;
@@ -60,6 +62,10 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     wqe->opcode = op->inject == URO_LOAD_UNSUPPORTED ? NO_OPERATION : op->opcode;
     wqe->flags = op->flags;
     wqe->psn_count = 0;
+    if (op->opcode == URO_WR_FLUSH)
+        wqe->flush = op->flush;
+    if (windows)
+        uro_load_window_fill(end, op, wqe);
     if (end->type == URO_QPT_XRC_INI)
         wqe->xrc_srqn = uro_srq_number(&uro_load_srq_of(end->peer, op->srq)->srq);
     wqe->status = 0;
@@ -87,7 +93,9 @@ static void announce(struct uro_load_end *end, struct uro_load_op *op)
     bool write = op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
     bool has_imm = write || op->opcode == URO_WR_SEND_WITH_IMM;
 
-    if (op->opcode != URO_WR_SEND && !has_imm)
+    bool has_inv = op->opcode == URO_WR_SEND_WITH_INV;
+
+    if (op->opcode != URO_WR_SEND && !has_imm && !has_inv)
         return;
     op->message = end->messages_sent;
     if (write)
@@ -95,8 +103,9 @@ static void announce(struct uro_load_end *end, struct uro_load_op *op)
     end->messages[end->messages_sent++ % URO_LOAD_MESSAGES_MAX] =
         (struct uro_load_message){ .write = write,
                                    .has_imm = has_imm,
+                                   .has_inv = has_inv,
                                    .solicited = op->flags & URO_SEND_SOLICITED,
-                                   .imm = op->imm,
+                                   .imm = has_inv ? op->inv_rkey : op->imm,
                                    .length = op->length,
                                    .seed = op->seed,
                                    .window = op->window,
@@ -107,11 +116,17 @@ static void announce(struct uro_load_end *end, struct uro_load_op *op)
 static void give_psns(struct uro_load_end *end, struct uro_load_op *op)
 {
     uint32_t mtu = end->pair->plan->path_mtu;
-    bool atomic =
-        op->opcode == URO_WR_ATOMIC_CMP_AND_SWP || op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+    bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+    bool one = op->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
+               op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD || op->opcode == URO_WR_ATOMIC_WRITE ||
+               op->opcode == URO_WR_FLUSH || op->length == 0;
 
     op->psn = end->psn;
-    op->psns = atomic || op->length == 0 ? 1 : (op->length + mtu - 1) / mtu;
+    op->psns = one ? 1 : (op->length + mtu - 1) / mtu;
+    if (local)
+        op->psns = 0;
+    op->remote_number = end->remote;
+    end->remote += !local;
     end->psn = (end->psn + op->psns) & URO_PSN_MASK;
 }
 

@@ -78,10 +78,13 @@ static bool judge_message(struct uro_load_end *end, const struct place *place,
         return fail(end, place, "completed but nothing was sent");
     take_message(end, message);
     uint8_t opcode = message->write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV;
-    if (cqe->opcode != opcode || !(cqe->flags & URO_WC_WITH_IMM) != !message->has_imm)
+    if (cqe->opcode != opcode || !(cqe->flags & URO_WC_WITH_IMM) != !message->has_imm ||
+        !(cqe->flags & URO_WC_WITH_INV) != !message->has_inv)
         return fail(end, place, "is of another kind than what was sent");
-    if (message->has_imm && cqe->imm != message->imm)
-        return fail(end, place, "has another immediate value than was sent");
+    if ((message->has_imm || message->has_inv) && cqe->imm != message->imm)
+        return fail(end, place, "has another immediate value or key than was sent");
+    if (message->has_inv)
+        uro_load_window_invalidated(end, message->imm);
     if (cqe->byte_len != message->length)
         return fail(end, place, "has another length than was sent");
     if (!message->write && message->length > recv->room)

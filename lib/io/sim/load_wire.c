@@ -43,7 +43,12 @@ static enum uro_verb verb_of(const struct uro_load_op *op)
     switch (op->opcode) {
     case URO_WR_SEND:
     case URO_WR_SEND_WITH_IMM:
+    case URO_WR_SEND_WITH_INV:
         return URO_SEND;
+    case URO_WR_FLUSH:
+        return URO_FLUSH;
+    case URO_WR_ATOMIC_WRITE:
+        return URO_ATOMIC_WRITE;
     case URO_WR_RDMA_READ:
         return URO_READ;
     case URO_WR_ATOMIC_CMP_AND_SWP:
@@ -80,7 +85,8 @@ static bool check_data_request(const struct uro_load_end *end, const struct uro_
     uint32_t left = op->length - from;
     bool last = index + 1 == op->psns;
     bool has_imm = op->opcode == URO_WR_SEND_WITH_IMM || op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
-    bool takes = has_imm || op->opcode == URO_WR_SEND;
+    bool has_inv = op->opcode == URO_WR_SEND_WITH_INV;
+    bool takes = has_imm || has_inv || op->opcode == URO_WR_SEND;
     bool solicits = last && takes && (op->flags & URO_SEND_SOLICITED);
 
     if (frame->op->place != place_of(index, op->psns))
@@ -89,6 +95,9 @@ static bool check_data_request(const struct uro_load_end *end, const struct uro_
         return fail(end, frame, "immediate data where there is none, or none where there is");
     if (last && has_imm && frame->imm != op->imm)
         return fail(end, frame, "wrong immediate data");
+    if (!(frame->op->ext & URO_EXT_INV) != !(last && has_inv) ||
+        (last && has_inv && frame->inv_rkey != op->inv_rkey))
+        return fail(end, frame, "invalidates another key, or none");
     if (frame->op->ext & URO_EXT_RETH &&
         (frame->reth.va != op->remote_address || frame->reth.rkey != op->rkey ||
          frame->reth.length != op->length))
@@ -132,6 +141,16 @@ static bool check_atomic_request(const struct uro_load_end *end, const struct ur
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
 
+static bool check_flush(const struct uro_load_end *end, const struct uro_load_op *op,
+                        const struct uro_frame *frame)
+{
+    if (frame->reth.va != op->remote_address || frame->reth.rkey != op->rkey ||
+        frame->reth.length != op->length || frame->feth.placement != op->flush.placement ||
+        frame->feth.selectivity != op->flush.selectivity)
+        return fail(end, frame, "wrong RETH or FETH");
+    return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
+}
+
 static bool check_request(const struct uro_load_end *end, const struct uro_frame *frame)
 {
     const struct uro_load_op *op = find_op(end, end->confirmed, frame->bth.psn);
@@ -151,6 +170,8 @@ static bool check_request(const struct uro_load_end *end, const struct uro_frame
     uint32_t index = (uint32_t)distance(frame->bth.psn, op->psn);
     if (frame->op->verb == URO_READ)
         return check_read_request(end, op, frame, index);
+    if (frame->op->verb == URO_FLUSH)
+        return check_flush(end, op, frame);
     if (frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD)
         return check_atomic_request(end, op, frame);
     return check_data_request(end, op, frame, index);
@@ -162,9 +183,9 @@ static bool check_msn(struct uro_load_end *end, const struct uro_load_op *op,
 {
     bool acks = frame->aeth.kind == URO_AETH_ACK;
     bool last = (uint32_t)distance(frame->bth.psn, op->psn) + 1 == op->psns;
-    uint64_t least = op->number + (acks && (last || frame->op->verb == URO_READ));
+    uint64_t least = op->remote_number + (acks && (last || frame->op->verb == URO_READ));
 
-    if (frame->aeth.msn < least || frame->aeth.msn > end->peer->posted)
+    if (frame->aeth.msn < least || frame->aeth.msn > end->peer->remote)
         return fail(end, frame, "MSN does not fit the PSN");
     if (frame->aeth.msn < end->msn_sent)
         return fail(end, frame, "MSN went back");
@@ -180,6 +201,10 @@ static bool check_read_response(struct uro_load_end *end, const struct uro_load_
     uint32_t from = (uint32_t)distance(frame->bth.psn, op->psn) * mtu;
     uint32_t left = op->length - from;
 
+    if (op->opcode == URO_WR_FLUSH || op->opcode == URO_WR_ATOMIC_WRITE)
+        return (frame->op->place == URO_ONLY && frame->payload_length == 0 &&
+                check_msn(end, op, frame)) ||
+               fail(end, frame, "answers what has no octets");
     if (op->opcode != URO_WR_RDMA_READ)
         return fail(end, frame, "answers what was no READ");
     if (frame->payload_length != (left < mtu ? left : mtu))
@@ -215,7 +240,9 @@ static bool check_response(struct uro_load_end *end, const struct uro_frame *fra
             return fail(end, frame, "answers what was no atomic");
         if (!op->shared && frame->atomic_ack != op->original)
             return fail(end, frame, "wrong original value");
-    } else if (frame->aeth.kind == URO_AETH_ACK && (atomic || op->opcode == URO_WR_RDMA_READ)) {
+    } else if (frame->aeth.kind == URO_AETH_ACK &&
+               (atomic || op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_FLUSH ||
+                op->opcode == URO_WR_ATOMIC_WRITE)) {
         return fail(end, frame, "a bare ACK for what is answered with data");
     }
     return check_msn(end, op, frame);

@@ -100,7 +100,7 @@ static void draw_weights(uint32_t weights[URO_SWARM_KINDS], struct uro_rng *rng,
 {
     uint32_t sum = 0;
 
-    for (unsigned i = 0; i < URO_SWARM_KINDS; i++) {
+    for (unsigned i = 0; i < URO_SWARM_FLUSH; i++) {
         weights[i] = often(rng) ? uro_world_between(rng, 1, 10) : 0;
         if (clean && (i == URO_SWARM_SEND_IMM || i == URO_SWARM_WRITE_IMM))
             weights[i] = 0;

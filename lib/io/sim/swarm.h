@@ -28,6 +28,13 @@ enum uro_swarm_kind {
     URO_SWARM_SHARED_ADD, /* FETCH_ADD to a word that all pairs share */
     URO_SWARM_READ_BACK,  /* READ of what the WRITE before it wrote */
     URO_SWARM_OVERWRITE,  /* fenced WRITE over what the READ before it reads */
+    URO_SWARM_FLUSH,      /* of what the WRITE before it wrote, or something else */
+    URO_SWARM_ATOMIC_WRITE,
+    URO_SWARM_BIND, /* this and the rest: RC alone */
+    URO_SWARM_LOCAL_INV,
+    URO_SWARM_SEND_INV,
+    URO_SWARM_MW_WRITE,
+    URO_SWARM_MW_READ,
     URO_SWARM_KINDS
 };
 

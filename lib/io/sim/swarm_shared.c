@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* swarm_shared.c - draws shared receive queues and who uses them; see swarm.h.
+/* swarm_shared.c - draws shared receive queues and who uses them, and the newer operations.
  *
  * From numbers of its own, so that seeds without them keep their meaning.
  */
@@ -48,6 +48,25 @@ static void add(struct uro_swarm *swarm, unsigned side, struct uro_rng *rng, boo
         srq->wild = false;
 }
 
+/* Operations of the newer kind. */
+static void draw_weights(struct uro_swarm *swarm, struct uro_rng *rng)
+{
+    bool words = often(rng);
+    bool windows = often(rng);
+
+    for (uint32_t i = 0; i < swarm->pair_count; i++) {
+        for (unsigned j = 0; j < 2; j++) {
+            uint32_t *weights = swarm->pairs[i].ends[j].weights;
+            if (words) {
+                weights[URO_SWARM_FLUSH] = uro_rng_below(rng, 8);
+                weights[URO_SWARM_ATOMIC_WRITE] = uro_rng_below(rng, 8);
+            }
+            for (unsigned k = URO_SWARM_BIND; windows && k < URO_SWARM_KINDS; k++)
+                weights[k] = swarm->pairs[i].xrc ? 0 : uro_rng_below(rng, 12);
+        }
+    }
+}
+
 void uro_swarm_draw_shared(struct uro_swarm *swarm)
 {
     struct uro_rng rng;
@@ -72,4 +91,5 @@ void uro_swarm_draw_shared(struct uro_swarm *swarm)
             if (uro_rng_below(&rng, 3) > 0)
                 pair->ends[side].srq = uro_rng_below(&rng, basic[side]);
     }
+    draw_weights(swarm, &rng);
 }

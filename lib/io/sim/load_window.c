@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_window.c - memory windows: bound by their owner, used and invalidated by either end.
+ *
+ * A memory window (MW) of type 2 opens a part of one slot of its owner's URO_ARENA_WINDOWS to the
+ * peer; the slots behind those that are used without one are for it. Owner and peer know of each
+ * other's completions at once, as if they told each other.
+ */
+#include "core/srq.h"
+#include "io/sim/load.h"
+
+#define BAD_KEY     0x5a5a5a5au
+#define LOW_OCTET   0xffu
+#define RUDE_FACTOR 8u /* to other wrongs: it has few occasions */
+
+uint32_t uro_load_window_of(const struct uro_load_end *owner, const struct uro_load_mw *mw)
+{
+    return owner->peer->plan->send_capacity + 8 + (uint32_t)(mw - owner->mws);
+}
+
+static struct uro_shard *shard_of(const struct uro_load_end *end)
+{
+    return uro_engine_shard(end->station->engine);
+}
+
+void uro_load_window_begin(struct uro_load_end *end)
+{
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
+        struct uro_load_mw *mw = &end->mws[i];
+        *mw = (struct uro_load_mw){ .key = { .kind = URO_KEY_WINDOW_2, .pd = end->pd } };
+        uro_key_register(shard_of(end), &mw->key);
+        mw->rkey = uro_key_number(&mw->key);
+    }
+}
+
+/* A region cannot go before its windows. */
+void uro_load_window_end(struct uro_load_end *end)
+{
+    bool bound = false;
+
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++)
+        bound |= end->mws[i].key.bound;
+    if (bound && uro_key_deregister(shard_of(end), &end->arena.keys[URO_ARENA_WINDOWS]) == 0)
+        uro_world_fail(end->load->world, "a region was deregistered under a window");
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++)
+        (void)uro_key_deregister(shard_of(end), &end->mws[i].key);
+}
+
+/* A window of @owner in @state that nobody uses now; NULL: none. */
+static struct uro_load_mw *find(struct uro_load_end *owner, enum uro_load_mw_state state)
+{
+    uint32_t first = uro_rng_below(&owner->rng, URO_LOAD_MWS);
+
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
+        struct uro_load_mw *mw = &owner->mws[(first + i) % URO_LOAD_MWS];
+        if (mw->state == state && owner->peer->windows[uro_load_window_of(owner, mw)].users == 0)
+            return mw;
+    }
+    return NULL;
+}
+
+static bool bind(struct uro_load_end *end, struct uro_load_op *op)
+{
+    struct uro_load_mw *mw = find(end, URO_LOAD_MW_FREE);
+    struct uro_rng *rng = &end->rng;
+    uint32_t room = end->arena.sizes[URO_ARENA_WINDOWS].room;
+
+    if (mw == NULL)
+        return false;
+    op->mw = mw;
+    op->inv_rkey = mw->rkey;
+    op->rkey = mw->rkey ^ uro_world_between(rng, 1, LOW_OCTET);
+    mw->at = uro_rng_below(rng, room);
+    mw->length = 1 + uro_rng_below(rng, room - mw->at);
+    mw->access = uro_world_between(rng, 1, 3) * URO_ACCESS_REMOTE_WRITE; /* or READ, or both */
+    if (uro_rng_below(rng, 2) == 0)
+        mw->access |= URO_ACCESS_ZERO_BASED;
+    mw->base =
+        uro_arena_address(&end->arena, URO_ARENA_WINDOWS, uro_load_window_of(end, mw)) + mw->at;
+    mw->state = URO_LOAD_MW_BINDING;
+    return true;
+}
+
+/* A window that is taken away while the peer uses it, on purpose. */
+static struct uro_load_mw *find_in_use(struct uro_load_end *owner)
+{
+    if (owner->pair->last_life || owner->load->calm ||
+        !uro_world_chance(&owner->rng, RUDE_FACTOR * owner->pair->plan->inject_share))
+        return NULL;
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
+        struct uro_load_mw *mw = &owner->mws[i];
+        struct uro_load_window *window = &owner->peer->windows[uro_load_window_of(owner, mw)];
+        if (mw->state != URO_LOAD_MW_BOUND || window->users == 0)
+            continue;
+        window->revoked = true;
+        owner->pair->may_fail = true;
+        return mw;
+    }
+    return NULL;
+}
+
+static bool invalidate(struct uro_load_end *owner, struct uro_load_op *op)
+{
+    op->mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
+    if (op->mw == NULL)
+        op->mw = find(owner, URO_LOAD_MW_BOUND);
+    if (op->mw == NULL)
+        return false;
+    op->inv_rkey = op->mw->rkey;
+    op->mw->state = URO_LOAD_MW_DYING;
+    return true;
+}
+
+/* A WRITE or READ through a window, of some octets of it. */
+static bool use(struct uro_load_end *end, struct uro_load_op *op)
+{
+    struct uro_load_mw *mw = find(end->peer, URO_LOAD_MW_BOUND);
+    uint32_t right =
+        op->opcode == URO_WR_RDMA_READ ? URO_ACCESS_REMOTE_READ : URO_ACCESS_REMOTE_WRITE;
+
+    if (mw == NULL || !(mw->access & right))
+        return false;
+    if (op->length > mw->length)
+        op->length = mw->length;
+    op->mw = mw;
+    op->window = uro_load_window_of(end->peer, mw);
+    op->at = mw->at + uro_rng_below(&end->rng, mw->length - op->length + 1);
+    op->rkey = mw->rkey;
+    op->remote_address = (mw->access & URO_ACCESS_ZERO_BASED ? 0 : mw->base) + (op->at - mw->at);
+    return true;
+}
+
+bool uro_load_window_choose(struct uro_load_end *end, struct uro_load_op *op,
+                            enum uro_swarm_kind kind)
+{
+    switch ((unsigned)kind) {
+    case URO_SWARM_BIND:
+        return bind(end, op);
+    case URO_SWARM_LOCAL_INV:
+        return invalidate(end, op);
+    case URO_SWARM_SEND_INV:
+        return invalidate(end->peer, op);
+    default:
+        return use(end, op);
+    }
+}
+
+uint32_t uro_load_window_stale(const struct uro_load_end *owner)
+{
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++)
+        if (owner->mws[i].state == URO_LOAD_MW_FREE)
+            return owner->mws[i].rkey;
+    return uro_key_number(&owner->mws[0].key) ^ BAD_KEY;
+}
+
+/* One octet beyond the window, a right it does not give, or a key it has no more. */
+bool uro_load_window_spoil(struct uro_load_end *end, struct uro_load_op *op)
+{
+    const struct uro_load_mw *mw = op->mw;
+    bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+
+    if (op->opcode == URO_WR_BIND_MW) {
+        op->inv_rkey ^= BAD_KEY;
+        return true;
+    }
+    if (local || op->opcode == URO_WR_SEND_WITH_INV) {
+        op->inv_rkey = local ? uro_load_window_stale(end) : uro_load_window_stale(end->peer);
+        return true;
+    }
+    if (op->length == 0 || uro_rng_below(&end->rng, 2) == 0)
+        return false;
+    if (uro_rng_below(&end->rng, 2) == 0)
+        op->rkey ^= 1; /* bound with another low octet before, perhaps */
+    else
+        op->remote_address += mw->length - (op->at - mw->at) - op->length + 1;
+    return true;
+}
+
+void uro_load_window_fill(const struct uro_load_end *end, const struct uro_load_op *op,
+                          struct uro_wqe *wqe)
+{
+    wqe->imm = op->inv_rkey;
+    if (op->opcode != URO_WR_BIND_MW)
+        return;
+    wqe->remote_address = op->mw->base;
+    wqe->window_length = op->mw->length;
+    wqe->bind.lkey = uro_key_number(&end->arena.keys[URO_ARENA_WINDOWS]);
+    wqe->bind.access = op->mw->access;
+}
+
+void uro_load_window_done(struct uro_load_end *end, const struct uro_load_op *op)
+{
+    struct uro_load_mw *mw = op->mw;
+
+    if (op->opcode == URO_WR_BIND_MW) {
+        mw->rkey = op->rkey;
+        mw->state = URO_LOAD_MW_BOUND;
+    } else if (op->opcode == URO_WR_LOCAL_INV) {
+        mw->state = URO_LOAD_MW_FREE;
+    } else {
+        return;
+    }
+    if (mw->key.bound != (op->opcode == URO_WR_BIND_MW) || uro_key_number(&mw->key) != mw->rkey)
+        uro_world_fail(end->load->world, "a window is not as the work request says");
+}
+
+void uro_load_window_invalidated(struct uro_load_end *end, uint32_t rkey)
+{
+    for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
+        struct uro_load_mw *mw = &end->mws[i];
+        if (mw->rkey != rkey)
+            continue;
+        if (mw->key.bound)
+            uro_world_fail(end->load->world, "a window is open after it was invalidated");
+        mw->state = URO_LOAD_MW_FREE;
+        return;
+    }
+}
