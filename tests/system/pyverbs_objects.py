@@ -3,7 +3,7 @@
 """Makes every object of the verbs interface by pyverbs, and uses what it made; for a row of
 docs/PROGRAMS.md.
 
-    uroce run --device 'uroce0:net_null0;ip=10.0.0.1/24' -- /usr/bin/python3 pyverbs_objects.py
+    uroce run --device 'uroce0:net_null0,no-rx=1;ip=10.0.0.1/24' -- /usr/bin/python3 pyverbs_objects.py
 """
 import os
 import sys

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import pairs  # noqa: E402
 
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
-DEVICE = "uroce0:net_null0;ip=10.0.0.1/24"  # both sides are in one process
+DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"  # both sides are in one process
 GIDS = {"ipv4": "1", "ipv6": "0"}
 OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # cards of others
 SECONDS = 120
