@@ -114,7 +114,6 @@ static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
     api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(memory + 2048, memory, 100);
 
-    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* the other handle is used */
     ibv_unimport_mr(imported);
     memset(memory, 0x22, 100); /* the region lives on */
     assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), 0);
@@ -169,6 +168,25 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+static void unimport_mr__of_the_only_handle__ends_the_region(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, RIGHTS);
+    uint32_t rkey = mr->rkey;
+    struct ibv_sge local;
+    struct pair pair;
+
+    api_pair_open(api, &pair, NULL);
+    ibv_unimport_mr(mr);
+    local = api_sge(&pair.a, 0, 8);
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &local), *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)memory;
+    wr.wr.rdma.rkey = rkey;
+    assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), 0);
+    api_expect(pair.a.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    api_pair_close(&pair);
+}
+
 static void unimport_pd__that_is_used__stays(void **state)
 {
     const struct api *api = *state;
@@ -178,6 +196,7 @@ static void unimport_pd__that_is_used__stays(void **state)
 
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* which nothing was made of */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_close_device(context), 0);
@@ -289,6 +308,7 @@ int main(void)
         API_TEST(imported_pd_and_mr__are_the_same_domain_and_region),
         API_TEST(dereg_mr__of_an_imported_one__ends_the_region),
         API_TEST(unimport_mr__of_the_first_handle__leaves_the_region_to_the_second),
+        API_TEST(unimport_mr__of_the_only_handle__ends_the_region),
         API_TEST(unimport_pd__that_is_used__stays),
         API_TEST(td__asked_wrongly__is_einval),
         API_TEST(parent_domain__asked_wrongly__is_einval),

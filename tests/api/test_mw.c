@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define ALL_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define BEGIN      1024u /* of the window, in b's memory */
@@ -385,30 +386,45 @@ static void mw__deallocated_while_bound__leaves_a_key_that_opens_nothing(void **
     close_stage(&stage);
 }
 
-/* The context goes with the region and the window, in any order of their making. */
+/* A context goes with a region and a window into it, whichever is the younger; queue pairs of the
+ * same domain in another context live on, and their peers find nothing. */
 static void close_device__with_a_window_bound__ends_both(void **state)
 {
     const struct api *api = *state;
 
-    for (int i = 0; i < 2; i++) {
-        struct api other = { .device = api->device, .context = ibv_open_device(api->device) };
+    for (int older = 0; older < 2; older++) {
+        struct ibv_context *context = ibv_open_device(api->device);
+        struct ibv_pd *pd = ibv_alloc_pd(context);
+        struct api there = { .device = api->device };
         struct stage stage;
-        other.pd = ibv_alloc_pd(other.context);
-        open_stage(&stage, &other);
-        struct ibv_mw *mw = bound_1(&stage);
-        if (i == 1) { /* the region is the younger one */
-            struct ibv_mr *older = stage.mr;
-            stage.mr = ibv_reg_mr(other.pd, stage.memory, sizeof stage.memory,
-                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-            struct ibv_mw_bind bind = bind_of(&stage);
-            assert_int_equal(ibv_bind_mw(stage.pair.b.qp, mw, &bind), 0);
-            api_expect(stage.pair.b.cq, 7, IBV_WC_SUCCESS);
-            assert_int_equal(ibv_dereg_mr(older), 0);
-        }
-        assert_int_equal(ibv_close_device(other.context), 0);
-        close_stage(&stage);
+        there.context = ibv_import_device(dup(context->cmd_fd));
+        there.pd = ibv_import_pd(there.context, pd->handle);
+        open_stage(&stage, &there);
+        struct ibv_mw *mw = older ? ibv_alloc_mw(pd, IBV_MW_TYPE_1) : NULL;
+        struct ibv_mr *mr =
+            ibv_reg_mr(pd, stage.memory, sizeof stage.memory,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+        if (!older)
+            mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+        struct ibv_mw_bind bind = bind_of(&stage);
+        bind.bind_info.mr = mr;
+        assert_int_equal(ibv_bind_mw(stage.pair.b.qp, mw, &bind), 0);
+        api_expect(stage.pair.b.cq, 7, IBV_WC_SUCCESS);
+        uint64_t at = (uintptr_t)stage.memory + BEGIN;
+        assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, mw->rkey, at, SPAN), IBV_WC_SUCCESS);
+        memset(stage.memory, CANARY, sizeof stage.memory);
+
+        assert_int_equal(ibv_close_device(context), 0);
+        uint32_t keys[] = { mw->rkey, mr->rkey };
+        assert_int_equal(ibv_dereg_mr(mr), 0);
         assert_int_equal(ibv_dealloc_mw(mw), 0);
-        assert_int_equal(ibv_dealloc_pd(other.pd), 0);
+        assert_int_equal(ibv_dealloc_pd(pd), EBUSY); /* the other handle is used */
+        assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, keys[older], at, 1), IBV_WC_REM_ACCESS_ERR);
+        expect_written(&stage, 0, 0);
+        close_stage(&stage);
+        ibv_unimport_pd(there.pd);
+        assert_int_equal(ibv_dealloc_pd(pd), 0);
+        assert_int_equal(ibv_close_device(there.context), 0);
     }
 }
 
