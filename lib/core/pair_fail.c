@@ -87,6 +87,8 @@ void uro_pair_flush(struct uro_qp *qp)
 
 void uro_pair_enter_error(struct uro_qp *qp)
 {
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return; /* again, while it pays what it owes: told once */
     uro_pair_set_state(qp, URO_QPS_ERR);
     qp->attr.sq_draining = false;
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);

@@ -253,6 +253,34 @@ static void srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on(vo
     scene_close(s);
 }
 
+/* The answer that a failed queue pair still owes fails too: there is no second end. */
+static void srq__queue_pair_fails_again_while_answering__its_end_is_told_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+    struct uro_key key = { .pd = 1,
+                           .access = URO_ACCESS_REMOTE_READ,
+                           .base = (uintptr_t)s->remote,
+                           .length = 4096,
+                           .memory = s->remote };
+
+    uro_key_register(shard, &key);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 2048, .rkey = uro_key_number(&key)));
+    part(s, s->qp, "RC_SEND_MIDDLE", 102, 0, 1024);
+    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_expect_event(s, URO_EVENT_LAST_WQE);
+    expect_no_event(s);
+    assert_int_equal(uro_key_deregister(shard, &key), 0);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62, .msn = 1));
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    expect_no_event(s);
+    assert_int_equal(scene_counter(s, URO_COUNT_QP_FAILED), 1);
+    scene_close(s);
+}
+
 /* ---- resizing, destroying ----------------------------------------------- */
 
 static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **state)
@@ -346,6 +374,7 @@ int main(void)
             srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest_stays),
         cmocka_unit_test(srq__message_too_long__takes_one_receive_and_fails_one_queue_pair),
         cmocka_unit_test(srq__buffer_that_may_not_be_written__fails_one_queue_pair),
+        cmocka_unit_test(srq__queue_pair_fails_again_while_answering__its_end_is_told_once),
         cmocka_unit_test(srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on),
         cmocka_unit_test(srq__resized__what_waits_keeps_its_order_also_around_the_end),
         cmocka_unit_test(srq__shrunk_to_what_waits__full_and_in_order),

@@ -304,6 +304,51 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
     }
 }
 
+/* A window is bound between two sends of one burst. */
+static void uc__local_requests_among_sends__complete_in_their_turn(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc();
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+    struct uro_key region = { .pd = 1,
+                              .access = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_MW_BIND,
+                              .base = (uintptr_t)s->remote,
+                              .length = 4096,
+                              .memory = s->remote };
+    struct uro_key window = { .kind = URO_KEY_WINDOW_1, .pd = 1 };
+    struct uro_tx tx[8];
+
+    uro_key_register(shard, &region);
+    uro_key_register(shard, &window);
+    for (uint64_t id = 1; id <= 5; id++) {
+        scene_post_send(s, SEND(.id = id, .op = id % 2 ? URO_WR_SEND : URO_WR_BIND_MW, .text = "a",
+                                .at = 8 * (uint32_t)id));
+        if (id % 2)
+            continue;
+        struct uro_wqe *wqe = uro_wq_slot(uro_qp_send_queue(s->qp), (uint32_t)id - 1);
+        wqe->imm = uro_key_number(&window);
+        wqe->rkey = id == 2 ? uro_key_number(&window) : ~uro_key_number(&window); /* refused */
+        wqe->bind.lkey = uro_key_number(&region);
+        wqe->bind.access = URO_ACCESS_REMOTE_READ;
+        wqe->remote_address = region.base;
+        wqe->window_length = 64;
+    }
+    assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 2);
+    scene_expect_no_completion(s);
+    assert_true(window.bound);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_BIND_MW);
+    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_sent(s, 4, URO_WC_MW_BIND_ERR);
+    scene_expect_sent(s, 5, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+    assert_int_equal(uro_key_deregister(shard, &window), 0);
+    assert_int_equal(uro_key_deregister(shard, &region), 0);
+    scene_close(s);
+}
+
 /* ---- states ------------------------------------------------------------- */
 
 static void uc__drained__the_started_message_finishes_and_says_so(void **state)
@@ -401,6 +446,7 @@ int main(void)
         cmocka_unit_test(uc_send__bad_one_in_a_burst__those_before_it_succeed_first),
         cmocka_unit_test(uc_send__key_gone_inside_a_message__the_message_fails),
         cmocka_unit_test(uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes),
+        cmocka_unit_test(uc__local_requests_among_sends__complete_in_their_turn),
         cmocka_unit_test(uc__drained__the_started_message_finishes_and_says_so),
         cmocka_unit_test(uc__to_error__sends_and_receives_are_flushed),
         cmocka_unit_test(uc__reset_and_connected_again__starts_afresh),
