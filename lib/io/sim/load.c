@@ -149,8 +149,8 @@ static void init_pair(struct uro_load *load, uint32_t number)
         end->pair = pair;
         end->peer = &pair->ends[!i];
         end->load = load;
-        end->side = i;
-        end->station = load->stations[i];
+        end->side = pair->plan->sides[i];
+        end->station = load->stations[end->side];
         end->plan = &pair->plan->ends[i];
         end->number = 1 + number * 2 + i;
         choose_type(end);

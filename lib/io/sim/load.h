@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.h - the applications of a simulation: queue pairs between two stations, work for them, and
- * the judgement of every completion and every octet.
+/* load.h - the applications of a simulation: queue pairs between two stations or of one with itself,
+ * work for them, and the judgement of every completion and every octet.
  *
  *   load_life.c     queue pairs and their memory: made, connected, ended
  *   load_choose.c   what to ask for next

@@ -111,8 +111,7 @@ static void confirm(struct uro_load_uc_end *end, uint32_t number)
 
     if (op->fault != URO_LOAD_UC_RIGHT && op->fault != URO_LOAD_UC_BAD_RKEY)
         fail(end, "send", number, "succeeded although it was wrong");
-    else if (on_wire(end) && !uro_load_swallows(end->station) &&
-             op->sent != uro_load_uc_packets(end, op))
+    else if (!uro_load_swallows(end->station) && op->sent != uro_load_uc_packets(end, op))
         fail(end, "send", number, "succeeded and was not sent");
     else if (!uro_arena_check(&end->arena, URO_ARENA_SENDS, slot, &op->layout,
                               filled ? op->length : 0, op->seed, &at))

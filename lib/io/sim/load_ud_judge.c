@@ -79,6 +79,8 @@ static void check_frame(struct uro_load_ud_party *party, const struct uro_frame 
 void uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
                       const struct uro_frame *frame)
 {
+    if (uro_gid_equal(&frame->ip.source, &frame->ip.dest))
+        return; /* between two of one station: out of order with what goes over the cable */
     for (uint32_t i = 0; i < ud->count; i++) {
         struct uro_load_ud_party *party = &ud->parties[i];
         if (party->station != station || !party->alive || party->qpn != frame->deth.source_qpn)

@@ -9,6 +9,8 @@
 #include "wire/ether.h"
 
 #define ALIGNMENT 64u
+#define OUT       '>' /* in the journal: over the cable */
+#define TO_ITSELF '@'
 
 static struct uro_station *station_of(const struct uro_node *node)
 {
@@ -64,11 +66,11 @@ static void receive(struct uro_station *station)
 }
 
 /* What must hold for every frame an engine sends. */
-static void judge(struct uro_station *station, const struct uro_world_frame *frame)
+static void judge(struct uro_station *station, const struct uro_world_frame *frame, char way)
 {
     struct uro_world *world = station->world;
     struct uro_recode recode;
-    char where[3] = { station->config.name, '>', '\0' };
+    char where[3] = { station->config.name, way, '\0' };
 
     uro_world_digest(world, &world->now, sizeof world->now);
     uro_world_digest(world, where, 1);
@@ -92,6 +94,20 @@ static void judge(struct uro_station *station, const struct uro_world_frame *fra
         station->sent(station->user, station, frame);
 }
 
+/* What it sends to itself is seen here and nowhere else. */
+static void judge_looped(struct uro_station *station)
+{
+    uint32_t count;
+    const struct uro_pkt *pkts = uro_engine_looped(station->engine, &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct uro_world_frame *frame = uro_world_make_frame(station->world, pkts[i].length);
+        memcpy(frame->octets, pkts[i].octets, pkts[i].length);
+        judge(station, frame, TO_ITSELF);
+        uro_world_free_frame(station->world, frame);
+    }
+}
+
 static void transmit(struct uro_station *station)
 {
     struct uro_tx tx[URO_STATION_BURST_MAX];
@@ -106,9 +122,10 @@ static void transmit(struct uro_station *station)
         uro_tx_write(&tx[i], frames[i]->octets);
     }
     for (uint32_t i = 0; i < count; i++) {
-        judge(station, frames[i]);
+        judge(station, frames[i], OUT);
         station->out->accept(station->out, frames[i]);
     }
+    judge_looped(station);
     if (count > 0 && station->config.tx_gap_max > 0)
         station->tx_free = now + uro_rng_below(&station->rng, station->config.tx_gap_max);
 }

@@ -89,6 +89,7 @@ struct uro_swarm_pair {
     bool v6;
     bool xrc;            /* one end is the initiator, the other the target */
     unsigned xrc_target; /* end */
+    unsigned sides[2];   /* of its ends; the same: with itself */
     struct uro_swarm_end ends[2];
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* swarm_shared.c - draws shared receive queues and who uses them, and the newer operations.
+/* swarm_shared.c - draws shared receive queues and who uses them, pairs of a station with
+ * itself, and the newer operations.
  *
  * From numbers of its own, so that seeds without them keep their meaning.
  */
@@ -10,6 +11,7 @@
 #define CLEAN_CAPACITY  1024u /* more than all pairs ever send: no RNR */
 #define LIVES_OF_ALL    64u   /* a receive may be lost with each */
 #define WRONG_SHARE_MAX 2000u
+#define SELF_ONE_IN     6u
 
 static bool often(struct uro_rng *rng)
 {
@@ -87,9 +89,13 @@ void uro_swarm_draw_shared(struct uro_swarm *swarm)
         struct uro_swarm_pair *pair = &swarm->pairs[i];
         pair->xrc = xrc && often(&rng);
         pair->xrc_target = uro_rng_below(&rng, 2);
-        for (unsigned side = 0; side < 2 && srqs && !pair->xrc; side++)
+        pair->sides[0] = 0;
+        pair->sides[1] = 1;
+        if (uro_rng_below(&rng, SELF_ONE_IN) == 0)
+            pair->sides[0] = pair->sides[1] = uro_rng_below(&rng, 2);
+        for (unsigned j = 0; j < 2 && srqs && !pair->xrc; j++)
             if (uro_rng_below(&rng, 3) > 0)
-                pair->ends[side].srq = uro_rng_below(&rng, basic[side]);
+                pair->ends[j].srq = uro_rng_below(&rng, basic[pair->sides[j]]);
     }
     draw_weights(swarm, &rng);
 }
