@@ -52,6 +52,7 @@ int uro_srq_arm(struct uro_srq *srq, uint32_t limit)
     return 0;
 }
 
+/* rule SRQ.RESIZE */
 int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots)
 {
     struct uro_wq *old = &srq->wq;

@@ -160,6 +160,7 @@ static void count_users(struct uro_ibv_qp *qp, unsigned by)
         atomic_fetch_add(&qp->xrcd->users, by);
 }
 
+/* rule XRC.HANDLES */
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_qp *qp = URO_CONTAINER_OF(object, struct uro_ibv_qp, object);

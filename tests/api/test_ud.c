@@ -265,7 +265,7 @@ static void request__that_no_datagram_can_be__is_einval_when_posted(void **state
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* B21: the port's active MTU is the longest message. */
+/* rule POST.DATAGRAM: the port's active MTU is the longest message. */
 static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **state)
 {
     const struct api *api = *state;

@@ -376,7 +376,7 @@ static void open_qp__of_what_is_not_there__is_einval(void **state)
     stand_close(&stand);
 }
 
-/* Who opened the domain through its inode, in another context, has the queue pair until it gives
+/* rule XRC.HANDLES: who opened the domain through its inode, in another context, has the queue pair until it gives
  * it back; both are told of its events. */
 static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
 {
