@@ -58,6 +58,22 @@ static struct ibv_qp *open_target(struct ibv_context *context, struct ibv_xrcd *
     return qp;
 }
 
+static struct ibv_qp_open_attr open_attr(struct ibv_xrcd *xrcd, uint32_t number)
+{
+    return (struct ibv_qp_open_attr){ .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+                                                   IBV_QP_OPEN_ATTR_TYPE,
+                                      .qp_num = number,
+                                      .xrcd = xrcd,
+                                      .qp_type = IBV_QPT_XRC_RECV };
+}
+
+static void expect_not_open(struct ibv_context *context, struct ibv_qp_open_attr attr, int error)
+{
+    errno = 0;
+    assert_null(ibv_open_qp(context, &attr));
+    assert_int_equal(errno, error);
+}
+
 /* A sending end, and what it reaches: a domain with two queues, whose receives complete in cq. */
 struct stand {
     const struct api *api;
@@ -253,6 +269,43 @@ static void target__has_no_queues_of_its_own(void **state)
     stand_close(&stand);
 }
 
+static void parts_of_another_context__are_einval(void **state)
+{
+    struct stand stand;
+
+    stand_open(&stand, *state);
+    struct ibv_context *context = ibv_open_device(stand.api->device);
+    struct ibv_srq_init_attr_ex srq = srq_attr(stand.api, stand.xrcd, stand.cq);
+    errno = 0;
+    assert_null(ibv_create_srq_ex(context, &srq));
+    assert_int_equal(errno, EINVAL);
+    struct ibv_qp_init_attr_ex target = target_attr(stand.xrcd);
+    errno = 0;
+    assert_null(ibv_create_qp_ex(context, &target));
+    assert_int_equal(errno, EINVAL);
+    expect_not_open(context, open_attr(stand.xrcd, stand.target->qp_num), EINVAL);
+
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_srq_init_attr basic = { .attr = { .max_wr = 1, .max_sge = 1 } };
+    struct ibv_srq *shared = ibv_create_srq(stand.api->pd, &basic);
+    struct ibv_qp_init_attr init = api_qp_attr(cq);
+    init.srq = shared;
+    errno = 0;
+    assert_null(ibv_create_qp(pd, &init));
+    assert_int_equal(errno, EINVAL);
+    init.srq = NULL;
+    init.recv_cq = stand.cq;
+    errno = 0;
+    assert_null(ibv_create_qp(pd, &init));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_destroy_srq(shared), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+    stand_close(&stand);
+}
+
 /* ---- traffic ------------------------------------------------------------------- */
 
 static void sends__arrive_in_the_queue_they_name(void **state)
@@ -333,22 +386,6 @@ static void send__to_a_queue_of_another_domain__fails(void **state)
 }
 
 /* ---- further handles ------------------------------------------------------------ */
-
-static struct ibv_qp_open_attr open_attr(struct ibv_xrcd *xrcd, uint32_t number)
-{
-    return (struct ibv_qp_open_attr){ .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-                                                   IBV_QP_OPEN_ATTR_TYPE,
-                                      .qp_num = number,
-                                      .xrcd = xrcd,
-                                      .qp_type = IBV_QPT_XRC_RECV };
-}
-
-static void expect_not_open(struct ibv_context *context, struct ibv_qp_open_attr attr, int error)
-{
-    errno = 0;
-    assert_null(ibv_open_qp(context, &attr));
-    assert_int_equal(errno, error);
-}
 
 static void open_qp__of_what_is_not_there__is_einval(void **state)
 {
@@ -441,6 +478,7 @@ int main(void)
         API_TEST(xrcd__in_use__is_busy),
         API_TEST(xrc_srq__with_something_missing__is_einval),
         API_TEST(queue_pair__of_parts_that_its_end_has_not__is_einval),
+        API_TEST(parts_of_another_context__are_einval),
         API_TEST(target__has_no_queues_of_its_own),
         API_TEST(sends__arrive_in_the_queue_they_name),
         API_TEST(writes_reads_and_atomics__reach_the_memory_of_the_queues_pd),
