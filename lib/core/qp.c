@@ -176,7 +176,8 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_PKEY_INDEX, attr->pkey_index == 0 },
         { URO_ATTR_PORT, attr->port == 1 },
         { URO_ATTR_AV,
-          attr->address.sgid_index < shard->config.gid_count && attr->address.hop != NULL },
+          attr->address.sgid_index < shard->config.gid_count && attr->address.hop != NULL &&
+              !uro_gid_is_multicast(&attr->address.dest) }, /* groups hear datagrams only */
         { URO_ATTR_PATH_MTU, is_path_mtu(shard, attr->path_mtu) },
         { URO_ATTR_TIMEOUT, attr->timeout <= 31 },
         { URO_ATTR_RETRY_CNT, attr->retry_count <= 7 },

@@ -203,7 +203,7 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
                                 .address = { .sgid_index = 1 } };
     const unsigned mask = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
                           URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
-    struct uro_qp_attr bad[6];
+    struct uro_qp_attr bad[7];
 
     assert_true(uro_gid_parse("10.0.0.2", &good.address.dest));
     for (size_t i = 0; i < URO_ARRAY_LEN(bad); i++)
@@ -214,6 +214,7 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
     bad[3].min_rnr_timer = 32;
     bad[4].max_dest_rd_atomic = 129;
     bad[5].address.sgid_index = 0; /* IPv6 source, IPv4 destination */
+    assert_true(uro_gid_parse("239.1.2.3", &bad[6].address.dest)); /* a group is no peer */
     for (size_t i = 0; i < URO_ARRAY_LEN(bad); i++) {
         assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &bad[i], mask, s->now), -22);
         scene_expect_state(s, URO_QPS_INIT);
