@@ -136,6 +136,29 @@ static void xrc_atomics__executed_once_answered_as_often_as_asked(void **state)
     scene_close(s);
 }
 
+static void xrc_flush_and_atomic_write__answered_by_empty_read_responses(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = 0x10e);
+    struct uro_key key = {
+        .pd = 1, .access = 0x10f, .base = (uintptr_t)s->remote, .length = 4096, .memory = s->remote
+    };
+
+    uro_key_register(uro_engine_shard(s->engine), &key);
+    const uint32_t rkey = uro_key_number(&key);
+    for (int times = 0; times < 2; times++) {
+        scene_rx(s, 0,
+                 PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 100, .rkey = rkey, .dma = 8, .length = 8,
+                        .fill = times ? 77 : 5));
+        scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 100, .msn = 1));
+        scene_assert_filled(s->remote, 5, 8); /* executed once */
+    }
+    scene_rx(s, 0, PACKET(.op = "XRC_FLUSH", .psn = 101, .rkey = rkey, .dma = 8, .placement = 1));
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 101, .msn = 2));
+    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    scene_close(s);
+}
+
 static void xrc_send__repeated__acknowledged_and_not_delivered_again(void **state)
 {
     (void)state;
@@ -378,6 +401,7 @@ int main(void)
         cmocka_unit_test(xrc_write__with_and_without_immediate__by_the_queues_domain),
         cmocka_unit_test(xrc_read__answered_without_xrceth_and_again_when_repeated),
         cmocka_unit_test(xrc_atomics__executed_once_answered_as_often_as_asked),
+        cmocka_unit_test(xrc_flush_and_atomic_write__answered_by_empty_read_responses),
         cmocka_unit_test(xrc_send__repeated__acknowledged_and_not_delivered_again),
         cmocka_unit_test(xrc_send__queue_empty__rnr_nak_and_then_served),
         cmocka_unit_test(xrc__two_queues_of_the_domain__each_packet_says_which),

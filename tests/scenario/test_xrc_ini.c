@@ -106,6 +106,30 @@ static void xrc_atomics__original_comes_back(void **state)
     scene_close(s);
 }
 
+static void xrc_flush_and_atomic_write__name_the_queue_and_complete(void **state)
+{
+    (void)state;
+    struct scene *s = scene_xrc_ini();
+
+    scene_fill(s->local, 5, 8);
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_WRITE, .length = 8, .srqn = 7,
+                            .remote_address = 0x1000, .rkey = 0x22));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 0, .srqn = 7, .va = 0x1000,
+                           .rkey = 0x22, .dma = 8, .length = 8, .fill = 5, .ack_req = true));
+    scene_post_send(s, SEND(.id = 2, .op = URO_WR_FLUSH, .length = 64, .srqn = 7, .placement = 1,
+                            .remote_address = 0x1000, .rkey = 0x22));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "XRC_FLUSH", .psn = 1, .srqn = 7, .va = 0x1000, .rkey = 0x22,
+                           .dma = 64, .placement = 1, .ack_req = true));
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 0, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_int_equal(scene_last()->opcode, URO_WC_ATOMIC_WRITE);
+    scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 1, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
 static void xrc_send__lost_or_not_ready__sent_again_with_its_queue(void **state)
 {
     (void)state;
@@ -163,6 +187,7 @@ int main(void)
         cmocka_unit_test(xrc_write__queue_address_and_immediate_in_this_order),
         cmocka_unit_test(xrc_read__is_answered_into_its_buffer),
         cmocka_unit_test(xrc_atomics__original_comes_back),
+        cmocka_unit_test(xrc_flush_and_atomic_write__name_the_queue_and_complete),
         cmocka_unit_test(xrc_send__lost_or_not_ready__sent_again_with_its_queue),
         cmocka_unit_test(xrc_send__refused__error_completion_and_err),
         cmocka_unit_test(xrc_ini__requests__dropped),
