@@ -11,6 +11,7 @@
 #include "engine/demux.h"
 #include "engine/loop.h"
 #include "engine/port.h"
+#include "engine/resolve.h"
 
 #define MTU_LEAST          576u
 #define MTU_MOST           9600u
@@ -21,6 +22,7 @@ struct uro_engine {
     struct uro_shard shard;
     struct uro_engine_config config;
     struct uro_neigh neigh;
+    struct uro_resolver resolver;
     struct uro_loop loop;
     struct uro_member member;
     struct uro_gsi gsi;
@@ -119,6 +121,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     uint8_t *octets = memory;
     uro_shard_init(&e->shard, &shard, octets + layout.tables, now);
     uro_neigh_init(&e->neigh, &e->config, &e->shard.counters);
+    uro_resolver_init(&e->resolver, &e->neigh);
     uro_loop_init(&e->loop, config->mtu, octets + layout.loop);
     uro_member_init(&e->member, &e->config, &e->shard.counters, &e->shard.rng);
     start_cm(e, octets + layout.cm, now);
@@ -165,6 +168,7 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     deliver(engine, now);
     if (uro_neigh_run(&engine->neigh, now))
         uro_schedule_all(&engine->shard);
+    uro_resolver_run(&engine->resolver, now);
     uro_member_run(&engine->member, now);
 
     uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
@@ -186,6 +190,11 @@ bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)
     return uro_shard_event(&engine->shard, event);
 }
 
+static uro_time earliest(uro_time a, uro_time b)
+{
+    return a < b ? a : b;
+}
+
 uro_time uro_engine_next(const struct uro_engine *engine)
 {
     if (engine->loop.count > 0)
@@ -194,11 +203,10 @@ uro_time uro_engine_next(const struct uro_engine *engine)
     uro_time neighbours = uro_neigh_next(&engine->neigh, engine->shard.now);
     uro_time groups = uro_member_next(&engine->member, engine->shard.now);
     uro_time connections = uro_gsi_next(&engine->gsi);
-    uro_time next = transport < neighbours ? transport : neighbours;
+    uro_time resolving = uro_resolver_next(&engine->resolver, engine->shard.now);
 
-    if (groups < next)
-        next = groups;
-    return connections < next ? connections : next;
+    return earliest(earliest(transport, neighbours),
+                    earliest(earliest(groups, connections), resolving));
 }
 
 struct uro_cm *uro_engine_cm(struct uro_engine *engine)
@@ -273,6 +281,23 @@ void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah)
 {
     uro_ah_destroy(&engine->shard, ah);
     uro_neigh_put(&engine->neigh, ah->path.hop);
+}
+
+int uro_engine_resolve_begin(struct uro_engine *engine, struct uro_resolve *resolve,
+                             uint8_t sgid_index, const struct uro_gid *dest, uro_time deadline,
+                             uro_time now)
+{
+    return uro_resolver_begin(&engine->resolver, resolve, sgid_index, dest, deadline, now);
+}
+
+void uro_engine_resolve_end(struct uro_engine *engine, struct uro_resolve *resolve)
+{
+    uro_resolver_end(&engine->resolver, resolve);
+}
+
+struct uro_resolve *uro_engine_resolved(struct uro_engine *engine)
+{
+    return uro_resolver_fetch(&engine->resolver);
 }
 
 int uro_engine_join(struct uro_engine *engine, const struct uro_gid *group, uro_time now)

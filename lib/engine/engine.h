@@ -109,6 +109,27 @@ URO_NODISCARD int uro_engine_join(struct uro_engine *engine, const struct uro_gi
                                   uro_time now);
 void uro_engine_leave(struct uro_engine *engine, const struct uro_gid *group, uro_time now);
 
+/* Somebody waits to hear whether the next hop towards a destination answers. His memory; zero: in no
+ * use. */
+struct uro_resolve {
+    struct uro_link link;
+    struct uro_hop *hop; /* held from begin to end */
+    uro_time deadline;
+    int status; /* when done: 0 or -ETIMEDOUT */
+    void *user;
+};
+
+/* Asks; the answer, or that there was none before @deadline, is fetched with uro_engine_resolved().
+ * The next hop stays known until uro_engine_resolve_end(). Errors as of uro_engine_qp_modify(). */
+URO_NODISCARD int uro_engine_resolve_begin(struct uro_engine *engine, struct uro_resolve *resolve,
+                                           uint8_t sgid_index, const struct uro_gid *dest,
+                                           uro_time deadline, uro_time now);
+/* Harmless on what is in no use. */
+void uro_engine_resolve_end(struct uro_engine *engine, struct uro_resolve *resolve);
+
+/* The next one that is done, or NULL. */
+struct uro_resolve *uro_engine_resolved(struct uro_engine *engine);
+
 /* The multicast MAC addresses to let in, each once, at most @room; returns how many. The version is
  * another one whenever the list may be. */
 uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,

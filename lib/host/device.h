@@ -86,3 +86,5 @@ uint64_t uro_host_wall_clock(void);
 
 /* lifetime.c: the sink installed by lib/verbs, never NULL. */
 const struct uro_event_sink *uro_host_sink(void);
+/* Likewise lib/ucma's; NULL when nobody connects. */
+const struct uro_conn_sink *uro_host_conn_sink(void);

@@ -86,6 +86,14 @@ struct uro_event_sink {
 };
 void uro_host_set_sink(const struct uro_event_sink *sink);
 
+/* The same for the events of connections, installed by lib/ucma. The functions of cm/conn.h and
+ * uro_engine_resolve_end() may be called. */
+struct uro_conn_sink {
+    void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
+    void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
+};
+void uro_host_set_conn_sink(const struct uro_conn_sink *sink);
+
 /* Configured link state when not started: up. */
 bool uro_device_link_up(const struct uro_device *device);
 

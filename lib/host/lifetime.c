@@ -46,6 +46,18 @@ const struct uro_event_sink *uro_host_sink(void)
     return atomic_load_explicit(&sink, memory_order_acquire);
 }
 
+static const struct uro_conn_sink *_Atomic conn_sink;
+
+void uro_host_set_conn_sink(const struct uro_conn_sink *to)
+{
+    atomic_store(&conn_sink, to);
+}
+
+const struct uro_conn_sink *uro_host_conn_sink(void)
+{
+    return atomic_load_explicit(&conn_sink, memory_order_acquire);
+}
+
 /* ---- starting ----------------------------------------------------------- */
 
 static struct uro_port *open_port(struct uro_device *device, char error[static URO_PORT_ERROR_MAX])

@@ -83,6 +83,21 @@ uro_time uro_round_link_interval(const struct uro_device *device)
     return device->link_up ? LINK_CHECK_INTERVAL : LINK_DOWN_INTERVAL;
 }
 
+/* Without a sink nobody listens, connects or resolves. */
+static void tell_connections(struct uro_device *device)
+{
+    const struct uro_conn_sink *sink = uro_host_conn_sink();
+    struct uro_conn_event event;
+    struct uro_resolve *resolve;
+
+    if (sink == NULL)
+        return;
+    while (uro_conn_event(uro_engine_cm(device->engine), &event))
+        sink->conn_event(device, &event);
+    while ((resolve = uro_engine_resolved(device->engine)) != NULL)
+        sink->resolved(device, resolve);
+}
+
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
 {
     struct uro_event event;
@@ -98,5 +113,6 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
         atomic_store_explicit(&device->sent_at, now, memory_order_relaxed);
     while (uro_engine_event(device->engine, &event))
         uro_host_sink()->engine_event(device, &event);
+    tell_connections(device);
     return *received + sent + kept;
 }

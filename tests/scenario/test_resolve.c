@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_resolve.c - whether a next hop answers, and how long that is waited for. */
+#include <errno.h>
+
+#include "base/mark.h"
+#include "twins.h"
+
+#define LINK_LOCAL 0u /* index of that address */
+#define IPV4       1u
+
+static int begin(struct twins *s, struct uro_resolve *resolve, uint8_t index, const char *dest,
+                 uro_time wait)
+{
+    struct uro_gid gid = twins_gid(dest);
+
+    return uro_engine_resolve_begin(s->engine, resolve, index, &gid, s->now + wait, s->now);
+}
+
+static void own_address__is_known_at_once(void **state)
+{
+    struct twins *s = *state;
+    struct uro_resolve resolve = { 0 };
+
+    assert_int_equal(begin(s, &resolve, IPV4, "10.0.0.1", URO_MS(1)), 0);
+    assert_null(uro_engine_resolved(s->engine));
+    assert_true(uro_engine_next(s->engine) <= s->now);
+    twins_settle(s);
+    assert_ptr_equal(uro_engine_resolved(s->engine), &resolve);
+    assert_int_equal(resolve.status, 0);
+    assert_null(uro_engine_resolved(s->engine));
+    uro_engine_resolve_end(s->engine, &resolve);
+    uro_engine_resolve_end(s->engine, &resolve);
+}
+
+/* The neighbour gives up after 1.3 s and goes on asking: only the deadline counts. */
+static void nobody_answers__times_out_when_it_was_said(void **state)
+{
+    struct twins *s = *state;
+    struct uro_resolve soon = { 0 }, late = { 0 };
+
+    assert_int_equal(begin(s, &soon, IPV4, "10.0.0.77", URO_MS(100)), 0);
+    assert_int_equal(begin(s, &late, IPV4, "10.0.0.77", URO_MS(3000)), 0);
+    twins_pass_time(s, s->now + URO_MS(99));
+    assert_null(uro_engine_resolved(s->engine));
+    twins_pass_time(s, s->now + URO_MS(2));
+    assert_ptr_equal(uro_engine_resolved(s->engine), &soon);
+    assert_int_equal(soon.status, -ETIMEDOUT);
+    assert_true(uro_mark_hit("CM.RESOLVE.TIMEOUT"));
+    twins_pass_time(s, s->now + URO_MS(2800));
+    assert_null(uro_engine_resolved(s->engine));
+    twins_pass_time(s, s->now + URO_MS(200));
+    assert_ptr_equal(uro_engine_resolved(s->engine), &late);
+    assert_int_equal(late.status, -ETIMEDOUT);
+    uro_engine_resolve_end(s->engine, &soon);
+    uro_engine_resolve_end(s->engine, &late);
+}
+
+static void given_up__is_never_told(void **state)
+{
+    struct twins *s = *state;
+    struct uro_resolve resolve = { 0 };
+
+    assert_int_equal(begin(s, &resolve, IPV4, "10.0.0.77", URO_MS(100)), 0);
+    uro_engine_resolve_end(s->engine, &resolve);
+    twins_pass_time(s, s->now + URO_MS(200));
+    assert_null(uro_engine_resolved(s->engine));
+}
+
+static void no_route__is_said_at_once(void **state)
+{
+    struct twins *s = *state;
+    struct uro_resolve resolve = { 0 };
+
+    assert_int_equal(begin(s, &resolve, IPV4, "192.168.7.7", URO_MS(1)), -ENETUNREACH);
+    assert_int_equal(begin(s, &resolve, LINK_LOCAL, "10.0.0.1", URO_MS(1)), -EINVAL);
+    assert_null(uro_engine_resolved(s->engine));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(own_address__is_known_at_once),
+        TEST(nobody_answers__times_out_when_it_was_said),
+        TEST(given_up__is_never_told),
+        TEST(no_route__is_said_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
