@@ -107,6 +107,8 @@ struct uro_conn {
 
 /* Returns 0, or -EADDRINUSE: another listener has the service at that address. */
 URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
+/* The owner has heard of the REQUEST: it does not count as waiting any more. */
+void uro_conn_noticed(struct uro_conn *conn);
 /* Requests that wait are rejected. */
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
 
@@ -185,4 +187,5 @@ URO_NODISCARD int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_at
 #define URO_CONN_REJ_BAD_GID       12u
 #define URO_CONN_REJ_BAD_MTU       26u
 #define URO_CONN_REJ_CONSUMER      28u
+#define URO_CONN_REJ_VENDOR_OPTION 35u
 #define URO_CONN_SIDR_REJECTED     2u /* status of a SIDR_REP */

@@ -43,6 +43,11 @@ int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
     return 0;
 }
 
+void uro_conn_noticed(struct uro_conn *conn)
+{
+    uro_listen_done(conn);
+}
+
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
 {
     uro_list_remove(&listener->link);

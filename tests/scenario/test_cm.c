@@ -303,6 +303,31 @@ static void connect__more_than_the_backlog__rejected(void **state)
     finish(&talk);
 }
 
+static void backlog__counts_only_requests_that_nobody_has_noticed(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_conn *made[2], *first;
+    struct uro_conn_target where = target();
+
+    talk.listener.backlog = 1;
+    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
+        struct uro_conn_param wanted = param(&talk.twins->a, "");
+        wanted.qpn = 100 + i;
+        assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &made[i]), 0);
+        struct uro_conn *request = expect(&talk, URO_CONN_REQUEST, 0);
+        uro_conn_noticed(request);
+        if (i == 0)
+            first = request;
+        else
+            uro_conn_close(request, talk.twins->now);
+    }
+    uro_conn_close(first, talk.twins->now);
+    for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
+        uro_conn_close(made[i], talk.twins->now);
+    finish(&talk);
+}
+
 /* rule CM.SIDR.REQ, CM.SIDR.REP */
 static void datagram_service__asked_and_answered(void **state)
 {
@@ -334,6 +359,7 @@ int main(void)
         TEST(addresses_in_private_data__as_linux_has_them),
         TEST(listen__twice__address_in_use),
         TEST(connect__more_than_the_backlog__rejected),
+        TEST(backlog__counts_only_requests_that_nobody_has_noticed),
         TEST(datagram_service__asked_and_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
