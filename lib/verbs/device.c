@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs/caller.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -73,6 +74,7 @@ void uro_ibv_contexts_unlock(void)
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
     pthread_once(&once, make_devices);
+    uro_ibv_called_from(__builtin_return_address(0));
 
     struct ibv_device **list = calloc((size_t)device_count + 1, sizeof *list);
     if (list == NULL)

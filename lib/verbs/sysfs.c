@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "verbs/caller.h"
 #include "verbs/objects.h"
 
 /* Not in verbs.h: they are between rdma-core's own libraries. */
@@ -17,6 +18,7 @@ const char *ibv_get_sysfs_path(void)
 {
     const char *path = secure_getenv("SYSFS_PATH");
 
+    uro_ibv_called_from(__builtin_return_address(0));
     return path != NULL && path[0] == '/' ? path : "/sys";
 }
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* attach.c - we stand where librdmacm expects a kernel: its calls of open, fstat, write and close are
+ * led here, and those about /dev/infiniband/rdma_cm are answered. Everything else goes on to the C
+ * library. Nobody else's calls are touched.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ucma/command.h"
+#include "ucma/got.h"
+#include "ucma/tell.h"
+#include "verbs/caller.h"
+
+#define LIBRARY "librdmacm.so"
+#define DEVICE  "/dev/infiniband/rdma_cm"
+
+/* ---- the four calls ------------------------------------------------------------------------ */
+
+static int open_device(int flags)
+{
+    int fd = uro_host_forked() ? -EIO : uro_channel_open((flags & O_NONBLOCK) != 0);
+
+    if (fd >= 0)
+        return fd;
+    errno = -fd;
+    return -1;
+}
+
+static int answer_open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    if (strcmp(path, DEVICE) == 0)
+        return open_device(flags);
+    if (flags & (O_CREAT | O_TMPFILE)) {
+        va_list more;
+        va_start(more, flags);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    return open(path, flags, mode);
+}
+
+static ssize_t answer_write(int fd, const void *octets, size_t size)
+{
+    struct uro_channel *channel = uro_channel_get(fd);
+
+    if (channel == NULL)
+        return write(fd, octets, size);
+    ssize_t written = uro_command_write(channel, octets, size);
+    uro_channel_put(channel);
+    return written;
+}
+
+/* A character device; the one that a kernel with rdma_cm has, where there is one, because librdmacm
+ * compares its number with what that kernel says. */
+static int answer_fstat(int fd, struct stat *stat_of)
+{
+    struct uro_channel *channel = uro_channel_get(fd);
+
+    if (channel == NULL)
+        return fstat(fd, stat_of);
+    uro_channel_put(channel);
+    if (stat(DEVICE, stat_of) != 0 || !S_ISCHR(stat_of->st_mode)) {
+        memset(stat_of, 0, sizeof *stat_of);
+        stat_of->st_mode = S_IFCHR | S_IRUSR | S_IWUSR;
+    }
+    return 0;
+}
+
+/* As C libraries before 2.33 have it. */
+static int answer_fxstat(int version, int fd, struct stat *stat_of)
+{
+    (void)version;
+    return answer_fstat(fd, stat_of);
+}
+
+/* Identifiers that are left go with their channel, as with a closed descriptor. */
+static int answer_close(int fd)
+{
+    struct uro_channel *channel = uro_channel_forget(fd);
+
+    if (channel == NULL)
+        return close(fd);
+    if (!uro_host_forked()) {
+        uro_command_lock();
+        while (!uro_list_empty(&channel->ids))
+            (void)uro_id_destroy(
+                URO_CONTAINER_OF(channel->ids.head.next, struct uro_id, channel_link));
+        uro_command_unlock();
+    }
+    uro_channel_put(channel);
+    return close(fd);
+}
+
+/* ---- leading them here --------------------------------------------------------------------- */
+
+typedef void function(void);
+
+static int lead(const void *caller)
+{
+    const struct uro_got_change changes[] = {
+        { { "open", "open64" }, (function *)answer_open },
+        { { "write" }, (function *)answer_write },
+        { { "close" }, (function *)answer_close },
+    };
+    const struct uro_got_change stat_now[] = {
+        { { "fstat", "fstat64" }, (function *)answer_fstat },
+    };
+    const struct uro_got_change stat_before[] = {
+        { { "__fxstat", "__fxstat64" }, (function *)answer_fxstat },
+    };
+    int error = uro_got_change(caller, stat_now, 1);
+
+    if (error == -ENOENT)
+        error = uro_got_change(caller, stat_before, 1);
+    return error != 0 ? error : uro_got_change(caller, changes, sizeof changes / sizeof changes[0]);
+}
+
+/* In a child forked while a command ran, nobody would ever let go of the lock. */
+static void watch_forks(void)
+{
+    (void)uro_host_devices(); /* first: its locks are taken after ours */
+    (void)pthread_atfork(uro_command_lock, uro_command_unlock, uro_command_unlock);
+    uro_host_set_conn_sink(&uro_tell_sink);
+}
+
+static void complain(const char *library, int error)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    static bool said;
+
+    (void)pthread_mutex_lock(&once);
+    if (!said)
+        fprintf(stderr, "uroce: %s cannot be led to us (%s): programs of rdma_cm will not work\n",
+                library, strerror(-error));
+    said = true;
+    (void)pthread_mutex_unlock(&once);
+}
+
+static void observe(const void *caller)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *library = uro_got_object(caller);
+
+    if (library == NULL || strstr(library, LIBRARY) == NULL)
+        return;
+    (void)pthread_once(&once, watch_forks);
+    int error = lead(caller);
+    if (error != 0)
+        complain(library, error);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    uro_ibv_set_observer(observe);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* attr.c - which attributes take an identifier's queue pair to a state. */
+#include <errno.h>
+
+#include <infiniband/verbs.h>
+
+#include "core/limits.h"
+#include "ucma/tell.h"
+
+#define PORT 1u
+
+static uint8_t bounded(uint8_t wanted)
+{
+    return wanted < URO_RD_ATOMIC_MAX ? wanted : (uint8_t)URO_RD_ATOMIC_MAX;
+}
+
+static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
+                      struct ib_uverbs_qp_attr *out)
+{
+    out->qp_access_flags = attr->access;
+    out->rq_psn = attr->rq_psn;
+    out->sq_psn = attr->sq_psn;
+    out->dest_qp_num = attr->dest_qpn;
+    out->max_rd_atomic = bounded(attr->max_rd_atomic);
+    out->max_dest_rd_atomic = bounded(attr->max_dest_rd_atomic);
+    out->min_rnr_timer = attr->min_rnr_timer;
+    out->timeout = attr->timeout;
+    out->retry_cnt = attr->retry_count;
+    out->rnr_retry = attr->rnr_retry;
+    if (attr->path_mtu != 0)
+        out->path_mtu = uro_conn_mtu_code(attr->path_mtu);
+    uro_tell_path(id, &id->conn->route.remote, &out->ah_attr);
+}
+
+/* Before there is a connection, and for datagrams always: what INIT takes. */
+static void plain(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
+{
+    out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    if (id->qp_type == IBV_QPT_UD) {
+        out->qp_attr_mask |= IBV_QP_QKEY;
+        out->qkey = id->qkey;
+    } else {
+        out->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
+    }
+}
+
+static int find_out(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
+{
+    struct uro_qp_attr attr = { .state = (enum uro_qp_state)out->qp_state };
+    unsigned mask;
+
+    if (id->device == NULL)
+        return -EINVAL;
+    out->port_num = PORT;
+    if (id->conn == NULL || id->qp_type == IBV_QPT_UD) {
+        plain(id, out);
+        return 0;
+    }
+    int error = uro_conn_qp_attr(id->conn, &attr, &mask);
+    if (error != 0)
+        return error;
+    out->qp_attr_mask = mask;
+    from_conn(id, &attr, out);
+    return 0;
+}
+
+int uro_attr_init_qp(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_init_qp_attr *in = command;
+    struct ib_uverbs_qp_attr out = { .qp_state = in->qp_state };
+
+    if (room < sizeof out)
+        return -ENOSPC;
+    if (in->qp_state > IBV_QPS_ERR)
+        return -EINVAL;
+    struct uro_id *id = uro_id_find(channel, in->id);
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = find_out(id, &out);
+    uro_id_unlock(id);
+    return error != 0
+               ? error
+               : uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+}

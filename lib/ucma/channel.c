@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* channel.c - see channel.h. */
+#include "ucma/channel.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "ucma/id.h"
+
+#define BUCKETS 256u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct uro_table_node *buckets[BUCKETS];
+static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
+
+void uro_channel_lock(void)
+{
+    (void)pthread_mutex_lock(&lock);
+}
+
+void uro_channel_unlock(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+}
+
+int uro_channel_open(bool nonblocking)
+{
+    struct uro_channel *channel = calloc(1, sizeof *channel);
+
+    if (channel == NULL)
+        return -ENOMEM;
+    int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC | (nonblocking ? EFD_NONBLOCK : 0));
+    if (fd < 0) {
+        free(channel);
+        return -errno;
+    }
+    channel->node.number = (uint32_t)fd;
+    channel->users = 1;
+    uro_list_init(&channel->ids);
+    uro_list_init(&channel->events);
+    uro_channel_lock();
+    uro_table_insert(&channels, &channel->node);
+    uro_channel_unlock();
+    return fd;
+}
+
+static struct uro_channel *find(int fd)
+{
+    struct uro_table_node *node = uro_table_find(&channels, (uint32_t)fd);
+
+    return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_channel, node);
+}
+
+struct uro_channel *uro_channel_get(int fd)
+{
+    uro_channel_lock();
+    struct uro_channel *channel = find(fd);
+    if (channel != NULL)
+        channel->users++;
+    uro_channel_unlock();
+    return channel;
+}
+
+void uro_channel_put(struct uro_channel *channel)
+{
+    uro_channel_lock();
+    bool last = --channel->users == 0;
+    uro_channel_unlock();
+    if (last)
+        free(channel);
+}
+
+struct uro_channel *uro_channel_forget(int fd)
+{
+    uro_channel_lock();
+    struct uro_channel *channel = find(fd);
+    if (channel != NULL)
+        uro_table_remove(&channels, &channel->node);
+    uro_channel_unlock();
+    return channel;
+}
+
+/* ---- events; the lock is held --------------------------------------------------------------- */
+
+static void announce(const struct uro_channel *channel)
+{
+    const uint64_t one = 1;
+
+    /* Cannot block: that takes 2^64 events. */
+    ssize_t written = write(uro_channel_fd(channel), &one, sizeof one);
+    (void)written;
+}
+
+/* Takes one from the descriptor's count. Where a reader was quicker, it finds no event. */
+static void unannounce(const struct uro_channel *channel)
+{
+    uint64_t one;
+    struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
+
+    ssize_t octets = preadv2(uro_channel_fd(channel), &into, 1, -1, RWF_NOWAIT);
+    (void)octets;
+}
+
+static struct uro_channel_event *event_of(struct uro_link *link)
+{
+    return URO_CONTAINER_OF(link, struct uro_channel_event, link);
+}
+
+int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *mcast,
+                      const struct rdma_ucm_event_resp *resp)
+{
+    struct uro_channel_event *event = calloc(1, sizeof *event);
+
+    if (event == NULL)
+        return -ENOMEM;
+    event->id = id;
+    event->made = made;
+    event->mcast = mcast;
+    event->resp = *resp;
+    event->resp.uid = mcast != NULL ? mcast->uid : id->uid;
+    event->resp.id = made != NULL ? made->number : id->number;
+    uro_channel_lock();
+    uro_list_append(&id->channel->events, &event->link);
+    announce(id->channel);
+    uro_channel_unlock();
+    return 0;
+}
+
+int uro_channel_wait(const struct uro_channel *channel)
+{
+    uint64_t one;
+
+    return read(uro_channel_fd(channel), &one, sizeof one) < 0 ? -errno : 0;
+}
+
+struct uro_channel_event *uro_channel_take(struct uro_channel *channel)
+{
+    struct uro_channel_event *event = NULL;
+
+    uro_channel_lock();
+    struct uro_link *link = uro_list_pop(&channel->events);
+    if (link != NULL) {
+        event = event_of(link);
+        event->id->events_reported++;
+        if (event->mcast != NULL)
+            event->mcast->events_reported++;
+    }
+    uro_channel_unlock();
+    return event;
+}
+
+void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, struct uro_list *taken)
+{
+    struct uro_channel *channel = id->channel;
+    struct uro_link *next;
+
+    uro_channel_lock();
+    for (struct uro_link *at = channel->events.head.next; at != &channel->events.head; at = next) {
+        next = at->next;
+        struct uro_channel_event *event = event_of(at);
+        bool about = event->id == id && (mcast == NULL || event->mcast == mcast);
+        if (!about && event->made != id)
+            continue;
+        uro_list_remove(at);
+        unannounce(channel);
+        uro_list_append(taken, at);
+    }
+    uro_channel_unlock();
+}
+
+static void change_channel(struct uro_id *id, struct uro_channel *to)
+{
+    uro_list_remove(&id->channel_link);
+    uro_list_append(&to->ids, &id->channel_link);
+    id->channel = to;
+}
+
+void uro_channel_move(struct uro_id *id, struct uro_channel *to)
+{
+    struct uro_channel *from = id->channel;
+    struct uro_link *next;
+
+    uro_channel_lock();
+    for (struct uro_link *at = from->events.head.next; at != &from->events.head; at = next) {
+        next = at->next;
+        if (event_of(at)->id != id)
+            continue;
+        uro_list_remove(at);
+        unannounce(from);
+        uro_list_append(&to->events, at);
+        announce(to);
+        if (event_of(at)->made != NULL)
+            change_channel(event_of(at)->made, to);
+    }
+    change_channel(id, to);
+    uro_channel_unlock();
+}

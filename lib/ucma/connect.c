@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* connect.c - connections as programs ask for them, told to the connection manager. */
+#include <errno.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "cm/ip_cm.h"
+#include "core/shard.h"
+#include "ucma/command.h"
+
+#define QPN_MASK         0xffffffu
+#define RESPONSE_TIMEOUT 20u /* 4.096 us * 2^20: 4.3 s */
+#define RETRIES          15u
+#define HOP_LIMIT        64u
+#define ACK_TIMEOUT      17u /* 0.5 s: an ACK delay of 15, twice a packet lifetime of 16 */
+#define ACK_DELAY        15u
+#define ACK_TIMEOUT_MOST 31u
+
+/* What was asked for by ACK_TIMEOUT is a packet's lifetime and one more; the wait must also cover the
+ * peer's delay. */
+static uint8_t ack_timeout(const struct uro_id *id)
+{
+    unsigned timeout = id->ack_timeout;
+
+    if (timeout == 0)
+        return ACK_TIMEOUT;
+    if (timeout >= ACK_DELAY)
+        timeout += ACK_DELAY >= timeout - 1;
+    else
+        timeout = ACK_DELAY + (timeout >= ACK_DELAY - 1);
+    return (uint8_t)(timeout < ACK_TIMEOUT_MOST ? timeout : ACK_TIMEOUT_MOST);
+}
+
+static enum uro_qp_type type_of(const struct uro_id *id)
+{
+    switch (id->qp_type) {
+    case IBV_QPT_UC:
+        return URO_QPT_UC;
+    case IBV_QPT_UD:
+        return URO_QPT_UD;
+    case IBV_QPT_XRC_SEND:
+        return URO_QPT_XRC_INI;
+    case IBV_QPT_XRC_RECV:
+        return URO_QPT_XRC_TGT;
+    default:
+        return URO_QPT_RC;
+    }
+}
+
+/* False when it is too long for any message. */
+static bool read_data(struct uro_conn_param *param, uint32_t start,
+                      const struct rdma_ucm_conn_param *in)
+{
+    if (start + in->private_data_len > sizeof param->data)
+        return false;
+    memcpy(param->data + start, in->private_data, in->private_data_len);
+    param->data_length = start + in->private_data_len;
+    return true;
+}
+
+static struct uro_conn_param read_param(const struct uro_id *id,
+                                        const struct rdma_ucm_conn_param *in)
+{
+    return (struct uro_conn_param){ .type = type_of(id),
+                                    .qpn = in->qp_num & QPN_MASK,
+                                    .qkey = in->qkey != 0 ? in->qkey : id->qkey,
+                                    .responder_resources = in->responder_resources,
+                                    .initiator_depth = in->initiator_depth,
+                                    .flow_control = in->flow_control,
+                                    .retry_count = in->retry_count & 7u,
+                                    .rnr_retry_count = in->rnr_retry_count & 7u,
+                                    .srq = in->srq != 0 };
+}
+
+/* ---- the active side ----------------------------------------------------------------------- */
+
+static struct uro_conn_target target_of(struct uro_id *id)
+{
+    const struct uro_shard *shard = uro_device_shard(id->device);
+
+    return (struct uro_conn_target){
+        .route = { .local = uro_id_local(id),
+                   .remote = id->remote,
+                   .sgid_index = id->sgid_index,
+                   .hop_limit = HOP_LIMIT,
+                   .traffic_class = id->tos },
+        .service_id = uro_ip_cm_service(id->port_space, uro_sock_port(&id->dest)),
+        .path_mtu = uro_conn_mtu_code(uro_shard_path_mtu(shard)),
+        .ack_timeout = ack_timeout(id),
+        .response_timeout = RESPONSE_TIMEOUT,
+        .retries = RETRIES,
+        .user = id,
+    };
+}
+
+/* The addresses, for the peer's program; AF_IB has them in the message itself. */
+static uint32_t put_header(const struct uro_id *id, struct uro_conn_param *param)
+{
+    const struct uro_ip_cm header = { .source = uro_sock_gid(&id->source),
+                                      .dest = uro_sock_gid(&id->dest),
+                                      .source_port = uro_sock_port(&id->source) };
+
+    if (id->source.any.sa_family == AF_IB)
+        return 0;
+    uro_ip_cm_encode(param->data, &header);
+    return URO_IP_CM_LEN;
+}
+
+static int start(struct uro_id *id, const struct rdma_ucm_conn_param *in)
+{
+    if (id->state != URO_ID_ROUTED)
+        return -EINVAL;
+    const struct uro_conn_target target = target_of(id);
+    struct uro_conn_param param = read_param(id, in);
+    if (!read_data(&param, put_header(id, &param), in))
+        return -EINVAL;
+    int error = uro_conn_connect(uro_engine_cm(uro_device_engine(id->device)), &target, &param,
+                                 uro_device_now(), &id->conn);
+    if (error == 0)
+        id->state = URO_ID_CONNECTING;
+    return error;
+}
+
+int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_connect *in = command;
+
+    (void)room;
+    if (!in->conn_param.valid)
+        return -EINVAL;
+    struct uro_id *id = uro_id_find(channel, in->id);
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = start(id, &in->conn_param);
+    uro_id_unlock(id);
+    return error;
+}
+
+/* ---- both sides ---------------------------------------------------------------------------- */
+
+/* With parameters it answers a request, without them a response. */
+static int answer(struct uro_id *id, const struct rdma_ucm_accept *in)
+{
+    struct uro_conn_param param = read_param(id, &in->conn_param);
+    uint64_t before = id->uid;
+
+    if (id->conn == NULL)
+        return -EINVAL;
+    if (!in->conn_param.valid)
+        return uro_conn_confirm(id->conn, uro_device_now());
+    if (!read_data(&param, 0, &in->conn_param))
+        return -EINVAL;
+    id->uid = in->uid;
+    int error = uro_conn_accept(id->conn, &param, uro_device_now());
+    if (error != 0)
+        id->uid = before;
+    return error;
+}
+
+int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_accept *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+
+    (void)room;
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = answer(id, in);
+    uro_id_unlock(id);
+    return error;
+}
+
+int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_reject *in = command;
+    unsigned reason = in->reason == 0 ? URO_CONN_REJ_CONSUMER : in->reason;
+
+    (void)room;
+    if (reason != URO_CONN_REJ_CONSUMER && reason != URO_CONN_REJ_VENDOR_OPTION)
+        return -EINVAL;
+    struct uro_id *id = uro_id_find(channel, in->id);
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = id->conn == NULL ? -EINVAL
+                                 : uro_conn_reject(id->conn, reason, in->private_data,
+                                                   in->private_data_len, uro_device_now());
+    uro_id_unlock(id);
+    return error;
+}
+
+/* Nobody is told that there was nothing left to end: the peer may have been quicker. */
+int uro_connect_disconnect(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_disconnect *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+
+    (void)room;
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = id->conn == NULL ? -EINVAL : 0;
+    if (error == 0)
+        (void)!uro_conn_disconnect(id->conn, uro_device_now());
+    uro_id_unlock(id);
+    return error;
+}
+
+/* The program saw data on the connection before it was told that there is one. */
+int uro_connect_notify(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_notify *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+
+    (void)room;
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = id->conn == NULL || in->event != IBV_EVENT_COMM_EST
+                    ? -EINVAL
+                    : uro_conn_heard(id->conn, uro_device_now());
+    uro_id_unlock(id);
+    return error;
+}

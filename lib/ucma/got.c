@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* got.c - see got.h. A library that was linked with -z relro has its table read-only once it runs:
+ * the pages are made writable for the moment of the change.
+ */
+#include "ucma/got.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define IS_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
+#elif defined(__aarch64__)
+#define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
+#else
+#define IS_SLOT(type) ((void)(type), false) /* unknown here: everything is "not found" */
+#endif
+
+struct object {
+    const void *inside; /* what is looked for */
+    bool found;
+    const char *name;
+    uintptr_t base;
+    const ElfW(Dyn) * dynamic;
+    uintptr_t relro; /* 0: none */
+    size_t relro_size;
+};
+
+static bool contains(const struct dl_phdr_info *info, const void *address)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && (uintptr_t)address >= start &&
+            (uintptr_t)address - start < segment->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int look(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct object *object = argument;
+
+    (void)size;
+    if (!contains(info, object->inside))
+        return 0;
+    object->found = true;
+    object->name = info->dlpi_name;
+    object->base = info->dlpi_addr;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_DYNAMIC)
+            object->dynamic = (const void *)(info->dlpi_addr + segment->p_vaddr);
+        if (segment->p_type == PT_GNU_RELRO) {
+            object->relro = info->dlpi_addr + segment->p_vaddr;
+            object->relro_size = segment->p_memsz;
+        }
+    }
+    return 1;
+}
+
+static bool find(struct object *object, const void *inside)
+{
+    *object = (struct object){ .inside = inside };
+    (void)dl_iterate_phdr(look, object);
+    return object->found;
+}
+
+const char *uro_got_object(const void *inside)
+{
+    struct object object;
+
+    return find(&object, inside) ? object.name : NULL;
+}
+
+/* The entry of the dynamic section, 0 when it has none. Some C libraries leave addresses there
+ * relative to the object. */
+static uintptr_t entry(const struct object *object, ElfW(Sxword) tag)
+{
+    for (const ElfW(Dyn) *dyn = object->dynamic; dyn != NULL && dyn->d_tag != DT_NULL; dyn++)
+        if (dyn->d_tag == tag)
+            return dyn->d_un.d_ptr;
+    return 0;
+}
+
+static uintptr_t table(const struct object *object, ElfW(Sxword) tag)
+{
+    uintptr_t at = entry(object, tag);
+
+    return at != 0 && at < object->base ? at + object->base : at;
+}
+
+struct tables {
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    struct {
+        const ElfW(Rela) * at;
+        size_t count;
+    } relocations[2]; /* of calls, of addresses */
+};
+
+static struct tables read_tables(const struct object *object)
+{
+    struct tables tables = { .symbols = (const void *)table(object, DT_SYMTAB),
+                             .strings = (const void *)table(object, DT_STRTAB) };
+
+    tables.relocations[0].at = (const void *)table(object, DT_JMPREL);
+    tables.relocations[0].count = entry(object, DT_PLTRELSZ) / sizeof(ElfW(Rela));
+    tables.relocations[1].at = (const void *)table(object, DT_RELA);
+    tables.relocations[1].count = entry(object, DT_RELASZ) / sizeof(ElfW(Rela));
+    return tables;
+}
+
+static bool is_named(const struct uro_got_change *change, const char *name)
+{
+    for (unsigned i = 0; i < URO_GOT_NAMES && change->names[i] != NULL; i++)
+        if (strcmp(change->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Calls @act for each slot of a function of @change; returns how many there were, or its error. */
+static int each_slot(const struct object *object, const struct uro_got_change *change,
+                     int (*act)(const struct object *object, uintptr_t slot, void (*with)(void)))
+{
+    const struct tables tables = read_tables(object);
+    int found = 0;
+
+    if (tables.symbols == NULL || tables.strings == NULL)
+        return 0;
+    for (unsigned t = 0; t < 2; t++)
+        for (size_t i = 0; i < tables.relocations[t].count; i++) {
+            const ElfW(Rela) *rela = &tables.relocations[t].at[i];
+            const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela->r_info)];
+            if (!IS_SLOT(ELF64_R_TYPE(rela->r_info)) ||
+                !is_named(change, tables.strings + symbol->st_name))
+                continue;
+            int error = act(object, object->base + rela->r_offset, change->with);
+            if (error != 0)
+                return error;
+            found++;
+        }
+    return found;
+}
+
+static int count(const struct object *object, uintptr_t slot, void (*with)(void))
+{
+    (void)object;
+    (void)slot;
+    (void)with;
+    return 0;
+}
+
+/* Relocation made whole pages read-only; a slot on the page where the segment ends is writable. */
+static bool read_only(const struct object *object, uintptr_t slot, size_t page)
+{
+    uintptr_t start = object->relro & ~(page - 1);
+    uintptr_t end = (object->relro + object->relro_size) & ~(page - 1);
+
+    return object->relro != 0 && slot >= start && slot < end;
+}
+
+static int overwrite(const struct object *object, uintptr_t slot, void (*with)(void))
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *start = (void *)(slot & ~(page - 1));
+    _Atomic uintptr_t *place = (_Atomic uintptr_t *)slot;
+    bool guarded = read_only(object, slot, page);
+
+    if (guarded && mprotect(start, page, PROT_READ | PROT_WRITE) != 0)
+        return -EACCES;
+    atomic_store(place, (uintptr_t)with);
+    if (guarded && mprotect(start, page, PROT_READ) != 0)
+        return -EACCES;
+    return 0;
+}
+
+int uro_got_change(const void *inside, const struct uro_got_change *changes, uint32_t change_count)
+{
+    struct object object;
+
+    if (!find(&object, inside))
+        return -ENOENT;
+    for (uint32_t i = 0; i < change_count; i++)
+        if (each_slot(&object, &changes[i], count) == 0)
+            return -ENOENT;
+    for (uint32_t i = 0; i < change_count; i++) {
+        int error = each_slot(&object, &changes[i], overwrite);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}

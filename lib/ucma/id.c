@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* id.c - identifiers and their groups: made, found, destroyed. */
+#include "ucma/id.h"
+
+#include <stdlib.h>
+
+#include "ucma/bind.h"
+
+/* Of identifiers and of groups, under the channels lock. As the kernel does, a new one has the lowest
+ * number that is free: librdmacm keeps a table by them, with room for 65536. */
+struct numbers {
+    void **owners;
+    uint32_t count;
+    uint32_t lowest; /* no number below it is free */
+};
+static struct numbers ids;
+static struct numbers groups;
+
+#define FIRST_COUNT 64u
+
+static bool grow(struct numbers *numbers)
+{
+    uint32_t count = numbers->count == 0 ? FIRST_COUNT : numbers->count * 2;
+    void **owners = realloc(numbers->owners, count * sizeof *owners);
+
+    if (owners == NULL)
+        return false;
+    for (uint32_t i = numbers->count; i < count; i++)
+        owners[i] = NULL;
+    numbers->owners = owners;
+    numbers->count = count;
+    return true;
+}
+
+/* False: no memory. */
+static bool take_number(struct numbers *numbers, void *owner, uint32_t *number)
+{
+    while (numbers->lowest < numbers->count && numbers->owners[numbers->lowest] != NULL)
+        numbers->lowest++;
+    if (numbers->lowest == numbers->count && !grow(numbers))
+        return false;
+    *number = numbers->lowest;
+    numbers->owners[*number] = owner;
+    return true;
+}
+
+static void give_number(struct numbers *numbers, uint32_t number)
+{
+    numbers->owners[number] = NULL;
+    if (number < numbers->lowest)
+        numbers->lowest = number;
+}
+
+static void *find(const struct numbers *numbers, uint32_t number)
+{
+    uro_channel_lock();
+    void *owner = number < numbers->count ? numbers->owners[number] : NULL;
+    uro_channel_unlock();
+    return owner;
+}
+
+struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
+                          uint8_t qp_type)
+{
+    struct uro_id *id = calloc(1, sizeof *id);
+
+    if (id == NULL)
+        return NULL;
+    id->uid = uid;
+    id->channel = channel;
+    id->port_space = port_space;
+    id->qp_type = qp_type;
+    id->qkey = URO_ID_QKEY;
+    id->resolve.user = id;
+    uro_list_init(&id->mcasts);
+    uro_channel_lock();
+    bool numbered = take_number(&ids, id, &id->number);
+    if (numbered)
+        uro_list_append(&channel->ids, &id->channel_link);
+    uro_channel_unlock();
+    if (numbered)
+        return id;
+    free(id);
+    return NULL;
+}
+
+struct uro_id *uro_id_find(const struct uro_channel *channel, uint32_t number)
+{
+    struct uro_id *id = find(&ids, number);
+
+    return id != NULL && id->channel == channel ? id : NULL;
+}
+
+void uro_id_lock(const struct uro_id *id)
+{
+    if (id->device != NULL)
+        uro_device_lock(id->device);
+}
+
+void uro_id_unlock(const struct uro_id *id)
+{
+    if (id->device != NULL)
+        uro_device_unlock(id->device);
+}
+
+struct uro_gid uro_id_local(const struct uro_id *id)
+{
+    return uro_device_config(id->device)->gids[id->sgid_index];
+}
+
+/* After this no event of the engine names it. */
+static void detach(struct uro_id *id)
+{
+    uro_bind_silence(id);
+    uro_id_lock(id);
+    if (id->conn != NULL)
+        uro_conn_close(id->conn, uro_device_now());
+    id->conn = NULL;
+    if (id->resolve.hop != NULL)
+        uro_engine_resolve_end(uro_device_engine(id->device), &id->resolve);
+    uro_id_unlock(id);
+}
+
+/* A request that nobody fetched is refused, and its identifier, which nobody knows, goes too. */
+static void discard(struct uro_list *events, const struct uro_id *id)
+{
+    struct uro_link *link;
+
+    while ((link = uro_list_pop(events)) != NULL) {
+        struct uro_channel_event *event = URO_CONTAINER_OF(link, struct uro_channel_event, link);
+        if (event->made != NULL && event->made != id)
+            (void)uro_id_destroy(event->made);
+        free(event);
+    }
+}
+
+uint32_t uro_id_destroy(struct uro_id *id)
+{
+    struct uro_list taken;
+
+    uro_list_init(&taken);
+    detach(id);
+    uro_bind_release(id);
+    while (!uro_list_empty(&id->mcasts))
+        (void)uro_id_mcast_drop(URO_CONTAINER_OF(id->mcasts.head.next, struct uro_mcast, link));
+    uro_channel_withdraw(id, NULL, &taken);
+    uro_channel_lock();
+    give_number(&ids, id->number);
+    uro_list_remove(&id->channel_link);
+    uro_channel_unlock();
+    discard(&taken, id);
+    uint32_t reported = id->events_reported;
+    free(id->ears);
+    free(id);
+    return reported;
+}
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+struct uro_mcast *uro_id_mcast_new(struct uro_id *id, uint64_t uid)
+{
+    struct uro_mcast *mcast = calloc(1, sizeof *mcast);
+
+    if (mcast == NULL)
+        return NULL;
+    mcast->id = id;
+    mcast->uid = uid;
+    uro_channel_lock();
+    bool numbered = take_number(&groups, mcast, &mcast->number);
+    uro_channel_unlock();
+    if (!numbered) {
+        free(mcast);
+        return NULL;
+    }
+    uro_list_append(&id->mcasts, &mcast->link);
+    return mcast;
+}
+
+struct uro_mcast *uro_id_mcast_find(const struct uro_channel *channel, uint32_t number)
+{
+    struct uro_mcast *mcast = find(&groups, number);
+
+    return mcast != NULL && mcast->id->channel == channel ? mcast : NULL;
+}
+
+uint32_t uro_id_mcast_drop(struct uro_mcast *mcast)
+{
+    struct uro_list taken;
+
+    uro_list_init(&taken);
+    uro_channel_withdraw(mcast->id, mcast, &taken);
+    discard(&taken, mcast->id);
+    uro_list_remove(&mcast->link);
+    uro_channel_lock();
+    give_number(&groups, mcast->number);
+    uro_channel_unlock();
+    uint32_t reported = mcast->events_reported;
+    free(mcast);
+    return reported;
+}

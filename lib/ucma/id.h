@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* id.h - an rdma_cm_id as the kernel has it: addresses, a device, and what it waits for.
+ *
+ *   bind.c     its own address and port; listening
+ *   resolve.c  the other address, which device leads there, and whether anybody answers
+ *   connect.c  the connection: asked for, accepted, refused, ended
+ *   tell.c     what the engine tells becomes an event of its channel
+ *   mcast.c    groups
+ *   query.c    what a program may know; option.c: what it may ask for; attr.c: its queue pair's
+ *              attributes
+ *
+ * Commands change it, one at a time (channel.h has the locks); state and conn are changed by events
+ * too, with the engine of its device locked.
+ */
+#pragma once
+
+#include "host/host.h"
+#include "ucma/channel.h"
+#include "ucma/sock.h"
+
+#define URO_ID_QKEY 0x01234567u /* of datagram services that do not choose another */
+
+enum uro_id_state {
+    URO_ID_IDLE,
+    URO_ID_BOUND,
+    URO_ID_RESOLVING,
+    URO_ID_RESOLVED,
+    URO_ID_ROUTED,
+    URO_ID_LISTENING,
+    URO_ID_CONNECTING, /* and everything after that */
+};
+
+/* A listener of the engine: one for each address that the identifier hears. */
+struct uro_id_ear {
+    struct uro_device *device;
+    struct uro_listener listener;
+};
+
+struct uro_mcast {
+    struct uro_link link; /* in uro_id.mcasts */
+    uint32_t number;      /* that LEAVE_MCAST names */
+    struct uro_id *id;
+    uint64_t uid;
+    uint32_t events_reported;
+};
+
+struct uro_id {
+    uint32_t number;              /* that commands name */
+    struct uro_link channel_link; /* in uro_channel.ids, under the channels lock */
+    struct uro_channel *channel;  /* likewise */
+    struct uro_link port_link;    /* among those that have a port; bind.c */
+    uint64_t uid;                 /* librdmacm's own; 0 until it accepts a request */
+    uint32_t events_reported;     /* under the channels lock */
+    uint16_t port_space;          /* enum rdma_ucm_port_space */
+    uint8_t qp_type;              /* enum ibv_qp_type */
+    enum uro_id_state state;
+    struct uro_sock source, dest; /* no family: none yet */
+    struct uro_device *device;    /* once an address of its own is known */
+    uint8_t sgid_index;
+    struct uro_gid remote; /* where dest is reached, once resolved */
+    struct uro_resolve resolve;
+    struct uro_conn *conn;
+    struct uro_id_ear *ears;
+    uint32_t ear_count;
+    struct uro_list mcasts;
+    uint32_t qkey;
+    uint8_t tos;
+    uint8_t ack_timeout; /* 0: the default */
+    bool anywhere;       /* no address of its own was asked for */
+    bool reuse;
+    bool family_only;
+};
+
+/* A new identifier of @channel. Thread: any; takes the channels lock. NULL: no memory. */
+struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
+                          uint8_t qp_type);
+
+/* That of the command's channel, or NULL. */
+struct uro_id *uro_id_find(const struct uro_channel *channel, uint32_t number);
+
+/* Ends everything it does. Returns how many of its events were reported. */
+uint32_t uro_id_destroy(struct uro_id *id);
+
+/* Stops the engine of its device, if it has one. */
+void uro_id_lock(const struct uro_id *id);
+void uro_id_unlock(const struct uro_id *id);
+
+/* Its own address on its device. */
+struct uro_gid uro_id_local(const struct uro_id *id);
+
+/* Groups; mcast.c. */
+struct uro_mcast *uro_id_mcast_find(const struct uro_channel *channel, uint32_t number);
+/* Returns how many of its events were reported. */
+uint32_t uro_id_mcast_drop(struct uro_mcast *mcast);
+struct uro_mcast *uro_id_mcast_new(struct uro_id *id, uint64_t uid);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resolve.c - from an IP address to a device, one of its addresses, and a next hop that answers.
+ *
+ * An identifier that is not bound takes, of all devices' addresses, the destination itself (it is
+ * ours), else the one in the destination's subnet, else the first one that has a gateway.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "ucma/bind.h"
+#include "ucma/command.h"
+#include "ucma/tell.h"
+
+/* How well an address of a device leads to @dest. */
+enum fitness { NOT_AT_ALL, BY_GATEWAY, SAME_SUBNET, ITSELF };
+
+static bool has_gateway(const struct uro_device_config *config, bool v4)
+{
+    return !uro_gid_is_zero(v4 ? &config->gateway4 : &config->gateway6);
+}
+
+static enum fitness judge(const struct uro_device_config *config, uint32_t index,
+                          const struct uro_gid *dest)
+{
+    const struct uro_gid *own = &config->gids[index];
+    bool v4 = uro_gid_is_ipv4(dest);
+
+    if (uro_gid_is_ipv4(own) != v4)
+        return NOT_AT_ALL;
+    if (uro_gid_equal(own, dest))
+        return ITSELF;
+    if (uro_gid_is_link_local(dest) != uro_gid_is_link_local(own) && !uro_gid_is_multicast(dest))
+        return NOT_AT_ALL;
+    if (uro_gid_is_link_local(dest) || uro_gid_is_multicast(dest) ||
+        uro_gid_same_subnet(dest, own, v4 ? config->prefix[index] + 96u : config->prefix[index]))
+        return SAME_SUBNET;
+    return has_gateway(config, v4) ? BY_GATEWAY : NOT_AT_ALL;
+}
+
+/* Sets device and source address of @id. Returns 0, -ENODEV or -ENETUNREACH. */
+static int choose_source(struct uro_id *id, const struct uro_gid *dest)
+{
+    enum fitness best = NOT_AT_ALL;
+    struct uro_device *const *devices = uro_host_devices();
+
+    if (*devices == NULL)
+        return -ENODEV;
+    for (struct uro_device *const *device = devices; *device != NULL; device++) {
+        const struct uro_device_config *config = uro_device_config(*device);
+        for (uint32_t i = 0; i < config->gid_count; i++) {
+            enum fitness fitness = judge(config, i, dest);
+            if (fitness <= best)
+                continue;
+            best = fitness;
+            id->device = *device;
+            id->sgid_index = (uint8_t)i;
+        }
+    }
+    return best == NOT_AT_ALL ? -ENETUNREACH : 0;
+}
+
+/* A wildcard and the loopback address as destination mean this very machine. */
+static int follow_loopback(struct uro_sock *dest)
+{
+    struct uro_device *const *device = uro_host_devices();
+
+    if (!uro_sock_is_wildcard(dest) && !uro_sock_is_loopback(dest))
+        return 0;
+    if (*device == NULL)
+        return -ENODEV;
+    const struct uro_device_config *config = uro_device_config(*device);
+    for (uint32_t i = config->gid_count; i-- > 0;)
+        if (uro_sock_fits(dest, &config->gids[i]))
+            uro_sock_set_gid(dest, &config->gids[i]);
+    return uro_sock_is_wildcard(dest) || uro_sock_is_loopback(dest) ? -ENODEV : 0;
+}
+
+/* Binds @id where it is not, as far as the program says, to a port of any address. */
+static int have_port(struct uro_id *id, const struct uro_sock *source, const struct uro_sock *dest)
+{
+    struct uro_sock anywhere;
+    const struct uro_gid none = { 0 };
+
+    if (id->state != URO_ID_IDLE)
+        return 0;
+    if (source->any.sa_family != 0) {
+        id->source = *source;
+        int error = uro_sock_is_wildcard(source) ? 0 : uro_bind_device(id);
+        return error != 0 ? error : uro_bind_port(id, source);
+    }
+    uro_sock_make(&anywhere, dest->any.sa_family, &none, 0);
+    return uro_bind_port(id, &anywhere);
+}
+
+static int ask(struct uro_id *id, uint32_t timeout_ms)
+{
+    uro_time now;
+    int error = uro_device_start(id->device);
+
+    if (error != 0)
+        return error;
+    uro_device_lock(id->device);
+    now = uro_device_now();
+    error = uro_engine_resolve_begin(uro_device_engine(id->device), &id->resolve, id->sgid_index,
+                                     &id->remote, now + URO_MS(timeout_ms), now);
+    if (error == 0)
+        id->state = URO_ID_RESOLVING;
+    uro_device_unlock(id->device);
+    return error;
+}
+
+static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_sock *dest,
+                   uint32_t timeout_ms)
+{
+    if (id->state != URO_ID_IDLE && id->state != URO_ID_BOUND)
+        return -EINVAL;
+    int error = have_port(id, source, dest);
+    if (error == 0 && id->source.any.sa_family != dest->any.sa_family)
+        error = -EINVAL;
+    if (error == 0)
+        error = follow_loopback(dest);
+    if (error != 0)
+        return error;
+    id->state = URO_ID_BOUND;
+    id->remote = uro_sock_gid(dest);
+    if (id->device == NULL || id->anywhere)
+        error = choose_source(id, &id->remote);
+    if (error != 0)
+        return error;
+    id->dest = *dest;
+    struct uro_gid own = uro_id_local(id);
+    uro_sock_set_gid(&id->source, &own);
+    return ask(id, timeout_ms);
+}
+
+int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_resolve_ip *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_sock source = { .v6 = in->src_addr }, dest = { .v6 = in->dst_addr };
+
+    (void)room;
+    if ((dest.any.sa_family != AF_INET && dest.any.sa_family != AF_INET6) ||
+        (source.any.sa_family != 0 && uro_sock_size(&source) > sizeof in->src_addr))
+        return -EINVAL;
+    return id == NULL ? -ENOENT : resolve(id, &source, &dest, in->timeout_ms);
+}
+
+int uro_resolve_any(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_resolve_addr *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_sock source = { 0 }, dest;
+
+    (void)room;
+    if (in->reserved != 0 || uro_sock_read(&dest, &in->dst_addr, in->dst_size) != 0 ||
+        (in->src_size != 0 && uro_sock_read(&source, &in->src_addr, in->src_size) != 0))
+        return -EINVAL;
+    return id == NULL ? -ENOENT : resolve(id, &source, &dest, in->timeout_ms);
+}
+
+/* There is one route on RoCE, and it is known by now. */
+int uro_resolve_route(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_resolve_route *in = command;
+    struct uro_id *id = uro_id_find(channel, in->id);
+
+    (void)room;
+    if (id == NULL)
+        return -ENOENT;
+    uro_id_lock(id);
+    int error = id->state == URO_ID_RESOLVED ? 0 : -EINVAL;
+    if (error == 0)
+        error = uro_tell_simple(id, URO_TELL_ROUTE_RESOLVED, 0);
+    if (error == 0)
+        id->state = URO_ID_ROUTED;
+    uro_id_unlock(id);
+    return error;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tell.c - see tell.h. The sink runs with the engine locked, in whichever thread drove the round.
+ *
+ * What happens to a new connection before its owner accepted it is not told: librdmacm has no name
+ * for it yet, and accepting it will fail.
+ */
+#include "ucma/tell.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "cm/ip_cm.h"
+
+#define PORT      1u
+#define HOP_LIMIT 64u
+
+int uro_tell_simple(struct uro_id *id, enum uro_tell_kind kind, int status)
+{
+    const struct rdma_ucm_event_resp event = { .event = kind, .status = (uint32_t)status };
+
+    return uro_channel_raise(id, NULL, NULL, &event);
+}
+
+void uro_tell_path(const struct uro_id *id, const struct uro_gid *remote,
+                   struct ib_uverbs_ah_attr *ah)
+{
+    const struct uro_conn *conn = id->conn;
+
+    memset(ah, 0, sizeof *ah);
+    memcpy(ah->grh.dgid, remote->octets, sizeof ah->grh.dgid);
+    ah->grh.sgid_index = id->sgid_index;
+    ah->grh.hop_limit = HOP_LIMIT;
+    ah->grh.traffic_class = id->tos;
+    if (conn != NULL) {
+        ah->grh.flow_label = conn->route.flow_label;
+        ah->grh.hop_limit = conn->route.hop_limit;
+        ah->grh.traffic_class = conn->route.traffic_class;
+    }
+    ah->is_global = 1;
+    ah->port_num = PORT;
+}
+
+/* ---- what the peer said -------------------------------------------------------------------- */
+
+/* The header that names the addresses stands before the program's data in a request. */
+static uint32_t data_start(const struct uro_id *id, enum uro_conn_event_kind kind)
+{
+    return kind == URO_CONN_REQUEST && id->source.any.sa_family != AF_IB ? URO_IP_CM_LEN : 0;
+}
+
+static uint8_t copy_data(uint8_t *out, const struct uro_conn *conn, uint32_t start)
+{
+    uint32_t length = conn->peer.data_length > start ? conn->peer.data_length - start : 0;
+
+    memcpy(out, conn->peer.data + start, length);
+    return (uint8_t)length;
+}
+
+/* What the peer can serve is what we may ask of it, and the other way round. */
+static void fill_conn(struct rdma_ucm_conn_param *out, const struct uro_conn *conn, uint32_t start)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+
+    out->qp_num = peer->qpn;
+    out->private_data_len = copy_data(out->private_data, conn, start);
+    out->srq = peer->srq;
+    out->responder_resources = peer->initiator_depth;
+    out->initiator_depth = peer->responder_resources;
+    out->flow_control = peer->flow_control;
+    out->retry_count = peer->retry_count;
+    out->rnr_retry_count = peer->rnr_retry_count;
+}
+
+static void fill_ud(struct rdma_ucm_ud_param *out, const struct uro_id *id, uint32_t start)
+{
+    const struct uro_conn *conn = id->conn;
+
+    out->qp_num = conn->peer.qpn;
+    out->qkey = conn->peer.qkey;
+    out->private_data_len = copy_data(out->private_data, conn, start);
+    uro_tell_path(id, &conn->route.remote, &out->ah_attr);
+}
+
+static void fill(struct rdma_ucm_event_resp *event, const struct uro_id *id, uint32_t start)
+{
+    if (id->qp_type == IBV_QPT_UD)
+        fill_ud(&event->param.ud, id, start);
+    else
+        fill_conn(&event->param.conn, id->conn, start);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static uint8_t type_of(const struct uro_conn *conn)
+{
+    static const uint8_t types[URO_QPT_COUNT] = {
+        [URO_QPT_RC] = IBV_QPT_RC,
+        [URO_QPT_UC] = IBV_QPT_UC,
+        [URO_QPT_UD] = IBV_QPT_UD,
+        [URO_QPT_XRC_INI] = IBV_QPT_XRC_SEND,
+        [URO_QPT_XRC_TGT] = IBV_QPT_XRC_RECV,
+    };
+
+    return types[conn->peer.type];
+}
+
+/* The addresses of a request to @listening; false when it does not say them, or others than ours. */
+static bool read_addresses(const struct uro_id *listening, const struct uro_conn *conn,
+                           struct uro_sock *source, struct uro_sock *dest)
+{
+    struct uro_ip_cm header = { .dest = conn->route.local, .source = conn->route.remote };
+    int family = listening->source.any.sa_family == AF_IB ? AF_IB : 0;
+
+    if (family != AF_IB && (!uro_ip_cm_decode(conn->peer.data, &header) ||
+                            !uro_gid_equal(&header.dest, &conn->route.local)))
+        return false;
+    uro_sock_make(source, family, &header.dest, uro_sock_port(&listening->source));
+    uro_sock_make(dest, family, &header.source, header.source_port);
+    return true;
+}
+
+static struct uro_id *make(const struct uro_id *listening, struct uro_device *device,
+                           struct uro_conn *conn)
+{
+    struct uro_sock source, dest;
+
+    if (listening->qp_type != type_of(conn) || !read_addresses(listening, conn, &source, &dest))
+        return NULL;
+    struct uro_id *id = uro_id_new(listening->channel, 0, listening->port_space, type_of(conn));
+    if (id == NULL)
+        return NULL;
+    id->state = URO_ID_CONNECTING;
+    id->source = source;
+    id->dest = dest;
+    id->device = device;
+    id->sgid_index = conn->route.sgid_index;
+    id->remote = conn->route.remote;
+    id->tos = conn->route.traffic_class;
+    id->qkey = listening->qkey;
+    id->conn = conn;
+    conn->user = id;
+    return id;
+}
+
+static void on_request(struct uro_device *device, struct uro_id *listening, struct uro_conn *conn)
+{
+    struct rdma_ucm_event_resp event = { .event = URO_TELL_CONNECT_REQUEST };
+    struct uro_id *made = make(listening, device, conn);
+
+    if (made == NULL) {
+        uro_conn_close(conn, uro_device_now());
+        return;
+    }
+    fill(&event, made, data_start(listening, URO_CONN_REQUEST));
+    /* No memory: as if it had never come. The identifier goes with its channel. */
+    if (uro_channel_raise(listening, made, NULL, &event) != 0) {
+        made->conn = NULL;
+        uro_conn_close(conn, uro_device_now());
+    }
+}
+
+/* ---- the sink ------------------------------------------------------------------------------ */
+
+static enum uro_tell_kind kind_of(const struct uro_id *id, enum uro_conn_event_kind kind)
+{
+    static const enum uro_tell_kind kinds[URO_CONN_EVENT_COUNT] = {
+        [URO_CONN_RESPONSE] = URO_TELL_CONNECT_RESPONSE,
+        [URO_CONN_CONFIRMED] = URO_TELL_ESTABLISHED,
+        [URO_CONN_REJECTED] = URO_TELL_REJECTED,
+        [URO_CONN_UNREACHABLE] = URO_TELL_UNREACHABLE,
+        [URO_CONN_DISCONNECTED] = URO_TELL_DISCONNECTED,
+        [URO_CONN_TIMEWAIT_EXIT] = URO_TELL_TIMEWAIT_EXIT,
+    };
+
+    if (id->qp_type == IBV_QPT_UD && kind == URO_CONN_RESPONSE)
+        return URO_TELL_ESTABLISHED;
+    if (id->qp_type == IBV_QPT_UD && kind == URO_CONN_REJECTED)
+        return URO_TELL_UNREACHABLE;
+    return kinds[kind];
+}
+
+static void conn_event(struct uro_device *device, const struct uro_conn_event *what)
+{
+    struct uro_id *id = what->user;
+
+    if (what->kind == URO_CONN_REQUEST) {
+        on_request(device, id, what->conn);
+        return;
+    }
+    if (id->uid == 0)
+        return;
+    struct rdma_ucm_event_resp event = { .event = kind_of(id, what->kind),
+                                         .status = (uint32_t)what->status };
+    if (what->kind == URO_CONN_RESPONSE)
+        fill(&event, id, 0);
+    else if (what->kind == URO_CONN_REJECTED && id->qp_type != IBV_QPT_UD)
+        event.param.conn.private_data_len = copy_data(event.param.conn.private_data, what->conn, 0);
+    (void)!uro_channel_raise(id, NULL, NULL, &event);
+}
+
+static void resolved(struct uro_device *device, struct uro_resolve *resolve)
+{
+    struct uro_id *id = resolve->user;
+    bool known = resolve->status == 0;
+
+    if (id->state != URO_ID_RESOLVING)
+        return;
+    id->state = known ? URO_ID_RESOLVED : URO_ID_BOUND;
+    if (!known)
+        uro_engine_resolve_end(uro_device_engine(device), resolve);
+    (void)!uro_tell_simple(id, known ? URO_TELL_ADDR_RESOLVED : URO_TELL_ADDR_ERROR,
+                           resolve->status);
+}
+
+const struct uro_conn_sink uro_tell_sink = { .conn_event = conn_event, .resolved = resolved };
+
+/* ---- fetching ------------------------------------------------------------------------------ */
+
+/* A program that is about to sleep does not drive the engines. */
+static void hand_over(const struct uro_channel *channel)
+{
+    struct pollfd now = { .fd = uro_channel_fd(channel), .events = POLLIN };
+
+    if (poll(&now, 1, 0) > 0)
+        return;
+    for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
+        if (uro_device_started(*device))
+            uro_device_hand_over(*device);
+}
+
+/* The new identifier is the program's now. */
+static void introduce(struct uro_id *made)
+{
+    uro_id_lock(made);
+    if (made->conn != NULL)
+        uro_conn_noticed(made->conn);
+    uro_id_unlock(made);
+}
+
+int uro_tell_fetch(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct rdma_ucm_get_event *in = command;
+    const size_t least = offsetof(struct rdma_ucm_event_resp, reserved);
+    struct uro_channel_event *event;
+
+    if (room < least)
+        return -ENOSPC;
+    do {
+        hand_over(channel);
+        int error = uro_channel_wait(channel);
+        if (error != 0)
+            return error;
+        uro_command_lock();
+        event = uro_channel_take(channel);
+        if (event != NULL && event->made != NULL)
+            introduce(event->made);
+        uro_command_unlock();
+    } while (event == NULL);
+    int error = uro_reply(&(struct uro_reply){ in->response, room }, &event->resp,
+                          sizeof event->resp, least);
+    free(event);
+    return error;
+}

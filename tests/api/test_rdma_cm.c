@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdma_cm.c - the system's librdmacm over our library: the tutorial's connection, both sides in
+ * one process, each with its own event channel.
+ */
+#include "api/api.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define WAIT_MS  2000
+#define CYCLES   1000
+#define WARM_UP  10
+#define TEXT     "hello over rdma_cm"
+#define REQ_ROOM 56 /* octets of private data that Linux leaves to the program */
+#define REP_ROOM 196
+
+struct half {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    char buffer[64];
+};
+
+struct talk {
+    struct half server, client;
+    struct rdma_cm_id *listener;
+    struct sockaddr_in address;
+};
+
+/* The next event, which must be @type; @id is what it is about. */
+static struct rdma_cm_event expect(struct half *half, enum rdma_cm_event_type type, int status)
+{
+    struct rdma_cm_event *event, copy;
+
+    assert_int_equal(rdma_get_cm_event(half->channel, &event), 0);
+    assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+    assert_int_equal(event->status, status);
+    copy = *event;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    return copy;
+}
+
+static void listen_at(struct talk *talk, const char *text)
+{
+    talk->address = (struct sockaddr_in){ .sin_family = AF_INET };
+    assert_int_equal(inet_pton(AF_INET, text, &talk->address.sin_addr), 1);
+    talk->server.channel = rdma_create_event_channel();
+    assert_non_null(talk->server.channel);
+    assert_int_equal(rdma_create_id(talk->server.channel, &talk->listener, talk, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(talk->listener, (struct sockaddr *)&talk->address), 0);
+    assert_int_equal(rdma_listen(talk->listener, 4), 0);
+    talk->address.sin_port = rdma_get_src_port(talk->listener);
+    assert_int_not_equal(talk->address.sin_port, 0);
+}
+
+static void resolve(struct talk *talk)
+{
+    struct half *client = &talk->client;
+
+    client->channel = rdma_create_event_channel();
+    assert_non_null(client->channel);
+    assert_int_equal(rdma_create_id(client->channel, &client->id, client, RDMA_PS_TCP), 0);
+    assert_int_equal(
+        rdma_resolve_addr(client->id, NULL, (struct sockaddr *)&talk->address, WAIT_MS), 0);
+    expect(client, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    assert_non_null(client->id->verbs);
+    assert_int_equal(rdma_resolve_route(client->id, WAIT_MS), 0);
+    expect(client, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
+static void make_queue_pair(struct half *half)
+{
+    half->cq = ibv_create_cq(half->id->verbs, 4, NULL, NULL, 0);
+    assert_non_null(half->cq);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = half->cq,
+        .recv_cq = half->cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1 }
+    };
+    assert_int_equal(rdma_create_qp(half->id, NULL, &attr), 0);
+    half->mr = ibv_reg_mr(half->id->pd, half->buffer, sizeof half->buffer, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(half->mr);
+}
+
+static void establish(struct talk *talk)
+{
+    struct rdma_conn_param wanted = { .private_data = "question",
+                                      .private_data_len = 9,
+                                      .responder_resources = 2,
+                                      .initiator_depth = 3,
+                                      .retry_count = 7,
+                                      .rnr_retry_count = 7 };
+    struct rdma_conn_param granted = { .private_data = "answer",
+                                       .private_data_len = 7,
+                                       .responder_resources = 3,
+                                       .initiator_depth = 2,
+                                       .rnr_retry_count = 6 };
+
+    make_queue_pair(&talk->client);
+    assert_int_equal(rdma_connect(talk->client.id, &wanted), 0);
+    struct rdma_cm_event request = expect(&talk->server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    assert_ptr_equal(request.listen_id, talk->listener);
+    assert_int_equal(request.param.conn.private_data_len, REQ_ROOM);
+    assert_int_equal(request.param.conn.responder_resources, 3);
+    assert_int_equal(request.param.conn.initiator_depth, 2);
+    talk->server.id = request.id;
+    assert_non_null(request.id->verbs);
+    make_queue_pair(&talk->server);
+    assert_int_equal(rdma_accept(talk->server.id, &granted), 0);
+    struct rdma_cm_event done = expect(&talk->client, RDMA_CM_EVENT_ESTABLISHED, 0);
+    assert_int_equal(done.param.conn.private_data_len, REP_ROOM);
+    expect(&talk->server, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void transfer(struct half *from, struct half *to)
+{
+    struct ibv_sge into = { (uintptr_t)to->buffer, sizeof to->buffer, to->mr->lkey };
+    struct ibv_sge out = { (uintptr_t)from->buffer, sizeof TEXT, from->mr->lkey };
+    struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = &into, .num_sge = 1 }, *bad_recv;
+    struct ibv_send_wr send = { .wr_id = 2,
+                                .sg_list = &out,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_SEND,
+                                .send_flags = IBV_SEND_SIGNALED },
+                       *bad_send;
+
+    memcpy(from->buffer, TEXT, sizeof TEXT);
+    assert_int_equal(ibv_post_recv(to->id->qp, &recv, &bad_recv), 0);
+    assert_int_equal(ibv_post_send(from->id->qp, &send, &bad_send), 0);
+    assert_int_equal(api_wait(to->cq).status, IBV_WC_SUCCESS);
+    assert_int_equal(api_wait(from->cq).status, IBV_WC_SUCCESS);
+    assert_string_equal(to->buffer, TEXT);
+}
+
+static void drop(struct half *half)
+{
+    if (half->cq != NULL) {
+        rdma_destroy_qp(half->id);
+        assert_int_equal(ibv_dereg_mr(half->mr), 0);
+        assert_int_equal(ibv_destroy_cq(half->cq), 0);
+    }
+    if (half->id != NULL)
+        assert_int_equal(rdma_destroy_id(half->id), 0);
+}
+
+static void finish(struct talk *talk)
+{
+    drop(&talk->client);
+    drop(&talk->server);
+    assert_int_equal(rdma_destroy_id(talk->listener), 0);
+    rdma_destroy_event_channel(talk->server.channel);
+    if (talk->client.channel != NULL)
+        rdma_destroy_event_channel(talk->client.channel);
+}
+
+static void disconnect(struct talk *talk)
+{
+    assert_int_equal(rdma_disconnect(talk->client.id), 0);
+    expect(&talk->server, RDMA_CM_EVENT_DISCONNECTED, 0);
+    expect(&talk->client, RDMA_CM_EVENT_DISCONNECTED, 0);
+    assert_int_equal(rdma_disconnect(talk->server.id), 0);
+}
+
+static void tutorial__connect__transfer__disconnect(void **state)
+{
+    struct talk talk = { 0 };
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    establish(&talk);
+    assert_int_equal(ibv_query_qp(talk.client.id->qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    assert_int_equal(attr.max_rd_atomic, 3);
+    assert_int_equal(attr.max_dest_rd_atomic, 2);
+    assert_int_equal(attr.rnr_retry, 6);
+    transfer(&talk.client, &talk.server);
+    transfer(&talk.server, &talk.client);
+    disconnect(&talk);
+    finish(&talk);
+}
+
+static unsigned descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void cycle(void)
+{
+    struct talk talk = { 0 };
+
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    establish(&talk);
+    transfer(&talk.client, &talk.server);
+    disconnect(&talk);
+    finish(&talk);
+}
+
+static void many_connections__leave_no_descriptor_and_no_memory(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < WARM_UP; i++)
+        cycle();
+    unsigned before = descriptors();
+    size_t used = mallinfo2().uordblks;
+    for (unsigned i = 0; i < CYCLES; i++)
+        cycle();
+    assert_int_equal(descriptors(), before);
+    /* Less than one small object for each: what is left is the heap's own. */
+    assert_in_range(mallinfo2().uordblks, 0, used + CYCLES * 8);
+}
+
+static void nobody_listens__rejected(void **state)
+{
+    struct talk talk = { 0 };
+    struct rdma_conn_param wanted = { .retry_count = 1 };
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    assert_int_equal(rdma_destroy_id(talk.listener), 0);
+    resolve(&talk);
+    make_queue_pair(&talk.client);
+    assert_int_equal(rdma_connect(talk.client.id, &wanted), 0);
+    expect(&talk.client, RDMA_CM_EVENT_REJECTED, 8);
+    assert_int_equal(rdma_create_id(talk.server.channel, &talk.listener, NULL, RDMA_PS_TCP), 0);
+    finish(&talk);
+}
+
+static void server_rejects__its_data_arrives(void **state)
+{
+    struct talk talk = { 0 };
+    struct rdma_conn_param wanted = { .retry_count = 1 };
+    struct rdma_cm_event *event;
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    make_queue_pair(&talk.client);
+    assert_int_equal(rdma_connect(talk.client.id, &wanted), 0);
+    talk.server.id = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
+    assert_int_equal(rdma_reject(talk.server.id, "no", 3), 0);
+    assert_int_equal(rdma_get_cm_event(talk.client.channel, &event), 0);
+    assert_int_equal(event->event, RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(event->status, 28);
+    assert_string_equal(event->param.conn.private_data, "no");
+    rdma_ack_cm_event(event);
+    finish(&talk);
+}
+
+/* Both descriptors are ready when, and only when, an event waits. */
+static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **state)
+{
+    struct talk talk = { 0 };
+    struct rdma_cm_event *event;
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    int fd = talk.server.channel->fd;
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    errno = 0;
+    assert_int_equal(rdma_get_cm_event(talk.server.channel, &event), -1);
+    assert_int_equal(errno, EAGAIN);
+    resolve(&talk);
+    make_queue_pair(&talk.client);
+    struct rdma_conn_param wanted = { .retry_count = 1 };
+    assert_int_equal(rdma_connect(talk.client.id, &wanted), 0);
+    assert_int_equal(poll(&ready, 1, -1), 1);
+    talk.server.id = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    finish(&talk);
+}
+
+/* What waits in the old channel is fetched from the new one. */
+static void migrate__waiting_events_come_along(void **state)
+{
+    struct talk talk = { 0 };
+    struct rdma_conn_param wanted = { .retry_count = 1 };
+    struct rdma_event_channel *other = rdma_create_event_channel();
+    struct pollfd ready = { .events = POLLIN };
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    make_queue_pair(&talk.client);
+    assert_int_equal(rdma_connect(talk.client.id, &wanted), 0);
+    ready.fd = talk.server.channel->fd;
+    assert_int_equal(poll(&ready, 1, -1), 1);
+    assert_int_equal(rdma_migrate_id(talk.listener, other), 0);
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    rdma_destroy_event_channel(talk.server.channel);
+    talk.server.channel = other;
+    talk.server.id = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
+    assert_ptr_equal(talk.server.id->channel, other);
+    finish(&talk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tutorial__connect__transfer__disconnect),
+        cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
+        cmocka_unit_test(nobody_listens__rejected),
+        cmocka_unit_test(server_rejects__its_data_arrives),
+        cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
+        cmocka_unit_test(migrate__waiting_events_come_along),
+    };
+    return API_RUN(tests);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A library that calls the C library, for test_got.c. */
+#include <sys/types.h>
+#include <unistd.h>
+
+long got_library_pid(void);
+long got_library_pid(void)
+{
+    return (long)getpid();
+}
+
+long got_library_uid(void);
+long got_library_uid(void)
+{
+    return (long)getuid();
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ucma/got.h"
+
+/* got_library.c: linked once with -z now and -z relro, as Debian links librdmacm. */
+long got_library_pid(void);
+long got_library_uid(void);
+
+static const void *library(void)
+{
+    return (const void *)(uintptr_t)got_library_pid;
+}
+
+static long forty_two(void)
+{
+    return 42;
+}
+
+static const struct uro_got_change pid = { { "not_called", "getpid" }, (void (*)(void))forty_two };
+static const struct uro_got_change absent = { { "not_called" }, (void (*)(void))forty_two };
+static const struct uro_got_change uid = { { "getuid" }, (void (*)(void))forty_two };
+
+static void object__is_named_by_any_address_inside(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(uro_got_object(library()), "got_library"));
+    assert_null(uro_got_object((const void *)16));
+}
+
+static void one_function_is_missing__nothing_is_changed(void **state)
+{
+    const struct uro_got_change changes[] = { uid, absent };
+
+    (void)state;
+    assert_int_equal(uro_got_change(library(), changes, 2), -ENOENT);
+    assert_int_equal(got_library_uid(), getuid());
+    assert_int_equal(uro_got_change((const void *)16, &uid, 1), -ENOENT);
+}
+
+static void change__leads_the_librarys_calls__and_nobody_elses(void **state)
+{
+    (void)state;
+    assert_int_equal(got_library_pid(), getpid());
+    assert_int_equal(uro_got_change(library(), &pid, 1), 0);
+    assert_int_equal(got_library_pid(), 42);
+    assert_int_not_equal(getpid(), 42);
+    assert_int_equal(got_library_uid(), getuid());
+}
+
+/* A page that stays writable splits the library's mapping. */
+static unsigned writable_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned count = 0;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL)
+        count += strstr(line, "got_library") != NULL && strstr(line, " rw-p ") != NULL;
+    fclose(maps);
+    return count;
+}
+
+static void change__again__is_harmless__and_the_table_is_read_only_afterwards(void **state)
+{
+    unsigned before = writable_mappings();
+
+    (void)state;
+    assert_int_equal(uro_got_change(library(), &pid, 1), 0);
+    assert_int_equal(got_library_pid(), 42);
+    assert_int_equal(writable_mappings(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(object__is_named_by_any_address_inside),
+        cmocka_unit_test(one_function_is_missing__nothing_is_changed),
+        cmocka_unit_test(change__leads_the_librarys_calls__and_nobody_elses),
+        cmocka_unit_test(change__again__is_harmless__and_the_table_is_read_only_afterwards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
