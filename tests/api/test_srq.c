@@ -1,55 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: creation, posting, resizing, the limit, and who may be destroyed when. */
-#include "api/api.h"
+/* Shared receive queues: creation, posting, receiving, resizing. */
+#include "api/srq.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-
-static struct ibv_srq *create(const struct api *api, uint32_t max_wr)
-{
-    struct ibv_srq_init_attr init = { .attr = { .max_wr = max_wr, .max_sge = 2 } };
-    struct ibv_srq *srq = ibv_create_srq(api->pd, &init);
-
-    assert_non_null(srq);
-    return srq;
-}
-
-/* Two pairs; both receiving ends share one queue of four receives. */
-struct stand {
-    struct ibv_srq *srq;
-    struct pair one, two;
-};
-
-static void stand_open(struct stand *stand, const struct api *api, enum ibv_qp_type type)
-{
-    stand->srq = create(api, 4);
-    struct pair *pairs[] = { &stand->one, &stand->two };
-    for (int i = 0; i < 2; i++) {
-        api_side_open(api, &pairs[i]->a, NULL, type, NULL);
-        api_side_open(api, &pairs[i]->b, NULL, type, stand->srq);
-        api_pair_join(api, pairs[i]);
-        memset(pairs[i]->a.buffer, 'a' + i, 16);
-    }
-}
-
-static void stand_close(struct stand *stand)
-{
-    api_pair_close(&stand->one);
-    api_pair_close(&stand->two);
-    assert_int_equal(ibv_destroy_srq(stand->srq), 0);
-}
-
-static void send(struct pair *pair)
-{
-    struct ibv_sge from = api_sge(&pair->a, 0, 16);
-    struct ibv_send_wr wr = api_send(IBV_WR_SEND, &from);
-
-    assert_int_equal(api_post_send(&pair->a, &wr), 0);
-}
 
 static void expect_refused(const struct api *api, uint32_t max_wr, uint32_t max_sge)
 {
@@ -116,7 +71,7 @@ static void create_srq_ex__of_a_basic_one__needs_a_pd_and_nothing_else(void **st
 static void modify_srq__changes_all_or_nothing(void **state)
 {
     const struct api *api = *state;
-    struct ibv_srq *srq = create(api, 8);
+    struct ibv_srq *srq = srq_create(api, 8);
     struct ibv_srq_attr attr = { .max_wr = 4, .srq_limit = 5 };
     const int both = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
 
@@ -154,7 +109,7 @@ static void modify_srq__changes_all_or_nothing(void **state)
 static void post_srq_recv__asked_wrongly__points_at_the_request(void **state)
 {
     const struct api *api = *state;
-    struct ibv_srq *srq = create(api, 4);
+    struct ibv_srq *srq = srq_create(api, 4);
     struct ibv_sge sges[3] = { { 0 } };
     struct ibv_recv_wr wrs[6] = { { 0 } }, *bad = NULL;
 
@@ -176,8 +131,8 @@ static void receives__are_used_in_order_by_whoever_needs_one(void **state)
     static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        struct stand stand;
-        stand_open(&stand, *state, types[i]);
+        struct srq_stand stand;
+        srq_stand_open(&stand, *state, types[i]);
         struct ibv_sge to[4];
         for (uint64_t id = 0; id < 4; id++) {
             to[id] = api_sge(&stand.one.b, id * 100, 100);
@@ -185,7 +140,7 @@ static void receives__are_used_in_order_by_whoever_needs_one(void **state)
         }
         for (uint64_t id = 0; id < 4; id++) {
             struct pair *pair = id % 2 ? &stand.two : &stand.one;
-            send(pair);
+            srq_send(pair);
             struct ibv_wc wc = api_wait(pair->b.cq);
             assert_int_equal(wc.wr_id, id);
             assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -193,7 +148,7 @@ static void receives__are_used_in_order_by_whoever_needs_one(void **state)
             assert_memory_equal(stand.one.b.buffer + id * 100, pair->a.buffer, 16);
             api_expect(pair->a.cq, 1, IBV_WC_SUCCESS);
         }
-        stand_close(&stand);
+        srq_stand_close(&stand);
     }
 }
 
@@ -214,7 +169,7 @@ static void receive__of_another_pd_than_the_queue_pairs__arrives(void **state)
     api_pair_join(api, &pair);
     memset(pair.a.buffer, 'x', 16);
     assert_int_equal(api_post_srq(srq, 4, &to), 0);
-    send(&pair);
+    srq_send(&pair);
     api_expect(pair.b.cq, 4, IBV_WC_SUCCESS);
     assert_memory_equal(buffer, pair.a.buffer, 16);
     api_pair_close(&pair);
@@ -226,23 +181,23 @@ static void receive__of_another_pd_than_the_queue_pairs__arrives(void **state)
 
 static void empty_queue__makes_the_sender_wait_until_something_is_posted(void **state)
 {
-    struct stand stand;
+    struct srq_stand stand;
     struct ibv_wc wc;
 
-    stand_open(&stand, *state, IBV_QPT_RC);
+    srq_stand_open(&stand, *state, IBV_QPT_RC);
     struct ibv_sge to = api_sge(&stand.two.b, 0, 100);
-    send(&stand.two);
+    srq_send(&stand.two);
     assert_int_equal(ibv_poll_cq(stand.two.a.cq, 1, &wc), 0);
     assert_int_equal(api_post_srq(stand.srq, 5, &to), 0);
     api_expect(stand.two.b.cq, 5, IBV_WC_SUCCESS);
     api_expect(stand.two.a.cq, 1, IBV_WC_SUCCESS);
-    stand_close(&stand);
+    srq_stand_close(&stand);
 }
 
 static void post_recv__on_a_queue_pair_of_a_shared_queue__is_einval(void **state)
 {
     const struct api *api = *state;
-    struct ibv_srq *srq = create(api, 4);
+    struct ibv_srq *srq = srq_create(api, 4);
     struct ibv_qp_init_attr init;
     struct ibv_qp_attr attr;
     struct side side;
@@ -261,32 +216,32 @@ static void post_recv__on_a_queue_pair_of_a_shared_queue__is_einval(void **state
 /* rule SRQ.RESIZE */
 static void resize__with_receives_waiting__keeps_them_in_order(void **state)
 {
-    struct stand stand;
+    struct srq_stand stand;
     struct ibv_srq_attr attr = { .max_wr = 100 };
 
-    stand_open(&stand, *state, IBV_QPT_RC);
+    srq_stand_open(&stand, *state, IBV_QPT_RC);
     struct ibv_sge to = api_sge(&stand.one.b, 0, 100);
     for (uint64_t id = 0; id < 4; id++)
         assert_int_equal(api_post_srq(stand.srq, id, &to), 0);
-    send(&stand.one);
+    srq_send(&stand.one);
     api_expect(stand.one.b.cq, 0, IBV_WC_SUCCESS);
     assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR), 0);
     for (uint64_t id = 4; id < 101; id++)
         assert_int_equal(api_post_srq(stand.srq, id, &to), 0);
     for (uint64_t id = 1; id < 9; id++) {
-        send(&stand.one);
+        srq_send(&stand.one);
         api_expect(stand.one.b.cq, id, IBV_WC_SUCCESS);
     }
     attr.max_wr = 92;
     assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR), 0);
     assert_int_equal(api_post_srq(stand.srq, 101, &to), ENOMEM);
-    send(&stand.two);
+    srq_send(&stand.two);
     api_expect(stand.two.b.cq, 9, IBV_WC_SUCCESS);
-    stand_close(&stand);
+    srq_stand_close(&stand);
 }
 
 struct poster {
-    struct stand *stand;
+    struct srq_stand *stand;
     atomic_bool stop;
 };
 
@@ -303,142 +258,24 @@ static void *post_for_ever(void *argument)
 
 static void resize__while_a_thread_posts__loses_and_repeats_none(void **state)
 {
-    struct stand stand;
+    struct srq_stand stand;
     struct poster poster = { .stand = &stand };
     pthread_t thread;
 
-    stand_open(&stand, *state, IBV_QPT_RC);
+    srq_stand_open(&stand, *state, IBV_QPT_RC);
     assert_int_equal(pthread_create(&thread, NULL, post_for_ever, &poster), 0);
     for (uint64_t id = 0; id < 500; id++) {
         struct ibv_srq_attr attr = { .max_wr = 1 + (uint32_t)(id * 7 % 40) };
         int error = ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR);
         assert_true(error == 0 || error == EINVAL); /* too small for what waits */
         struct pair *pair = id % 2 ? &stand.two : &stand.one;
-        send(pair);
+        srq_send(pair);
         api_expect(pair->b.cq, id, IBV_WC_SUCCESS);
         api_expect(pair->a.cq, 1, IBV_WC_SUCCESS);
     }
     atomic_store(&poster.stop, true);
     pthread_join(thread, NULL);
-    stand_close(&stand);
-}
-
-/* ---- events ---------------------------------------------------------------- */
-
-static bool readable(int fd)
-{
-    struct pollfd wait = { .fd = fd, .events = POLLIN };
-
-    return poll(&wait, 1, 0) == 1;
-}
-
-static void limit__reached__is_told_once_until_it_is_armed_again(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_srq_attr attr = { .srq_limit = 2 };
-    struct stand stand;
-
-    stand_open(&stand, api, IBV_QPT_RC);
-    struct ibv_sge to = api_sge(&stand.one.b, 0, 100);
-    for (int round = 0; round < 2; round++) {
-        while (api_post_srq(stand.srq, 1, &to) == 0)
-            ;
-        attr.srq_limit = 2;
-        assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_LIMIT), 0);
-        for (int left = 3; left >= 1; left--) {
-            assert_false(readable(api->context->async_fd)); /* two are not fewer than two */
-            send(&stand.one);
-            api_expect(stand.one.b.cq, 1, IBV_WC_SUCCESS);
-        }
-        api_expect_async(api, IBV_EVENT_SRQ_LIMIT_REACHED, stand.srq);
-        assert_int_equal(ibv_query_srq(stand.srq, &attr), 0);
-        assert_int_equal(attr.srq_limit, 0);
-        send(&stand.one);
-        api_expect(stand.one.b.cq, 1, IBV_WC_SUCCESS);
-        assert_false(readable(api->context->async_fd));
-        for (int i = 0; i < 4; i++)
-            api_expect(stand.one.a.cq, 1, IBV_WC_SUCCESS);
-    }
-    stand_close(&stand);
-}
-
-static void queue_pair__that_fails__has_its_last_receive(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_wc wc;
-    struct stand stand;
-
-    stand_open(&stand, api, IBV_QPT_RC);
-    assert_int_equal(api_post_srq(stand.srq, 1, NULL), 0);
-    assert_int_equal(api_go(api, stand.one.b.qp, IBV_QPS_ERR, 0), 0);
-    api_expect_async(api, IBV_EVENT_QP_LAST_WQE_REACHED, stand.one.b.qp);
-    assert_int_equal(ibv_poll_cq(stand.one.b.cq, 1, &wc), 0); /* what waits is not its own */
-    stand_close(&stand);
-}
-
-struct late_ack {
-    struct ibv_srq *srq;
-    atomic_bool acknowledged;
-};
-
-static void *acknowledge(void *argument)
-{
-    struct late_ack *late = argument;
-    struct ibv_async_event event = { .event_type = IBV_EVENT_SRQ_LIMIT_REACHED };
-
-    event.element.srq = late->srq;
-    for (int i = 0; i < 1000; i++)
-        sched_yield(); /* the destroyer has every chance to be too early */
-    atomic_store(&late->acknowledged, true);
-    ibv_ack_async_event(&event);
-    return NULL;
-}
-
-static void destroy_srq__waits_for_the_acknowledgement_of_what_was_taken(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_srq_attr attr = { .srq_limit = 1 };
-    struct ibv_async_event event;
-    struct stand stand;
-    pthread_t thread;
-
-    stand_open(&stand, api, IBV_QPT_RC);
-    struct ibv_sge to = api_sge(&stand.one.b, 0, 100);
-    assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_LIMIT), 0);
-    assert_int_equal(api_post_srq(stand.srq, 1, &to), 0);
-    send(&stand.one);
-    api_expect(stand.one.b.cq, 1, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_get_async_event(api->context, &event), 0);
-    api_pair_close(&stand.one);
-    api_pair_close(&stand.two);
-    struct late_ack late = { .srq = stand.srq };
-    assert_int_equal(pthread_create(&thread, NULL, acknowledge, &late), 0);
-    assert_int_equal(ibv_destroy_srq(stand.srq), 0);
-    assert_true(atomic_load(&late.acknowledged));
-    pthread_join(thread, NULL);
-}
-
-static void destroy_srq__with_an_event_nobody_took__takes_it_along(void **state)
-{
-    const struct api *api = *state;
-    struct ibv_srq_attr attr = { .srq_limit = 1 };
-    struct stand stand;
-
-    stand_open(&stand, api, IBV_QPT_RC);
-    struct ibv_sge to = api_sge(&stand.one.b, 0, 100);
-    assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_LIMIT), 0);
-    assert_int_equal(api_post_srq(stand.srq, 1, &to), 0);
-    send(&stand.one);
-    api_expect(stand.one.b.cq, 1, IBV_WC_SUCCESS);
-    struct pollfd wait = { .fd = api->context->async_fd, .events = POLLIN };
-    assert_int_equal(poll(&wait, 1, -1), 1);
-    stand_close(&stand);
-    assert_false(readable(api->context->async_fd));
-    assert_int_equal(fcntl(api->context->async_fd, F_SETFL, O_NONBLOCK), 0);
-    struct ibv_async_event event;
-    errno = 0;
-    assert_int_equal(ibv_get_async_event(api->context, &event), -1);
-    assert_int_equal(errno, EAGAIN);
+    srq_stand_close(&stand);
 }
 
 int main(void)
@@ -454,10 +291,6 @@ int main(void)
         API_TEST(post_recv__on_a_queue_pair_of_a_shared_queue__is_einval),
         API_TEST(resize__with_receives_waiting__keeps_them_in_order),
         API_TEST(resize__while_a_thread_posts__loses_and_repeats_none),
-        API_TEST(limit__reached__is_told_once_until_it_is_armed_again),
-        API_TEST(queue_pair__that_fails__has_its_last_receive),
-        API_TEST(destroy_srq__waits_for_the_acknowledgement_of_what_was_taken),
-        API_TEST(destroy_srq__with_an_event_nobody_took__takes_it_along),
     };
     return API_RUN(tests);
 }
