@@ -74,8 +74,11 @@ void uro_pair_flush(struct uro_qp *qp)
 {
     URO_MARK("QP.FLUSH");
     finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
-    if (uro_pair_state(qp) == URO_QPS_SQE)
+    if (uro_pair_state(qp) == URO_QPS_SQE) {
+        if (qp->send_cq->overrun)
+            uro_pair_overrun(qp);
         return;
+    }
     finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
     for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
         const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);
