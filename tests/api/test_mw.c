@@ -152,6 +152,32 @@ static void bind_mw__opens_the_range_and_no_more(void **state)
     close_stage(&stage);
 }
 
+/* What does not fit the window is dropped without a word: the next one that does arrives. */
+static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
+{
+    struct stage stage;
+    struct pair reliable;
+
+    open_stage(&stage, *state);
+    reliable = stage.pair;
+    api_side_open(stage.api, &stage.pair.a, NULL, IBV_QPT_UC, NULL);
+    api_side_open(stage.api, &stage.pair.b, NULL, IBV_QPT_UC, NULL);
+    api_pair_join(stage.api, &stage.pair);
+    struct ibv_mw *mw = bound_1(&stage);
+    uint64_t at = (uintptr_t)stage.memory + BEGIN;
+    assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, mw->rkey, at + SPAN, 1), IBV_WC_SUCCESS);
+    assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, mw->rkey, at, 8), IBV_WC_SUCCESS);
+    const volatile uint8_t *last = &stage.memory[BEGIN + 7];
+    struct ibv_wc wc;
+    while (*last == CANARY) /* nothing says that it is there but its last octet */
+        (void)ibv_poll_cq(stage.pair.b.cq, 1, &wc);
+    expect_written(&stage, BEGIN, 8);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    api_pair_close(&stage.pair);
+    stage.pair = reliable;
+    close_stage(&stage);
+}
+
 static void region__is_not_opened_to_peers_by_a_window_into_it(void **state)
 {
     struct stage stage;
@@ -434,6 +460,7 @@ int main(void)
         API_TEST(mw__asked_wrongly__is_einval),
         API_TEST(mw__says_what_it_is_and_holds_its_pd),
         API_TEST(bind_mw__opens_the_range_and_no_more),
+        API_TEST(bind_mw__on_an_unreliable_connection__opens_the_range),
         API_TEST(region__is_not_opened_to_peers_by_a_window_into_it),
         API_TEST(bind_mw__gives_the_next_key_and_only_when_it_was_posted),
         API_TEST(bind_mw__of_what_is_not_like_that__is_refused_at_once),

@@ -181,6 +181,8 @@ static void compare_ext(const struct scene_packet *packet, const struct uro_fram
         assert_int_equal(frame->atomic_ack, packet->original);
     if (ext & URO_EXT_IMM)
         assert_int_equal(frame->imm, packet->imm);
+    if (ext & URO_EXT_INV)
+        assert_int_equal(frame->inv_rkey, uro_get_be32((const uint8_t *)&packet->imm));
 }
 
 void scene_wire_compare(const struct scene_packet *packet, const uint8_t *octets, uint32_t length)
