@@ -117,7 +117,7 @@ static uint64_t get_bits(const uint8_t *body, const struct place *place)
 
     for (uint32_t i = 0; i < place->width; i++) {
         uint32_t bit = place->bit + i;
-        value = value << 1 | (body[bit / 8] >> (7 - bit % 8) & 1u);
+        value = value << 1 | ((uint32_t)body[bit / 8] >> (7 - bit % 8) & 1u);
     }
     return value << place->shift;
 }
