@@ -95,6 +95,8 @@ struct uro_load_op {
     uint32_t at;      /* in the window */
     uint32_t writers; /* the window's, after this request */
     uint32_t srq;     /* XRC: the peer's shared receive queue */
+    uint32_t srqn;    /* and the number it had */
+    uint32_t srq_generation;
     uint64_t message; /* number of the message it carries */
     uint64_t remote_address;
     uint32_t rkey;
@@ -253,7 +255,7 @@ struct uro_load_srq {
     uint32_t side;
     uint32_t index;
     uint32_t pd;
-    struct uro_srq srq;
+    struct uro_srq *srq;    /* owned */
     void *slots;            /* owned */
     struct uro_load_cq *cq; /* XRC: where its receives complete */
     struct uro_arena arena;
@@ -263,9 +265,11 @@ struct uro_load_srq {
     uint64_t posted;                 /* ever */
     uint64_t done;                   /* completed, or forgotten with their queue pair */
     uint32_t lost_max;               /* may be gone with a queue pair that was using them */
-    uint64_t seen;                   /* taken, after the last round */
+    uint64_t dropped;                /* went with the queue they waited in */
+    uint32_t generation;             /* how often another queue took its place */
+    uint64_t seen;                   /* the oldest after the last round */
     uint32_t limit;                  /* armed; 0: not */
-    uint64_t armed_at;               /* taken until then */
+    uint64_t armed_at;               /* the oldest then */
     uro_time post_at;
 };
 
@@ -393,8 +397,8 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
 void uro_load_srq_fini(struct uro_load_srq *srq);
 /* That of the end's station. */
 struct uro_load_srq *uro_load_srq_of(const struct uro_load_end *end, uint32_t index);
-/* How many receives were ever taken from it. */
-uint64_t uro_load_srq_taken(const struct uro_load_srq *srq);
+/* The number of the oldest receive that waits; of the next one when none does. */
+uint64_t uro_load_srq_oldest(const struct uro_load_srq *srq);
 /* NULL: it was never posted, or completed. */
 struct uro_load_srq_recv *uro_load_srq_find(struct uro_load_srq *srq, uint64_t number);
 /* Its slot can be used again. */

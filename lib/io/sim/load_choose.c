@@ -267,7 +267,8 @@ static uint32_t choose_srq(struct uro_load_end *end)
 
     do
         index = uro_rng_below(&end->rng, count);
-    while (!uro_load_srq_of(end->peer, index)->plan->xrc);
+    while (!uro_load_srq_of(end->peer, index)->plan->xrc ||
+           (end->pair->last_life && uro_load_srq_of(end->peer, index)->plan->replace_share > 0));
     return index;
 }
 
@@ -306,8 +307,11 @@ bool uro_load_choose_op(struct uro_load_end *end, struct uro_load_op *op)
                                 .window = URO_LOAD_NO_WINDOW };
     if (end->messages_sent - end->messages_base >= URO_LOAD_MESSAGES_MAX / 2)
         return false;
-    if (end->type == URO_QPT_XRC_INI)
+    if (end->type == URO_QPT_XRC_INI) {
         op->srq = choose_srq(end);
+        op->srqn = uro_srq_number(uro_load_srq_of(end->peer, op->srq)->srq);
+        op->srq_generation = uro_load_srq_of(end->peer, op->srq)->generation;
+    }
     choose_window(end, op, &kind);
     bool sends = kind == URO_SWARM_SEND || kind == URO_SWARM_SEND_IMM || kind == URO_SWARM_SEND_INV;
     if (kind == URO_SWARM_FLUSH)

@@ -190,6 +190,9 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
         return true;
     if (recv != NULL && recv->bad_lkey && op->length > 0 && status == URO_WC_REM_OP_ERR)
         return true;
+    if (end->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
+        op->srq_generation != uro_load_srq_of(end->peer, op->srq)->generation)
+        return true;
     if (op->mw != NULL && op->window != URO_LOAD_NO_WINDOW && end->windows[op->window].revoked &&
         status == URO_WC_REM_ACCESS_ERR)
         return true;

@@ -67,7 +67,7 @@ static void fill_wqe(struct uro_load_end *end, const struct uro_load_op *op, str
     if (windows)
         uro_load_window_fill(end, op, wqe);
     if (end->type == URO_QPT_XRC_INI)
-        wqe->xrc_srqn = uro_srq_number(&uro_load_srq_of(end->peer, op->srq)->srq);
+        wqe->xrc_srqn = op->srqn;
     wqe->status = 0;
     /* Inline octets are nowhere but in the request; what is read into starts as canary. */
     uro_arena_fill(&end->arena, URO_ARENA_SENDS, slot, &op->layout,

@@ -173,7 +173,7 @@ static bool judge_shared(struct uro_load_end *end, const struct uro_cqe *cqe)
         return fail(end, &place, "is of a queue that this queue pair does not use");
     if (recv == NULL)
         return fail(end, &place, "completed twice, or was never posted");
-    if (number >= uro_load_srq_taken(srq))
+    if (number >= uro_load_srq_oldest(srq))
         return fail(end, &place, "completed and is still in its queue");
     if (number < end->shared_next[srq->index])
         return fail(end, &place, "completed after one that was taken later");

@@ -24,10 +24,10 @@ static void fail(const struct uro_load_srq *srq, const char *what)
 
 static uint32_t waiting(const struct uro_load_srq *srq)
 {
-    return uro_wq_tail(&srq->srq.wq) - uro_wq_head(&srq->srq.wq);
+    return uro_wq_tail(&srq->srq->wq) - uro_wq_head(&srq->srq->wq);
 }
 
-uint64_t uro_load_srq_taken(const struct uro_load_srq *srq)
+uint64_t uro_load_srq_oldest(const struct uro_load_srq *srq)
 {
     return srq->posted - waiting(srq);
 }
@@ -62,7 +62,7 @@ static struct uro_load_srq_recv *free_slot(const struct uro_load_srq *srq)
 
 static bool can_post(const struct uro_load_srq *srq)
 {
-    return waiting(srq) < srq->srq.wq.capacity && free_slot(srq) != NULL;
+    return waiting(srq) < srq->srq->wq.capacity && free_slot(srq) != NULL;
 }
 
 static void *make_slots(uint32_t capacity, uint32_t sges)
@@ -104,18 +104,18 @@ static void fill(struct uro_load_srq *srq, struct uro_load_srq_recv *recv, struc
 static void post(struct uro_load_srq *srq)
 {
     uint32_t batch = uro_world_between(&srq->rng, 1, srq->plan->batch_max);
-    uint32_t room = srq->srq.wq.capacity - waiting(srq);
+    uint32_t room = srq->srq->wq.capacity - waiting(srq);
     uint32_t count = 0;
 
     for (; count < batch && count < room && free_slot(srq) != NULL; count++) {
-        struct uro_rqe *rqe = uro_wq_reserve(&srq->srq.wq, count);
+        struct uro_rqe *rqe = uro_wq_reserve(&srq->srq->wq, count);
         if (rqe == NULL) {
             fail(srq, "no room for a receive although there must be");
             return;
         }
         fill(srq, free_slot(srq), rqe);
     }
-    uro_wq_publish(&srq->srq.wq, count);
+    uro_wq_publish(&srq->srq->wq, count);
     uro_journal_note(srq->load->world->journal, srq->load->world->now,
                      "shared queue %u of %c: receives up to %" PRIu64, srq->index,
                      'A' + (char)srq->side, srq->posted);
@@ -128,7 +128,7 @@ static void resize(struct uro_load_srq *srq)
     bool fits = capacity >= waiting(srq) && capacity >= srq->limit;
     void *slots = make_slots(capacity, srq->plan->sges);
 
-    if ((uro_srq_resize(&srq->srq, capacity, slots) == 0) != fits)
+    if ((uro_srq_resize(srq->srq, capacity, slots) == 0) != fits)
         fail(srq, "a resize was refused that fits, or done though it does not");
     free(fits ? srq->slots : slots);
     if (fits)
@@ -137,21 +137,21 @@ static void resize(struct uro_load_srq *srq)
 
 static void arm(struct uro_load_srq *srq)
 {
-    uint32_t limit = uro_world_between(&srq->rng, 0, srq->srq.wq.capacity + 1);
+    uint32_t limit = uro_world_between(&srq->rng, 0, srq->srq->wq.capacity + 1);
 
-    if ((uro_srq_arm(&srq->srq, limit) == 0) != (limit <= srq->srq.wq.capacity))
+    if ((uro_srq_arm(srq->srq, limit) == 0) != (limit <= srq->srq->wq.capacity))
         fail(srq, "a limit was refused that fits, or taken though it does not");
-    if (limit > srq->srq.wq.capacity)
+    if (limit > srq->srq->wq.capacity)
         return;
     srq->limit = limit;
-    srq->armed_at = uro_load_srq_taken(srq);
+    srq->armed_at = uro_load_srq_oldest(srq);
 }
 
 void uro_load_srq_on_limit(struct uro_load_srq *srq)
 {
     if (srq->limit == 0)
         fail(srq, "tells of a limit that is not armed");
-    else if (uro_load_srq_taken(srq) == srq->armed_at)
+    else if (uro_load_srq_oldest(srq) == srq->armed_at)
         fail(srq, "tells of a limit although nothing was taken");
     else if (waiting(srq) >= srq->limit)
         fail(srq, "tells of a limit that it has not reached");
@@ -161,11 +161,52 @@ void uro_load_srq_on_limit(struct uro_load_srq *srq)
 /* Nobody posts during a round: what waits after it is the least there was in it. */
 void uro_load_srq_after_round(struct uro_load_srq *srq)
 {
-    uint64_t taken = uro_load_srq_taken(srq);
+    uint64_t oldest = uro_load_srq_oldest(srq);
 
-    if (srq->limit > 0 && taken > srq->seen && taken > srq->armed_at && waiting(srq) < srq->limit)
+    if (srq->limit > 0 && oldest > srq->seen && oldest > srq->armed_at && waiting(srq) < srq->limit)
         fail(srq, "is below its limit and says nothing");
-    srq->seen = taken;
+    srq->seen = oldest;
+}
+
+static void create(struct uro_load_srq *srq, uint32_t capacity)
+{
+    const struct uro_swarm_srq *plan = srq->plan;
+    const struct uro_srq_init init = { .pd = srq->pd,
+                                       .capacity = capacity,
+                                       .sge_max = plan->sges,
+                                       .xrcd = plan->xrc ? URO_LOAD_XRC_DOMAIN : 0,
+                                       .cq = plan->xrc ? srq->cq->cq : NULL,
+                                       .user = srq };
+
+    srq->slots = make_slots(capacity, plan->sges);
+    srq->srq = malloc(sizeof *srq->srq);
+    URO_ASSERT(srq->srq != NULL);
+    uro_srq_create(uro_engine_shard(srq->station->engine), srq->srq, &init, srq->slots);
+}
+
+/* An XRC one goes away under those who send to it, and another one takes its place. */
+static void replace(struct uro_load_srq *srq)
+{
+    struct uro_load *load = srq->load;
+    uint64_t oldest = uro_load_srq_oldest(srq);
+
+    for (uint32_t i = 0; i < srq->slot_count; i++)
+        if (srq->recvs[i].used && srq->recvs[i].number >= oldest)
+            srq->recvs[i].used = false;
+    srq->dropped += srq->posted - oldest;
+    srq->lost_max += load->swarm->pair_count * 2; /* in use by a message */
+    srq->limit = 0;
+    srq->generation++;
+    uro_srq_destroy(uro_engine_shard(srq->station->engine), srq->srq);
+    memset(srq->srq, 0xa5, sizeof *srq->srq); /* whoever still looks at it should notice */
+    free(srq->slots);
+    struct uro_srq *gone = srq->srq;
+    create(srq, uro_world_between(&srq->rng, 1, srq->plan->capacity_max));
+    free(gone);
+    for (uint32_t i = 0; i < load->swarm->pair_count; i++)
+        load->pairs[i].may_fail |= load->pairs[i].plan->xrc && !load->pairs[i].last_life;
+    uro_journal_note(load->world->journal, load->world->now, "shared queue %u of %c is another one",
+                     srq->index, 'A' + (char)srq->side);
 }
 
 static uro_time poster_next(const struct uro_node *node)
@@ -178,6 +219,8 @@ static void poster_run(struct uro_node *node)
 {
     struct uro_load_srq *srq = srq_of(node);
 
+    if (!srq->load->calm && uro_world_chance(&srq->rng, srq->plan->replace_share))
+        replace(srq);
     if (uro_world_chance(&srq->rng, srq->plan->resize_share))
         resize(srq);
     if (can_post(srq))
@@ -221,15 +264,8 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
         if (load->swarm->pairs[i].message_max > srq->room)
             srq->room = load->swarm->pairs[i].message_max;
     make_memory(srq);
-    srq->slots = make_slots(plan->capacity, plan->sges);
     srq->cq = &load->cqs[side][uro_rng_below(&srq->rng, load->swarm->cq_count)];
-    const struct uro_srq_init init = { .pd = srq->pd,
-                                       .capacity = plan->capacity,
-                                       .sge_max = plan->sges,
-                                       .xrcd = plan->xrc ? URO_LOAD_XRC_DOMAIN : 0,
-                                       .cq = plan->xrc ? srq->cq->cq : NULL,
-                                       .user = srq };
-    uro_srq_create(uro_engine_shard(srq->station->engine), &srq->srq, &init, srq->slots);
+    create(srq, plan->capacity);
     uro_world_add(load->world, &srq->poster);
 }
 
@@ -254,8 +290,9 @@ void uro_load_srq_on_stop(struct uro_load_end *end)
 
 void uro_load_srq_check(struct uro_load_srq *srq)
 {
-    uint64_t taken = uro_load_srq_taken(srq);
-    uint32_t head = uro_wq_head(&srq->srq.wq);
+    uint64_t oldest = uro_load_srq_oldest(srq);
+    uint64_t taken = oldest - srq->dropped;
+    uint32_t head = uro_wq_head(&srq->srq->wq);
     size_t place;
     uint32_t at;
 
@@ -265,9 +302,9 @@ void uro_load_srq_check(struct uro_load_srq *srq)
                        " completed, %u perhaps lost",
                        srq->index, 'A' + (char)srq->side, taken, srq->done, srq->lost_max);
     for (uint32_t i = 0; i < waiting(srq); i++) {
-        const struct uro_rqe *rqe = uro_wq_slot(&srq->srq.wq, head + i);
+        const struct uro_rqe *rqe = uro_wq_slot(&srq->srq->wq, head + i);
         struct uro_load_srq_recv *recv = uro_load_srq_find(srq, URO_LOAD_SRQ_NUMBER(rqe->wr_id));
-        if (recv == NULL || recv->number != taken + i)
+        if (recv == NULL || recv->number != oldest + i)
             fail(srq, "what waits in it is not what was posted");
         else if (!uro_arena_check(&srq->arena, URO_ARENA_RECVS, (uint32_t)(recv - srq->recvs),
                                   &recv->recv.layout, 0, 0, &at))
@@ -275,12 +312,13 @@ void uro_load_srq_check(struct uro_load_srq *srq)
     }
     if (!uro_arena_check_guards(&srq->arena, &place))
         fail(srq, "memory outside every registered range changed");
-    uro_srq_destroy(uro_engine_shard(srq->station->engine), &srq->srq);
+    uro_srq_destroy(uro_engine_shard(srq->station->engine), srq->srq);
 }
 
 void uro_load_srq_fini(struct uro_load_srq *srq)
 {
     uro_arena_fini(&srq->arena);
     free(srq->recvs);
+    free(srq->srq);
     free(srq->slots);
 }

@@ -163,8 +163,7 @@ static bool check_request(const struct uro_load_end *end, const struct uro_frame
         return fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return fail(end, frame, "wrong P_Key");
-    if (end->type == URO_QPT_XRC_INI &&
-        frame->xrc_srqn != uro_srq_number(&uro_load_srq_of(end->peer, op->srq)->srq))
+    if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != op->srqn)
         return fail(end, frame, "wrong shared receive queue");
 
     uint32_t index = (uint32_t)distance(frame->bth.psn, op->psn);

@@ -42,12 +42,18 @@ static void draw_srq(struct uro_swarm_srq *srq, struct uro_rng *rng, bool clean)
 
 static void add(struct uro_swarm *swarm, unsigned side, struct uro_rng *rng, bool xrc)
 {
+    bool is_first =
+        swarm->srq_count[side] == 0 || !swarm->srqs[side][swarm->srq_count[side] - 1].xrc;
     struct uro_swarm_srq *srq = &swarm->srqs[side][swarm->srq_count[side]++];
 
     draw_srq(srq, rng, swarm->clean);
     srq->xrc = xrc;
-    if (xrc)
-        srq->wild = false;
+    if (!xrc)
+        return;
+    srq->wild = false;
+    /* One of them stays, for lives that must not fail. */
+    if (!swarm->clean && !is_first && uro_rng_below(rng, 2) == 0)
+        srq->replace_share = uro_rng_below(rng, 20000);
 }
 
 /* Operations of the newer kind. */
