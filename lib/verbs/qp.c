@@ -62,12 +62,12 @@ static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_i
     bool xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD;
 
     if (type == URO_QPT_XRC_TGT)
-        return xrcd && attr->xrcd != NULL && attr->xrcd->context == context && attr->srq == NULL;
+        return xrcd && attr->xrcd != NULL && attr->xrcd->context == context;
     if (xrcd || !pd || attr->pd == NULL || attr->pd->context != context ||
         !cq_valid(context, attr->send_cq))
         return false;
-    if (type == URO_QPT_XRC_INI)
-        return attr->srq == NULL;
+    if (!has_receives(type)) /* nor is it looked for what receives are made of */
+        return true;
     if (attr->srq != NULL &&
         (attr->srq->context != context || uro_ibv_srq(attr->srq)->xrcd != NULL))
         return false;

@@ -295,6 +295,44 @@ static void send__to_a_group__every_member_gets_one_copy_the_sender_too(void **s
     test_free(m);
 }
 
+static void send__from_one_that_blocks_its_own__goes_to_the_others_only(void **state)
+{
+    const struct api *api = *state;
+    struct member *m = test_calloc(2, sizeof *m);
+
+    for (int i = 0; i < 2; i++)
+        open_member(api, &m[i]);
+    struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_UD,
+                                        .comp_mask =
+                                            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+                                        .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+                                        .cap = { 16, 16, 4, 4, 0 },
+                                        .send_cq = m[0].cq,
+                                        .recv_cq = m[0].cq,
+                                        .pd = api->pd };
+    assert_int_equal(ibv_destroy_qp(m[0].qp), 0);
+    m[0].qp = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(m[0].qp);
+    api_connect(api, m[0].qp, 0);
+    struct ibv_ah *ah = handle(api, &group4, API_GID);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_attach_mcast(m[i].qp, &group4, 0), 0);
+        post_recv(&m[i], 0);
+    }
+    send_to(&m[0], ah, MULTICAST, 0x5a);
+    api_expect(m[0].cq, 100, IBV_WC_SUCCESS);
+    expect_recv(&m[1], 0, m[0].qp->qp_num, 0x5a);
+    send_to(&m[1], ah, MULTICAST, 0xa5); /* its receive is still there for those of others */
+    expect_recv(&m[0], 0, m[1].qp->qp_num, 0xa5);
+    api_expect(m[1].cq, 100, IBV_WC_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_detach_mcast(m[i].qp, &group4, 0), 0);
+        close_member(&m[i]);
+    }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    test_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +343,7 @@ int main(void)
         API_TEST(close_device__still_attached__leaves_the_group),
         API_TEST(ah__group_of_another_ip_version_than_its_source__is_einval),
         API_TEST(send__to_a_group__every_member_gets_one_copy_the_sender_too),
+        API_TEST(send__from_one_that_blocks_its_own__goes_to_the_others_only),
     };
     return API_RUN(tests);
 }
