@@ -58,6 +58,18 @@ CONVERSATIONS = (
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
 
+# Programs that meet by rdma_cm: options of both, of the server, of the client. {own} and {peer} are
+# RDMA addresses. There is no TCP port to see the server by: the client asks until it is there.
+CM_TOOLS = (
+    ("rping", "-p {port} -C 5 -v -V", "-s -a {own}", "-c -a {peer}", (4, 6)),
+    ("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", (4, 6)),
+    ("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
+    ("rdma_server", "-p {port}", "-s {own}", "-s {peer}", (4,)),
+    ("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4,)),
+    ("ib_send_bw", "-R -F -d {dev} -x {gid} -p {port} -m {mtu} -s 4096 -n 50", "", "{peer}", (4,)),
+)
+CM_CLIENTS = {"rdma_server": "rdma_client"}  # of another name
+
 # name: (netem for what the guest sends, netem for what it receives)
 LOSS = ("loss 1%", "loss 1%")
 REORDER = ("delay 300us reorder 2%", "delay 300us reorder 2%")
@@ -87,6 +99,7 @@ class Case:
     family: int
     role: str
     impairment: tuple = ()
+    client: str = ""  # rdma_cm: the client's command; then there is no TCP port to wait for
 
     @property
     def name(self):
@@ -99,8 +112,9 @@ class Case:
     def netdev_mtu(self):
         return NETDEV_MTU[self.ib_mtu]
 
-    def text(self, **where):
-        return self.command.format(tool=self.tool, extra=self.extra, size=self.size,
+    def text(self, client=False, **where):
+        command = self.client if client and self.client else self.command
+        return command.format(tool=self.tool, extra=self.extra, size=self.size,
                                    n=ITERATIONS.get(self.size, 50), mtu=self.ib_mtu, **where)
 
 
@@ -126,6 +140,16 @@ def conversations(full):
                     yield Case(SERVICES, "services", extra, 0, *link, role)
 
 
+def connections(full):
+    for tool, both, server, client, families in CM_TOOLS:
+        other = CM_CLIENTS.get(tool, tool)
+        for link in LINKS if full else LINKS[:2]:
+            if link[1] in families:
+                for role in ROLES:
+                    yield Case(f"{tool} {both} {server}", tool, "by rdma_cm", 0, *link, role,
+                               client=f"{other} {both} {client}")
+
+
 def impaired():
     for command, tool, extra, size, links, roles, impairment in IMPAIRED:
         for link in links:
@@ -135,5 +159,5 @@ def impaired():
 
 def plan(full=False):
     """All cases, those that need the same link next to each other."""
-    cases = list(plain(full)) + list(conversations(full)) + list(impaired())
+    cases = list(plain(full)) + list(conversations(full)) + list(connections(full)) + list(impaired())
     return sorted(cases, key=lambda c: (c.impairment, c.ib_mtu))

@@ -72,7 +72,7 @@ class Pair:
         del scratch
         self.sides = (self.guest("-b", "br0", number=3), self.guest("-b", "br0"))
         self.tap = "br0"
-        self.hosts = tuple(side.address for side in self.sides)
+        self.hosts = tuple(f"10.77.0.{side.number}" for side in self.sides)
 
     def no_guest(self, scratch):
         del scratch
@@ -110,6 +110,23 @@ def finish(side, process, tool, seconds):
     return out, "" if process.returncode == 0 else f"status {process.returncode}"
 
 
+def run_connection(case, server, client, seconds):
+    """The client asks again until the server listens, which no table of the system shows."""
+    serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
+    until = time.monotonic() + seconds
+    while True:
+        asking = client.spawn(case.text(client=True, port=server.port,
+                                        **client.where(case, "", server)), seconds)
+        client_out, client_bad = finish(client, asking, case.tool, seconds)
+        if not client_bad or serving.poll() is not None or time.monotonic() > until:
+            break
+    server_out, server_bad = finish(server, serving, case.tool, 2 if client_bad else SERVER_GRACE)
+    if not client_bad and not server_bad:
+        return None
+    return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
+            f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
+
+
 def run_case(pair, case):
     """None, or what went wrong."""
     pair.prepare(case)
@@ -117,6 +134,8 @@ def run_case(pair, case):
     server, client = pair.sides[at], pair.sides[1 - at]
     seconds = SECONDS * (3 if case.impairment else 1)
 
+    if case.client:
+        return run_connection(case, server, client, seconds)
     serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
     if not server.wait_listening(serving):
         server.kill(case.tool, serving)

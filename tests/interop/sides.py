@@ -86,9 +86,13 @@ class Side:
     device = ""
     ours = ""  # the directory of our own programs there
 
-    def where(self, case, host):
+    def where(self, case, host, other=None):
         return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "ours": self.ours,
-                "host": host}
+                "host": host, "own": self.rdma_address(case),
+                "peer": other.rdma_address(case) if other else ""}
+
+    def rdma_address(self, case):
+        return (f"10.77.0.{self.number}" if case.family == 4 else f"fd77::{self.number}")
 
     def listen_tables(self):
         raise NotImplementedError
@@ -110,11 +114,10 @@ class Rxe(Side):
     ours = "/tmp"
 
     def __init__(self, name, namespace, kernel, programs, number=2, extra=()):
-        self.name, self.namespace = name, namespace
-        self.address = f"10.77.0.{number}"
+        self.name, self.namespace, self.number = name, namespace, number
         self.tap = f"rxetap-{name}"
         must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
-             "-4", f"{self.address}/24", "-6", f"fd77::{number}/64",
+             "-4", f"10.77.0.{number}/24", "-6", f"fd77::{number}/64",
              "-a", f"52:54:00:77:00:{number:02x}", *extra)
         for program in OUR_PROGRAMS:
             must(RXE_PEER, "put", "-n", name, programs / program, f"{self.ours}/{program}")
