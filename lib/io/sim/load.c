@@ -46,6 +46,8 @@ static void on_end_event(struct uro_load_owner *owner, enum uro_event_kind kind)
             uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
                            (int)kind);
         uro_load_control_on_failure(end->pair);
+    } else if (kind == URO_EVENT_SQ_DRAINED) {
+        uro_load_pause_on_drained(&end->pause);
     } else if (kind == URO_EVENT_LAST_WQE) {
         if (end->srq == NULL || end->last_wqe || uro_qp_state_now(end->qp) != URO_QPS_ERR)
             uro_world_fail(load->world, "qp 0x%06x: LAST_WQE out of place", uro_qp_number(end->qp));
@@ -158,6 +160,7 @@ static void init_pair(struct uro_load *load, uint32_t number)
         end->ended = true;
         uro_rng_init_number(&end->rng, uro_rng_u64(&load->rng));
         uro_load_post_init(end);
+        uro_load_pause_init(&end->pause, load, end->station);
     }
     uro_load_control_init(pair);
 }

@@ -7,6 +7,7 @@
  *   load_window.c   memory windows: bound, used, invalidated
  *   load_post.c     posts it: sends and receives
  *   load_srq.c      shared receive queues and who posts to them
+ *   load_pause.c    send queues that are drained and go on
  *   load_poll.c     takes completions, by polling or by waiting for events
  *   load_judge.c    a completion of a send against what was asked
  *   load_receive.c  a completion of a receive likewise
@@ -149,8 +150,22 @@ struct uro_load_owner {
     const char *(*problem)(const struct uro_load_owner *owner); /* uro_qp_problem() */
 };
 
+/* Who drains a send queue now and then. */
+struct uro_load_pause {
+    struct uro_node node;
+    struct uro_load *load;
+    struct uro_station *station;
+    struct uro_rng rng;
+    struct uro_qp *qp; /* borrowed; NULL: none */
+    uint32_t left;     /* times, in this life */
+    bool draining;     /* SQD was asked for */
+    bool drained;      /* and SQ_DRAINED told: nothing is sent */
+    uro_time at;
+};
+
 struct uro_load_end {
     struct uro_load_owner owner;
+    struct uro_load_pause pause;
     struct uro_load_pair *pair;
     struct uro_load_end *peer;
     struct uro_load *load;
@@ -321,6 +336,7 @@ struct uro_load {
     struct uro_load_ud *ud;      /* owned */
     struct uro_load_owner *owners;
     struct uro_load_grave *graves;
+    uint32_t pause_count; /* ever made */
     bool calm;
     uro_time calm_since;
     uint64_t ops_done;
@@ -409,6 +425,15 @@ void uro_load_srq_after_round(struct uro_load_srq *srq);
 void uro_load_srq_on_stop(struct uro_load_end *end);
 /* No queue pair is left: destroys it and checks its memory. */
 void uro_load_srq_check(struct uro_load_srq *srq);
+
+/* load_pause.c */
+void uro_load_pause_init(struct uro_load_pause *pause, struct uro_load *load,
+                         struct uro_station *station);
+/* A queue pair is in RTS. */
+void uro_load_pause_begin(struct uro_load_pause *pause, struct uro_qp *qp);
+/* It is about to be reset or destroyed. */
+void uro_load_pause_end(struct uro_load_pause *pause);
+void uro_load_pause_on_drained(struct uro_load_pause *pause);
 
 /* load_poll.c */
 void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,

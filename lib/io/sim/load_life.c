@@ -201,6 +201,8 @@ void uro_load_life_begin(struct uro_load_pair *pair)
     for (unsigned i = 0; i < 2; i++) {
         to_rts(&pair->ends[i], psn[i]);
         pair->ends[i].alive = true;
+        if (pair->ends[i].type != URO_QPT_XRC_TGT)
+            uro_load_pause_begin(&pair->ends[i].pause, pair->ends[i].qp);
         pair->ends[i].qpn = uro_qp_number(pair->ends[i].qp);
         pair->ends[i].psn = psn[i];
     }
@@ -253,6 +255,7 @@ void uro_load_life_stop(struct uro_load_end *end)
         uro_load_judge_uncertain(end, &end->ops[i % URO_LOAD_OPS_MAX]);
     end->confirmed = end->posted;
     let_receives_go(end);
+    uro_load_pause_end(&end->pause);
     if (reuse) {
         modify(end, &attr, 0);
     } else {

@@ -111,6 +111,7 @@ static void start(struct uro_load_uc_end *end)
 
     modify(end, &attr, URO_ATTR_SQ_PSN);
     end->alive = true;
+    uro_load_pause_begin(&end->pause, end->qp);
 }
 
 static void clear(struct uro_load_uc_end *end)
@@ -162,6 +163,7 @@ static void stop(struct uro_load_uc_end *end)
     const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
 
     end->ended = true;
+    uro_load_pause_end(&end->pause);
     if (end->uc->reuse) {
         modify(end, &attr, 0);
     } else {
@@ -331,7 +333,9 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 {
     struct uro_load_uc_end *end = URO_CONTAINER_OF(owner, struct uro_load_uc_end, owner);
 
-    if (!end->alive || kind != URO_EVENT_COMM_EST)
+    if (end->alive && kind == URO_EVENT_SQ_DRAINED)
+        uro_load_pause_on_drained(&end->pause);
+    else if (!end->alive || kind != URO_EVENT_COMM_EST)
         uro_world_fail(end->uc->load->world, "UC qp 0x%06x: event %d out of place", end->qpn,
                        (int)kind);
 }
@@ -360,6 +364,7 @@ static void init_end(struct uro_load_uc *uc, unsigned i)
     end->cq.take = uro_load_uc_judge;
     end->cq.owner = end;
     uro_load_uc_post_init(end);
+    uro_load_pause_init(&end->pause, uc->load, end->station);
 }
 
 void uro_load_uc_init(struct uro_load_uc *uc, struct uro_load *load, uint32_t number)

@@ -40,6 +40,7 @@ struct uro_load_uc_op {
 
 struct uro_load_uc_end {
     struct uro_load_owner owner;
+    struct uro_load_pause pause;
     struct uro_load_uc *uc;
     struct uro_load_uc_end *peer;
     struct uro_station *station;

@@ -66,6 +66,8 @@ static void check_frame(struct uro_load_uc_end *end, const struct uro_frame *fra
         fail(end, "frame", frame->bth.psn, "has another PSN than is due, or asks for an answer");
         return;
     }
+    if (end->pause.drained)
+        fail(end, "frame", frame->bth.psn, "is sent in SQD after SQ_DRAINED");
     end->wire_psn = (end->wire_psn + 1) & URO_PSN_MASK;
     for (; end->wire_op < end->posted; end->wire_op++) {
         struct uro_load_uc_op *op = &end->ops[end->wire_op];

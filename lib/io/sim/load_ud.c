@@ -100,6 +100,7 @@ static void start(struct uro_load_ud_party *party)
     attr = (struct uro_qp_attr){ .state = URO_QPS_RTS, .sq_psn = party->wire_psn };
     modify(party, &attr, URO_ATTR_SQ_PSN);
     party->alive = true;
+    uro_load_pause_begin(&party->pause, party->qp);
 }
 
 static void make_handles(struct uro_load_ud_party *party)
@@ -183,6 +184,7 @@ static void bury(struct uro_load_ud_party *party)
     size_t at;
 
     party->ended = true;
+    uro_load_pause_end(&party->pause);
     if (reuse)
         modify(party, &attr, 0);
     else
@@ -309,7 +311,10 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 {
     struct uro_load_ud_party *party = URO_CONTAINER_OF(owner, struct uro_load_ud_party, owner);
 
-    uro_world_fail(party->ud->load->world, "UD qp 0x%06x: event %d", party->qpn, (int)kind);
+    if (party->alive && kind == URO_EVENT_SQ_DRAINED)
+        uro_load_pause_on_drained(&party->pause);
+    else
+        uro_world_fail(party->ud->load->world, "UD qp 0x%06x: event %d", party->qpn, (int)kind);
 }
 
 static const char *problem(const struct uro_load_owner *owner)
@@ -340,6 +345,7 @@ static void init_party(struct uro_load_ud *ud, uint32_t number)
     party->cq.take = uro_load_ud_judge;
     party->cq.owner = party;
     uro_load_ud_post_init(party);
+    uro_load_pause_init(&party->pause, load, party->station);
     uro_world_add(load->world, &party->control);
 }
 

@@ -56,6 +56,7 @@ struct uro_load_ud_op {
 
 struct uro_load_ud_party {
     struct uro_load_owner owner;
+    struct uro_load_pause pause;
     struct uro_load_ud *ud;
     struct uro_station *station;
     const struct uro_swarm_party *plan;

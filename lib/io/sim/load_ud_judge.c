@@ -61,6 +61,8 @@ static void check_frame(struct uro_load_ud_party *party, const struct uro_frame 
     if (uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(party->wire_psn)) < 0)
         fail(party, "frame", frame->bth.psn, "has a PSN that was used");
     party->wire_psn = (frame->bth.psn + 1) & URO_PSN_MASK;
+    if (party->pause.drained)
+        fail(party, "frame", frame->bth.psn, "is sent in SQD after SQ_DRAINED");
     for (; party->wire_op < party->posted; party->wire_op++) {
         struct uro_load_ud_op *op = &party->ops[party->wire_op];
         if (stops(op) || !is_frame(party, party->wire_op, frame))

@@ -163,6 +163,8 @@ static bool check_request(const struct uro_load_end *end, const struct uro_frame
         return fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return fail(end, frame, "wrong P_Key");
+    if (end->pause.drained)
+        return fail(end, frame, "sent in SQD after SQ_DRAINED");
     if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != op->srqn)
         return fail(end, frame, "wrong shared receive queue");
 

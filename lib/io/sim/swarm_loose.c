@@ -66,4 +66,5 @@ void uro_swarm_draw_loose(struct uro_swarm *swarm)
         draw_party(&swarm->parties[i], &rng, swarm->clean);
     for (uint32_t i = 0; i < 2 && i < swarm->party_count; i++)
         swarm->parties[i].side = i;
+    swarm->pauses = uro_rng_below(&rng, 3) == 0;
 }
