@@ -216,11 +216,128 @@ static void child_of_a_process_with_an_engine__freeing__works_and_the_parent_goe
     close_all(&all);
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+struct memory {
+    const struct api *api;
+    struct pair pair;
+    struct ibv_mr *mr, *null, *on_dm, *imported;
+    struct ibv_mw *mw; /* bound to mr */
+    struct ibv_dm *dm, *imported_dm;
+    struct ibv_td *td;
+    struct ibv_pd *parent;
+    struct api there; /* the imported context and PD */
+    uint8_t octets[64];
+};
+
+static void open_memory(struct memory *memory, const struct api *api)
+{
+    struct ibv_alloc_dm_attr dm = { .length = 64 };
+    struct ibv_td_init_attr td = { 0 };
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+
+    memory->api = api;
+    api_pair_open(api, &memory->pair, NULL);
+    memory->mr = ibv_reg_mr(api->pd, memory->octets, sizeof memory->octets, access);
+    memory->null = ibv_alloc_null_mr(api->pd);
+    memory->dm = ibv_alloc_dm(api->context, &dm);
+    memory->on_dm = ibv_reg_dm_mr(api->pd, memory->dm, 0, 64, IBV_ACCESS_ZERO_BASED);
+    memory->mw = ibv_alloc_mw(api->pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = {
+        .wr_id = 1,
+        .send_flags = IBV_SEND_SIGNALED,
+        .bind_info = { .mr = memory->mr,
+                       .addr = (uintptr_t)memory->octets,
+                       .length = 8,
+                       .mw_access_flags = IBV_ACCESS_REMOTE_READ },
+    };
+    assert_int_equal(ibv_bind_mw(memory->pair.a.qp, memory->mw, &bind), 0);
+    api_expect(memory->pair.a.cq, 1, IBV_WC_SUCCESS);
+    memory->td = ibv_alloc_td(api->context, &td);
+    struct ibv_parent_domain_init_attr parent = { .pd = api->pd, .td = memory->td };
+    memory->parent = ibv_alloc_parent_domain(api->context, &parent);
+    memory->there = (struct api){ .context = ibv_import_device(dup(api->context->cmd_fd)) };
+    memory->there.pd = ibv_import_pd(memory->there.context, api->pd->handle);
+    memory->imported = ibv_import_mr(memory->there.pd, memory->mr->handle);
+    memory->imported_dm = ibv_import_dm(memory->there.context, memory->dm->handle);
+    assert_true(memory->null && memory->on_dm && memory->parent && memory->imported);
+    assert_non_null(memory->imported_dm);
+}
+
+#define MUST_EIO(call)                                                                             \
+    errno = 0;                                                                                     \
+    MUST((call) == NULL && errno == EIO)
+
+static void every_call_of_memory(void *argument)
+{
+    struct memory *memory = argument;
+    const struct api *api = memory->api;
+    struct ibv_alloc_dm_attr dm = { .length = 64 };
+    struct ibv_td_init_attr td = { 0 };
+    struct ibv_parent_domain_init_attr parent = { .pd = api->pd };
+    struct ibv_mw_bind bind = { 0 };
+    struct ibv_sge sge = { (uintptr_t)memory->octets, 8, memory->mr->lkey };
+
+    MUST_EIO(ibv_alloc_mw(api->pd, IBV_MW_TYPE_1));
+    MUST_EIO(ibv_alloc_null_mr(api->pd));
+    MUST_EIO(ibv_alloc_dm(api->context, &dm));
+    MUST_EIO(ibv_reg_dm_mr(api->pd, memory->dm, 0, 64, IBV_ACCESS_ZERO_BASED));
+    MUST_EIO(ibv_alloc_td(api->context, &td));
+    MUST_EIO(ibv_alloc_parent_domain(api->context, &parent));
+    MUST_EIO(ibv_import_device(api->context->cmd_fd));
+    MUST_EIO(ibv_import_pd(api->context, api->pd->handle));
+    MUST_EIO(ibv_import_mr(api->pd, memory->mr->handle));
+    MUST_EIO(ibv_import_dm(api->context, memory->dm->handle));
+    MUST(ibv_bind_mw(memory->pair.a.qp, memory->mw, &bind) == EIO);
+    MUST(ibv_advise_mr(api->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == EIO);
+    errno = 0;
+    MUST(ibv_rereg_mr(memory->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ==
+             IBV_REREG_MR_ERR_INPUT &&
+         errno == EIO);
+}
+
+/* Every object, and its PD and context. */
+static void free_memory(void *argument)
+{
+    struct memory *memory = argument;
+
+    ibv_unimport_mr(memory->imported);
+    ibv_unimport_dm(memory->imported_dm); /* an MR is on it: stays */
+    MUST(ibv_dereg_mr(memory->on_dm) == 0);
+    MUST(ibv_free_dm(memory->dm) == 0);
+    ibv_unimport_dm(memory->imported_dm);
+    MUST(ibv_dereg_mr(memory->null) == 0);
+    MUST(ibv_dealloc_pd(memory->parent) == 0);
+    MUST(ibv_dealloc_td(memory->td) == 0);
+    ibv_unimport_pd(memory->there.pd);
+    MUST(ibv_close_device(memory->there.context) == 0);
+    MUST(ibv_dealloc_mw(memory->mw) == 0);
+    MUST(ibv_dereg_mr(memory->mr) == 0);
+}
+
+static void child_of_a_process_with_an_engine__objects_of_memory__likewise(void **state)
+{
+    struct memory memory;
+
+    open_memory(&memory, *state);
+    in_child(every_call_of_memory, &memory);
+    in_child(free_memory, &memory);
+    struct ibv_sge local = api_sge(&memory.pair.b, 0, 8);
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_READ, &local), *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)memory.octets;
+    wr.wr.rdma.rkey = memory.mw->rkey;
+    assert_int_equal(ibv_post_send(memory.pair.b.qp, &wr, &bad), 0); /* the parent's window lives */
+    api_expect(memory.pair.b.cq, 1, IBV_WC_SUCCESS);
+    free_memory(&memory);
+    api_pair_close(&memory.pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(child_of_a_process_with_an_engine__every_call__is_eio),
         API_TEST(child_of_a_process_with_an_engine__freeing__works_and_the_parent_goes_on),
+        API_TEST(child_of_a_process_with_an_engine__objects_of_memory__likewise),
     };
     return API_RUN(tests);
 }
