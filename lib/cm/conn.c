@@ -62,25 +62,24 @@ void uro_conn_send_mra(struct uro_conn *conn, unsigned message)
     uro_conn_reply(conn->cm, &conn->route, &msg);
 }
 
-void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route, uint64_t tid,
-                       uint32_t local_id, uint32_t peer_id, unsigned message, unsigned reason,
-                       const void *data, uint32_t length)
+void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
+                       const struct uro_conn_rej *rej)
 {
-    struct uro_cm_msg msg = { .kind = URO_CM_REJ, .tid = tid };
+    struct uro_cm_msg msg = { .kind = URO_CM_REJ, .tid = rej->tid };
 
-    msg.value[URO_CM_LOCAL_ID] = local_id;
-    msg.value[URO_CM_REMOTE_ID] = peer_id;
-    msg.value[URO_CM_MESSAGE] = message;
-    msg.value[URO_CM_REASON] = reason;
-    if (reason == URO_CONN_REJ_TIMEOUT) {
+    msg.value[URO_CM_LOCAL_ID] = rej->local_id;
+    msg.value[URO_CM_REMOTE_ID] = rej->peer_id;
+    msg.value[URO_CM_MESSAGE] = rej->message;
+    msg.value[URO_CM_REASON] = rej->reason;
+    if (rej->reason == URO_CONN_REJ_TIMEOUT) {
         msg.value[URO_CM_INFO_LENGTH] = sizeof cm->config.guid;
         for (unsigned i = 0; i < sizeof cm->config.guid; i++)
             msg.info[i] = (uint8_t)(cm->config.guid >> (56 - 8 * i));
-    } else if (reason == URO_CONN_REJ_BAD_GID) {
+    } else if (rej->reason == URO_CONN_REJ_BAD_GID) {
         msg.value[URO_CM_INFO_LENGTH] = sizeof route->local;
         memcpy(msg.info, &route->local, sizeof route->local);
     }
-    put_data(&msg, data, length);
+    put_data(&msg, rej->data, rej->length);
     uro_conn_reply(cm, route, &msg);
 }
 
@@ -264,8 +263,14 @@ static void reject(struct uro_conn *conn, unsigned reason, const void *data, uin
         message = URO_CONN_ABOUT_REQ;
     else if (conn->state == URO_CONN_REP_RECEIVED)
         message = URO_CONN_ABOUT_REP;
-    uro_conn_send_rej(conn->cm, &conn->route, conn->tid, passive ? 0 : conn->node.number,
-                      conn->peer_id, message, reason, data, length);
+    const struct uro_conn_rej rej = { .tid = conn->tid,
+                                      .local_id = passive ? 0 : conn->node.number,
+                                      .peer_id = conn->peer_id,
+                                      .message = message,
+                                      .reason = reason,
+                                      .data = data,
+                                      .length = length };
+    uro_conn_send_rej(conn->cm, &conn->route, &rej);
 }
 
 int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data, uint32_t length,

@@ -35,9 +35,17 @@ uro_time uro_conn_time(uint8_t exponent);
 
 /* A message of this connection with its IDs filled in. */
 void uro_conn_message(const struct uro_conn *conn, enum uro_cm_kind kind, struct uro_cm_msg *msg);
-void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route, uint64_t tid,
-                       uint32_t local_id, uint32_t peer_id, unsigned message, unsigned reason,
-                       const void *data, uint32_t length);
+struct uro_conn_rej {
+    uint64_t tid;
+    uint32_t local_id;
+    uint32_t peer_id;
+    unsigned message; /* URO_CONN_ABOUT_* */
+    unsigned reason;
+    const void *data;
+    uint32_t length;
+};
+void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
+                       const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
 void uro_conn_enter_timewait(struct uro_conn *conn);

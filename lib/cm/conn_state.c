@@ -47,8 +47,11 @@ static void refuse(struct uro_cm *cm, const struct uro_cm_route *route,
                    const struct uro_cm_msg *msg, unsigned reason)
 {
     uro_count(cm->counters, URO_COUNT_CM_REFUSED);
-    uro_conn_send_rej(cm, route, msg->tid, 0, (uint32_t)msg->value[URO_CM_LOCAL_ID],
-                      URO_CONN_ABOUT_REQ, reason, NULL, 0);
+    const struct uro_conn_rej rej = { .tid = msg->tid,
+                                      .peer_id = (uint32_t)msg->value[URO_CM_LOCAL_ID],
+                                      .message = URO_CONN_ABOUT_REQ,
+                                      .reason = reason };
+    uro_conn_send_rej(cm, route, &rej);
 }
 
 /* A request that we know already. */
@@ -321,12 +324,15 @@ static void receive_stray(struct uro_cm *cm, const struct uro_cm_route *route,
 {
     URO_MARK("CM.STRAY");
     uro_count(cm->counters, URO_COUNT_CM_DROP_UNEXPECTED);
+    const struct uro_conn_rej rej = { .tid = msg->tid,
+                                      .local_id = (uint32_t)msg->value[URO_CM_REMOTE_ID],
+                                      .peer_id = (uint32_t)msg->value[URO_CM_LOCAL_ID],
+                                      .message = URO_CONN_ABOUT_REP,
+                                      .reason = URO_CONN_REJ_BAD_ID };
     if (msg->kind == URO_CM_DREQ)
         send_stray_drep(cm, route, msg);
     else if (msg->kind == URO_CM_REP)
-        uro_conn_send_rej(cm, route, msg->tid, (uint32_t)msg->value[URO_CM_REMOTE_ID],
-                          (uint32_t)msg->value[URO_CM_LOCAL_ID], URO_CONN_ABOUT_REP,
-                          URO_CONN_REJ_BAD_ID, NULL, 0);
+        uro_conn_send_rej(cm, route, &rej);
 }
 
 typedef void handler(struct uro_conn *conn, const struct uro_cm_msg *msg);
@@ -370,10 +376,14 @@ static void give_up(struct uro_conn *conn)
         uro_conn_raise(conn, URO_CONN_DISCONNECTED, 0);
         return;
     }
+    const struct uro_conn_rej rej = { .tid = conn->tid,
+                                      .local_id = conn->node.number,
+                                      .peer_id = conn->peer_id,
+                                      .message =
+                                          conn->active ? URO_CONN_ABOUT_OTHER : URO_CONN_ABOUT_REQ,
+                                      .reason = URO_CONN_REJ_TIMEOUT };
     if (conn->state != URO_CONN_SIDR_REQ_SENT)
-        uro_conn_send_rej(conn->cm, &conn->route, conn->tid, conn->node.number, conn->peer_id,
-                          conn->active ? URO_CONN_ABOUT_OTHER : URO_CONN_ABOUT_REQ,
-                          URO_CONN_REJ_TIMEOUT, NULL, 0);
+        uro_conn_send_rej(conn->cm, &conn->route, &rej);
     uro_conn_raise(conn, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     uro_conn_end(conn);
 }

@@ -28,15 +28,22 @@ void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
     uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
 }
 
-static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route, uint64_t tid,
-                        uint32_t request_id, uint64_t service_id, unsigned status,
+/* What was asked, as far as the answer repeats it. */
+struct question {
+    uint64_t tid;
+    uint64_t service_id;
+    uint32_t request_id;
+};
+
+static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route,
+                        const struct question *question, unsigned status,
                         const struct uro_conn_param *param)
 {
-    struct uro_cm_msg msg = { .kind = URO_CM_SIDR_REP, .tid = tid };
+    struct uro_cm_msg msg = { .kind = URO_CM_SIDR_REP, .tid = question->tid };
 
-    msg.value[URO_CM_REQUEST_ID] = request_id;
+    msg.value[URO_CM_REQUEST_ID] = question->request_id;
     msg.value[URO_CM_STATUS] = status;
-    msg.value[URO_CM_SERVICE_ID] = service_id;
+    msg.value[URO_CM_SERVICE_ID] = question->service_id;
     msg.value[URO_CM_LOCAL_QPN] = param->qpn;
     msg.value[URO_CM_LOCAL_QKEY] = param->qkey;
     msg.data_length = param->data_length;
@@ -47,10 +54,12 @@ static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route, uin
 /* rule CM.SIDR.REP */
 void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
 {
+    const struct question question = { conn->tid, conn->service_id, conn->peer_id };
+
     conn->local = *param;
     conn->status = (int)status;
     conn->state = URO_CONN_SIDR_ANSWERED;
-    send_answer(conn->cm, &conn->route, conn->tid, conn->peer_id, conn->service_id, status, param);
+    send_answer(conn->cm, &conn->route, &question, status, param);
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
 }
 
@@ -60,6 +69,7 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
     static const struct uro_conn_param nothing;
     uint32_t request_id = (uint32_t)msg->value[URO_CM_REQUEST_ID];
     uint64_t service_id = msg->value[URO_CM_SERVICE_ID];
+    const struct question question = { msg->tid, service_id, request_id };
     /* There is no CA GUID in it: the address tells the askers apart. */
     uint64_t guid = uro_gid_hash(&route->remote);
     struct uro_conn *conn = uro_conn_by_peer(cm, guid, request_id);
@@ -67,19 +77,18 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
     if (conn != NULL) {
         URO_MARK("CM.SIDR.AGAIN");
         if (conn->state == URO_CONN_SIDR_ANSWERED)
-            send_answer(cm, route, msg->tid, request_id, service_id, (unsigned)conn->status,
-                        &conn->local);
+            send_answer(cm, route, &question, (unsigned)conn->status, &conn->local);
         return;
     }
     struct uro_listener *listener = uro_listen_find(cm, service_id, &route->local);
     if (listener == NULL || (conn = uro_conn_new(cm, route)) == NULL) {
         URO_MARK("CM.SIDR.UNSUPPORTED");
-        send_answer(cm, route, msg->tid, request_id, service_id, STATUS_UNSUPPORTED, &nothing);
+        send_answer(cm, route, &question, STATUS_UNSUPPORTED, &nothing);
         return;
     }
     if (!uro_listen_take(listener, conn)) {
         uro_conn_free(conn);
-        send_answer(cm, route, msg->tid, request_id, service_id, URO_CONN_SIDR_REJECTED, &nothing);
+        send_answer(cm, route, &question, URO_CONN_SIDR_REJECTED, &nothing);
         return;
     }
     conn->tid = msg->tid;

@@ -122,31 +122,30 @@ uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t 
     return reach(key, address, length, access & URO_ACCESS_LOCAL_WRITE);
 }
 
-/* Whether the peer of @qpn may use the key so. */
-static bool opens(const struct uro_key *key, uint32_t pd, uint32_t qpn, uint32_t access)
+/* Whether the peer may use the key so. */
+static bool opens(const struct uro_key *key, const struct uro_key_claim *claim)
 {
-    if (key == NULL || !allows(key, pd, access) || (is_window(key) && !key->bound))
+    if (key == NULL || !allows(key, claim->pd, claim->access) || (is_window(key) && !key->bound))
         return false;
-    if (key->kind != URO_KEY_WINDOW_2 || key->qpn == qpn)
+    if (key->kind != URO_KEY_WINDOW_2 || key->qpn == claim->qpn)
         return true;
     URO_MARK("MW.QP");
     return false;
 }
 
-bool uro_key_grants(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
-                    uint32_t access)
+bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim)
 {
-    return opens(uro_key_find(shard, number), pd, qpn, access);
+    return opens(uro_key_find(shard, claim->number), claim);
 }
 
-uint8_t *uro_key_remote(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
-                        uint32_t access, uint64_t address, uint64_t length)
+uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
+                        uint64_t address, uint64_t length)
 {
-    const struct uro_key *key = uro_key_find(shard, number);
+    const struct uro_key *key = uro_key_find(shard, claim->number);
 
-    if (!opens(key, pd, qpn, access) || !inside(key, address, length))
+    if (!opens(key, claim) || !inside(key, address, length))
         return NULL;
-    return reach(key, address, length, access & REMOTE_WRITES);
+    return reach(key, address, length, claim->access & REMOTE_WRITES);
 }
 
 /* ---- windows ------------------------------------------------------------------------------- */

@@ -80,14 +80,20 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
-/* Likewise for the peer of queue pair @qpn: regions and bound windows, @access at least one of
- * URO_ACCESS_REMOTE_*, URO_ACCESS_FLUSH_*. */
-uint8_t *uro_key_remote(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
-                        uint32_t access, uint64_t address, uint64_t length);
+/* What a peer claims. */
+struct uro_key_claim {
+    uint32_t number;
+    uint32_t pd;     /* that counts for its queue pair */
+    uint32_t qpn;    /* our queue pair, which it is connected with */
+    uint32_t access; /* at least one of URO_ACCESS_REMOTE_*, URO_ACCESS_FLUSH_* */
+};
+
+/* Likewise for a peer: regions and bound windows. */
+uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
+                        uint64_t address, uint64_t length);
 
 /* Whether the key gives those rights to the peer, whatever the range. */
-bool uro_key_grants(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t qpn,
-                    uint32_t access);
+bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim);
 
 /* A BIND_MW work request. Sources: IBTA Vol. 1, "Bind Memory Window"; man ibv_bind_mw. */
 struct uro_key_bind {

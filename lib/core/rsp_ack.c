@@ -125,8 +125,9 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     tx->span_count = length > 0;
     if (length > 0) {
         tx->spans[0].length = length;
-        tx->spans[0].at = uro_key_remote(qp->shard, rd->rkey, rd->pd, uro_qp_number(qp),
-                                         URO_ACCESS_REMOTE_READ, rd->va + offset, length);
+        const struct uro_key_claim claim = { rd->rkey, rd->pd, uro_qp_number(qp),
+                                             URO_ACCESS_REMOTE_READ };
+        tx->spans[0].at = uro_key_remote(qp->shard, &claim, rd->va + offset, length);
         if (tx->spans[0].at == NULL)
             return false;
     }

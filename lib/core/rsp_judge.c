@@ -70,6 +70,14 @@ static bool write_fits(const struct uro_qp *qp, const struct uro_frame *frame)
                                             : frame->payload_length < left;
 }
 
+static uint8_t *reach(const struct uro_qp *qp, const struct uro_rsp_target *target, uint32_t rkey,
+                      uint32_t access, uint64_t address, uint64_t length)
+{
+    const struct uro_key_claim claim = { rkey, target->pd, uro_qp_number(qp), access };
+
+    return uro_key_remote(qp->shard, &claim, address, length);
+}
+
 static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro_frame *frame,
                                        const struct uro_rsp_target *target)
 {
@@ -109,8 +117,7 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
         return URO_RSP_ACCEPT;
     }
     /* The rest of the message, so that FIRST finds out about all of it. */
-    target->memory = uro_key_remote(qp->shard, rkey, target->pd, uro_qp_number(qp),
-                                    URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
+    target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     return target->memory != NULL ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
@@ -154,9 +161,8 @@ static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro
 {
     if (frame->reth.length > URO_MESSAGE_MAX)
         return URO_RSP_BAD_LENGTH;
-    if (frame->reth.length > 0 &&
-        uro_key_remote(qp->shard, frame->reth.rkey, target->pd, uro_qp_number(qp),
-                       URO_ACCESS_REMOTE_READ, frame->reth.va, frame->reth.length) == NULL)
+    if (frame->reth.length > 0 && reach(qp, target, frame->reth.rkey, URO_ACCESS_REMOTE_READ,
+                                        frame->reth.va, frame->reth.length) == NULL)
         return URO_RSP_BAD_ACCESS;
     return URO_RSP_ACCEPT;
 }
@@ -167,7 +173,7 @@ static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, u
 {
     if (va & 7)
         return URO_RSP_MISALIGNED;
-    target->memory = uro_key_remote(qp->shard, rkey, target->pd, uro_qp_number(qp), access, va, 8);
+    target->memory = reach(qp, target, rkey, access, va, 8);
     if (target->memory == NULL)
         return URO_RSP_BAD_ACCESS;
     /* A region whose iova and memory differ in their low bits: the CPU could not do it. */
@@ -192,9 +198,9 @@ static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct ur
 
     if (right == 0)
         return URO_RSP_UNSUPPORTED;
-    bool good = whole ? uro_key_grants(qp->shard, reth->rkey, target->pd, uro_qp_number(qp), right)
-                      : uro_key_remote(qp->shard, reth->rkey, target->pd, uro_qp_number(qp), right,
-                                       reth->va, reth->length) != NULL;
+    const struct uro_key_claim claim = { reth->rkey, target->pd, uro_qp_number(qp), right };
+    bool good = whole ? uro_key_grants(qp->shard, &claim)
+                      : uro_key_remote(qp->shard, &claim, reth->va, reth->length) != NULL;
     return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 

@@ -91,11 +91,11 @@ static uint16_t take(struct uro_member *member)
 
     if (member->used < URO_ARRAY_LEN(member->groups))
         return (uint16_t)member->used++;
-    for (uint16_t i = 0; i < URO_ARRAY_LEN(member->groups); i++) {
+    for (uint32_t i = 0; i < URO_ARRAY_LEN(member->groups); i++) {
         const struct uro_member_group *group = &member->groups[i];
         if (in_use(group))
             continue;
-        index = i;
+        index = (uint16_t)i;
         if (group->changes == 0 && group->record == 0)
             break;
     }

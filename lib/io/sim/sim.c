@@ -33,13 +33,13 @@ static const enum uro_counter never_when_clean[] = {
 };
 
 struct sim {
-    struct uro_sim_options options;
-    struct uro_swarm swarm;
-    struct uro_world world;
-    struct uro_station stations[2];
-    struct uro_cable cables[2]; /* from station i to the other one */
     struct uro_load load;
     struct uro_pcap_write *pcap;
+    struct uro_sim_options options;
+    struct uro_cable cables[2]; /* from station i to the other one */
+    struct uro_station stations[2];
+    struct uro_world world;
+    struct uro_swarm swarm;
 };
 
 static struct sim *running; /* for uro_sim_crashed() alone */

@@ -62,16 +62,15 @@ static void draw_weights(struct uro_swarm *swarm, struct uro_rng *rng)
     bool words = often(rng);
     bool windows = often(rng);
 
-    for (uint32_t i = 0; i < swarm->pair_count; i++) {
-        for (unsigned j = 0; j < 2; j++) {
-            uint32_t *weights = swarm->pairs[i].ends[j].weights;
-            if (words) {
-                weights[URO_SWARM_FLUSH] = uro_rng_below(rng, 8);
-                weights[URO_SWARM_ATOMIC_WRITE] = uro_rng_below(rng, 8);
-            }
-            for (unsigned k = URO_SWARM_BIND; windows && k < URO_SWARM_KINDS; k++)
-                weights[k] = swarm->pairs[i].xrc ? 0 : uro_rng_below(rng, 12);
+    for (uint32_t i = 0; i < 2 * swarm->pair_count; i++) {
+        struct uro_swarm_pair *pair = &swarm->pairs[i / 2];
+        uint32_t *weights = pair->ends[i % 2].weights;
+        if (words) {
+            weights[URO_SWARM_FLUSH] = uro_rng_below(rng, 8);
+            weights[URO_SWARM_ATOMIC_WRITE] = uro_rng_below(rng, 8);
         }
+        for (unsigned k = URO_SWARM_BIND; windows && k < URO_SWARM_KINDS; k++)
+            weights[k] = pair->xrc ? 0 : uro_rng_below(rng, 12);
     }
 }
 

@@ -35,6 +35,13 @@ static struct uro_key region(uint64_t base, uint64_t length)
     };
 }
 
+static uint8_t *remote(uint32_t number, uint32_t access, uint64_t address, uint64_t length)
+{
+    const struct uro_key_claim claim = { .number = number, .pd = 7, .qpn = 1, .access = access };
+
+    return uro_key_remote(&shard, &claim, address, length);
+}
+
 static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t length)
 {
     return uro_key_local(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
@@ -149,8 +156,7 @@ static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touch
     assert_ptr_equal(asked.at, memory);
     assert_int_equal(asked.length, 100);
     assert_false(asked.write);
-    assert_ptr_equal(
-        uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_WRITE, address, 1u << 30), memory);
+    assert_ptr_equal(remote(number, URO_ACCESS_REMOTE_WRITE, address, 1u << 30), memory);
     assert_int_equal(asked.length, 4096);
     assert_true(asked.write);
     assert_int_equal(asked.calls, 2);
@@ -161,9 +167,9 @@ static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touch
     present = false;
     assert_null(uro_key_local(&shard, number, 7, URO_ACCESS_LOCAL_WRITE, address, 1));
     assert_true(asked.write);
-    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_READ, address, 1));
+    assert_null(remote(number, URO_ACCESS_REMOTE_READ, address, 1));
     assert_false(asked.write);
-    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_ATOMIC, address, 8));
+    assert_null(remote(number, URO_ACCESS_REMOTE_ATOMIC, address, 8));
     assert_true(asked.write);
     uro_key_deregister(&shard, &key);
 }
@@ -184,7 +190,7 @@ static void key_null__reads_zeros_and_never_what_was_written(void **state)
     const uint8_t *to = uro_key_local(&shard, number, 7, URO_ACCESS_LOCAL_WRITE, 5, 4096);
     assert_ptr_equal(from, nothing);
     assert_ptr_equal(to, nothing + 4096);
-    assert_null(uro_key_remote(&shard, number, 7, 1, URO_ACCESS_REMOTE_READ, 0, 1));
+    assert_null(remote(number, URO_ACCESS_REMOTE_READ, 0, 1));
     uro_key_deregister(&shard, &key);
 }
 
