@@ -250,6 +250,7 @@ struct uro_load_pair {
     bool peace;     /* the last life was QUIET */
     uro_time due;   /* control acts; NEVER */
     bool abrupt;    /* ENDING without waiting for flushed work */
+    bool revoked;   /* of this life: memory was deregistered in the middle of it all */
     bool reuse;     /* ENDING by RESET, the next life has the same queue pairs */
     uint32_t first; /* end that is ended first */
 };
@@ -388,6 +389,8 @@ void uro_load_window_begin(struct uro_load_end *end);
 void uro_load_window_end(struct uro_load_end *end);
 /* The slot that a memory window opens a part of. */
 uint32_t uro_load_window_of(const struct uro_load_end *owner, const struct uro_load_mw *mw);
+/* One of the end's memory windows is open. */
+bool uro_load_window_bound(const struct uro_load_end *end);
 /* Fills in a request about a memory window; false when there is none for it now. */
 bool uro_load_window_choose(struct uro_load_end *end, struct uro_load_op *op,
                             enum uro_swarm_kind kind);

@@ -10,6 +10,7 @@
 #include "io/sim/load.h"
 
 #define NS_PER_US      1000u
+#define REVOKED_MAX    URO_US(1000)
 #define END_WAIT_MAX   URO_US(200) /* between one end's end and the other's */
 #define DRAIN_WAIT     URO_US(20)  /* until it is looked again whether all was flushed */
 #define LATE_POSTS_MAX 4u
@@ -87,6 +88,26 @@ static void begin_ending(struct uro_load_pair *pair)
         pair->ends[i].late_posts = uro_rng_below(&pair->rng, LATE_POSTS_MAX + 1);
 }
 
+/* Memory is deregistered under all that uses it. */
+static void revoke(struct uro_load_pair *pair)
+{
+    static const enum uro_arena_section sections[] = { URO_ARENA_SENDS, URO_ARENA_RECVS,
+                                                       URO_ARENA_WINDOWS, URO_ARENA_WORDS };
+    struct uro_load_end *end = &pair->ends[uro_rng_below(&pair->rng, 2)];
+    enum uro_arena_section section = sections[uro_rng_below(&pair->rng, URO_ARRAY_LEN(sections))];
+
+    pair->revoked = true;
+    pair->due = pair->load->world->now + uro_rng_below(&pair->rng, REVOKED_MAX);
+    if (section == URO_ARENA_WINDOWS && uro_load_window_bound(end))
+        return;
+    pair->may_fail = true;
+    end->revoked[section] = true;
+    uro_arena_deregister(&end->arena, uro_engine_shard(end->station->engine), section);
+    uro_journal_note(pair->load->world->journal, pair->load->world->now,
+                     "pair %u: section %d of %c is deregistered", pair->number, (int)section,
+                     end->station->config.name);
+}
+
 static void bury(struct uro_load_pair *pair)
 {
     struct uro_load *load = pair->load;
@@ -145,6 +166,7 @@ static void begin_life(struct uro_load_pair *pair)
     const struct uro_swarm *swarm = pair->load->swarm;
 
     pair->last_life = pair->life + 1 >= pair->plan->lives || pair->load->calm;
+    pair->revoked = false;
     choose_srqs(pair);
     pair->may_fail = uses_wild(pair);
     pair->may_time_out = !swarm->forever && !swarm->clean && !pair->load->calm;
@@ -176,6 +198,11 @@ static void control_run(struct uro_node *node)
 
     switch (pair->state) {
     case URO_LOAD_RUNNING:
+        if (!pair->last_life && !pair->revoked && pair->load->swarm->revokes)
+            revoke(pair);
+        else
+            begin_ending(pair);
+        break;
     case URO_LOAD_QUIET:
         begin_ending(pair);
         break;

@@ -172,6 +172,27 @@ static const struct uro_load_recv *met_by(const struct uro_load_end *end,
     return op->message < peer->recv_posted ? &peer->recvs[op->message % URO_LOAD_OPS_MAX] : NULL;
 }
 
+/* Memory that the request needs, here or there, was deregistered. */
+static bool pair_revoked(const struct uro_load_end *end, const struct uro_load_op *op,
+                         uint8_t status)
+{
+    const bool *there = end->peer->revoked;
+
+    switch ((unsigned)status) {
+    case URO_WC_LOC_PROT_ERR:
+        return end->revoked[URO_ARENA_SENDS];
+    case URO_WC_MW_BIND_ERR:
+        return end->revoked[URO_ARENA_WINDOWS] && op->opcode == URO_WR_BIND_MW;
+    case URO_WC_REM_OP_ERR:
+        return there[URO_ARENA_RECVS] && takes_receive(op);
+    case URO_WC_REM_ACCESS_ERR:
+        return op->window != URO_LOAD_NO_WINDOW ? there[URO_ARENA_WINDOWS]
+                                                : there[URO_ARENA_WORDS] && !takes_receive(op);
+    default:
+        return false;
+    }
+}
+
 /* What a failed request may say, given what is wrong with it or with its receive. */
 static bool expected(const struct uro_load_end *end, const struct uro_load_op *op, uint8_t status)
 {
@@ -192,6 +213,8 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
         return true;
     if (end->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
         op->srq_generation != uro_load_srq_of(end->peer, op->srq)->generation)
+        return true;
+    if (pair_revoked(end, op, status))
         return true;
     if (op->mw != NULL && op->window != URO_LOAD_NO_WINDOW && end->windows[op->window].revoked &&
         status == URO_WC_REM_ACCESS_ERR)

@@ -112,7 +112,8 @@ static bool expected(const struct uro_load_end *end, const struct place *place, 
     if (status == URO_WC_LOC_LEN_ERR)
         return !message->write && message->length > place->recv->room;
     if (status == URO_WC_LOC_PROT_ERR)
-        return !message->write && place->recv->bad_lkey && message->length > 0;
+        return !message->write && message->length > 0 &&
+               (place->recv->bad_lkey || (place->srq == NULL && end->revoked[URO_ARENA_RECVS]));
     return false;
 }
 

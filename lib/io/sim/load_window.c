@@ -32,14 +32,20 @@ void uro_load_window_begin(struct uro_load_end *end)
     }
 }
 
-/* A region cannot go before its windows. */
-void uro_load_window_end(struct uro_load_end *end)
+bool uro_load_window_bound(const struct uro_load_end *end)
 {
     bool bound = false;
 
     for (uint32_t i = 0; i < URO_LOAD_MWS; i++)
         bound |= end->mws[i].key.bound;
-    if (bound && uro_key_deregister(shard_of(end), &end->arena.keys[URO_ARENA_WINDOWS]) == 0)
+    return bound;
+}
+
+/* A region cannot go before its windows. */
+void uro_load_window_end(struct uro_load_end *end)
+{
+    if (uro_load_window_bound(end) &&
+        uro_key_deregister(shard_of(end), &end->arena.keys[URO_ARENA_WINDOWS]) == 0)
         uro_world_fail(end->load->world, "a region was deregistered under a window");
     for (uint32_t i = 0; i < URO_LOAD_MWS; i++)
         (void)uro_key_deregister(shard_of(end), &end->mws[i].key);

@@ -147,7 +147,8 @@ struct uro_swarm {
     struct uro_station_config stations[2];
     uint32_t srq_count[2];
     struct uro_swarm_srq srqs[2][URO_SWARM_SRQS_MAX];
-    bool pauses; /* send queues are drained now and then */
+    bool revokes; /* memory is deregistered while it is used */
+    bool pauses;  /* send queues are drained now and then */
     uint32_t uc_count;
     struct uro_swarm_uc ucs[URO_SWARM_UCS_MAX];
     uint32_t party_count;

@@ -67,4 +67,5 @@ void uro_swarm_draw_loose(struct uro_swarm *swarm)
     for (uint32_t i = 0; i < 2 && i < swarm->party_count; i++)
         swarm->parties[i].side = i;
     swarm->pauses = uro_rng_below(&rng, 3) == 0;
+    swarm->revokes = often(&rng);
 }
