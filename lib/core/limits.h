@@ -12,8 +12,9 @@
 #define URO_MESSAGE_MAX     0x80000000u /* octets of a message: IBTA's 2^31 */
 #define URO_PATH_MTU_MIN    256u
 #define URO_PATH_MTU_MAX    4096u
-/* Octets around a full payload, IP header to ICRC: IPv6 WRITE ONLY with immediate has the most. */
-#define URO_ROCE_OVERHEAD 84u
+/* Octets around a full payload, IP header to ICRC: WRITE ONLY with immediate of XRC over IPv6 has
+ * the most. */
+#define URO_ROCE_OVERHEAD 88u
 
 /* Multicast groups of a device, queue pairs in one group (as rxe). */
 #define URO_MCAST_GROUPS_MAX  8192u

@@ -154,6 +154,10 @@ void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 
 /* ---- modify ------------------------------------------------------------- */
 
+static_assert(URO_ROCE_OVERHEAD == URO_IPV6_LEN + URO_UDP_LEN + URO_BTH_LEN + URO_XRCETH_LEN +
+                                       URO_RETH_LEN + URO_IMM_LEN + URO_ICRC_LEN,
+              "the headers of the largest packet");
+
 /* rule QP.MTU */
 static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
 {
