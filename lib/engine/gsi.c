@@ -39,6 +39,11 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
 {
     struct uro_counters *counters = &gsi->shard->counters;
 
+    if (uro_gid_is_multicast(&frame->ip.dest)) {
+        URO_MARK("MCAST.QPN");
+        uro_count(counters, URO_COUNT_DROP_QPN);
+        return;
+    }
     if (frame->op->service != URO_UD || frame->payload_length != URO_MAD_LEN) {
         uro_count(counters, URO_COUNT_CM_DROP_MALFORMED);
         return;

@@ -279,6 +279,7 @@ static void mcast__what_is_no_datagram_to_a_group__dropped(void **state)
         { .op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.1", .qpn = ALL },
         { .op = "UD_SEND_ONLY", .text = "x", .to = GROUP }, /* to one queue pair */
         { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = uro_qp_number(uc) },
+        { .op = "UD_SEND_ONLY", .length = 256, .qkey = 0x80010000, .to = GROUP, .qpn = 1 },
     };
 
     scene_attach(s, &member, GROUP);
@@ -286,7 +287,7 @@ static void mcast__what_is_no_datagram_to_a_group__dropped(void **state)
     post_to(s, uc, 2, 64);
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++)
         scene_rx(s, 0, &wrong[i]);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 5);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 6);
     assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1); /* not from its peer to it */
     scene_expect_mark(s, "MCAST.QPN");
     scene_expect_no_completion(s);
