@@ -54,7 +54,8 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     void *memory;
 
     if (attr->cqe < 1 || attr->cqe > URO_CQ_CAPACITY_MAX ||
-        attr->comp_vector >= (uint32_t)context->num_comp_vectors) {
+        attr->comp_vector >= (uint32_t)context->num_comp_vectors ||
+        (attr->channel != NULL && attr->channel->context != context)) {
         errno = EINVAL;
         return NULL;
     }

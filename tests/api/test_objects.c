@@ -67,6 +67,19 @@ static void cq__asked_wrongly__is_einval(void **state)
     }
 }
 
+static void cq__with_a_channel_of_another_context__is_einval(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_context *context = ibv_open_device(api->device);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+
+    errno = 0;
+    assert_null(ibv_create_cq(api->context, 1, NULL, channel, 0));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void cq__used_by_a_qp__is_busy(void **state)
 {
     const struct api *api = *state;
@@ -191,6 +204,7 @@ int main(void)
         API_TEST(pds__have_numbers_of_their_own),
         API_TEST(cq__has_at_least_what_was_asked),
         API_TEST(cq__asked_wrongly__is_einval),
+        API_TEST(cq__with_a_channel_of_another_context__is_einval),
         API_TEST(cq__used_by_a_qp__is_busy),
         API_TEST(cq__empty__polls_zero),
         API_TEST(channel__used_by_a_cq__is_busy),
