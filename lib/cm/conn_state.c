@@ -91,8 +91,10 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     keep_data(conn, msg);
 }
 
-/* The peer uses a queue pair again that we believe connected: it has forgotten, so end that one. */
-static bool is_stale(struct uro_cm *cm, const struct uro_cm_msg *msg)
+/* The peer uses a queue pair again that we believe connected: it has forgotten, so end that one. Not
+ * when somebody else says so. */
+static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
+                     const struct uro_cm_msg *msg)
 {
     struct uro_conn *conn = uro_conn_by_peer_qpn(cm, msg->value[URO_CM_CA_GUID],
                                                  (uint32_t)msg->value[URO_CM_LOCAL_QPN]);
@@ -100,7 +102,7 @@ static bool is_stale(struct uro_cm *cm, const struct uro_cm_msg *msg)
     if (conn == NULL)
         return false;
     URO_MARK("CM.STALE");
-    if (conn->state == URO_CONN_ESTABLISHED)
+    if (conn->state == URO_CONN_ESTABLISHED && uro_gid_equal(&conn->route.remote, &route->remote))
         (void)!uro_conn_disconnect(conn, cm->now);
     return true;
 }
@@ -117,7 +119,7 @@ static unsigned judge_req(struct uro_cm *cm, const struct uro_cm_route *route,
         return URO_CONN_REJ_BAD_GID;
     if (mtu == 0 || mtu > MTU_MOST || mtu > cm->config.path_mtu)
         return URO_CONN_REJ_BAD_MTU;
-    return is_stale(cm, msg) ? URO_CONN_REJ_STALE : 0;
+    return is_stale(cm, route, msg) ? URO_CONN_REJ_STALE : 0;
 }
 
 /* rule CM.REQ.JUDGE */

@@ -194,9 +194,18 @@ static void req_with_the_queue_pair_of_another__stale(void **state)
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
 
-    req.value[URO_CM_LOCAL_ID] ^= 1; /* the peer began again and forgot */
+    req.value[URO_CM_LOCAL_ID] ^= 1;
+    struct uro_gid real = s->a.address;
+    s->a.address.octets[15] = 77; /* somebody says that the peer began again */
     managers_forge(s, &s->a, &req);
+    s->a.address = real;
     assert_int_equal(s->b.sent[URO_CM_REJ], 1);
+    assert_int_equal(s->b.sent[URO_CM_DREQ], 0);
+    managers_expect_nothing(s, &s->b);
+
+    /* the peer itself began again and forgot */
+    managers_forge(s, &s->a, &req);
+    assert_int_equal(s->b.sent[URO_CM_REJ], 2);
     assert_int_equal(s->b.sent[URO_CM_DREQ], 1);
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
