@@ -424,8 +424,12 @@ struct uro_load_srq_recv *uro_load_srq_find(struct uro_load_srq *srq, uint64_t n
 void uro_load_srq_done(struct uro_load_srq *srq, struct uro_load_srq_recv *recv);
 void uro_load_srq_on_limit(struct uro_load_srq *srq);
 void uro_load_srq_after_round(struct uro_load_srq *srq);
-/* The queue pair of an end that uses a basic one is about to be reset or destroyed. */
-void uro_load_srq_on_stop(struct uro_load_end *end);
+/* A queue pair that uses a basic one is about to be reset or destroyed. */
+void uro_load_srq_on_stop(struct uro_load_srq *srq, const struct uro_cq *cq, uint32_t qpn);
+/* The receive that completed on a queue pair, which completed all before @next; NULL, and the run
+ * has failed, when it cannot have. */
+struct uro_load_srq_recv *uro_load_srq_completed(struct uro_load_srq *srq,
+                                                 const struct uro_cqe *cqe, uint64_t *next);
 /* No queue pair is left: destroys it and checks its memory. */
 void uro_load_srq_check(struct uro_load_srq *srq);
 

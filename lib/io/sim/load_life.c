@@ -232,8 +232,7 @@ static void let_receives_go(struct uro_load_end *end)
     struct uro_load *load = end->load;
 
     if (end->srq != NULL) {
-        uro_load_srq_on_stop(end);
-        end->srq->lost_max++;
+        uro_load_srq_on_stop(end->srq, end->recv_cq, end->qpn);
     }
     for (uint32_t i = 0; end->type == URO_QPT_XRC_TGT && i < load->swarm->srq_count[end->side]; i++)
         if (uro_load_srq_of(end, i)->plan->xrc)

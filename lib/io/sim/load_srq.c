@@ -7,6 +7,7 @@
 #include "io/sim/load.h"
 
 #define BAD_KEY         0x5a5a5a5au
+#define RECEIVE_UD      (40u + URO_PATH_MTU_MAX) /* any datagram */
 #define SLOTS_ALIGNMENT 64u
 #define ADDRESS_SPACE   UINT64_C(0x800000000000) /* beyond every pair's */
 #define ADDRESS_STEP    UINT64_C(0x10000000000)
@@ -44,6 +45,24 @@ struct uro_load_srq_recv *uro_load_srq_find(struct uro_load_srq *srq, uint64_t n
         if (srq->recvs[i].used && srq->recvs[i].number == number)
             return &srq->recvs[i];
     return NULL;
+}
+
+struct uro_load_srq_recv *uro_load_srq_completed(struct uro_load_srq *srq,
+                                                 const struct uro_cqe *cqe, uint64_t *next)
+{
+    uint64_t number = URO_LOAD_SRQ_NUMBER(cqe->wr_id);
+    struct uro_load_srq_recv *recv = uro_load_srq_find(srq, number);
+
+    if (!(cqe->wr_id & URO_LOAD_SRQ_BIT) || URO_LOAD_SRQ_INDEX(cqe->wr_id) != srq->index)
+        fail(srq, "is not where a receive that completed is from");
+    else if (recv == NULL)
+        fail(srq, "completed a receive twice, or one that was never posted");
+    else if (number >= uro_load_srq_oldest(srq))
+        fail(srq, "completed a receive that still waits");
+    else if (number < *next)
+        fail(srq, "completed a receive after one that was taken later");
+    *next = number + 1;
+    return srq->load->world->failed ? NULL : recv;
 }
 
 void uro_load_srq_done(struct uro_load_srq *srq, struct uro_load_srq_recv *recv)
@@ -263,6 +282,12 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         if (load->swarm->pairs[i].message_max > srq->room)
             srq->room = load->swarm->pairs[i].message_max;
+    for (uint32_t i = 0; i < load->swarm->uc_count; i++)
+        if (load->swarm->ucs[i].shared && load->swarm->ucs[i].message_max > srq->room)
+            srq->room = load->swarm->ucs[i].message_max;
+    for (uint32_t i = 0; i < load->swarm->party_count; i++)
+        if (load->swarm->parties[i].shared && RECEIVE_UD > srq->room)
+            srq->room = RECEIVE_UD;
     make_memory(srq);
     srq->cq = &load->cqs[side][uro_rng_below(&srq->rng, load->swarm->cq_count)];
     create(srq, plan->capacity);
@@ -271,14 +296,12 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
 
 /* A queue pair goes away with what it had taken: its completions that nobody polled are forgotten,
  * and a receive that a message was using is gone. */
-void uro_load_srq_on_stop(struct uro_load_end *end)
+void uro_load_srq_on_stop(struct uro_load_srq *srq, const struct uro_cq *cq, uint32_t qpn)
 {
-    struct uro_load_srq *srq = end->srq;
-    const struct uro_cq *cq = end->recv_cq;
-
+    srq->lost_max++;
     for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail); i++) {
         const struct uro_cqe *cqe = &cq->ring[i & cq->mask];
-        if (cqe->qpn != end->qpn || !(cqe->wr_id & URO_LOAD_SRQ_BIT))
+        if (cqe->qpn != qpn || !(cqe->wr_id & URO_LOAD_SRQ_BIT))
             continue;
         struct uro_load_srq_recv *recv = uro_load_srq_find(srq, URO_LOAD_SRQ_NUMBER(cqe->wr_id));
         if (recv == NULL)

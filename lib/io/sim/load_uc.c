@@ -23,7 +23,9 @@
 
 static uint32_t pd_of(const struct uro_load_uc_end *end)
 {
-    return PD_FIRST + end->number;
+    const struct uro_swarm_uc *plan = end->uc->plan;
+
+    return plan->shared ? end->uc->load->srqs[end->side][plan->srq].pd : PD_FIRST + end->number;
 }
 
 /* ---- queue pairs ------------------------------------------------------------------------------- */
@@ -56,8 +58,9 @@ static void make_qp(struct uro_load_uc_end *end)
                                       .pd = pd_of(end),
                                       .send_cq = end->cq.cq,
                                       .recv_cq = end->cq.cq,
+                                      .srq = end->srq != NULL ? end->srq->srq : NULL,
                                       .send_capacity = plan->send_capacity,
-                                      .recv_capacity = plan->recv_capacity,
+                                      .recv_capacity = end->srq != NULL ? 0 : plan->recv_capacity,
                                       .send_sge_max = plan->sges,
                                       .recv_sge_max = plan->sges,
                                       .inline_max = plan->inline_max,
@@ -127,6 +130,12 @@ static void clear(struct uro_load_uc_end *end)
                                                      : uro_rng_below(&end->rng, URO_PSN_MASK + 1);
     memset(end->ops, 0, sizeof end->ops);
     end->taken = end->taken_last = 0;
+    /* Others take from a shared queue too: nobody can say that all will find a receive. */
+    end->srq = end->uc->plan->shared && !end->uc->last_life
+                   ? &end->uc->load->srqs[end->side][end->uc->plan->srq]
+                   : NULL;
+    end->shared_next = 0;
+    end->last_wqe = false;
     end->recv_posted = end->recv_done = 0;
     end->post_at = now + uro_rng_below(&end->rng, end->uc->plan->post_wait_max + 1);
     end->receive_at = now + uro_rng_below(&end->rng, end->uc->plan->recv_wait_max + 1);
@@ -164,6 +173,8 @@ static void stop(struct uro_load_uc_end *end)
 
     end->ended = true;
     uro_load_pause_end(&end->pause);
+    if (end->srq != NULL)
+        uro_load_srq_on_stop(end->srq, end->cq.cq, end->qpn);
     if (end->uc->reuse) {
         modify(end, &attr, 0);
     } else {
@@ -192,7 +203,7 @@ static bool drained(struct uro_load_uc_end *end)
     const struct uro_cq *cq = end->cq.cq;
 
     if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        atomic_load(&cq->head) != atomic_load(&cq->tail))
+        atomic_load(&cq->head) != atomic_load(&cq->tail) || (end->srq != NULL && !end->last_wqe))
         return false;
     uro_load_uc_judge_silent(end);
     return true;
@@ -234,7 +245,7 @@ static void bury(struct uro_load_uc *uc)
 static void begin_ending(struct uro_load_uc *uc)
 {
     uc->abrupt = !uc->last_life && uro_rng_below(&uc->rng, 2) == 0;
-    uc->reuse = !uc->last_life && uro_rng_below(&uc->rng, 3) == 0;
+    uc->reuse = !uc->last_life && uro_rng_below(&uc->rng, 3) == 0 && !uc->plan->shared;
     uc->state = URO_LOAD_ENDING;
     uc->first = uro_rng_below(&uc->rng, 2);
     uc->due = uc->load->world->now;
@@ -335,6 +346,8 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 
     if (end->alive && kind == URO_EVENT_SQ_DRAINED)
         uro_load_pause_on_drained(&end->pause);
+    else if (end->alive && kind == URO_EVENT_LAST_WQE && end->srq != NULL && !end->last_wqe)
+        end->last_wqe = true;
     else if (!end->alive || kind != URO_EVENT_COMM_EST)
         uro_world_fail(end->uc->load->world, "UC qp 0x%06x: event %d out of place", end->qpn,
                        (int)kind);
@@ -360,7 +373,10 @@ static void init_end(struct uro_load_uc *uc, unsigned i)
     end->ended = true;
     uro_rng_init_number(&end->rng, uro_rng_u64(&uc->rng));
     uro_load_own(uc->load, &end->owner, end->station, on_event, problem);
-    uro_load_poll_init(&end->cq, uc->load, end->station, plan->send_capacity + plan->recv_capacity);
+    uint32_t receives = plan->recv_capacity;
+    if (plan->shared)
+        receives += uc->load->srqs[end->side][plan->srq].slot_count;
+    uro_load_poll_init(&end->cq, uc->load, end->station, plan->send_capacity + receives);
     end->cq.take = uro_load_uc_judge;
     end->cq.owner = end;
     uro_load_uc_post_init(end);

@@ -73,8 +73,11 @@ struct uro_load_uc_end {
     uint32_t wire_op;   /* the next first packet is of this request or a later one */
     uint32_t wire_psn;
     struct uro_load_uc_op ops[URO_LOAD_UC_OPS_MAX];
-    uint32_t taken;      /* messages from the peer */
-    uint32_t taken_last; /* number of the newest */
+    uint32_t taken;           /* messages from the peer */
+    uint32_t taken_last;      /* number of the newest */
+    struct uro_load_srq *srq; /* NULL: its own receives */
+    uint64_t shared_next;     /* no older receive of it may complete any more */
+    bool last_wqe;
     uint64_t recv_posted;
     uint64_t recv_done;
     struct uro_load_recv recvs[URO_LOAD_UC_RECV_MAX];

@@ -201,19 +201,24 @@ static bool in_order(const struct uro_load_uc_end *end)
     return !on_wire(end) || end->uc->load->swarm->cables[end->peer->side].keep_order;
 }
 
-static bool could_be(struct uro_load_uc_end *end, const struct uro_load_uc_op *op, uint32_t slot,
-                     const struct uro_cqe *cqe)
-{
-    const struct uro_load_recv *recv =
-        &end->recvs[(cqe->wr_id & ~URO_LOAD_RECV_BIT) % URO_LOAD_UC_RECV_MAX];
+/* A receive and where its octets are. */
+struct place {
+    uint64_t number;
+    const struct uro_load_recv *recv;
+    struct uro_arena *arena;
+    uint32_t slot;
+};
 
+static bool could_be(const struct uro_load_uc_end *end, const struct uro_load_uc_op *op,
+                     const struct place *place, const struct uro_cqe *cqe)
+{
     if (op->fault != URO_LOAD_UC_RIGHT || !uro_load_uc_takes(op) || op->taken >= copies(end) ||
         cqe->byte_len != op->length || !(cqe->flags & URO_WC_WITH_IMM) != !has_imm(op) ||
         cqe->opcode != (writes(op) ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV) ||
-        (has_imm(op) && cqe->imm != op->imm) || (!writes(op) && recv->room < op->length))
+        (has_imm(op) && cqe->imm != op->imm) || (!writes(op) && place->recv->room < op->length))
         return false;
-    return writes(op) ||
-           uro_arena_holds(&end->arena, URO_ARENA_RECVS, slot, &recv->layout, op->length, op->seed);
+    return writes(op) || uro_arena_holds(place->arena, URO_ARENA_RECVS, place->slot,
+                                         &place->recv->layout, op->length, op->seed);
 }
 
 static bool window_holds(struct uro_load_uc_end *end, uint32_t number)
@@ -226,51 +231,75 @@ static bool window_holds(struct uro_load_uc_end *end, uint32_t number)
                            &at);
 }
 
-static void judge_message(struct uro_load_uc_end *end, uint64_t number, const struct uro_cqe *cqe)
+static void judge_message(struct uro_load_uc_end *end, const struct place *place,
+                          const struct uro_cqe *cqe)
 {
-    uint32_t slot = (uint32_t)(number % end->uc->plan->recv_capacity);
     uint32_t first = in_order(end) ? end->taken_last : 0;
 
     for (uint32_t i = first; i < end->peer->posted; i++) {
         struct uro_load_uc_op *op = &end->peer->ops[i];
-        if (!could_be(end, op, slot, cqe))
+        if (!could_be(end, op, place, cqe))
             continue;
         if (writes(op) && !window_holds(end, i))
-            fail(end, "receive", number, "came before its octets");
+            fail(end, "receive", place->number, "came before its octets");
         op->taken++;
         end->taken++;
         end->taken_last = i;
         return;
     }
-    fail(end, "receive", number, "is none of what was sent and can come now");
+    fail(end, "receive", place->number, "is none of what was sent and can come now");
+}
+
+static void judge_place(struct uro_load_uc_end *end, const struct place *place,
+                        const struct uro_cqe *cqe)
+{
+    uint32_t at;
+
+    if (!uro_arena_check_around(place->arena, URO_ARENA_RECVS, place->slot, &place->recv->layout,
+                                &at))
+        fail(end, "receive", place->number, "changed memory beside its elements");
+    if (cqe->status == URO_WC_SUCCESS && !end->recv_failed) {
+        judge_message(end, place, cqe);
+    } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
+        if (!end->ended && !end->recv_failed)
+            fail(end, "receive", place->number, "flushed without cause");
+    } else {
+        if (cqe->status != URO_WC_LOC_PROT_ERR || !place->recv->bad_lkey || end->recv_failed)
+            fail(end, "receive", place->number,
+                 "failed without cause, or succeeded after one that failed");
+        end->recv_failed = true;
+        end->uc->load->failures++;
+    }
 }
 
 static void judge_recv(struct uro_load_uc_end *end, const struct uro_cqe *cqe)
 {
     uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
-    const struct uro_load_recv *recv = &end->recvs[number % URO_LOAD_UC_RECV_MAX];
-    uint32_t slot = (uint32_t)(number % end->uc->plan->recv_capacity);
-    uint32_t at;
+    const struct place place = { .number = number,
+                                 .recv = &end->recvs[number % URO_LOAD_UC_RECV_MAX],
+                                 .arena = &end->arena,
+                                 .slot = (uint32_t)(number % end->uc->plan->recv_capacity) };
 
     if (number != end->recv_done || number >= end->recv_posted) {
         fail(end, "receive", number, "completed out of turn");
         return;
     }
     end->recv_done++;
-    if (!uro_arena_check_around(&end->arena, URO_ARENA_RECVS, slot, &recv->layout, &at))
-        fail(end, "receive", number, "changed memory beside its elements");
-    if (cqe->status == URO_WC_SUCCESS && !end->recv_failed) {
-        judge_message(end, number, cqe);
-    } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
-        if (!end->ended && !end->recv_failed)
-            fail(end, "receive", number, "flushed without cause");
-    } else {
-        if (cqe->status != URO_WC_LOC_PROT_ERR || !recv->bad_lkey || end->recv_failed)
-            fail(end, "receive", number,
-                 "failed without cause, or succeeded after one that failed");
-        end->recv_failed = true;
-        end->uc->load->failures++;
-    }
+    judge_place(end, &place, cqe);
+}
+
+static void judge_shared(struct uro_load_uc_end *end, const struct uro_cqe *cqe)
+{
+    struct uro_load_srq_recv *recv = uro_load_srq_completed(end->srq, cqe, &end->shared_next);
+
+    if (recv == NULL)
+        return;
+    const struct place place = { .number = recv->number,
+                                 .recv = &recv->recv,
+                                 .arena = &end->srq->arena,
+                                 .slot = (uint32_t)(recv - end->srq->recvs) };
+    judge_place(end, &place, cqe);
+    uro_load_srq_done(end->srq, recv);
 }
 
 void uro_load_uc_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
@@ -279,6 +308,8 @@ void uro_load_uc_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
 
     if (!end->alive || cqe->qpn != end->qpn)
         fail(end, "completion", cqe->wr_id, "is of a queue pair that is no more");
+    else if (cqe->wr_id & URO_LOAD_RECV_BIT && end->srq != NULL)
+        judge_shared(end, cqe);
     else if (cqe->wr_id & URO_LOAD_RECV_BIT)
         judge_recv(end, cqe);
     else

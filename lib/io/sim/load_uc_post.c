@@ -40,7 +40,8 @@ static bool can_send(const struct uro_load_uc_end *end)
 
 static bool can_receive(const struct uro_load_uc_end *end)
 {
-    if (!end->alive || end->recv_posted - end->recv_done >= end->uc->plan->recv_capacity)
+    if (!end->alive || end->srq != NULL ||
+        end->recv_posted - end->recv_done >= end->uc->plan->recv_capacity)
         return false;
     return !in_error(end) || (end->late_posts > 0 && !end->uc->abrupt);
 }

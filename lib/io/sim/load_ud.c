@@ -23,7 +23,10 @@
 
 uint32_t uro_load_ud_pd(const struct uro_load_ud_party *party)
 {
-    return PD_FIRST + party->number;
+    const struct uro_swarm_party *plan = party->plan;
+
+    return plan->shared ? party->ud->load->srqs[plan->side][plan->srq].pd
+                        : PD_FIRST + party->number;
 }
 
 struct uro_address uro_load_ud_address(const struct uro_load_ud_party *other, bool v6)
@@ -61,8 +64,9 @@ static void make_qp(struct uro_load_ud_party *party)
                                       .pd = uro_load_ud_pd(party),
                                       .send_cq = party->cq.cq,
                                       .recv_cq = party->cq.cq,
+                                      .srq = party->srq != NULL ? party->srq->srq : NULL,
                                       .send_capacity = plan->send_capacity,
-                                      .recv_capacity = plan->recv_capacity,
+                                      .recv_capacity = party->srq != NULL ? 0 : plan->recv_capacity,
                                       .send_sge_max = plan->sges,
                                       .recv_sge_max = plan->sges,
                                       .inline_max = plan->inline_max,
@@ -145,6 +149,12 @@ static void clear(struct uro_load_ud_party *party)
     party->wire_psn = uro_rng_below(&party->rng, URO_PSN_MASK + 1);
     memset(party->ops, 0, sizeof party->ops);
     party->expected = party->taken = 0;
+    /* Others take from a shared queue too: nobody can say that all will find a receive. */
+    party->srq = party->plan->shared && !party->last_life
+                     ? &party->ud->load->srqs[party->plan->side][party->plan->srq]
+                     : NULL;
+    party->shared_next = 0;
+    party->last_wqe = false;
     party->recv_posted = party->recv_done = 0;
     party->post_at = now + uro_rng_below(&party->rng, party->plan->post_wait_max + 1);
     party->receive_at = now + uro_rng_below(&party->rng, party->plan->recv_wait_max + 1);
@@ -185,6 +195,8 @@ static void bury(struct uro_load_ud_party *party)
 
     party->ended = true;
     uro_load_pause_end(&party->pause);
+    if (party->srq != NULL)
+        uro_load_srq_on_stop(party->srq, party->cq.cq, party->qpn);
     if (reuse)
         modify(party, &attr, 0);
     else
@@ -210,7 +222,8 @@ static bool drained(struct uro_load_ud_party *party)
     const struct uro_cq *cq = party->cq.cq;
 
     if (party->recv_done != party->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        atomic_load(&cq->head) != atomic_load(&cq->tail))
+        atomic_load(&cq->head) != atomic_load(&cq->tail) ||
+        (party->srq != NULL && !party->last_wqe))
         return false;
     uro_load_ud_judge_silent(party);
     return true;
@@ -313,6 +326,8 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 
     if (party->alive && kind == URO_EVENT_SQ_DRAINED)
         uro_load_pause_on_drained(&party->pause);
+    else if (party->alive && kind == URO_EVENT_LAST_WQE && party->srq != NULL && !party->last_wqe)
+        party->last_wqe = true;
     else
         uro_world_fail(party->ud->load->world, "UD qp 0x%06x: event %d", party->qpn, (int)kind);
 }
@@ -340,8 +355,10 @@ static void init_party(struct uro_load_ud *ud, uint32_t number)
     uro_rng_init_number(&party->rng, party->plan->seed);
     party->qkey = uro_rng_u32(&party->rng) & 0x7fffffff;
     uro_load_own(load, &party->owner, party->station, on_event, problem);
-    uro_load_poll_init(&party->cq, load, party->station,
-                       party->plan->send_capacity + party->plan->recv_capacity);
+    uint32_t receives = party->plan->recv_capacity;
+    if (party->plan->shared)
+        receives += load->srqs[party->plan->side][party->plan->srq].slot_count;
+    uro_load_poll_init(&party->cq, load, party->station, party->plan->send_capacity + receives);
     party->cq.take = uro_load_ud_judge;
     party->cq.owner = party;
     uro_load_ud_post_init(party);

@@ -97,6 +97,9 @@ struct uro_load_ud_party {
     struct uro_load_ud_op ops[URO_LOAD_UD_OPS_MAX];
     uint32_t expected; /* letters that must come */
     uint32_t taken;
+    struct uro_load_srq *srq; /* NULL: its own receives */
+    uint64_t shared_next;     /* no older receive of it may complete any more */
+    bool last_wqe;
     uint64_t recv_posted;
     uint64_t recv_done;
     struct uro_load_recv recvs[URO_LOAD_UD_RECV_MAX];

@@ -7,7 +7,7 @@
 #include "core/psn.h"
 #include "io/sim/load_ud.h"
 
-#define RECEIVE_MAX (URO_LOAD_UD_GRH + URO_PATH_MTU_MAX)
+#define ROOM_MAX (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
 
 static void fail(const struct uro_load_ud_party *party, const char *kind, uint64_t number,
                  const char *what)
@@ -215,22 +215,30 @@ static bool could_be(const struct uro_load_ud_party *party, const struct uro_loa
            holds(octets + URO_LOAD_UD_GRH, letter->length, letter->seed);
 }
 
-static void judge_letter(struct uro_load_ud_party *party, uint64_t number,
+/* A receive and where its octets are. */
+struct place {
+    uint64_t number;
+    const struct uro_load_recv *recv;
+    struct uro_arena *arena;
+    uint32_t slot;
+};
+
+static void judge_letter(struct uro_load_ud_party *party, const struct place *place,
                          const struct uro_cqe *cqe)
 {
-    const struct uro_load_recv *recv = &party->recvs[number % URO_LOAD_UD_RECV_MAX];
-    uint32_t slot = (uint32_t)(number % party->plan->recv_capacity);
-    uint8_t octets[RECEIVE_MAX];
+    const struct uro_load_recv *recv = place->recv;
+    uint8_t octets[ROOM_MAX];
 
     if (cqe->opcode != URO_WC_RECV || !(cqe->flags & URO_WC_GRH) || cqe->byte_len > recv->room ||
         cqe->byte_len < URO_LOAD_UD_GRH) {
-        fail(party, "receive", number, "does not look like a datagram");
+        fail(party, "receive", place->number, "does not look like a datagram");
         return;
     }
-    uro_arena_gather(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, octets);
+    URO_ASSERT(recv->room <= sizeof octets);
+    uro_arena_gather(place->arena, URO_ARENA_RECVS, place->slot, &recv->layout, octets);
     for (uint32_t i = cqe->byte_len; i < recv->room; i++)
         if (octets[i] != URO_ARENA_CANARY)
-            fail(party, "receive", number, "was written to behind the datagram");
+            fail(party, "receive", place->number, "was written to behind the datagram");
     for (uint32_t i = party->ud->letter_count; i-- > 0;) {
         if (!could_be(party, &party->ud->letters[i], cqe, octets))
             continue;
@@ -238,36 +246,62 @@ static void judge_letter(struct uro_load_ud_party *party, uint64_t number,
         party->taken++;
         return;
     }
-    fail(party, "receive", number, "is none of what was written and can come now");
+    fail(party, "receive", place->number, "is none of what was written and can come now");
+}
+
+static void judge_place(struct uro_load_ud_party *party, const struct place *place,
+                        const struct uro_cqe *cqe)
+{
+    const struct uro_arena_layout *layout = &place->recv->layout;
+    uint32_t at;
+
+    if (!uro_arena_check_around(place->arena, URO_ARENA_RECVS, place->slot, layout, &at))
+        fail(party, "receive", place->number, "changed memory beside its elements");
+    if (cqe->status == URO_WC_SUCCESS && !party->recv_failed) {
+        judge_letter(party, place, cqe);
+    } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
+        if (!party->ended && !party->recv_failed)
+            fail(party, "receive", place->number, "flushed without cause");
+        if (!uro_arena_check(place->arena, URO_ARENA_RECVS, place->slot, layout, 0, 0, &at))
+            fail(party, "receive", place->number, "was flushed and has changed");
+    } else {
+        if (cqe->status != URO_WC_LOC_PROT_ERR || !place->recv->bad_lkey || party->recv_failed)
+            fail(party, "receive", place->number,
+                 "failed without cause, or succeeded after one that did");
+        party->recv_failed = true;
+        party->ud->load->failures++;
+    }
 }
 
 static void judge_recv(struct uro_load_ud_party *party, const struct uro_cqe *cqe)
 {
     uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
-    const struct uro_load_recv *recv = &party->recvs[number % URO_LOAD_UD_RECV_MAX];
-    uint32_t slot = (uint32_t)(number % party->plan->recv_capacity);
-    uint32_t at;
+    const struct place place = { .number = number,
+                                 .recv = &party->recvs[number % URO_LOAD_UD_RECV_MAX],
+                                 .arena = &party->arena,
+                                 .slot = (uint32_t)(number % party->plan->recv_capacity) };
 
     if (number != party->recv_done || number >= party->recv_posted) {
         fail(party, "receive", number, "completed out of turn");
         return;
     }
     party->recv_done++;
-    if (!uro_arena_check_around(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, &at))
-        fail(party, "receive", number, "changed memory beside its elements");
-    if (cqe->status == URO_WC_SUCCESS && !party->recv_failed) {
-        judge_letter(party, number, cqe);
-    } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
-        if (!party->ended && !party->recv_failed)
-            fail(party, "receive", number, "flushed without cause");
-        if (!uro_arena_check(&party->arena, URO_ARENA_RECVS, slot, &recv->layout, 0, 0, &at))
-            fail(party, "receive", number, "was flushed and has changed");
-    } else {
-        if (cqe->status != URO_WC_LOC_PROT_ERR || !recv->bad_lkey || party->recv_failed)
-            fail(party, "receive", number, "failed without cause, or succeeded after one that did");
-        party->recv_failed = true;
-        party->ud->load->failures++;
-    }
+    judge_place(party, &place, cqe);
+}
+
+/* A datagram takes a receive and completes it at once: nobody loses one. */
+static void judge_shared(struct uro_load_ud_party *party, const struct uro_cqe *cqe)
+{
+    struct uro_load_srq_recv *recv = uro_load_srq_completed(party->srq, cqe, &party->shared_next);
+
+    if (recv == NULL)
+        return;
+    const struct place place = { .number = recv->number,
+                                 .recv = &recv->recv,
+                                 .arena = &party->srq->arena,
+                                 .slot = (uint32_t)(recv - party->srq->recvs) };
+    judge_place(party, &place, cqe);
+    uro_load_srq_done(party->srq, recv);
 }
 
 void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
@@ -276,6 +310,8 @@ void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
 
     if (!party->alive || cqe->qpn != party->qpn)
         fail(party, "completion", cqe->wr_id, "is of a queue pair that is no more");
+    else if (cqe->wr_id & URO_LOAD_RECV_BIT && party->srq != NULL)
+        judge_shared(party, cqe);
     else if (cqe->wr_id & URO_LOAD_RECV_BIT)
         judge_recv(party, cqe);
     else

@@ -42,7 +42,8 @@ static bool can_send(const struct uro_load_ud_party *party)
 
 static bool can_receive(const struct uro_load_ud_party *party)
 {
-    if (!party->alive || party->recv_posted - party->recv_done >= party->plan->recv_capacity)
+    if (!party->alive || party->srq != NULL ||
+        party->recv_posted - party->recv_done >= party->plan->recv_capacity)
         return false;
     return !in_error(party) || (party->late_posts > 0 && !party->abrupt);
 }
@@ -115,7 +116,8 @@ static uint32_t no_handle(struct uro_load_ud_party *party)
     const struct uro_load_ud_party *other =
         &party->ud->parties[uro_rng_below(&party->rng, party->ud->count)];
 
-    if (other != party && other->alive && other->station == party->station)
+    if (uro_load_ud_pd(other) != uro_load_ud_pd(party) && other->alive &&
+        other->station == party->station)
         return uro_ah_number(&other->handles[0][0]);
 
     const struct uro_address address = uro_load_ud_address(party, true);

@@ -104,6 +104,8 @@ struct uro_swarm_uc {
     uint32_t recv_capacity;
     uint32_t sges;
     uint32_t inline_max;
+    bool shared; /* both ends take receives from this shared queue of their station */
+    uint32_t srq;
     bool signal_all;
     bool v6;
     uint32_t sends; /* at most, of each end's life */
@@ -124,6 +126,8 @@ struct uro_swarm_party {
     uint32_t recv_capacity;
     uint32_t sges;
     uint32_t inline_max;
+    bool shared; /* takes receives from this shared queue of its station */
+    uint32_t srq;
     bool signal_all;
     uint32_t sends; /* at most, of each life */
     uint32_t batch_max;

@@ -103,4 +103,9 @@ void uro_swarm_draw_shared(struct uro_swarm *swarm)
                 pair->ends[j].srq = uro_rng_below(&rng, basic[pair->sides[j]]);
     }
     draw_weights(swarm, &rng);
+    /* Nobody can promise that what is not acknowledged finds a shared receive. */
+    for (uint32_t i = 0; i < swarm->uc_count && srqs && !swarm->clean; i++)
+        swarm->ucs[i].shared = often(&rng);
+    for (uint32_t i = 0; i < swarm->party_count && srqs && !swarm->clean; i++)
+        swarm->parties[i].shared = often(&rng);
 }
