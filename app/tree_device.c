@@ -87,7 +87,7 @@ static void say_port(const struct device *device, const char *interface)
     say(device, "ports/1/lid_mask_count", "0");
     say(device, "ports/1/sm_lid", "0x0");
     say(device, "ports/1/sm_sl", "0");
-    say(device, "ports/1/cap_mask", "0x04000000");
+    say(device, "ports/1/cap_mask", "0x04010000");
     say(device, "ports/1/pkeys/0", "0xffff");
     for (unsigned int i = 0; i < GIDS; i++)
         say_gid(device, i);

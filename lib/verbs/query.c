@@ -163,7 +163,7 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
         .max_mtu = IBV_MTU_4096,
         .active_mtu = active_mtu(uro_device_config(device)),
         .gid_tbl_len = URO_GID_TABLE,
-        .port_cap_flags = IBV_PORT_IP_BASED_GIDS,
+        .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
         .max_msg_sz = URO_MESSAGE_MAX,
         .bad_pkey_cntr = counted(device, URO_COUNT_DROP_PKEY),
         .qkey_viol_cntr = counted(device, URO_COUNT_DROP_QKEY),

@@ -128,6 +128,7 @@ static void query_port__is_an_active_ethernet_port(void **state)
     assert_int_equal(attr.pkey_tbl_len, 1);
     assert_int_equal(attr.lid, 0);
     assert_true(attr.max_msg_sz == UINT32_C(1) << 31);
+    assert_int_equal(attr.port_cap_flags, IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
     assert_int_equal(attr.port_cap_flags2, 0);
 }
 
