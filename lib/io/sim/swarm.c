@@ -270,6 +270,10 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
         text, URO_SWARM_TEXT_MAX, "%u pairs, %s, %s, calm at %" PRIu64 " us", swarm->pair_count,
         swarm->clean ? "clean" : "faulty", swarm->forever ? "retries for ever" : "retries run out",
         swarm->calm_at / 1000);
+    used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
+                             "; %u UC, %u UD, %u and %u shared queues%s%s", swarm->uc_count,
+                             swarm->party_count, swarm->srq_count[0], swarm->srq_count[1],
+                             swarm->pauses ? ", drains" : "", swarm->revokes ? ", revokes" : "");
     for (unsigned side = 0; side < 2 && !swarm->clean; side++) {
         const struct uro_cable_config *c = &swarm->cables[side];
         used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,

@@ -169,7 +169,7 @@ void uro_swarm_draw_shared(struct uro_swarm *swarm);
 void uro_swarm_draw_loose(struct uro_swarm *swarm);
 
 /* One line that says what is on, for people. */
-#define URO_SWARM_TEXT_MAX 400u
+#define URO_SWARM_TEXT_MAX 480u
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX]);
 
 /* The longest a frame may be on its way. */
