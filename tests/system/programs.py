@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import figures  # noqa: E402
 
-ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|]+) \|)?$", re.M)
+ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|`]+) \|)?$", re.M)
 ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
 
 

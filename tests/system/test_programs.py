@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 
+import connections
 import programs
 import pairs  # from tools/, which programs put on the path
 
@@ -73,6 +74,8 @@ def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
     """(name, programs it needs, what runs it)"""
     found = [(row.name, [row.file], lambda row=row: run_row(uroce, row))
              for row in programs.rows()]
+    found += [(row.name, [row.server[0]], lambda row=row: connections.run(uroce, row))
+              for row in connections.rows()]
     return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),
                     ("no_configuration", ["ibv_devices"], lambda: no_configuration(uroce))]
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rows of docs/PROGRAMS.md whose two sides find each other by rdma_cm, each with its command."""
+import re
+import time
+from dataclasses import dataclass
+
+import programs
+import pairs
+
+ROW = re.compile(r"^\| (\w+) \| `([^`]+)`( stays)? \| `([^`]+)`( again)? \| ([^|]+) \|$", re.M)
+SECONDS = 60  # for one row; the slowest take a tenth of it
+HEARD = 2     # until a sender of datagrams is started again, because nobody listened yet
+IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
+
+
+@dataclass
+class Connection:
+    name: str
+    server: list[str]
+    stays: bool  # the server serves for ever
+    client: list[str]
+    again: bool  # the client is started again as long as the server waits
+    must_say: list[str]
+
+
+class Pair(pairs.Pair):
+    """With an IPv6 address too."""
+
+    def configuration(self, role: str) -> str:
+        return f"{super().configuration(role)};ip={IPV6[role]}"
+
+
+def rows() -> list[Connection]:
+    page = (programs.ROOT / "docs" / "PROGRAMS.md").read_text()
+    return [Connection(m[1], m[2].split(), bool(m[3]), m[4].split(), bool(m[5]),
+                       [word.strip() for word in m[6].split(",")])
+            for m in ROW.finditer(page)]
+
+
+def run(uroce, row: Connection) -> str:
+    """Empty when the row holds, else why not."""
+    until = time.monotonic() + SECONDS
+    with Pair(uroce) as pair:
+        server, served = pair.start("server", row.server)
+        # Its end of the link is there: it listens now, or in a moment.
+        pairs.wait_for(lambda: (pair.where / "link.sock").exists() or server.poll() is not None, 20)
+        while True:
+            client, asked = pair.start("client", row.client)
+            pair.finish("client", client, asked, max(1, until - time.monotonic()))
+            early = asked.status != 0 and server.poll() is None and "REJECTED" in asked.text
+            unheard = row.again and not pairs.wait_for(lambda: server.poll() is not None, HEARD)
+            if not (early or unheard) or time.monotonic() > until:
+                break
+        if row.stays:
+            pair.end(server)
+            served.status = 0
+            served.text = pair.said("server")
+        else:
+            pair.finish("server", server, served, 10 if asked.status == 0 else 2)
+    said = " ".join((served.text + " " + asked.text).split())
+    missing = [word for word in row.must_say if word not in said]
+    problem = pairs.Run(served, asked).problem()
+    if not problem and missing:
+        problem = f"nobody says {', '.join(missing)}\n{served.tail()}\n{asked.tail()}"
+    return problem
