@@ -216,9 +216,20 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
     return URO_IP_OK;
 }
 
+/* rule IP.ADDRESS: a group sends nothing; and an IPv4 address in an IPv6 header would pass for the
+ * IPv4 host whose GID it is. */
+static bool addresses_valid(const struct uro_ip *ip)
+{
+    bool mapped = uro_gid_is_ipv4(&ip->source) || uro_gid_is_ipv4(&ip->dest);
+
+    return !uro_gid_is_multicast(&ip->source) && !(ip->v6 && mapped);
+}
+
 enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip *ip)
 {
-    return v6 ? v6_take(reader, ip) : v4_take(reader, ip);
+    enum uro_ip_result result = v6 ? v6_take(reader, ip) : v4_take(reader, ip);
+
+    return result == URO_IP_OK && !addresses_valid(ip) ? URO_IP_BAD : result;
 }
 
 static size_t v4_put(uint8_t *out, const struct uro_ip *ip)

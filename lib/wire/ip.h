@@ -38,7 +38,7 @@ struct uro_ip {
 enum uro_ip_result {
     URO_IP_OK,
     URO_IP_SHORT,    /* fewer octets than the header, or than its length field says */
-    URO_IP_BAD,      /* version, header length or total length nonsense */
+    URO_IP_BAD,      /* version, header length, total length or addresses nonsense */
     URO_IP_CHECKSUM, /* IPv4 header checksum wrong */
     URO_IP_OPTIONS,  /* IPv4 options, IPv6 extension headers, other than the one taken */
     URO_IP_FRAGMENT,

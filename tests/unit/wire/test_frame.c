@@ -263,6 +263,25 @@ static void frame__ipv6_header_out_of_order__is_refused_by_name(void **state)
     }
 }
 
+/* rule IP.ADDRESS */
+static void frame__with_an_address_that_nobody_sends_from__is_refused(void **state)
+{
+    static const char *const wrong[][2] = {
+        { "224.0.0.1", "10.0.0.1" },      { "239.255.255.255", "10.0.0.1" },
+        { "ff02::1", "fe80::1" },         { "fe80::2", "::ffff:10.0.0.1" },
+        { "::ffff:10.0.0.2", "fe80::1" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        struct uro_frame in = plain(i >= 2);
+        assert_true(uro_gid_parse(wrong[i][0], &in.ip.source));
+        assert_true(uro_gid_parse(wrong[i][1], &in.ip.dest));
+        const uint32_t length = make_frame(&in, made);
+        assert_int_equal(uro_frame_network(made, length, &read_back), URO_FRAME_IP_BAD);
+    }
+}
+
 static void frame__udp_length__within_the_ip_packet(void **state)
 {
     (void)state;
@@ -428,6 +447,7 @@ int main(void)
         cmocka_unit_test(frame__other_ether_types__are_told_apart),
         cmocka_unit_test(frame__ipv4_header_out_of_order__is_refused_by_name),
         cmocka_unit_test(frame__ipv6_header_out_of_order__is_refused_by_name),
+        cmocka_unit_test(frame__with_an_address_that_nobody_sends_from__is_refused),
         cmocka_unit_test(frame__udp_length__within_the_ip_packet),
         cmocka_unit_test(frame__udp_checksum__zero_or_right),
         cmocka_unit_test(frame__opcode_version_and_length__have_their_own_names),
