@@ -101,11 +101,13 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_raise(conn, URO_CONN_REQUEST, 0);
 }
 
-static void receive_answer(struct uro_cm *cm, const struct uro_cm_msg *msg)
+static void receive_answer(struct uro_cm *cm, const struct uro_cm_route *route,
+                           const struct uro_cm_msg *msg)
 {
     struct uro_conn *conn = uro_conn_by_id(cm, (uint32_t)msg->value[URO_CM_REQUEST_ID]);
 
-    if (conn == NULL || conn->state != URO_CONN_SIDR_REQ_SENT) {
+    if (conn == NULL || conn->state != URO_CONN_SIDR_REQ_SENT ||
+        !uro_gid_equal(&conn->route.remote, &route->remote)) {
         uro_count(cm->counters, URO_COUNT_CM_DROP_UNEXPECTED);
         return;
     }
@@ -124,5 +126,5 @@ void uro_sidr_receive(struct uro_cm *cm, const struct uro_cm_route *route,
     if (msg->kind == URO_CM_SIDR_REQ)
         receive_request(cm, route, msg);
     else
-        receive_answer(cm, msg);
+        receive_answer(cm, route, msg);
 }

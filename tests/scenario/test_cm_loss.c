@@ -411,6 +411,26 @@ static void sidr__application_rejects(void **state)
     assert_memory_equal(s->a.conn->peer.data, "no", 3);
 }
 
+/* Who guesses the ID of a question gets no datagrams by answering it. */
+static void sidr__answered_by_somebody_else__not_heard(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_gid asked = s->b.address;
+    const uint8_t other[4] = { 10, 0, 0, 3 };
+    struct uro_cm_msg answer = { .kind = URO_CM_SIDR_REP };
+
+    ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    answer.value[URO_CM_REQUEST_ID] = s->a.last.value[URO_CM_REQUEST_ID];
+    answer.value[URO_CM_LOCAL_QPN] = 99;
+    s->b.address = uro_gid_from_ipv4(other);
+    managers_forge(s, &s->b, &answer);
+    managers_expect_nothing(s, &s->a);
+    s->b.address = asked;
+    managers_forge(s, &s->b, &answer);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+}
+
 static void sidr__never_answered__unreachable(void **state)
 {
     struct managers *s = *state;
@@ -446,6 +466,7 @@ int main(void)
         TEST(sidr_rep_lost__same_answer_again),
         TEST(sidr__nobody_offers_the_service__said_so),
         TEST(sidr__application_rejects),
+        TEST(sidr__answered_by_somebody_else__not_heard),
         TEST(sidr__never_answered__unreachable),
         TEST(more_questions_than_room_for_answers__the_rest_is_lost),
     };
