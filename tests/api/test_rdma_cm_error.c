@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdma_cm_error.c - what rdma_cm answers to what cannot be. */
+#include "api/api.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define WAIT_MS 2000
+
+struct stage {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+};
+
+static int open_stage(void **state)
+{
+    static struct stage stage;
+
+    stage.channel = rdma_create_event_channel();
+    assert_non_null(stage.channel);
+    assert_int_equal(rdma_create_id(stage.channel, &stage.id, NULL, RDMA_PS_TCP), 0);
+    *state = &stage;
+    return 0;
+}
+
+static int close_stage(void **state)
+{
+    struct stage *stage = *state;
+
+    assert_int_equal(rdma_destroy_id(stage->id), 0);
+    rdma_destroy_event_channel(stage->channel);
+    return 0;
+}
+
+#define assert_fails(call, error)                                                                  \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        assert_int_equal(call, -1);                                                                \
+        assert_int_equal(errno, error);                                                            \
+    } while (0)
+
+static struct sockaddr_in address_of(const char *text, uint16_t port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+    assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
+    return address;
+}
+
+static int bind_id(struct rdma_cm_id *id, const char *text, uint16_t port)
+{
+    struct sockaddr_in address = address_of(text, port);
+
+    return rdma_bind_addr(id, (struct sockaddr *)&address);
+}
+
+static void expect(struct stage *stage, enum rdma_cm_event_type type, int status)
+{
+    struct rdma_cm_event *event;
+
+    assert_int_equal(rdma_get_cm_event(stage->channel, &event), 0);
+    assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+    assert_int_equal(event->status, status);
+    rdma_ack_cm_event(event);
+}
+
+static void resolve(struct stage *stage, uint16_t port)
+{
+    struct sockaddr_in address = address_of("10.0.0.1", port);
+
+    assert_int_equal(rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&address, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    assert_int_equal(rdma_resolve_route(stage->id, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
+static struct rdma_cm_id *another(struct stage *stage, enum rdma_port_space space)
+{
+    struct rdma_cm_id *id;
+
+    assert_int_equal(rdma_create_id(stage->channel, &id, NULL, space), 0);
+    return id;
+}
+
+static void bind__to_what_is_not_ours_or_twice__fails(void **state)
+{
+    struct stage *stage = *state;
+
+    assert_fails(bind_id(stage->id, "10.7.7.7", 0), EADDRNOTAVAIL);
+    assert_int_equal(bind_id(stage->id, "10.0.0.1", 4000), 0);
+    assert_fails(bind_id(stage->id, "10.0.0.1", 4001), EINVAL);
+}
+
+static void port__in_use__is_refused_unless_all_share_it(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *same = another(stage, RDMA_PS_TCP), *any = another(stage, RDMA_PS_TCP);
+    struct rdma_cm_id *other = another(stage, RDMA_PS_UDP), *shared = another(stage, RDMA_PS_TCP);
+    struct rdma_cm_id *sharing = another(stage, RDMA_PS_TCP);
+    int on = 1;
+
+    assert_int_equal(bind_id(stage->id, "10.0.0.1", 4000), 0);
+    assert_fails(bind_id(same, "10.0.0.1", 4000), EADDRINUSE);
+    assert_fails(bind_id(any, "0.0.0.0", 4000), EADDRNOTAVAIL);
+    assert_int_equal(bind_id(other, "10.0.0.1", 4000), 0);
+    assert_int_equal(
+        rdma_set_option(shared, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(
+        rdma_set_option(sharing, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind_id(shared, "10.0.0.1", 4001), 0);
+    assert_int_equal(bind_id(sharing, "10.0.0.1", 4001), 0);
+    assert_fails(rdma_listen(shared, 1), EADDRINUSE);
+    rdma_destroy_id(sharing);
+    assert_int_equal(rdma_listen(shared, 1), 0);
+    rdma_destroy_id(shared);
+    rdma_destroy_id(other);
+    rdma_destroy_id(any);
+    rdma_destroy_id(same);
+}
+
+static void resolve__where_no_route_leads_or_nobody_answers__fails(void **state)
+{
+    struct stage *stage = *state;
+    struct sockaddr_in away = address_of("192.168.99.1", 1), silent = address_of("10.0.0.77", 1);
+
+    assert_fails(rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&away, WAIT_MS),
+                 ENETUNREACH);
+    assert_int_equal(rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&silent, 50), 0);
+    expect(stage, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+    resolve(stage, 1);
+}
+
+static void calls__out_of_order__fail(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_conn_param param = { .retry_count = 1 };
+
+    assert_fails(rdma_reject(stage->id, NULL, 0), EINVAL);
+    assert_fails(rdma_notify(stage->id, IBV_EVENT_COMM_EST), EINVAL);
+    resolve(stage, 1);
+    assert_fails(rdma_disconnect(stage->id), EINVAL);
+    assert_fails(rdma_listen(stage->id, 1), EINVAL);
+    assert_int_equal(rdma_connect(stage->id, &param), 0);
+    assert_fails(rdma_connect(stage->id, &param), EINVAL);
+    expect(stage, RDMA_CM_EVENT_REJECTED, 8);
+}
+
+static void private_data__longer_than_the_request_has_room__is_refused(void **state)
+{
+    struct stage *stage = *state;
+    uint8_t data[57] = { 0 };
+    struct rdma_conn_param param = { .private_data = data, .private_data_len = sizeof data };
+
+    resolve(stage, 1);
+    assert_fails(rdma_connect(stage->id, &param), EINVAL);
+    param.private_data_len--;
+    assert_int_equal(rdma_connect(stage->id, &param), 0);
+    expect(stage, RDMA_CM_EVENT_REJECTED, 8);
+}
+
+static int set(struct rdma_cm_id *id, int level, int name, size_t size)
+{
+    uint8_t value[256] = { 7 };
+
+    return rdma_set_option(id, level, name, value, size);
+}
+
+static void option__of_another_size_or_name__is_refused(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *datagrams = another(stage, RDMA_PS_UDP);
+
+    assert_int_equal(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1), 0);
+    assert_int_equal(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1), 0);
+    assert_int_equal(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4), 0);
+    assert_fails(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 4), EINVAL);
+    assert_fails(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
+    assert_fails(set(datagrams, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1), EINVAL);
+    assert_fails(set(stage->id, RDMA_OPTION_ID, 77, 4), ENOSYS);
+    assert_fails(set(stage->id, 77, 0, 4), ENOSYS);
+    assert_fails(set(stage->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 71), EINVAL);
+    assert_fails(set(stage->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 72), EINVAL);
+    assert_int_equal(bind_id(stage->id, "10.0.0.1", 0), 0);
+    assert_int_equal(rdma_listen(stage->id, 1), 0);
+    assert_fails(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 4), EINVAL);
+    assert_fails(set(stage->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4), EINVAL);
+    rdma_destroy_id(datagrams);
+}
+
+static void join__what_is_no_group_or_without_a_device__fails(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *datagrams = another(stage, RDMA_PS_UDP);
+    struct sockaddr_in group = address_of("239.1.2.3", 0), host = address_of("10.0.0.9", 0);
+    struct rdma_cm_event *event;
+
+    assert_fails(rdma_join_multicast(datagrams, (struct sockaddr *)&group, NULL), EINVAL);
+    assert_int_equal(bind_id(datagrams, "10.0.0.1", 0), 0);
+    assert_fails(rdma_join_multicast(datagrams, (struct sockaddr *)&host, NULL), EINVAL);
+    assert_int_equal(bind_id(stage->id, "10.0.0.1", 0), 0);
+    assert_fails(rdma_join_multicast(stage->id, (struct sockaddr *)&group, NULL), EINVAL);
+    assert_int_equal(rdma_join_multicast(datagrams, (struct sockaddr *)&group, stage), 0);
+    assert_int_equal(rdma_get_cm_event(stage->channel, &event), 0);
+    assert_int_equal(event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+    assert_ptr_equal(event->param.ud.private_data, stage);
+    assert_int_equal(event->param.ud.qkey, 0x01234567);
+    assert_int_equal(event->param.ud.qp_num, 0xffffff);
+    assert_int_equal(event->param.ud.ah_attr.grh.dgid.raw[12], 239);
+    rdma_ack_cm_event(event);
+    assert_int_equal(rdma_leave_multicast(datagrams, (struct sockaddr *)&group), 0);
+    rdma_destroy_id(datagrams);
+}
+
+/* An identifier that is destroyed takes its waiting events along, and librdmacm waits for none. */
+static void destroyed__with_events_that_nobody_fetched(void **state)
+{
+    struct stage *stage = *state;
+    struct sockaddr_in address = address_of("10.0.0.1", 1);
+    struct rdma_cm_id *id = another(stage, RDMA_PS_TCP);
+
+    assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, WAIT_MS), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    resolve(stage, 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
+    const struct CMUnitTest tests[] = {
+        TEST(bind__to_what_is_not_ours_or_twice__fails),
+        TEST(port__in_use__is_refused_unless_all_share_it),
+        TEST(resolve__where_no_route_leads_or_nobody_answers__fails),
+        TEST(calls__out_of_order__fail),
+        TEST(private_data__longer_than_the_request_has_room__is_refused),
+        TEST(option__of_another_size_or_name__is_refused),
+        TEST(join__what_is_no_group_or_without_a_device__fails),
+        TEST(destroyed__with_events_that_nobody_fetched),
+    };
+    return API_RUN(tests);
+}
