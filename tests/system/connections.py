@@ -30,9 +30,15 @@ class Pair(pairs.Pair):
         return f"{super().configuration(role)};ip={IPV6[role]}"
 
 
-def rows() -> list[Connection]:
+def built(uroce, command: str) -> list[str]:
+    """The words of a command; a sample, ./NAME, is in the build directory."""
+    samples = uroce.parent.parent / "docs" / "samples"
+    return [str(samples / word) if word.startswith("./") else word for word in command.split()]
+
+
+def rows(uroce) -> list[Connection]:
     page = (programs.ROOT / "docs" / "PROGRAMS.md").read_text()
-    return [Connection(m[1], m[2].split(), bool(m[3]), m[4].split(), bool(m[5]),
+    return [Connection(m[1], built(uroce, m[2]), bool(m[3]), built(uroce, m[4]), bool(m[5]),
                        [word.strip() for word in m[6].split(",")])
             for m in ROW.finditer(page)]
 

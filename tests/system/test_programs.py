@@ -75,7 +75,7 @@ def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
     found = [(row.name, [row.file], lambda row=row: run_row(uroce, row))
              for row in programs.rows()]
     found += [(row.name, [row.server[0]], lambda row=row: connections.run(uroce, row))
-              for row in connections.rows()]
+              for row in connections.rows(uroce)]
     return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),
                     ("no_configuration", ["ibv_devices"], lambda: no_configuration(uroce))]
 

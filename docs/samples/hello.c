@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hello.c - a connection by rdma_cm, step by step: one side listens, the other sends a word.
+ *
+ *     hello                  serves one client
+ *     hello 10.0.0.1         is that client
+ *
+ * An ordinary program for any RDMA device: it needs nothing of uroce, and any other runs likewise.
+ *
+ *     cc hello.c -lrdmacm -libverbs
+ */
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/rdma_cma.h>
+
+#define PORT    "7471"
+#define WAIT_MS 2000
+
+/* What each side has once it knows its peer. */
+struct side {
+    struct rdma_cm_id *id;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *completions;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    char buffer[64];
+};
+
+static void must(int holds, const char *what)
+{
+    if (holds)
+        return;
+    perror(what);
+    exit(1);
+}
+
+/* Waits for the next event, which must be @wanted; returns the identifier that it is about. */
+static struct rdma_cm_id *expect(struct rdma_event_channel *events, enum rdma_cm_event_type wanted)
+{
+    struct rdma_cm_event *event;
+
+    must(rdma_get_cm_event(events, &event) == 0, "rdma_get_cm_event");
+    struct rdma_cm_id *id = event->id;
+    if (event->event != wanted) {
+        fprintf(stderr, "%s (%d) instead of %s\n", rdma_event_str(event->event), event->status,
+                rdma_event_str(wanted));
+        exit(1);
+    }
+    must(rdma_ack_cm_event(event) == 0, "rdma_ack_cm_event");
+    return id;
+}
+
+/* Domain, completions, queue pair and memory, on the device that the identifier leads to. */
+static void prepare(struct side *side)
+{
+    struct ibv_context *device = side->id->verbs;
+
+    side->pd = ibv_alloc_pd(device);
+    must(side->pd != NULL, "ibv_alloc_pd");
+    side->completions = ibv_create_comp_channel(device);
+    must(side->completions != NULL, "ibv_create_comp_channel");
+    side->cq = ibv_create_cq(device, 2, NULL, side->completions, 0);
+    must(side->cq != NULL && ibv_req_notify_cq(side->cq, 0) == 0, "ibv_create_cq");
+
+    struct ibv_qp_init_attr attr = {
+        .send_cq = side->cq,
+        .recv_cq = side->cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
+    };
+    must(rdma_create_qp(side->id, side->pd, &attr) == 0, "rdma_create_qp");
+    side->mr = ibv_reg_mr(side->pd, side->buffer, sizeof side->buffer, IBV_ACCESS_LOCAL_WRITE);
+    must(side->mr != NULL, "ibv_reg_mr");
+}
+
+static void wait_for_completion(struct side *side)
+{
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *context;
+
+    must(ibv_get_cq_event(side->completions, &cq, &context) == 0, "ibv_get_cq_event");
+    ibv_ack_cq_events(cq, 1);
+    must(ibv_poll_cq(cq, 1, &wc) == 1, "ibv_poll_cq");
+    if (wc.status != IBV_WC_SUCCESS) {
+        fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc.status));
+        exit(1);
+    }
+}
+
+static void clean_up(struct side *side)
+{
+    rdma_destroy_qp(side->id);
+    ibv_dereg_mr(side->mr);
+    ibv_destroy_cq(side->cq);
+    ibv_destroy_comp_channel(side->completions);
+    ibv_dealloc_pd(side->pd);
+    rdma_destroy_id(side->id);
+}
+
+static void serve(struct rdma_event_channel *events)
+{
+    struct rdma_conn_param param = { .rnr_retry_count = 7 };
+    struct rdma_cm_id *listener;
+    struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_PASSIVE }, *any;
+    struct side side = { 0 };
+
+    must(getaddrinfo(NULL, PORT, &hints, &any) == 0, "getaddrinfo");
+    must(rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_bind_addr(listener, any->ai_addr) == 0, "rdma_bind_addr");
+    must(rdma_listen(listener, 1) == 0, "rdma_listen");
+
+    side.id = expect(events, RDMA_CM_EVENT_CONNECT_REQUEST);
+    prepare(&side);
+    struct ibv_sge room = { (uintptr_t)side.buffer, sizeof side.buffer, side.mr->lkey };
+    struct ibv_recv_wr receive = { .sg_list = &room, .num_sge = 1 }, *bad;
+    must(ibv_post_recv(side.id->qp, &receive, &bad) == 0, "ibv_post_recv");
+    must(rdma_accept(side.id, &param) == 0, "rdma_accept"); /* after the receive was posted */
+    expect(events, RDMA_CM_EVENT_ESTABLISHED);
+
+    wait_for_completion(&side);
+    printf("server: got \"%.*s\"\n", (int)sizeof side.buffer, side.buffer);
+    expect(events, RDMA_CM_EVENT_DISCONNECTED);
+    rdma_disconnect(side.id);
+    clean_up(&side);
+    rdma_destroy_id(listener);
+    freeaddrinfo(any);
+}
+
+static void ask(struct rdma_event_channel *events, const char *server)
+{
+    struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+    struct addrinfo *address;
+    struct side side = { 0 };
+
+    must(getaddrinfo(server, PORT, NULL, &address) == 0, "getaddrinfo");
+    must(rdma_create_id(events, &side.id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_resolve_addr(side.id, NULL, address->ai_addr, WAIT_MS) == 0, "rdma_resolve_addr");
+    expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
+    must(rdma_resolve_route(side.id, WAIT_MS) == 0, "rdma_resolve_route");
+    expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    prepare(&side);
+    must(rdma_connect(side.id, &param) == 0, "rdma_connect");
+    expect(events, RDMA_CM_EVENT_ESTABLISHED);
+
+    snprintf(side.buffer, sizeof side.buffer, "hello");
+    struct ibv_sge word = { (uintptr_t)side.buffer, sizeof "hello", side.mr->lkey };
+    struct ibv_send_wr send = { .sg_list = &word,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_SEND,
+                                .send_flags = IBV_SEND_SIGNALED },
+                       *bad;
+    must(ibv_post_send(side.id->qp, &send, &bad) == 0, "ibv_post_send");
+    wait_for_completion(&side);
+    puts("client: sent");
+    must(rdma_disconnect(side.id) == 0, "rdma_disconnect");
+    expect(events, RDMA_CM_EVENT_DISCONNECTED);
+    clean_up(&side);
+    freeaddrinfo(address);
+}
+
+int main(int argc, char **argv)
+{
+    struct rdma_event_channel *events = rdma_create_event_channel();
+
+    must(events != NULL, "rdma_create_event_channel");
+    if (argc > 1)
+        ask(events, argv[1]);
+    else
+        serve(events);
+    rdma_destroy_event_channel(events);
+    return 0;
+}
