@@ -14,12 +14,15 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS  2000
-#define CYCLES   1000
-#define WARM_UP  10
-#define TEXT     "hello over rdma_cm"
-#define REQ_ROOM 56 /* octets of private data that Linux leaves to the program */
-#define REP_ROOM 196
+#define WAIT_MS       2000
+#define CYCLES        1000
+#define WARM_UP       10
+#define TEXT          "hello over rdma_cm"
+#define REQ_ROOM      56 /* octets of private data that Linux leaves to the program */
+#define REP_ROOM      196
+#define REJ_ROOM      148
+#define SIDR_REQ_ROOM 180
+#define SIDR_REP_ROOM 136
 
 struct half {
     struct rdma_event_channel *channel;
@@ -48,32 +51,42 @@ static struct rdma_cm_event expect(struct half *half, enum rdma_cm_event_type ty
     return copy;
 }
 
-static void listen_at(struct talk *talk, const char *text)
+static void listen_in(struct talk *talk, enum rdma_port_space space, const char *text)
 {
     talk->address = (struct sockaddr_in){ .sin_family = AF_INET };
     assert_int_equal(inet_pton(AF_INET, text, &talk->address.sin_addr), 1);
     talk->server.channel = rdma_create_event_channel();
     assert_non_null(talk->server.channel);
-    assert_int_equal(rdma_create_id(talk->server.channel, &talk->listener, talk, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_create_id(talk->server.channel, &talk->listener, talk, space), 0);
     assert_int_equal(rdma_bind_addr(talk->listener, (struct sockaddr *)&talk->address), 0);
     assert_int_equal(rdma_listen(talk->listener, 4), 0);
     talk->address.sin_port = rdma_get_src_port(talk->listener);
     assert_int_not_equal(talk->address.sin_port, 0);
 }
 
-static void resolve(struct talk *talk)
+static void listen_at(struct talk *talk, const char *text)
+{
+    listen_in(talk, RDMA_PS_TCP, text);
+}
+
+static void resolve_in(struct talk *talk, enum rdma_port_space space)
 {
     struct half *client = &talk->client;
 
     client->channel = rdma_create_event_channel();
     assert_non_null(client->channel);
-    assert_int_equal(rdma_create_id(client->channel, &client->id, client, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_create_id(client->channel, &client->id, client, space), 0);
     assert_int_equal(
         rdma_resolve_addr(client->id, NULL, (struct sockaddr *)&talk->address, WAIT_MS), 0);
     expect(client, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     assert_non_null(client->id->verbs);
     assert_int_equal(rdma_resolve_route(client->id, WAIT_MS), 0);
     expect(client, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
+static void resolve(struct talk *talk)
+{
+    resolve_in(talk, RDMA_PS_TCP);
 }
 
 static void make_queue_pair(struct half *half)
@@ -83,7 +96,7 @@ static void make_queue_pair(struct half *half)
     struct ibv_qp_init_attr attr = {
         .send_cq = half->cq,
         .recv_cq = half->cq,
-        .qp_type = IBV_QPT_RC,
+        .qp_type = half->id->qp_type,
         .cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1 }
     };
     assert_int_equal(rdma_create_qp(half->id, NULL, &attr), 0);
@@ -250,6 +263,7 @@ static void server_rejects__its_data_arrives(void **state)
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
     struct rdma_cm_event *event;
+    char data[REJ_ROOM + 1] = "no";
 
     (void)state;
     listen_at(&talk, "10.0.0.1");
@@ -257,12 +271,51 @@ static void server_rejects__its_data_arrives(void **state)
     make_queue_pair(&talk.client);
     assert_int_equal(rdma_connect(talk.client.id, &wanted), 0);
     talk.server.id = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
-    assert_int_equal(rdma_reject(talk.server.id, "no", 3), 0);
+    errno = 0;
+    assert_int_equal(rdma_reject(talk.server.id, data, REJ_ROOM + 1), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_reject(talk.server.id, data, REJ_ROOM), 0);
     assert_int_equal(rdma_get_cm_event(talk.client.channel, &event), 0);
     assert_int_equal(event->event, RDMA_CM_EVENT_REJECTED);
     assert_int_equal(event->status, 28);
     assert_string_equal(event->param.conn.private_data, "no");
     rdma_ack_cm_event(event);
+    finish(&talk);
+}
+
+static void datagrams__service_is_asked_for__and_its_queue_pair_reached(void **state)
+{
+    struct talk talk = { 0 };
+    uint8_t data[SIDR_REQ_ROOM + 1] = "where?";
+    struct rdma_conn_param param = { .private_data = data, .private_data_len = sizeof data };
+
+    (void)state;
+    listen_in(&talk, RDMA_PS_UDP, "10.0.0.1");
+    resolve_in(&talk, RDMA_PS_UDP);
+    make_queue_pair(&talk.client);
+    errno = 0;
+    assert_int_equal(rdma_connect(talk.client.id, &param), -1);
+    assert_int_equal(errno, EINVAL);
+    param.private_data_len = SIDR_REQ_ROOM;
+    assert_int_equal(rdma_connect(talk.client.id, &param), 0);
+    struct rdma_cm_event request = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    assert_int_equal(request.param.ud.private_data_len, SIDR_REQ_ROOM);
+    talk.server.id = request.id;
+    make_queue_pair(&talk.server);
+    param = (struct rdma_conn_param){ .private_data = data,
+                                      .private_data_len = SIDR_REP_ROOM + 1,
+                                      .qp_num = talk.server.id->qp->qp_num };
+    errno = 0;
+    assert_int_equal(rdma_accept(talk.server.id, &param), -1);
+    assert_int_equal(errno, EINVAL);
+    param.private_data_len = SIDR_REP_ROOM;
+    assert_int_equal(rdma_accept(talk.server.id, &param), 0);
+    struct rdma_cm_event answer = expect(&talk.client, RDMA_CM_EVENT_ESTABLISHED, 0);
+    assert_int_equal(answer.param.ud.qp_num, talk.server.id->qp->qp_num);
+    assert_int_equal(answer.param.ud.qkey, 0x01234567);
+    struct ibv_ah *ah = ibv_create_ah(talk.client.id->pd, &answer.param.ud.ah_attr);
+    assert_non_null(ah);
+    ibv_destroy_ah(ah);
     finish(&talk);
 }
 
@@ -322,6 +375,7 @@ int main(void)
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(nobody_listens__rejected),
         cmocka_unit_test(server_rejects__its_data_arrives),
+        cmocka_unit_test(datagrams__service_is_asked_for__and_its_queue_pair_reached),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
         cmocka_unit_test(migrate__waiting_events_come_along),
     };
