@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #define WAIT_MS       2000
 #define CYCLES        1000
 #define WARM_UP       10
+#define THREADS       4
 #define TEXT          "hello over rdma_cm"
 #define REQ_ROOM      56 /* octets of private data that Linux leaves to the program */
 #define REP_ROOM      196
@@ -242,6 +244,25 @@ static void many_connections__leave_no_descriptor_and_no_memory(void **state)
     assert_in_range(mallinfo2().uordblks, 0, used + CYCLES * 8);
 }
 
+static void *connect_often(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < CYCLES / 10; i++)
+        cycle();
+    return NULL;
+}
+
+static void threads__each_with_its_channels__connect_at_once(void **state)
+{
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, connect_often, NULL), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
 static void nobody_listens__rejected(void **state)
 {
     struct talk talk = { 0 };
@@ -373,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tutorial__connect__transfer__disconnect),
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
+        cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
         cmocka_unit_test(nobody_listens__rejected),
         cmocka_unit_test(server_rejects__its_data_arrives),
         cmocka_unit_test(datagrams__service_is_asked_for__and_its_queue_pair_reached),
