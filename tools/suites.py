@@ -27,7 +27,7 @@ STAGES = {
     "gcc": ("gcc", [], SUITES, {}),
     "clang": ("clang", [], ("unit", "scenario", "sim", "replay", "api"), {}),
     "release": ("gcc", ["-Dbuildtype=release"], ("unit", "scenario"), {}),  # as tools/bench builds
-    "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay"), SANITIZER_ENV),
+    "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api"), SANITIZER_ENV),
 }
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 

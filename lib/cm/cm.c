@@ -8,6 +8,7 @@
 #include "cm/conn_inside.h"
 
 #define LINE        64u
+#define LONGEST     24u /* a minute: a peer may name hours, which would hold our connections */
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
 
 static size_t align(size_t size)
@@ -183,6 +184,8 @@ void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
 
 uro_time uro_conn_time(uint8_t exponent)
 {
+    if (exponent > LONGEST)
+        exponent = LONGEST;
     return exponent < 8 ? URO_MS(1) : URO_MS(1) << (exponent - 8);
 }
 

@@ -28,7 +28,7 @@ void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int st
 /* False: an event with private data was not fetched yet, so the message must come again. */
 bool uro_conn_can_hear(const struct uro_conn *conn);
 
-/* 4.096 us * 2^n, as Linux counts it: 2^(n-8) ms and at least 1 ms. */
+/* 4.096 us * 2^n, as Linux counts it: 2^(n-8) ms, at least 1 ms and at most a minute. */
 uro_time uro_conn_time(uint8_t exponent);
 
 /* conn.c */

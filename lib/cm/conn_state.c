@@ -16,7 +16,6 @@
 #define EXTENDED_XRC    1u
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
-#define MRA_LONGEST     24u /* a peer may ask for hours: we wait for a minute */
 
 static void unexpected(struct uro_cm *cm)
 {
@@ -216,8 +215,6 @@ static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
         return;
     }
     URO_MARK("CM.MRA");
-    if (service > MRA_LONGEST)
-        service = MRA_LONGEST;
     uro_list_remove(&conn->send_link);
     uro_wheel_arm(&conn->cm->wheel, &conn->timer,
                   conn->cm->now + uro_conn_time(service) + uro_conn_time(conn->ack_timeout));

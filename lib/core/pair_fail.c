@@ -70,15 +70,8 @@ static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status 
     qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
-void uro_pair_flush(struct uro_qp *qp)
+static void finish_recvs(struct uro_qp *qp)
 {
-    URO_MARK("QP.FLUSH");
-    finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
-    if (uro_pair_state(qp) == URO_QPS_SQE) {
-        if (qp->send_cq->overrun)
-            uro_pair_overrun(qp);
-        return;
-    }
     finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
     for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
         const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);
@@ -102,6 +95,25 @@ void uro_pair_enter_error(struct uro_qp *qp)
         URO_MARK("SRQ.LAST.WQE");
         uro_pair_raise(qp, URO_EVENT_LAST_WQE);
     }
+}
+
+static void enter_overrun(struct uro_qp *qp)
+{
+    URO_MARK("CQ.OVERRUN");
+    uro_pair_raise(qp, URO_EVENT_QP_FATAL);
+    uro_pair_enter_error(qp);
+}
+
+void uro_pair_flush(struct uro_qp *qp)
+{
+    URO_MARK("QP.FLUSH");
+    finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    if (uro_pair_state(qp) == URO_QPS_SQE) {
+        if (!qp->send_cq->overrun)
+            return;
+        enter_overrun(qp);
+    }
+    finish_recvs(qp);
 }
 
 /* UC and UD: what was sent was sent, and receiving goes on; only the send queue stops. */
@@ -134,10 +146,8 @@ void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_w
 
 void uro_pair_overrun(struct uro_qp *qp)
 {
-    URO_MARK("CQ.OVERRUN");
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return;
-    uro_pair_raise(qp, URO_EVENT_QP_FATAL);
-    uro_pair_enter_error(qp);
+    enter_overrun(qp);
     uro_pair_flush(qp);
 }

@@ -134,7 +134,8 @@ static int each_slot(const struct object *object, const struct uro_got_change *c
     if (tables.symbols == NULL || tables.strings == NULL)
         return 0;
     for (unsigned t = 0; t < 2; t++)
-        for (size_t i = 0; i < tables.relocations[t].count; i++) {
+        for (size_t i = 0; tables.relocations[t].at != NULL && i < tables.relocations[t].count;
+             i++) {
             const ElfW(Rela) *rela = &tables.relocations[t].at[i];
             const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela->r_info)];
             if (!IS_SLOT(ELF64_R_TYPE(rela->r_info)) ||

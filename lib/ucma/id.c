@@ -121,37 +121,58 @@ static void detach(struct uro_id *id)
     uro_id_unlock(id);
 }
 
-/* A request that nobody fetched is refused, and its identifier, which nobody knows, goes too. */
-static void discard(struct uro_list *events, const struct uro_id *id)
+static uint32_t drop_group(struct uro_mcast *mcast, struct uro_list *events)
+{
+    uro_channel_withdraw(mcast->id, mcast, events);
+    uro_list_remove(&mcast->link);
+    uro_channel_lock();
+    give_number(&groups, mcast->number);
+    uro_channel_unlock();
+    uint32_t reported = mcast->events_reported;
+    free(mcast);
+    return reported;
+}
+
+/* Frees the identifier; events that nobody fetched are left in @events. */
+static uint32_t take_down(struct uro_id *id, struct uro_list *events)
+{
+    detach(id);
+    uro_bind_release(id);
+    while (!uro_list_empty(&id->mcasts))
+        (void)drop_group(URO_CONTAINER_OF(id->mcasts.head.next, struct uro_mcast, link), events);
+    uro_channel_withdraw(id, NULL, events);
+    uro_channel_lock();
+    give_number(&ids, id->number);
+    uro_list_remove(&id->channel_link);
+    uro_channel_unlock();
+    uint32_t reported = id->events_reported;
+    free(id->ears);
+    free(id);
+    return reported;
+}
+
+/* A request that nobody fetched is refused, and its identifier, which nobody knows, goes too; what
+ * that one leaves behind comes to the end of the list. */
+static void discard(struct uro_list *events, const struct uro_id *gone)
 {
     struct uro_link *link;
 
     while ((link = uro_list_pop(events)) != NULL) {
         struct uro_channel_event *event = URO_CONTAINER_OF(link, struct uro_channel_event, link);
-        if (event->made != NULL && event->made != id)
-            (void)uro_id_destroy(event->made);
+        struct uro_id *made = event->made;
         free(event);
+        if (made != NULL && made != gone)
+            (void)take_down(made, events);
     }
 }
 
 uint32_t uro_id_destroy(struct uro_id *id)
 {
-    struct uro_list taken;
+    struct uro_list events;
 
-    uro_list_init(&taken);
-    detach(id);
-    uro_bind_release(id);
-    while (!uro_list_empty(&id->mcasts))
-        (void)uro_id_mcast_drop(URO_CONTAINER_OF(id->mcasts.head.next, struct uro_mcast, link));
-    uro_channel_withdraw(id, NULL, &taken);
-    uro_channel_lock();
-    give_number(&ids, id->number);
-    uro_list_remove(&id->channel_link);
-    uro_channel_unlock();
-    discard(&taken, id);
-    uint32_t reported = id->events_reported;
-    free(id->ears);
-    free(id);
+    uro_list_init(&events);
+    uint32_t reported = take_down(id, &events);
+    discard(&events, id);
     return reported;
 }
 
@@ -185,16 +206,11 @@ struct uro_mcast *uro_id_mcast_find(const struct uro_channel *channel, uint32_t 
 
 uint32_t uro_id_mcast_drop(struct uro_mcast *mcast)
 {
-    struct uro_list taken;
+    const struct uro_id *id = mcast->id;
+    struct uro_list events;
 
-    uro_list_init(&taken);
-    uro_channel_withdraw(mcast->id, mcast, &taken);
-    discard(&taken, mcast->id);
-    uro_list_remove(&mcast->link);
-    uro_channel_lock();
-    give_number(&groups, mcast->number);
-    uro_channel_unlock();
-    uint32_t reported = mcast->events_reported;
-    free(mcast);
+    uro_list_init(&events);
+    uint32_t reported = drop_group(mcast, &events);
+    discard(&events, id);
     return reported;
 }
