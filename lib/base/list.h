@@ -53,6 +53,8 @@ static inline struct uro_link *uro_list_pop(struct uro_list *list)
     if (uro_list_empty(list))
         return NULL;
     struct uro_link *link = list->head.next;
-    uro_list_remove(link);
+    list->head.next = link->next;
+    link->next->prev = &list->head;
+    link->next = link->prev = NULL;
     return link;
 }

@@ -136,10 +136,12 @@ static uint32_t drop_group(struct uro_mcast *mcast, struct uro_list *events)
 /* Frees the identifier; events that nobody fetched are left in @events. */
 static uint32_t take_down(struct uro_id *id, struct uro_list *events)
 {
+    struct uro_link *group;
+
     detach(id);
     uro_bind_release(id);
-    while (!uro_list_empty(&id->mcasts))
-        (void)drop_group(URO_CONTAINER_OF(id->mcasts.head.next, struct uro_mcast, link), events);
+    while ((group = uro_list_pop(&id->mcasts)) != NULL)
+        (void)drop_group(URO_CONTAINER_OF(group, struct uro_mcast, link), events);
     uro_channel_withdraw(id, NULL, events);
     uro_channel_lock();
     give_number(&ids, id->number);
