@@ -65,6 +65,7 @@ struct uro_port {
     const struct uro_port_ops *ops;
     struct uro_mac mac; /* the address in use */
     uint32_t mtu;       /* largest IP packet in use */
+    bool awaits_peer;   /* the link is down until another process joins it, which may come later */
 };
 
 /* The plug-in's one symbol, "uro_port_open": opens a port and starts it.

@@ -45,6 +45,7 @@ struct uro_device {
     uint32_t multicast_version;     /* of the engine's list, when it was given to the port */
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
+    bool link_was_up; /* once */
     uro_time link_checked;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */

@@ -94,7 +94,7 @@ struct uro_conn_sink {
 };
 void uro_host_set_conn_sink(const struct uro_conn_sink *sink);
 
-/* Configured link state when not started: up. */
+/* Not started, or nobody joined a link that awaits a peer yet: up. */
 bool uro_device_link_up(const struct uro_device *device);
 
 /* True in a child forked after an engine ran: every call but freeing must fail with EIO. */

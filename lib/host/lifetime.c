@@ -130,7 +130,7 @@ static int bring_up(struct uro_device *device)
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
-    device->link_up = device->port->ops->link_up(device->port);
+    device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
     if (error != 0) {
         (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
@@ -264,7 +264,11 @@ struct uro_shard *uro_device_shard(struct uro_device *device)
     return uro_engine_shard(uro_device_engine(device));
 }
 
+/* Programs make a queue pair and then look for an active port; the one that comes first on a link
+ * of two processes would find none. */
 bool uro_device_link_up(const struct uro_device *device)
 {
-    return !uro_device_started(device) || device->link_up;
+    if (!uro_device_started(device) || device->link_up)
+        return true;
+    return device->port->awaits_peer && !device->link_was_up;
 }

@@ -64,6 +64,7 @@ static void check_link(struct uro_device *device, uro_time now)
     if (up == device->link_up)
         return;
     device->link_up = up;
+    device->link_was_up |= up;
     uro_engine_link(device->engine, up, now);
     uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
 }

@@ -134,6 +134,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
         return -1;
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = link->mtu;
+    dpdk->port.awaits_peer = link->kind == URO_DPDK_MEMIF || link->kind == URO_DPDK_VHOST;
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
         dpdk->iface.name[0] = '\0';

@@ -29,7 +29,8 @@ struct fake_port {
     uint32_t head, tail;
 
     bool link_up;
-    uint32_t room; /* of each room() */
+    bool awaits_peer; /* of the next port */
+    uint32_t room;    /* of each room() */
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;

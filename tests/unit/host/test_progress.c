@@ -266,6 +266,25 @@ static void link__goes_and_comes__is_told_once_each(void **state)
     assert_int_equal(atomic_load(&ups), 1);
 }
 
+/* Of a shared-memory link: whoever comes first is not told that there is no link. */
+static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
+{
+    (void)state;
+    fake.link_up = false;
+    fake.awaits_peer = true;
+    uro_host_set_sink(&sink);
+    start("a:fake0" IP);
+    assert_true(uro_device_link_up(device));
+    fake_set_link(true);
+    while (atomic_load(&ups) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    assert_true(uro_device_link_up(device));
+    fake_set_link(false);
+    while (atomic_load(&downs) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    assert_false(uro_device_link_up(device));
+}
+
 /* ---- each test in a process of its own ---------------------------------- */
 
 static const struct CMUnitTest tests[] = {
@@ -283,6 +302,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__nothing_happens__only_the_link_is_looked_at),
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
+    cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
 };
 
 /* The list of devices is read once per process. */
