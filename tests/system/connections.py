@@ -10,7 +10,7 @@ import pairs
 
 ROW = re.compile(r"^\| (\w+) \| `([^`]+)`( stays)? \| `([^`]+)`( again)? \| ([^|]+) \|$", re.M)
 SECONDS = 60  # for one row; the slowest take a tenth of it
-# At its end rping's server closes the channel while its other thread may be about to read from it.
+# At its end rping closes its channel while its other thread may be about to read from it.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
 APPEARS = 3   # a server's end of the link, if it comes before the client
 HEARD = 2     # until a sender of datagrams is started again, because nobody listened yet
@@ -72,8 +72,9 @@ def run(uroce, row: Connection) -> str:
             served.text = pair.said("server")
         else:
             pair.finish("server", server, served, 10 if asked.status == 0 else 2)
-    if RPING_CLOSES in served.text:
-        served.status = 0
+    for output in (served, asked):
+        if RPING_CLOSES in output.text:
+            output.status = 0
     said = " ".join((served.text + " " + asked.text).split())
     missing = [word for word in row.must_say if word not in said]
     problem = pairs.Run(served, asked).problem()
