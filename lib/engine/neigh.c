@@ -13,6 +13,7 @@
 #include "engine/neigh.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/mark.h"
@@ -28,7 +29,7 @@
 void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
                     struct uro_counters *counters)
 {
-    memset(neigh, 0, sizeof *neigh);
+    memset(neigh, 0, offsetof(struct uro_neigh, entries));
     neigh->config = config;
     neigh->counters = counters;
     neigh->due = URO_TIME_NEVER;
@@ -71,20 +72,48 @@ static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct
     return uro_gid_is_zero(next) ? -ENETUNREACH : 0;
 }
 
-static struct uro_neigh_entry *find(struct uro_neigh *neigh, const struct uro_gid *address)
+static struct uro_neigh_entry **bucket(struct uro_neigh *neigh, const struct uro_gid *address)
 {
-    for (uint32_t i = 0; i < neigh->used; i++)
-        if (neigh->entries[i].users > 0 && uro_gid_equal(&neigh->entries[i].address, address))
-            return &neigh->entries[i];
-    return NULL;
+    uint64_t hash = uro_gid_hash(address);
+
+    return &neigh->buckets[(hash ^ hash >> 32 ^ hash >> 52) % URO_NEIGH_BUCKETS];
 }
 
-static struct uro_neigh_entry *unused(struct uro_neigh *neigh)
+static struct uro_neigh_entry *find(struct uro_neigh *neigh, const struct uro_gid *address)
 {
-    for (uint32_t i = 0; i < neigh->used; i++)
-        if (neigh->entries[i].users == 0)
-            return &neigh->entries[i];
-    return neigh->used < URO_NEIGH_HOPS_MAX ? &neigh->entries[neigh->used++] : NULL;
+    struct uro_neigh_entry *entry = *bucket(neigh, address);
+
+    while (entry != NULL && !uro_gid_equal(&entry->address, address))
+        entry = entry->next;
+    return entry;
+}
+
+/* An entry for @address, in its bucket; NULL when all are in use. */
+static struct uro_neigh_entry *add(struct uro_neigh *neigh, const struct uro_gid *address)
+{
+    struct uro_neigh_entry **head = bucket(neigh, address);
+    struct uro_neigh_entry *entry = neigh->free;
+
+    if (entry != NULL)
+        neigh->free = entry->next;
+    else if (neigh->used < URO_NEIGH_HOPS_MAX)
+        entry = &neigh->entries[neigh->used++];
+    else
+        return NULL;
+    *entry = (struct uro_neigh_entry){ .next = *head, .address = *address };
+    *head = entry;
+    return entry;
+}
+
+static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
+{
+    struct uro_neigh_entry **at = bucket(neigh, &entry->address);
+
+    while (*at != entry)
+        at = &(*at)->next;
+    *at = entry->next;
+    entry->next = neigh->free;
+    neigh->free = entry;
 }
 
 /* An address of our own, and a group's, are nobody's to tell: known at once, never asked about, never
@@ -121,11 +150,10 @@ int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_
         return error;
     struct uro_neigh_entry *entry = find(neigh, &next);
     if (entry == NULL) {
-        entry = unused(neigh);
+        entry = add(neigh, &next);
         if (entry == NULL)
             return -ENOMEM;
-        *entry = (struct uro_neigh_entry){ .address = next,
-                                           .source = neigh->config->addresses[sgid_index].gid };
+        entry->source = neigh->config->addresses[sgid_index].gid;
         if (!know_already(neigh, entry))
             due_at(neigh, entry, now);
     }
@@ -138,9 +166,9 @@ void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop)
 {
     struct uro_neigh_entry *entry = URO_CONTAINER_OF(hop, struct uro_neigh_entry, hop);
 
-    (void)neigh;
     URO_ASSERT(entry->users > 0);
-    entry->users--;
+    if (--entry->users == 0)
+        drop(neigh, entry);
 }
 
 /* Somebody said that @address is at @mac. */

@@ -11,11 +11,13 @@
 #include "engine/engine.h"
 #include "wire/frame.h"
 
-#define URO_NEIGH_HOPS_MAX     1024u /* next hops in use at once: a cluster, or one gateway */
-#define URO_NEIGH_REPLIES_MAX  16u   /* frames waiting for the next output */
+#define URO_NEIGH_HOPS_MAX     32768u /* next hops in use at once; rxe has as many address handles */
+#define URO_NEIGH_BUCKETS      4096u
+#define URO_NEIGH_REPLIES_MAX  16u /* frames waiting for the next output */
 #define URO_NEIGH_REPLY_OCTETS 2048u
 
 struct uro_neigh_entry {
+    struct uro_neigh_entry *next; /* in its bucket, or among the free ones */
     struct uro_hop hop;
     struct uro_gid address; /* whose MAC address is wanted */
     struct uro_gid source;  /* one of ours, for asking */
@@ -34,10 +36,12 @@ struct uro_neigh {
     struct uro_counters *counters;
     uint32_t used; /* entries[0 .. used) may be in use */
     uro_time due;  /* earliest due of all entries, or earlier */
-    struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX];
+    struct uro_neigh_entry *free;
+    struct uro_neigh_entry *buckets[URO_NEIGH_BUCKETS]; /* by address */
     uint32_t reply_first;
     uint32_t reply_count;
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];
+    struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX]; /* last: not touched before it is used */
 };
 
 void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,

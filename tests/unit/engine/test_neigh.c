@@ -268,6 +268,60 @@ static void neigh__hundred_new_peers_at_once__every_one_is_asked(void **state)
     assert_int_equal(asked, URO_ARRAY_LEN(hops));
 }
 
+static struct uro_gid host_number(uint32_t i)
+{
+    struct uro_gid peer = gid("10.0.0.0");
+    peer.octets[13] = (uint8_t)(1 + i / 65536);
+    peer.octets[14] = (uint8_t)(i / 256);
+    peer.octets[15] = (uint8_t)i;
+    return peer;
+}
+
+static int get_host(struct uro_neigh *neigh, uint32_t i, struct uro_hop **hop)
+{
+    const struct uro_gid peer = host_number(i);
+    return uro_neigh_get(neigh, 0, &peer, 0, hop);
+}
+
+static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **state)
+{
+    struct uro_neigh *neigh = malloc(sizeof *neigh);
+    struct uro_hop **hops = malloc(URO_NEIGH_HOPS_MAX * sizeof(struct uro_hop *));
+    static struct uro_counters counters;
+    struct uro_engine_config config = { .mac = our_mac, .mtu = 1500, .address_count = 1 };
+    struct uro_hop *hop;
+
+    (void)state;
+    assert_non_null(neigh);
+    assert_non_null(hops);
+    config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 8 };
+    uro_neigh_init(neigh, &config, &counters);
+    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++)
+        assert_int_equal(get_host(neigh, i, &hops[i]), 0);
+    assert_int_equal(get_host(neigh, URO_NEIGH_HOPS_MAX, &hop), -ENOMEM);
+    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++) {
+        assert_int_equal(get_host(neigh, i, &hop), 0);
+        assert_ptr_equal(hop, hops[i]);
+        uro_neigh_put(neigh, hop);
+    }
+    /* Given back in an order that empties the buckets from the middle; each is somebody else's then. */
+    for (uint32_t i = 1; i < URO_NEIGH_HOPS_MAX; i += 2)
+        uro_neigh_put(neigh, hops[i]);
+    for (uint32_t i = 1; i < URO_NEIGH_HOPS_MAX; i += 2)
+        assert_int_equal(get_host(neigh, URO_NEIGH_HOPS_MAX + i, &hops[i]), 0);
+    assert_int_equal(get_host(neigh, 1, &hop), -ENOMEM);
+    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++) {
+        assert_int_equal(get_host(neigh, i % 2 ? URO_NEIGH_HOPS_MAX + i : i, &hop), 0);
+        assert_ptr_equal(hop, hops[i]);
+        uro_neigh_put(neigh, hop);
+        uro_neigh_put(neigh, hops[i]);
+    }
+    assert_false(uro_neigh_run(neigh, URO_MS(100000))); /* nobody's: nothing to ask */
+    assert_int_equal(uro_neigh_next(neigh, URO_MS(100000)), URO_TIME_NEVER);
+    free(hops);
+    free(neigh);
+}
+
 /* rule NEIGH.ARP.ANSWER, NEIGH.ND.ANSWER */
 static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)
 {
@@ -387,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neigh__hundred_new_peers_at_once__every_one_is_asked),
+        cmocka_unit_test(neigh__as_many_as_there_can_be__found_shared_and_given_back),
         cmocka_unit_test(neigh__new_peer__asked_first_and_data_waits_for_the_answer),
         cmocka_unit_test(neigh__no_answer__nine_questions_then_the_retry_budget_decides),
         cmocka_unit_test(neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route),
