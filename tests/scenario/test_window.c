@@ -7,50 +7,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "twins.h"
-
-#define BEGIN 4096u /* of the window, in b's memory */
-#define SPAN  100u
-#define WHOLE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
-
-static struct uro_shard *shard_of(struct twins *s)
-{
-    return uro_engine_shard(s->engine);
-}
-
-static struct uro_key make_window(struct twins *s, enum uro_key_kind kind)
-{
-    s->b.key.access |= URO_ACCESS_MW_BIND;
-    return (struct uro_key){ .kind = kind, .pd = 1 };
-}
-
-static struct uro_wqe bind_to(struct twins *s, const struct uro_key *window)
-{
-    return (struct uro_wqe){ .wr_id = 1,
-                             .opcode = URO_WR_BIND_MW,
-                             .imm = window->number,
-                             .rkey = window->number ^ 1,
-                             .remote_address = (uintptr_t)s->b.memory + BEGIN,
-                             .window_length = SPAN,
-                             .bind = { .lkey = uro_key_number(&s->b.key), .access = WHOLE } };
-}
-
-/* b binds, and it is expected to be so. */
-static void bind(struct twins *s, const struct uro_wqe *request)
-{
-    twins_post(s, &s->b, request, 0);
-    assert_int_equal(twins_settle(s), 0);
-    twins_expect(&s->b, request->wr_id, URO_WC_SUCCESS);
-}
-
-static void invalidate(struct twins *s, struct end *end, uint32_t rkey, enum uro_wc_status status)
-{
-    const struct uro_wqe request = { .wr_id = 2, .opcode = URO_WR_LOCAL_INV, .imm = rkey };
-
-    twins_post(s, end, &request, 0);
-    twins_settle(s);
-    twins_expect(end, 2, status);
-}
+#include "windows.h"
 
 static enum uro_wc_status use(struct twins *s, enum uro_wr_opcode opcode, uint32_t rkey,
                               uint64_t address, uint32_t length)
@@ -76,17 +33,17 @@ static const struct {
     uint64_t length;
     bool good;
 } edges[] = {
-    { 0, SPAN, true },
+    { 0, WINDOW_SPAN, true },
     { 0, 1, true },
-    { SPAN - 1, 1, true },
-    { SPAN, 1, false },
+    { WINDOW_SPAN - 1, 1, true },
+    { WINDOW_SPAN, 1, false },
     { -1, 1, false },
-    { -1, SPAN + 1, false },
-    { 0, SPAN + 1, false },
-    { 1, SPAN, false },
-    { SPAN - 1, 2, false },
+    { -1, WINDOW_SPAN + 1, false },
+    { 0, WINDOW_SPAN + 1, false },
+    { 1, WINDOW_SPAN, false },
+    { WINDOW_SPAN - 1, 2, false },
     { INT64_MIN, 8, false },
-    { -(int64_t)BEGIN, BEGIN, false },
+    { -(int64_t)WINDOW_BEGIN, WINDOW_BEGIN, false },
     { 0, 0x7fffffff, false },
 };
 
@@ -98,26 +55,26 @@ static void try_edge(size_t index, enum uro_key_kind kind, bool zero_based)
 
     twins_open(&state);
     struct twins *s = state;
-    struct uro_key window = make_window(s, kind);
-    uro_key_register(shard_of(s), &window);
+    struct uro_key window = windows_make(s, kind);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
     memset(s->b.memory, 0xcc, TWINS_MEMORY);
-    request = bind_to(s, &window);
+    request = windows_request(s, &window);
     if (zero_based)
         request.bind.access |= URO_ACCESS_ZERO_BASED;
-    bind(s, &request);
+    windows_bind(s, &request);
 
-    uint64_t base = zero_based ? 0 : (uintptr_t)s->b.memory + BEGIN;
+    uint64_t base = zero_based ? 0 : (uintptr_t)s->b.memory + WINDOW_BEGIN;
     uint64_t address = base + (uint64_t)edges[index].from;
     uint32_t length = (uint32_t)edges[index].length;
     enum uro_wc_status status = use(s, URO_WR_RDMA_WRITE, request.rkey, address,
                                     length < TWINS_MEMORY ? length : TWINS_MEMORY);
     assert_int_equal(status, edges[index].good ? URO_WC_SUCCESS : URO_WC_REM_ACCESS_ERR);
     for (uint32_t i = 0; i < TWINS_MEMORY; i++) {
-        bool inside = edges[index].good && i - BEGIN - (uint64_t)edges[index].from < length;
+        bool inside = edges[index].good && i - WINDOW_BEGIN - (uint64_t)edges[index].from < length;
         assert_int_equal(s->b.memory[i], inside ? 0x77 : 0xcc);
     }
-    assert_int_equal(uro_key_deregister(shard_of(s), &window), 0);
+    assert_int_equal(uro_key_deregister(windows_shard(s), &window), 0);
     twins_close(&state);
 }
 
@@ -146,17 +103,17 @@ static void window__with_one_right__refuses_the_others(void **state)
         void *opened;
         twins_open(&opened);
         struct twins *s = opened;
-        struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
-        uro_key_register(shard_of(s), &window);
+        struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
+        uro_key_register(windows_shard(s), &window);
         twins_connect(s);
-        struct uro_wqe request = bind_to(s, &window);
+        struct uro_wqe request = windows_request(s, &window);
         request.bind.access = uses[i / 3].right;
-        bind(s, &request);
+        windows_bind(s, &request);
         bool same = i / 3 == i % 3;
         assert_int_equal(
-            use(s, uses[i % 3].opcode, request.rkey, (uintptr_t)s->b.memory + BEGIN, 8),
+            use(s, uses[i % 3].opcode, request.rkey, (uintptr_t)s->b.memory + WINDOW_BEGIN, 8),
             same ? URO_WC_SUCCESS : URO_WC_REM_ACCESS_ERR);
-        uro_key_deregister(shard_of(s), &window);
+        uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
 }
@@ -164,67 +121,67 @@ static void window__with_one_right__refuses_the_others(void **state)
 static void window_2__used_through_another_queue_pair__is_refused(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
     struct uro_wqe request;
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    request = bind_to(s, &window);
+    request = windows_request(s, &window);
     twins_post(s, &s->a, &request, 0); /* a binds, and a's own requests arrive at b */
     twins_settle(s);
     twins_expect(&s->a, 1, URO_WC_SUCCESS);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, request.rkey, request.remote_address, 8),
                      URO_WC_REM_ACCESS_ERR);
     assert_true(uro_mark_hit("MW.QP"));
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void window__not_bound__opens_nothing(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
 
-    window.access = WHOLE;
+    window.access = WINDOW_ACCESS;
     window.length = UINT64_MAX;
     window.memory = s->b.memory;
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, window.number, 0, 8), URO_WC_REM_ACCESS_ERR);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void window__as_a_local_key__is_refused(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
-    bind(s, &request);
-    assert_null(uro_key_local(shard_of(s), request.rkey, 1, 0, request.remote_address, 1));
-    uro_key_deregister(shard_of(s), &window);
+    struct uro_wqe request = windows_request(s, &window);
+    windows_bind(s, &request);
+    assert_null(uro_key_local(windows_shard(s), request.rkey, 1, 0, request.remote_address, 1));
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe first = bind_to(s, &window);
-    bind(s, &first);
-    struct uro_wqe second = bind_to(s, &window);
+    struct uro_wqe first = windows_request(s, &window);
+    windows_bind(s, &first);
+    struct uro_wqe second = windows_request(s, &window);
     second.remote_address += 8192;
-    bind(s, &second);
+    windows_bind(s, &second);
     assert_int_equal(s->b.key.windows, 1);
     assert_int_not_equal(first.rkey, second.rkey);
-    assert_int_equal(use(s, URO_WR_RDMA_WRITE, second.rkey, second.remote_address, SPAN),
+    assert_int_equal(use(s, URO_WR_RDMA_WRITE, second.rkey, second.remote_address, WINDOW_SPAN),
                      URO_WC_SUCCESS);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, first.rkey, first.remote_address, 1),
                      URO_WC_REM_ACCESS_ERR);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 /* ---- the end of a binding --------------------------------------------------------------------- */
@@ -232,24 +189,24 @@ static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
 static void region__with_a_window_bound__is_not_deregistered(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
-    bind(s, &request);
-    assert_int_equal(uro_key_deregister(shard_of(s), &s->b.key), -EBUSY);
+    struct uro_wqe request = windows_request(s, &window);
+    windows_bind(s, &request);
+    assert_int_equal(uro_key_deregister(windows_shard(s), &s->b.key), -EBUSY);
     assert_true(uro_mark_hit("KEY.WINDOWS"));
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, request.rkey, request.remote_address, 8),
                      URO_WC_SUCCESS);
-    struct uro_wqe end = bind_to(s, &window);
+    struct uro_wqe end = windows_request(s, &window);
     end.window_length = 0;
-    bind(s, &end);
-    assert_int_equal(uro_key_deregister(shard_of(s), &s->b.key), 0);
+    windows_bind(s, &end);
+    assert_int_equal(uro_key_deregister(windows_shard(s), &s->b.key), 0);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, end.rkey, request.remote_address, 8),
                      URO_WC_REM_ACCESS_ERR);
-    uro_key_register(shard_of(s), &s->b.key); /* for the fixture */
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &s->b.key); /* for the fixture */
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void region__expelled__takes_its_windows_along(void **state)
@@ -259,47 +216,47 @@ static void region__expelled__takes_its_windows_along(void **state)
 
     twins_connect(s);
     for (int i = 0; i < 3; i++) {
-        windows[i] = make_window(s, i == 0 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
-        uro_key_register(shard_of(s), &windows[i]);
-        struct uro_wqe request = bind_to(s, &windows[i]);
+        windows[i] = windows_make(s, i == 0 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
+        uro_key_register(windows_shard(s), &windows[i]);
+        struct uro_wqe request = windows_request(s, &windows[i]);
         if (i == 2) { /* into another region, which stays */
             s->a.key.access |= URO_ACCESS_MW_BIND;
             request.bind.lkey = uro_key_number(&s->a.key);
             request.remote_address = (uintptr_t)s->a.memory;
         }
-        bind(s, &request);
+        windows_bind(s, &request);
     }
-    uro_key_expel(shard_of(s), &s->b.key);
+    uro_key_expel(windows_shard(s), &s->b.key);
     assert_false(windows[0].bound || windows[1].bound);
     assert_true(windows[2].bound);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, windows[0].number, 0, 0), URO_WC_SUCCESS);
     assert_int_equal(
-        use(s, URO_WR_RDMA_WRITE, windows[0].number, (uintptr_t)s->b.memory + BEGIN, 8),
+        use(s, URO_WR_RDMA_WRITE, windows[0].number, (uintptr_t)s->b.memory + WINDOW_BEGIN, 8),
         URO_WC_REM_ACCESS_ERR);
-    uro_key_register(shard_of(s), &s->b.key);
+    uro_key_register(windows_shard(s), &s->b.key);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(uro_key_deregister(shard_of(s), &windows[i]), 0);
+        assert_int_equal(uro_key_deregister(windows_shard(s), &windows[i]), 0);
 }
 
 static void window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_again(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
-    bind(s, &request);
-    invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS); /* rule MW.INVALIDATE */
+    struct uro_wqe request = windows_request(s, &window);
+    windows_bind(s, &request);
+    windows_invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS); /* rule MW.INVALIDATE */
     assert_int_equal(s->b.key.windows, 0);
-    request = bind_to(s, &window);
-    bind(s, &request);
+    request = windows_request(s, &window);
+    windows_bind(s, &request);
     assert_int_equal(use(s, URO_WR_RDMA_READ, request.rkey, request.remote_address, 8),
                      URO_WC_SUCCESS);
-    invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS);
+    windows_invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS);
     assert_int_equal(use(s, URO_WR_RDMA_READ, request.rkey, request.remote_address, 8),
                      URO_WC_REM_ACCESS_ERR);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 /* rule MW.INVALIDATE */
@@ -310,23 +267,23 @@ static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **sta
         void *opened;
         twins_open(&opened);
         struct twins *s = opened;
-        struct uro_key window = make_window(s, i == 1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
-        uro_key_register(shard_of(s), &window);
+        struct uro_key window = windows_make(s, i == 1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
+        uro_key_register(windows_shard(s), &window);
         twins_connect(s);
-        struct uro_wqe request = bind_to(s, &window);
+        struct uro_wqe request = windows_request(s, &window);
         if (i != 2)
-            bind(s, &request);
+            windows_bind(s, &request);
         const uint32_t keys[] = {
             uro_key_number(&s->b.key), window.number, window.number, window.number, window.number, 0
         };
         if (i == 4)
             window.pd = 2;
         /* a region, type 1, free, stale, of another domain, none; the third below: not by a */
-        invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], URO_WC_LOC_QP_OP_ERR);
+        windows_invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], URO_WC_LOC_QP_OP_ERR);
         assert_true(uro_mark_hit("MW.INVALIDATE.REFUSED"));
         assert_int_equal(window.bound, i != 2);
-        invalidate(s, &s->a, window.number, URO_WC_LOC_QP_OP_ERR);
-        uro_key_deregister(shard_of(s), &window);
+        windows_invalidate(s, &s->a, window.number, URO_WC_LOC_QP_OP_ERR);
+        uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
 }
@@ -347,14 +304,14 @@ static void send_with_inv(struct twins *s, uint32_t rkey, uint32_t length)
 static void send_with_inv__closes_the_window_and_says_which(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
     struct uro_cqe cqe;
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
     for (uint32_t length = 0; length <= 3000; length += 3000) {
-        struct uro_wqe request = bind_to(s, &window);
-        bind(s, &request);
+        struct uro_wqe request = windows_request(s, &window);
+        windows_bind(s, &request);
         twins_post_recv(&s->b, 5, 16384, 3000);
         send_with_inv(s, request.rkey, length);
         twins_expect(&s->a, 4, URO_WC_SUCCESS);
@@ -368,7 +325,7 @@ static void send_with_inv__closes_the_window_and_says_which(void **state)
         assert_true(uro_mark_hit("RSP.INVALIDATE"));
         assert_false(window.bound);
     }
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(void **state)
@@ -378,16 +335,16 @@ static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(vo
         void *opened;
         twins_open(&opened);
         struct twins *s = opened;
-        struct uro_key window = make_window(s, i == 1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
-        uro_key_register(shard_of(s), &window);
+        struct uro_key window = windows_make(s, i == 1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2);
+        uro_key_register(windows_shard(s), &window);
         twins_connect(s);
-        struct uro_wqe request = bind_to(s, &window);
+        struct uro_wqe request = windows_request(s, &window);
         if (i == 3) { /* by the other queue pair */
             twins_post(s, &s->a, &request, 0);
             twins_settle(s);
             twins_expect(&s->a, 1, URO_WC_SUCCESS);
         } else if (i != 2) {
-            bind(s, &request);
+            windows_bind(s, &request);
         }
         memset(s->b.memory + 16384, 0, 100);
         twins_post_recv(&s->b, 5, 16384, 100);
@@ -397,7 +354,7 @@ static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(vo
         for (int j = 0; j < 100; j++)
             assert_int_equal(s->b.memory[16384 + j], 0);
         assert_int_equal(window.bound, i != 2);
-        uro_key_deregister(shard_of(s), &window);
+        uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
 }

@@ -7,50 +7,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "twins.h"
-
-#define BEGIN 4096u /* of the window, in b's memory */
-#define SPAN  100u
-#define WHOLE (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC)
-
-static struct uro_shard *shard_of(struct twins *s)
-{
-    return uro_engine_shard(s->engine);
-}
-
-static struct uro_key make_window(struct twins *s, enum uro_key_kind kind)
-{
-    s->b.key.access |= URO_ACCESS_MW_BIND;
-    return (struct uro_key){ .kind = kind, .pd = 1 };
-}
-
-static struct uro_wqe bind_to(struct twins *s, const struct uro_key *window)
-{
-    return (struct uro_wqe){ .wr_id = 1,
-                             .opcode = URO_WR_BIND_MW,
-                             .imm = window->number,
-                             .rkey = window->number ^ 1,
-                             .remote_address = (uintptr_t)s->b.memory + BEGIN,
-                             .window_length = SPAN,
-                             .bind = { .lkey = uro_key_number(&s->b.key), .access = WHOLE } };
-}
-
-/* b binds, and it is expected to be so. */
-static void bind(struct twins *s, const struct uro_wqe *request)
-{
-    twins_post(s, &s->b, request, 0);
-    assert_int_equal(twins_settle(s), 0);
-    twins_expect(&s->b, request->wr_id, URO_WC_SUCCESS);
-}
-
-static void invalidate(struct twins *s, struct end *end, uint32_t rkey, enum uro_wc_status status)
-{
-    const struct uro_wqe request = { .wr_id = 2, .opcode = URO_WR_LOCAL_INV, .imm = rkey };
-
-    twins_post(s, end, &request, 0);
-    twins_settle(s);
-    twins_expect(end, 2, status);
-}
+#include "windows.h"
 
 /* ---- what may not be bound -------------------------------------------------------------------- */
 
@@ -84,7 +41,7 @@ static void changes_what_is_read_only(const struct attempt *a)
 }
 static void one_octet_more(const struct attempt *a)
 {
-    a->request->window_length = TWINS_MEMORY - BEGIN + 1;
+    a->request->window_length = TWINS_MEMORY - WINDOW_BEGIN + 1;
 }
 static void one_octet_before(const struct attempt *a)
 {
@@ -181,10 +138,10 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         void *opened;
         twins_open(&opened);
         struct twins *s = opened;
-        struct uro_key window = make_window(s, URO_KEY_WINDOW_1);
-        uro_key_register(shard_of(s), &window);
+        struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
+        uro_key_register(windows_shard(s), &window);
         twins_connect(s);
-        struct uro_wqe request = bind_to(s, &window);
+        struct uro_wqe request = windows_request(s, &window);
         uint32_t number = window.number;
         wrongs[i](&(const struct attempt){ &s->b.key, &window, &request });
         twins_post(s, &s->b, &request, 0);
@@ -197,7 +154,7 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         assert_false(window.bound);
         assert_int_equal(s->b.key.windows, 0);
         s->b.key.kind = URO_KEY_REGION;
-        uro_key_deregister(shard_of(s), &window);
+        uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
 }
@@ -205,19 +162,19 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
 static void window_2__bound_while_bound__is_an_error(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
-    bind(s, &request);
-    request = bind_to(s, &window);
+    struct uro_wqe request = windows_request(s, &window);
+    windows_bind(s, &request);
+    request = windows_request(s, &window);
     twins_post(s, &s->b, &request, 0);
     twins_settle(s);
     twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
     assert_true(window.bound);
     assert_int_equal(s->b.key.windows, 1);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------ */
@@ -226,15 +183,15 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
     struct uro_wqe read = { .wr_id = 9, .opcode = URO_WR_RDMA_READ, .length = 8000 };
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
     read.remote_address = (uintptr_t)s->a.memory;
     read.rkey = uro_key_number(&s->a.key);
     for (int fenced = 0; fenced < 2; fenced++) {
-        struct uro_wqe request = bind_to(s, &window);
+        struct uro_wqe request = windows_request(s, &window);
         request.flags = fenced ? URO_SEND_FENCE : 0;
         twins_post(s, &s->b, &read, 65536);
         twins_post(s, &s->b, &request, 0);
@@ -245,19 +202,19 @@ static void local_requests__complete_in_their_turn(void **state)
         twins_expect(&s->b, 9, URO_WC_SUCCESS);
         twins_expect(&s->b, 1, URO_WC_SUCCESS);
         assert_true(window.bound);
-        invalidate(s, &s->b, window.number, URO_WC_SUCCESS);
+        windows_invalidate(s, &s->b, window.number, URO_WC_SUCCESS);
     }
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
+    struct uro_wqe request = windows_request(s, &window);
     struct uro_wqe wrong = request;
     wrong.wr_id = 6;
     wrong.window_length = UINT64_MAX;
@@ -267,18 +224,18 @@ static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(v
     twins_expect(&s->b, 6, URO_WC_MW_BIND_ERR);
     twins_expect(&s->b, 1, URO_WC_WR_FLUSH_ERR);
     assert_false(window.bound);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 /* Its answer was lost: what was done between what is sent again is not done again. */
 static void local_requests__passed_again_on_the_way_back__are_not_repeated(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = make_window(s, URO_KEY_WINDOW_2);
+    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
 
-    uro_key_register(shard_of(s), &window);
+    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = bind_to(s, &window);
+    struct uro_wqe request = windows_request(s, &window);
     twins_post_send(s, &s->b, 10, 0, 8); /* a has no receive: RNR, and back */
     twins_post(s, &s->b, &request, 0);
     twins_post_send(s, &s->b, 11, 8, 8);
@@ -293,7 +250,7 @@ static void local_requests__passed_again_on_the_way_back__are_not_repeated(void 
     twins_expect(&s->b, 11, URO_WC_SUCCESS);
     assert_int_equal(window.number, request.rkey);
     assert_int_equal(s->b.key.windows, 1);
-    uro_key_deregister(shard_of(s), &window);
+    uro_key_deregister(windows_shard(s), &window);
 }
 
 #define TWINS_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
