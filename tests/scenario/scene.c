@@ -228,3 +228,23 @@ uint64_t scene_counter(const struct scene *scene, enum uro_counter counter)
 {
     return uro_engine_counters(scene->engine)->value[counter];
 }
+
+/* All of it described by one call: what is before the bad one has not been copied yet. */
+void scene_play_bad_one_in_a_burst(struct scene *s)
+{
+    struct uro_tx tx[8];
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
+    scene_post_send(s, SEND(.id = 3, .text = "c", .at = 16, .lkey = 0x99));
+    scene_post_send(s, SEND(.id = 4, .text = "d", .at = 24));
+    assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 2);
+    scene_expect_no_completion(s);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
+    scene_expect_state(s, URO_QPS_SQE);
+}

@@ -211,3 +211,6 @@ void scene_close(struct scene *scene);
 uint32_t scene_frame(const struct scene *scene, const struct scene_packet *packet, uint8_t *out);
 /* Gives any octets to the engine. */
 void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length);
+
+/* Four sends, the third with a bad key: what is the same for all that complete when sent. */
+void scene_play_bad_one_in_a_burst(struct scene *s);

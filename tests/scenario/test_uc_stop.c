@@ -41,26 +41,12 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_close(s);
 }
 
-/* All of it described by one call: what is before the bad one has not been copied yet. */
 static void uc_send__bad_one_in_a_burst__those_before_it_succeed_first(void **state)
 {
     (void)state;
     struct scene *s = scene_uc();
-    struct uro_tx tx[8];
 
-    scene_post_send(s, SEND(.id = 1, .text = "a"));
-    scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
-    scene_post_send(s, SEND(.id = 3, .text = "c", .at = 16, .lkey = 0x99));
-    scene_post_send(s, SEND(.id = 4, .text = "d", .at = 24));
-    assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 2);
-    scene_expect_no_completion(s);
-    scene_expect_state(s, URO_QPS_RTS);
-    scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
-    scene_expect_sent(s, 3, URO_WC_LOC_PROT_ERR);
-    scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
-    scene_expect_state(s, URO_QPS_SQE);
+    scene_play_bad_one_in_a_burst(s);
     scene_close(s);
 }
 
