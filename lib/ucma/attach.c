@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* attach.c - we stand where librdmacm expects a kernel: its calls of open, fstat, write and close are
  * led here, and those about /dev/infiniband/rdma_cm are answered. Everything else goes on to the C
- * library. Nobody else's calls are touched.
+ * library. One call of our own library is led here as well, because what librdmacm asks of it has no
+ * meaning on RoCE. Nobody else's calls are touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "ucma/got.h"
 #include "ucma/tell.h"
 #include "verbs/caller.h"
+#include "verbs/objects.h"
 
 #define LIBRARY "librdmacm.so"
 #define DEVICE  "/dev/infiniband/rdma_cm"
@@ -99,6 +101,27 @@ static int answer_close(int fd)
     return close(fd);
 }
 
+/* ---- and one of libibverbs ------------------------------------------------------------------ */
+
+/* The datagram sockets of rsockets know the way to their own port as InfiniBand has it, by its LID
+ * alone. On RoCE that is no way at all, and everybody else who asks for it is told so. */
+static bool means_itself(const struct ibv_ah_attr *attr)
+{
+    return !attr->is_global && attr->dlid == 0 && attr->port_num == URO_PORT;
+}
+
+static struct ibv_ah *answer_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct ibv_ah_attr own = *attr;
+
+    if (!means_itself(attr))
+        return ibv_create_ah(pd, attr);
+    own.is_global = 1;
+    if (ibv_query_gid(pd->context, URO_PORT, own.grh.sgid_index, &own.grh.dgid) != 0)
+        return NULL;
+    return ibv_create_ah(pd, &own);
+}
+
 /* ---- leading them here --------------------------------------------------------------------- */
 
 typedef void function(void);
@@ -116,11 +139,19 @@ static int lead(const void *caller)
     const struct uro_got_change stat_before[] = {
         { { "__fxstat", "__fxstat64" }, (function *)answer_fxstat },
     };
+    const struct uro_got_change handle[] = {
+        { { "ibv_create_ah" }, (function *)answer_create_ah },
+    };
     int error = uro_got_change(caller, stat_now, 1);
 
     if (error == -ENOENT)
         error = uro_got_change(caller, stat_before, 1);
-    return error != 0 ? error : uro_got_change(caller, changes, sizeof changes / sizeof changes[0]);
+    if (error == 0)
+        error = uro_got_change(caller, changes, sizeof changes / sizeof changes[0]);
+    if (error != 0)
+        return error;
+    error = uro_got_change(caller, handle, 1);
+    return error == -ENOENT ? 0 : error; /* it has no datagram sockets */
 }
 
 /* In a child forked while a command ran, nobody would ever let go of the lock. */

@@ -33,6 +33,10 @@ class Pair(pairs.Pair):
     def configuration(self, role: str) -> str:
         return f"{super().configuration(role)};ip={IPV6[role]}"
 
+    def listens(self) -> bool:
+        """The socket where the sides of a memif meet has a name, but none in the file system."""
+        return f"{self.where}/link.sock" in pathlib.Path("/proc/net/unix").read_text()
+
 
 def built(uroce, command: str) -> list[str]:
     """The words of a command; a sample, ./NAME, is in the build directory."""
@@ -40,25 +44,21 @@ def built(uroce, command: str) -> list[str]:
     return [str(samples / word) if word.startswith("./") else word for word in command.split()]
 
 
-def rows(uroce) -> list[Connection]:
+def rows(uroce, section: str = "## Two sides that find each other by rdma_cm") -> list[Connection]:
     page = (programs.ROOT / "docs" / "PROGRAMS.md").read_text()
+    text = page.split(section + "\n", 1)[1].split("\n## ", 1)[0]
     return [Connection(m[1], built(uroce, m[2]), bool(m[3]), built(uroce, m[4]), bool(m[5]),
                        [word.strip() for word in m[6].split(",")])
-            for m in ROW.finditer(page)]
+            for m in ROW.finditer(text)]
 
 
-def link_exists(pair: Pair) -> bool:
-    """The socket where the sides of a memif meet has a name, but none in the file system."""
-    return f"{pair.where}/link.sock" in pathlib.Path("/proc/net/unix").read_text()
-
-
-def run(uroce, row: Connection) -> str:
+def run(uroce, row: Connection, kind=Pair) -> str:
     """Empty when the row holds, else why not."""
     until = time.monotonic() + SECONDS
-    with Pair(uroce) as pair:
+    with kind(uroce) as pair:
         server, served = pair.start("server", row.server)
         # Its end of the link is there: it listens now, or in a moment. Some make it only when asked.
-        pairs.wait_for(lambda: link_exists(pair) or server.poll() is not None, APPEARS)
+        pairs.wait_for(lambda: pair.listens() or server.poll() is not None, APPEARS)
         while True:
             client, asked = pair.start("client", row.client)
             pair.finish("client", client, asked, max(1, until - time.monotonic()))

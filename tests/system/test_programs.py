@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 
+import apart
 import connections
 import programs
 import pairs  # from tools/, which programs put on the path
@@ -40,6 +41,13 @@ def run_row(uroce: pathlib.Path, row: programs.Row) -> str:
         run = pair.run(row.program, SECONDS)
         problem = run.problem() or programs.sane(row, run.client.text)
         return problem and f"{problem}\n{run.client.tail()}"
+
+
+def run_apart(uroce: pathlib.Path, row: connections.Connection, kind: type) -> str:
+    why = apart.why_not()
+    if why:
+        raise Skip(why)
+    return connections.run(uroce, row, kind)
 
 
 def peer_killed(uroce: pathlib.Path) -> str:
@@ -76,6 +84,7 @@ def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
              for row in programs.rows()]
     found += [(row.name, [row.server[0]], lambda row=row: connections.run(uroce, row))
               for row in connections.rows(uroce)]
+    found += apart.cases(uroce, connections.rows, run_apart)
     return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),
                     ("no_configuration", ["ibv_devices"], lambda: no_configuration(uroce))]
 

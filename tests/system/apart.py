@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two processes in two network namespaces, whose addresses are the kernel's and the stack's: for
+programs that also use the kernel's sockets. Needs root."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import programs  # puts tools/ on the path
+import pairs
+
+SECTION = "## Two sides whose addresses the kernel has too"
+ADDRESSES = {"server": ("10.0.0.1/24", "fd00::1/64"), "client": ("10.0.0.2/24", "fd00::2/64")}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def why_not() -> str:
+    """Empty when namespaces can be made here."""
+    if os.geteuid() != 0:
+        return "namespaces need root"
+    if shutil.which("ip") is None:
+        return "ip (iproute2) is not installed"
+    able = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    return "" if able.returncode == 0 else "namespaces cannot be made here"
+
+
+class Pair(pairs.Pair):
+    """A pair of interfaces, one in each namespace, under DPDK's af_packet."""
+
+    def name(self, role: str) -> str:
+        return f"{self.where.name}-{role}"
+
+    def __enter__(self) -> "Pair":
+        super().__enter__()
+        self.drop = []
+        for role in ADDRESSES:
+            ip("netns", "add", self.name(role))
+        ip("link", "add", "link0", "netns", self.name("server"), "type", "veth",
+           "peer", "name", "link0", "netns", self.name("client"))
+        for role, addresses in ADDRESSES.items():
+            for address in addresses:
+                ip("-n", self.name(role), "address", "add", address, "dev", "link0", "nodad")
+            for link in ("lo", "link0"):
+                ip("-n", self.name(role), "link", "set", link, "up")
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        super().__exit__(*why)
+        for role in ADDRESSES:
+            subprocess.run(["ip", "netns", "del", self.name(role)], check=False)
+
+    def configuration(self, role: str) -> str:
+        return "uroce0:net_af_packet0,iface=link0;" + ";".join(f"ip={a}" for a in ADDRESSES[role])
+
+    def command(self, role: str, program: list[str]) -> list[str]:
+        return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]
+
+    def listens(self) -> bool:
+        """The server has a socket of the kernel's."""
+        tables = ["ip", "netns", "exec", self.name("server"), "cat", "/proc/net/udp",
+                  "/proc/net/udp6"]
+        text = subprocess.run(tables, capture_output=True, text=True, check=True).stdout
+        return any(":" in line and "local" not in line for line in text.splitlines())
+
+
+def cases(uroce: pathlib.Path, rows, run) -> list[tuple[str, list[str], object]]:
+    """(name, programs it needs, what runs it)"""
+    return [(row.name, [row.server[0]], lambda row=row: run(uroce, row, Pair))
+            for row in rows(uroce, SECTION)]
