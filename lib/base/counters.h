@@ -74,6 +74,7 @@
     X(CM_DROP_MALFORMED, "cm_drop_malformed", "management datagrams that are no such message")     \
     X(CM_DROP_UNEXPECTED, "cm_drop_unexpected", "messages of no connection, or not in its state")  \
     X(CM_DROP_BUSY, "cm_drop_busy", "messages dropped because others wait to be heard or sent")    \
+    X(CM_REUSED, "cm_reused", "connections that ended before their time-wait, to make new ones")   \
     X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
     X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")                               \
     X(CQ_LOST, "cq_lost", "completions that did not fit into a queue that ignores overruns")

@@ -47,6 +47,8 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
     for (unsigned i = 0; i < URO_CM_BUCKETS; i++)
         uro_list_init(&cm->by_peer[i]);
     uro_list_init(&cm->unused);
+    uro_list_init(&cm->leaving);
+    uro_list_init(&cm->over);
     uro_list_init(&cm->listeners);
     uro_list_init(&cm->to_send);
     uro_list_init(&cm->events);
@@ -55,13 +57,38 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
 
 /* ---- the pool ------------------------------------------------------------------------------ */
 
+/* No list, table or timer refers to it any more. */
+static void forget(struct uro_conn *conn)
+{
+    uro_listen_done(conn);
+    uro_conn_quiet(conn);
+    uro_list_remove(&conn->peer_link);
+    uro_list_remove(&conn->link);
+    URO_ASSERT(!uro_link_used(&conn->event_link));
+    uro_table_remove(&conn->cm->by_id, &conn->node);
+}
+
+/* The one that has waited longest: first those for which everything was said. */
+static struct uro_conn *reuse(struct uro_cm *cm)
+{
+    struct uro_list *list = uro_list_empty(&cm->over) ? &cm->leaving : &cm->over;
+
+    if (uro_list_empty(list))
+        return NULL;
+    struct uro_conn *conn = URO_CONTAINER_OF(list->head.next, struct uro_conn, link);
+    URO_MARK("CM.REUSE");
+    uro_count(cm->counters, URO_COUNT_CM_REUSED);
+    forget(conn);
+    return conn;
+}
+
 static struct uro_conn *take(struct uro_cm *cm)
 {
     struct uro_link *link = uro_list_pop(&cm->unused);
 
     if (link != NULL)
         return URO_CONTAINER_OF(link, struct uro_conn, link);
-    return cm->pool_used < cm->config.connections ? &cm->pool[cm->pool_used++] : NULL;
+    return cm->pool_used < cm->config.connections ? &cm->pool[cm->pool_used++] : reuse(cm);
 }
 
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route)
@@ -85,12 +112,18 @@ void uro_conn_free(struct uro_conn *conn)
 {
     struct uro_cm *cm = conn->cm;
 
-    uro_listen_done(conn);
-    uro_conn_quiet(conn);
-    uro_list_remove(&conn->peer_link);
-    URO_ASSERT(!uro_link_used(&conn->event_link));
-    uro_table_remove(&cm->by_id, &conn->node);
+    forget(conn);
     uro_list_append(&cm->unused, &conn->link);
+}
+
+void uro_conn_linger(struct uro_conn *conn)
+{
+    struct uro_cm *cm = conn->cm;
+
+    if (conn->owned)
+        return;
+    uro_list_remove(&conn->link);
+    uro_list_append(conn->state == URO_CONN_DREQ_SENT ? &cm->leaving : &cm->over, &conn->link);
 }
 
 static struct uro_list *bucket(struct uro_cm *cm, uint64_t guid)
@@ -283,9 +316,28 @@ bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now)
     return true;
 }
 
+static bool has_to_say(const struct uro_cm *cm)
+{
+    return cm->reply_count > 0 || !uro_list_empty(&cm->to_send);
+}
+
+/* rule CM.END.ALL */
+bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
+{
+    for (uint32_t i = 0; i < cm->pool_used; i++) {
+        struct uro_conn *conn = &cm->pool[i];
+        if (uro_link_used(&conn->link)) /* nobody's already */
+            continue;
+        if (cm->reply_count == URO_CM_REPLIES)
+            return false;
+        uro_conn_close(conn, now);
+    }
+    return !has_to_say(cm);
+}
+
 uro_time uro_cm_next(const struct uro_cm *cm)
 {
-    if (cm->reply_count > 0 || !uro_list_empty(&cm->to_send))
+    if (has_to_say(cm))
         return cm->now;
     return uro_wheel_next(&cm->wheel);
 }

@@ -59,7 +59,9 @@ struct uro_cm {
     struct uro_conn *pool; /* config.connections of them */
     uint32_t pool_used;    /* the first so many were used at least once */
     struct uro_list unused;
-    struct uro_table by_id;                  /* by local communication ID */
+    struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */
+    struct uro_list over;    /* nobody's, kept for a while only for what may still come, likewise */
+    struct uro_table by_id;  /* by local communication ID */
     struct uro_list by_peer[URO_CM_BUCKETS]; /* by the peer's CA GUID */
     struct uro_list listeners;
     struct uro_list to_send; /* connections whose message is due */
@@ -80,6 +82,11 @@ void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
 
 /* Lets due timers act, then gives the next message to send; false when there is none. */
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
+
+/* The process ends: the owner of every connection forgets it, as far as there is room for what the
+ * peers must be told. To be called again after output until it says that nothing is left to say;
+ * nobody waits for what peers answer. */
+URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 
 /* When output must be called even if nothing arrives. */
 uro_time uro_cm_next(const struct uro_cm *cm);

@@ -252,6 +252,7 @@ void uro_conn_enter_timewait(struct uro_conn *conn)
     uro_conn_quiet(conn);
     conn->state = URO_CONN_TIMEWAIT;
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(conn->ack_timeout));
+    uro_conn_linger(conn);
 }
 
 static void reject(struct uro_conn *conn, unsigned reason, const void *data, uint32_t length)
@@ -338,17 +339,20 @@ void uro_conn_close(struct uro_conn *conn, uro_time now)
     case URO_CONN_REP_SENT:
     case URO_CONN_ESTABLISHED:
         send_dreq(conn);
+        uro_conn_linger(conn);
         break;
     case URO_CONN_DREQ_SENT:
     case URO_CONN_TIMEWAIT:
-        break; /* the timer ends it */
+    case URO_CONN_SIDR_ANSWERED:
+        uro_conn_linger(conn); /* until its timer ends it */
+        break;
     case URO_CONN_SIDR_REQ_RECEIVED:
         uro_listen_done(conn);
         uro_sidr_answer(conn, URO_CONN_SIDR_REJECTED, &(const struct uro_conn_param){ 0 });
+        uro_conn_linger(conn);
         break;
     case URO_CONN_IDLE:
     case URO_CONN_SIDR_REQ_SENT:
-    case URO_CONN_SIDR_ANSWERED:
     case URO_CONN_STATE_COUNT:
         uro_conn_end(conn);
         break;

@@ -71,7 +71,7 @@ struct uro_listener {
 
 struct uro_conn {
     struct uro_table_node node; /* node.number: local communication ID, of SIDR the request ID */
-    struct uro_link link;       /* cm->unused */
+    struct uro_link link;       /* cm->unused, leaving or over: nobody's */
     struct uro_link peer_link;  /* cm->by_peer, when the peer is known */
     struct uro_link send_link;  /* cm->to_send */
     struct uro_link event_link; /* cm->events */
@@ -126,7 +126,7 @@ struct uro_conn_target {
 
 /* Sends a request, or for UD a service query. Returns 0, or
  *   -EINVAL  more private data than the message has room for
- *   -ENOMEM  all connections of the pool are in use */
+ *   -ENOMEM  all connections of the pool have an owner */
 URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_target *target,
                                    const struct uro_conn_param *param, uro_time now,
                                    struct uro_conn **conn);

@@ -6,10 +6,13 @@
 
 /* cm.c */
 
-/* A connection from the pool with a random ID, or NULL when all are in use. */
+/* A connection from the pool with a random ID; when all are in use, one that nobody owns any more. NULL
+ * when all are owned. */
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route);
 /* Back to the pool: nobody refers to it. */
 void uro_conn_free(struct uro_conn *conn);
+/* Its state changed, or its owner went: if it is nobody's now, it may be reused before its time. */
+void uro_conn_linger(struct uro_conn *conn);
 /* The peer is known now. */
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn);
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id);

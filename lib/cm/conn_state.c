@@ -309,12 +309,26 @@ static bool from_peer(const struct uro_conn *conn, const struct uro_cm_route *ro
            (conn->peer_id == 0 || conn->peer_id == id || msg->kind == URO_CM_REJ);
 }
 
-/* A REJ of a request may not name its receiver's ID; then it is found by the sender's. */
+static uint64_t guid_of(const struct uro_cm_msg *rej)
+{
+    uint64_t guid = 0;
+
+    for (unsigned i = 0; i < sizeof guid; i++)
+        guid = guid << 8 | rej->info[i];
+    return guid;
+}
+
+/* Who gave up asking never heard our ID: it says who it is. */
 static struct uro_conn *find(struct uro_cm *cm, const struct uro_cm_route *route,
                              const struct uro_cm_msg *msg)
 {
     struct uro_conn *conn = uro_conn_by_id(cm, (uint32_t)msg->value[URO_CM_REMOTE_ID]);
 
+    if (conn == NULL && msg->kind == URO_CM_REJ &&
+        msg->value[URO_CM_REASON] == URO_CONN_REJ_TIMEOUT) {
+        URO_MARK("CM.REJ.TIMEOUT");
+        conn = uro_conn_by_peer(cm, guid_of(msg), (uint32_t)msg->value[URO_CM_LOCAL_ID]);
+    }
     return conn != NULL && from_peer(conn, route, msg) ? conn : NULL;
 }
 

@@ -214,6 +214,11 @@ struct uro_cm *uro_engine_cm(struct uro_engine *engine)
     return engine->cm;
 }
 
+bool uro_engine_end_connections(struct uro_engine *engine, uro_time now)
+{
+    return uro_cm_end_all(engine->cm, now) && uro_gsi_idle(&engine->gsi) && engine->loop.count == 0;
+}
+
 bool uro_engine_rung(const struct uro_engine *engine)
 {
     return !uro_bells_silent(&engine->shard.bells);

@@ -141,6 +141,11 @@ uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, u
     return count;
 }
 
+bool uro_gsi_idle(const struct uro_gsi *gsi)
+{
+    return uro_list_empty(&gsi->waiting);
+}
+
 static bool can_send(const struct uro_gsi *gsi)
 {
     for (const struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head;

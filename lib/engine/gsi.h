@@ -38,4 +38,7 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
 URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room,
                                       uro_time now);
 
+/* Nothing that was collected is still to be sent. */
+bool uro_gsi_idle(const struct uro_gsi *gsi);
+
 uro_time uro_gsi_next(const struct uro_gsi *gsi);

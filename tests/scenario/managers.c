@@ -12,9 +12,10 @@
 static void open_manager(struct managers *s, struct manager *m, unsigned number)
 {
     const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)number };
-    const struct uro_cm_config config = {
-        .guid = number, .connections = 16, .path_mtu = 3, .seed = { (uint8_t)number }
-    };
+    const struct uro_cm_config config = { .guid = number,
+                                          .connections = MANAGERS_CONNECTIONS,
+                                          .path_mtu = 3,
+                                          .seed = { (uint8_t)number } };
     size_t size = (uro_cm_size(&config) + 63) & ~(size_t)63;
 
     m->memory = aligned_alloc(64, size);
@@ -39,15 +40,24 @@ int managers_open(void **state)
     return 0;
 }
 
+void managers_close_both(struct managers *s)
+{
+    struct manager *both[2] = { &s->a, &s->b };
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (both[i]->conn != NULL)
+            uro_conn_close(both[i]->conn, s->now);
+        both[i]->conn = NULL;
+    }
+}
+
 /* Whatever a test leaves behind, nothing stays for ever: no half-open connection. */
 int managers_close(void **state)
 {
     struct managers *s = *state;
-    struct manager *both[2] = { &s->a, &s->b };
+    const struct manager *both[2] = { &s->a, &s->b };
 
-    for (unsigned i = 0; i < 2; i++)
-        if (both[i]->conn != NULL)
-            uro_conn_close(both[i]->conn, s->now);
+    managers_close_both(s);
     uro_conn_unlisten(s->b.cm, &s->b.listener);
     managers_pass_time(s, s->now + URO_MS(1000000));
     for (unsigned i = 0; i < 2; i++) {
@@ -62,7 +72,7 @@ int managers_close(void **state)
 struct uro_conn_param managers_param(const char *data)
 {
     struct uro_conn_param param = { .type = URO_QPT_RC,
-                                    .qpn = 0x123,
+                                    .qpn = MANAGERS_QPN,
                                     .responder_resources = 4,
                                     .initiator_depth = 2,
                                     .retry_count = 7,
@@ -83,7 +93,23 @@ void managers_ask(struct managers *s)
         .response_timeout = 20,
         .retries = 15
     };
-    const struct uro_conn_param param = managers_param("hello");
+    struct uro_conn_param param = managers_param("hello");
+
+    param.qpn += s->asked++;
+
+    assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), 0);
+}
+
+void managers_ask_service(struct managers *s, uint64_t service_id)
+{
+    const struct uro_conn_target target = {
+        .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
+        .service_id = service_id,
+        .ack_timeout = 17,
+        .response_timeout = 20,
+        .retries = 15,
+    };
+    const struct uro_conn_param param = { .type = URO_QPT_UD };
 
     assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), 0);
 }

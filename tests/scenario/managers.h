@@ -7,7 +7,8 @@
 #include "cm/conn.h"
 #include "support/check.h"
 
-#define MANAGERS_SERVICE UINT64_C(0x1061234)
+#define MANAGERS_SERVICE     UINT64_C(0x1061234)
+#define MANAGERS_CONNECTIONS 16u
 
 struct manager {
     struct uro_cm *cm;
@@ -22,6 +23,7 @@ struct manager {
 
 struct managers {
     uro_time now;
+    uint32_t asked; /* a's requests, each from a queue pair of its own */
     struct uro_counters counters;
     struct manager a; /* connects */
     struct manager b; /* listens */
@@ -30,11 +32,16 @@ struct managers {
 int managers_open(void **state);
 int managers_close(void **state);
 
+#define MANAGERS_QPN 0x123u /* of the first that asks */
 struct uro_conn_param managers_param(const char *data);
 /* a asks b; b listens already. */
 void managers_ask(struct managers *s);
+/* a asks b for a datagram service. */
+void managers_ask_service(struct managers *s, uint64_t service_id);
 /* Until both are ESTABLISHED, the events taken. */
 void managers_establish(struct managers *s);
+/* The application of either side has forgotten its connection. */
+void managers_close_both(struct managers *s);
 
 /* Everything that is said at this instant. */
 void managers_settle(struct managers *s);

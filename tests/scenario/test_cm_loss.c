@@ -360,27 +360,13 @@ static void more_questions_than_room_for_answers__the_rest_is_lost(void **state)
 
 /* ---- datagram services --------------------------------------------------- */
 
-static void ask_service(struct managers *s, uint64_t service_id)
-{
-    const struct uro_conn_target target = {
-        .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
-        .service_id = service_id,
-        .ack_timeout = 17,
-        .response_timeout = 20,
-        .retries = 15,
-    };
-    const struct uro_conn_param param = { .type = URO_QPT_UD };
-
-    assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), 0);
-}
-
 static void sidr_rep_lost__same_answer_again(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x1234567 };
 
     s->b.lose[URO_CM_SIDR_REP] = 1;
-    ask_service(s, MANAGERS_SERVICE);
+    managers_ask_service(s, MANAGERS_SERVICE);
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
     assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
     managers_expect_nothing(s, &s->a);
@@ -395,7 +381,7 @@ static void sidr__nobody_offers_the_service__said_so(void **state)
 {
     struct managers *s = *state;
 
-    ask_service(s, MANAGERS_SERVICE + 1);
+    managers_ask_service(s, MANAGERS_SERVICE + 1);
     managers_expect(s, &s->a, URO_CONN_REJECTED, 1);
     assert_true(uro_mark_hit("CM.SIDR.UNSUPPORTED"));
 }
@@ -404,7 +390,7 @@ static void sidr__application_rejects(void **state)
 {
     struct managers *s = *state;
 
-    ask_service(s, MANAGERS_SERVICE);
+    managers_ask_service(s, MANAGERS_SERVICE);
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
     assert_int_equal(uro_conn_reject(s->b.conn, 0, "no", 2, s->now), 0);
     managers_expect(s, &s->a, URO_CONN_REJECTED, (int)URO_CONN_SIDR_REJECTED);
@@ -419,7 +405,7 @@ static void sidr__answered_by_somebody_else__not_heard(void **state)
     const uint8_t other[4] = { 10, 0, 0, 3 };
     struct uro_cm_msg answer = { .kind = URO_CM_SIDR_REP };
 
-    ask_service(s, MANAGERS_SERVICE);
+    managers_ask_service(s, MANAGERS_SERVICE);
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
     answer.value[URO_CM_REQUEST_ID] = s->a.last.value[URO_CM_REQUEST_ID];
     answer.value[URO_CM_LOCAL_QPN] = 99;
@@ -436,7 +422,7 @@ static void sidr__never_answered__unreachable(void **state)
     struct managers *s = *state;
 
     s->a.lose[URO_CM_SIDR_REQ] = UINT32_MAX;
-    ask_service(s, MANAGERS_SERVICE);
+    managers_ask_service(s, MANAGERS_SERVICE);
     managers_pass_time(s, URO_MS(66000));
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     assert_int_equal(s->a.sent[URO_CM_SIDR_REQ], 16);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm_end.c - what remains of connections after their owners, for how long, and what peers are
+ * told when a process ends.
+ */
+#include <errno.h>
+
+#include "base/mark.h"
+#include "managers.h"
+
+/* ---- time-wait ----------------------------------------------------------- */
+
+/* Until nobody owns it and it is in time-wait on both sides. Returns its number at a. */
+static uint32_t come_and_go(struct managers *s)
+{
+    managers_establish(s);
+    uint32_t number = s->a.conn->node.number;
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_close_both(s);
+    return number;
+}
+
+static bool known(const struct manager *m, uint32_t number)
+{
+    return uro_table_find(&m->cm->by_id, number) != NULL;
+}
+
+static void timewait__all_in_it__the_oldest_makes_room(void **state)
+{
+    struct managers *s = *state;
+    uint32_t numbers[MANAGERS_CONNECTIONS];
+
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++)
+        numbers[i] = come_and_go(s);
+    assert_false(uro_mark_hit("CM.REUSE"));
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++)
+        assert_true(known(&s->a, numbers[i]));
+    (void)come_and_go(s);
+    assert_true(uro_mark_hit("CM.REUSE"));
+    assert_false(known(&s->a, numbers[0]));
+    for (unsigned i = 1; i < MANAGERS_CONNECTIONS; i++)
+        assert_true(known(&s->a, numbers[i]));
+    assert_int_equal(s->counters.value[URO_COUNT_CM_REUSED], 2); /* on either side */
+}
+
+static void connections__made_faster_than_timewait_ends__never_run_out(void **state)
+{
+    struct managers *s = *state;
+
+    for (unsigned i = 0; i < 100 * MANAGERS_CONNECTIONS; i++)
+        (void)come_and_go(s);
+    assert_int_equal(s->a.cm->by_id.count, MANAGERS_CONNECTIONS);
+    assert_int_equal(s->b.cm->by_id.count, MANAGERS_CONNECTIONS);
+}
+
+/* The application may still ask about it, or waits for TIMEWAIT_EXIT. */
+static void timewait__owned__is_not_reused(void **state)
+{
+    struct managers *s = *state;
+    struct uro_conn *mine[MANAGERS_CONNECTIONS];
+    const struct uro_conn_target target = { .service_id = MANAGERS_SERVICE, .path_mtu = 3 };
+    const struct uro_conn_param param = managers_param("");
+
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++) {
+        managers_establish(s);
+        mine[i] = s->a.conn;
+        s->a.conn = NULL;
+        assert_int_equal(uro_conn_disconnect(mine[i], s->now), 0);
+        managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+        managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+        managers_close_both(s);
+    }
+    assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), -ENOMEM);
+    s->a.conn = NULL;
+    uro_conn_close(mine[3], s->now);
+    (void)come_and_go(s);
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++)
+        if (i != 3)
+            uro_conn_close(mine[i], s->now);
+}
+
+/* Both go at once and neither hears of it. Returns its number at a. */
+static uint32_t vanish(struct managers *s)
+{
+    managers_establish(s);
+    uint32_t number = s->a.conn->node.number;
+    s->a.lose[URO_CM_DREQ] = s->b.lose[URO_CM_DREQ] = 1;
+    managers_close_both(s);
+    managers_settle(s);
+    return number;
+}
+
+/* A DREQ that nobody answers and nobody waits for is worth less than a new connection. */
+static void leaving__reused_when_nothing_is_in_timewait(void **state)
+{
+    struct managers *s = *state;
+    uint32_t first = vanish(s), second = vanish(s), over = come_and_go(s);
+
+    for (unsigned i = 3; i < MANAGERS_CONNECTIONS; i++)
+        (void)vanish(s);
+    managers_establish(s);
+    assert_false(known(&s->a, over));
+    assert_true(known(&s->a, first));
+    struct uro_conn *mine = s->a.conn, *theirs = s->b.conn;
+    managers_establish(s);
+    assert_false(known(&s->a, first));
+    assert_true(known(&s->a, second));
+    uro_conn_close(mine, s->now);
+    uro_conn_close(theirs, s->now);
+}
+
+static void pool__all_owned__requests_are_refused(void **state)
+{
+    struct managers *s = *state;
+    struct uro_conn *theirs[MANAGERS_CONNECTIONS];
+
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++) {
+        managers_establish(s);
+        theirs[i] = s->b.conn;
+        uro_conn_close(s->a.conn, s->now);
+        managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    }
+    managers_ask(s);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_NO_RESOURCES);
+    s->b.conn = NULL;
+    for (unsigned i = 0; i < MANAGERS_CONNECTIONS; i++)
+        uro_conn_close(theirs[i], s->now);
+}
+
+static void service_answered__owner_gone__the_same_question_is_answered_again(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 5 };
+
+    s->b.lose[URO_CM_SIDR_REP] = 1;
+    managers_ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    uro_conn_close(s->b.conn, s->now);
+    s->b.conn = NULL;
+    managers_pass_time(s, s->now + URO_MS(4096));
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(s->a.conn->peer.qpn, 77);
+    managers_expect_nothing(s, &s->b);
+}
+
+/* ---- the process ends ---------------------------------------------------- */
+
+/* The process of one side ends. */
+static void end(struct managers *s, struct manager *m)
+{
+    assert_false(uro_cm_end_all(m->cm, s->now));
+    managers_settle(s);
+    assert_true(uro_cm_end_all(m->cm, s->now));
+    m->conn = NULL;
+}
+
+/* rule CM.END.ALL */
+static void process_ends__connected__the_peer_is_told(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    end(s, &s->a);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    assert_int_equal(s->a.sent[URO_CM_DREQ], 1);
+    managers_expect_nothing(s, &s->a);
+}
+
+static void process_ends__accepted__the_peer_is_told(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    end(s, &s->b);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+}
+
+static void process_ends__asked__the_request_is_taken_back(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    end(s, &s->a);
+    managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_TIMEOUT);
+    assert_true(uro_mark_hit("CM.REJ.TIMEOUT"));
+}
+
+static void process_ends__answered__the_answer_is_refused(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param answer = managers_param("");
+
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    end(s, &s->a);
+    managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
+}
+
+static void process_ends__requests_wait__refused(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    managers_settle(s);
+    end(s, &s->b); /* nobody fetched the event */
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
+    managers_expect_nothing(s, &s->b);
+}
+
+static void process_ends__datagram_service_was_asked__refused(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    end(s, &s->b);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_SIDR_REJECTED);
+}
+
+static void process_ends__nothing_to_say__said_at_once(void **state)
+{
+    struct managers *s = *state;
+
+    (void)come_and_go(s);
+    assert_true(uro_cm_end_all(s->a.cm, s->now));
+}
+
+/* More answers than there is room for: the rest is said once the first have left. */
+static void process_ends__more_refusals_than_room__all_are_said(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
+    const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
+    uint8_t mad[URO_MAD_LEN];
+
+    managers_ask(s);
+    managers_settle(s);
+    for (uint32_t i = 1; i < URO_CM_REPLIES; i++) {
+        dreq.value[URO_CM_REMOTE_ID] = i;
+        uro_cm_encode(mad, &dreq);
+        uro_cm_receive(s->b.cm, &route, mad, s->now);
+    }
+    uro_cm_receive(s->b.cm, &route, mad, s->now);
+    assert_false(uro_cm_end_all(s->b.cm, s->now));
+    managers_settle(s);
+    assert_int_equal(s->b.sent[URO_CM_REJ], 0);
+    end(s, &s->b);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(timewait__all_in_it__the_oldest_makes_room),
+        TEST(connections__made_faster_than_timewait_ends__never_run_out),
+        TEST(timewait__owned__is_not_reused),
+        TEST(leaving__reused_when_nothing_is_in_timewait),
+        TEST(pool__all_owned__requests_are_refused),
+        TEST(service_answered__owner_gone__the_same_question_is_answered_again),
+        TEST(process_ends__connected__the_peer_is_told),
+        TEST(process_ends__accepted__the_peer_is_told),
+        TEST(process_ends__asked__the_request_is_taken_back),
+        TEST(process_ends__answered__the_answer_is_refused),
+        TEST(process_ends__requests_wait__refused),
+        TEST(process_ends__datagram_service_was_asked__refused),
+        TEST(process_ends__nothing_to_say__said_at_once),
+        TEST(process_ends__more_refusals_than_room__all_are_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
