@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* finish.c - what happens to devices when the process ends.
  *
+ * The peers of its connections are told, as the kernel does for a process that ends: a DREQ for each
+ * connection, a REJ for each that was not made yet. What they answer is not waited for.
+ *
  * The port is closed, so that a peer sees it go and nothing is left behind, but only when that is
  * safe: the service thread must have ended and no other thread may be inside. A process that ends
  * in the middle of things (exit in a signal handler) is not held up for longer than PATIENCE.
@@ -20,7 +23,9 @@
 #include "host/device.h"
 
 #define PATIENCE_NS 300000000L
-#define LINGER      URO_MS(50) /* a peer that is ready to run has been given a processor by then */
+#define LINGER      URO_MS(50)  /* a peer that is ready to run has been given a processor by then */
+#define GOODBYE     URO_MS(200) /* at most; next hops may have to be asked for */
+#define LOOK_NS     100000L     /* while they are */
 
 /* verbose=yes: what the engine counted, when the process ends. */
 static void report(const struct uro_device *device)
@@ -52,6 +57,21 @@ static void linger(const struct uro_device *device)
         (void)nanosleep(&left, NULL);
 }
 
+/* The engine lock is held. Nobody is there any more to hear of events. */
+static void say_goodbye(struct uro_device *device)
+{
+    const struct timespec nap = { .tv_nsec = LOOK_NS };
+    uro_time now = uro_device_now();
+    uro_time until = now + GOODBYE;
+    uint32_t received;
+
+    while (!uro_engine_end_connections(device->engine, now) && device->link_up && now < until) {
+        if (uro_round_run(device, now, &received) == 0)
+            (void)nanosleep(&nap, NULL);
+        now = uro_device_now();
+    }
+}
+
 /* DPDK's own thread takes a memif client down when the server goes, at any time, also while we
  * close the port: both sides of a test end together. The kernel closes it as well. */
 static bool kernel_closes(const struct uro_device *device)
@@ -75,6 +95,8 @@ static void finish(struct uro_device *device)
     /* Kept for good: whoever tries the lock from now on finds the engine busy. */
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
         return;
+    say_goodbye(device);
+    linger(device);
     if (device->config.verbose)
         report(device);
     uro_capture_close(device);
@@ -86,6 +108,8 @@ static void finish_all(void)
 {
     if (uro_host_forked())
         return;
+    uro_host_set_sink(NULL);
+    uro_host_set_conn_sink(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
         if (uro_device_started(*device))
             finish(*device);

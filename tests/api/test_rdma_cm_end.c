@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdma_cm_end.c - two processes with a connection between them, and one that ends without a word:
+ * the other is told, as by a kernel.
+ */
+#include "support/check.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define PORT    7471
+#define WAIT_MS 5000
+#define PATIENT 30 /* seconds until a side that was not told gives up */
+#define QPN     77 /* no queue pair is needed to say that there is a connection */
+
+/* In a child a failed condition is its exit status; cmocka belongs to the parent. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* One process. What it says through the pipe the other can wait for; it is closed when it has gone. */
+struct side {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *listener;
+    struct rdma_cm_id *id;
+    int say, hear;
+};
+
+typedef void part(struct side *side);
+
+static void say(const struct side *side)
+{
+    MUST(write(side->say, "x", 1) == 1);
+}
+
+/* False: the other side has gone. */
+static bool hear(const struct side *side)
+{
+    char octet;
+
+    return read(side->hear, &octet, 1) == 1;
+}
+
+static struct rdma_cm_id *expect(struct side *side, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event;
+
+    MUST(rdma_get_cm_event(side->channel, &event) == 0);
+    if (event->event != type)
+        (void)fprintf(stderr, "# %s\n", rdma_event_str(event->event));
+    MUST(event->event == type);
+    struct rdma_cm_id *id = event->id;
+    MUST(rdma_ack_cm_event(event) == 0);
+    return id;
+}
+
+static struct sockaddr_in server_address(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+
+    MUST(inet_pton(AF_INET, "10.0.0.1", &address.sin_addr) == 1);
+    return address;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static void listens(struct side *side)
+{
+    struct sockaddr_in address = server_address();
+
+    MUST(rdma_create_id(side->channel, &side->listener, NULL, RDMA_PS_TCP) == 0);
+    MUST(rdma_bind_addr(side->listener, (struct sockaddr *)&address) == 0);
+    MUST(rdma_listen(side->listener, 4) == 0);
+    say(side);
+    side->id = expect(side, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+static void accepts(struct side *side)
+{
+    struct rdma_conn_param param = { .qp_num = QPN };
+
+    listens(side);
+    MUST(rdma_accept(side->id, &param) == 0);
+    expect(side, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void asks(struct side *side)
+{
+    struct rdma_conn_param param = { .qp_num = QPN, .retry_count = 7 };
+    struct sockaddr_in address = server_address();
+
+    MUST(rdma_create_id(side->channel, &side->id, NULL, RDMA_PS_TCP) == 0);
+    MUST(hear(side));
+    MUST(rdma_resolve_addr(side->id, NULL, (struct sockaddr *)&address, WAIT_MS) == 0);
+    expect(side, RDMA_CM_EVENT_ADDR_RESOLVED);
+    MUST(rdma_resolve_route(side->id, WAIT_MS) == 0);
+    expect(side, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    MUST(rdma_connect(side->id, &param) == 0);
+}
+
+static void connects(struct side *side)
+{
+    asks(side);
+    expect(side, RDMA_CM_EVENT_CONNECT_RESPONSE); /* there is no queue pair to be made ready */
+    MUST(rdma_establish(side->id) == 0);
+}
+
+/* ---- two processes ------------------------------------------------------- */
+
+static void run_side(const char *role, const char *socket, const char *address, part *play, int say,
+                     int hear)
+{
+    struct side side = { .say = say, .hear = hear };
+    char device[256];
+
+    (void)alarm(PATIENT);
+    (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s;ip=%s/24", role,
+                   socket, address);
+    MUST(setenv("UROCE_DEVICES", device, 1) == 0);
+    MUST(ibv_fork_init() == 0); /* and the library is linked */
+    side.channel = rdma_create_event_channel();
+    MUST(side.channel != NULL);
+    play(&side);
+    exit(0);
+}
+
+static pid_t start(const char *role, const char *socket, const char *address, part *play,
+                   const int say[2], const int hear[2])
+{
+    (void)fflush(NULL);
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)close(say[0]);
+        (void)close(hear[1]);
+        run_side(role, socket, address, play, say[1], hear[0]);
+    }
+    return child;
+}
+
+/* Both must come to their end. */
+static void meet(part *server, part *client)
+{
+    char where[] = "/tmp/uroce-end-XXXXXX", socket[64];
+    int one[2], two[2], status;
+
+    assert_non_null(mkdtemp(where));
+    (void)snprintf(socket, sizeof socket, "%s/link", where);
+    assert_int_equal(pipe2(one, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(two, O_CLOEXEC), 0);
+    (void)start("server", socket, "10.0.0.1", server, one, two);
+    (void)start("client", socket, "10.0.0.2", client, two, one);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(close(one[i]), 0);
+        assert_int_equal(close(two[i]), 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(wait(&status) > 0);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    (void)unlink(socket);
+    assert_int_equal(rmdir(where), 0);
+}
+
+/* ---- the ends ------------------------------------------------------------ */
+
+static void serves_to_the_end(struct side *side)
+{
+    accepts(side);
+    expect(side, RDMA_CM_EVENT_DISCONNECTED);
+    say(side);
+}
+
+static void asks_to_the_end(struct side *side)
+{
+    connects(side);
+    expect(side, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static void exit__client_connected__server_is_told(void **state)
+{
+    (void)state;
+    meet(serves_to_the_end, connects);
+}
+
+static void exit__server_connected__client_is_told(void **state)
+{
+    (void)state;
+    meet(accepts, asks_to_the_end);
+}
+
+static void asks_and_leaves(struct side *side)
+{
+    asks(side);
+    MUST(hear(side)); /* the request was seen */
+}
+
+/* The request may be taken back before or after it is accepted. */
+static void accepts_who_has_gone(struct side *side)
+{
+    struct rdma_conn_param param = { .qp_num = QPN };
+
+    listens(side);
+    say(side);
+    MUST(!hear(side));
+    if (rdma_accept(side->id, &param) == 0)
+        expect(side, RDMA_CM_EVENT_REJECTED);
+    else
+        MUST(errno == EINVAL);
+}
+
+static void exit__client_asked__server_is_told(void **state)
+{
+    (void)state;
+    meet(accepts_who_has_gone, asks_and_leaves);
+}
+
+static void is_rejected(struct side *side)
+{
+    asks(side);
+    expect(side, RDMA_CM_EVENT_REJECTED);
+}
+
+static void exit__server_was_asked__client_is_told(void **state)
+{
+    (void)state;
+    meet(listens, is_rejected);
+}
+
+static void destroys_it(struct side *side)
+{
+    connects(side);
+    MUST(rdma_destroy_id(side->id) == 0);
+    MUST(hear(side)); /* still there when the server was told */
+}
+
+static void destroy_id__connected__peer_is_told(void **state)
+{
+    (void)state;
+    meet(serves_to_the_end, destroys_it);
+}
+
+static void closes_its_channel(struct side *side)
+{
+    connects(side);
+    rdma_destroy_event_channel(side->channel);
+    MUST(hear(side));
+}
+
+static void close_channel__connected__peer_is_told(void **state)
+{
+    (void)state;
+    meet(serves_to_the_end, closes_its_channel);
+}
+
+static void forks_a_child_that_ends(struct side *side)
+{
+    int status;
+
+    connects(side);
+    pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        exit(0);
+    MUST(waitpid(child, &status, 0) == child && status == 0);
+    say(side); /* only now: */
+    MUST(rdma_disconnect(side->id) == 0);
+    MUST(hear(side));
+}
+
+static void hears_before_it_is_told(struct side *side)
+{
+    accepts(side);
+    expect(side, RDMA_CM_EVENT_DISCONNECTED);
+    MUST(fcntl(side->hear, F_SETFL, O_NONBLOCK) == 0);
+    MUST(hear(side));
+    say(side);
+}
+
+static void exit__of_a_forked_child__the_connection_stays(void **state)
+{
+    (void)state;
+    meet(hears_before_it_is_told, forks_a_child_that_ends);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit__client_connected__server_is_told),
+        cmocka_unit_test(exit__server_connected__client_is_told),
+        cmocka_unit_test(exit__client_asked__server_is_told),
+        cmocka_unit_test(exit__server_was_asked__client_is_told),
+        cmocka_unit_test(destroy_id__connected__peer_is_told),
+        cmocka_unit_test(close_channel__connected__peer_is_told),
+        cmocka_unit_test(exit__of_a_forked_child__the_connection_stays),
+    };
+    (void)alarm(100);
+    return cmocka_run_group_tests_name("api/rdma_cm_end", tests, NULL, NULL);
+}
