@@ -61,6 +61,8 @@ static int find_out(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
         return error;
     out->qp_attr_mask = mask;
     from_conn(id, &attr, out);
+    if ((mask & IBV_QP_TIMEOUT) && id->ack_timeout != 0)
+        out->timeout = id->ack_timeout;
     return 0;
 }
 
@@ -68,16 +70,17 @@ int uro_attr_init_qp(struct uro_channel *channel, const void *command, uint32_t 
 {
     const struct rdma_ucm_init_qp_attr *in = command;
     struct ib_uverbs_qp_attr out = { .qp_state = in->qp_state };
+    struct uro_id *id;
 
     if (room < sizeof out)
         return -ENOSPC;
     if (in->qp_state > IBV_QPS_ERR)
         return -EINVAL;
-    struct uro_id *id = uro_id_find(channel, in->id);
-    if (id == NULL)
-        return -ENOENT;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = find_out(id, &out);
+    error = find_out(id, &out);
     uro_id_unlock(id);
     return error != 0
                ? error

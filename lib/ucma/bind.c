@@ -73,7 +73,7 @@ static int choose(const struct uro_id *id, const struct uro_sock *source, uint16
     return -EADDRNOTAVAIL;
 }
 
-int uro_bind_port(struct uro_id *id, const struct uro_sock *source)
+static int take_port(struct uro_id *id, const struct uro_sock *source)
 {
     uint16_t port = uro_sock_port(source);
     int error = port == 0 ? choose(id, source, &port) : check(id, source, port, id->reuse);
@@ -107,7 +107,7 @@ static bool has(const struct uro_device *device, const struct uro_gid *gid, uint
     return false;
 }
 
-int uro_bind_device(struct uro_id *id)
+static int find_device(struct uro_id *id)
 {
     struct uro_gid gid = uro_sock_gid(&id->source);
 
@@ -132,15 +132,15 @@ static void follow_loopback(struct uro_sock *source)
             uro_sock_set_gid(source, &config->gids[i]);
 }
 
-static int bind_to(struct uro_id *id, struct uro_sock *source)
+int uro_bind_to(struct uro_id *id, struct uro_sock *source)
 {
     if (id->state != URO_ID_IDLE)
         return -EINVAL;
     follow_loopback(source);
     id->source = *source;
-    int error = uro_sock_is_wildcard(source) ? 0 : uro_bind_device(id);
+    int error = uro_sock_is_wildcard(source) ? 0 : find_device(id);
     if (error == 0)
-        error = uro_bind_port(id, source);
+        error = take_port(id, source);
     if (error != 0) {
         id->source = (struct uro_sock){ 0 };
         id->device = NULL;
@@ -153,25 +153,27 @@ static int bind_to(struct uro_id *id, struct uro_sock *source)
 int uro_bind_ip(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_bind_ip *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock source = { .v6 = in->addr };
+    struct uro_id *id;
 
     (void)room;
     if (source.any.sa_family != AF_INET && source.any.sa_family != AF_INET6)
         return -EINVAL;
-    return id == NULL ? -ENOENT : bind_to(id, &source);
+    int error = uro_id_find(channel, in->id, &id);
+    return error != 0 ? error : uro_bind_to(id, &source);
 }
 
 int uro_bind_any(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_bind *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock source;
+    struct uro_id *id;
 
     (void)room;
     if (in->reserved != 0 || uro_sock_read(&source, &in->addr, in->addr_size) != 0)
         return -EINVAL;
-    return id == NULL ? -ENOENT : bind_to(id, &source);
+    int error = uro_id_find(channel, in->id, &id);
+    return error != 0 ? error : uro_bind_to(id, &source);
 }
 
 /* ---- listening ----------------------------------------------------------------------------- */
@@ -271,13 +273,14 @@ static int start_listening(struct uro_id *id, uint32_t backlog)
 int uro_bind_listen(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_listen *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock anywhere = { .v4.sin_family = AF_INET };
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
-    int error = id->state == URO_ID_IDLE ? bind_to(id, &anywhere) : 0;
+    if (error != 0)
+        return error;
+    error = id->state == URO_ID_IDLE ? uro_bind_to(id, &anywhere) : 0;
     if (error != 0)
         return error;
     if (id->state != URO_ID_BOUND)

@@ -9,16 +9,12 @@
 
 #include "ucma/id.h"
 
-/* Gives @id a free port of its own at address @source, which it also takes, unless it has one.
- * Returns 0 or
+/* Binds @id to the address @source, which is changed when it is the loopback address, and to its
+ * port, or a free one when it has none. Returns 0, or without any change
+ *   -EINVAL         it is bound already
  *   -EADDRINUSE     the port is taken at that address
- *   -EADDRNOTAVAIL  the port is taken at a wildcard, or there is no free one
- *   -EINVAL         of another family than others */
-URO_NODISCARD int uro_bind_port(struct uro_id *id, const struct uro_sock *source);
-
-/* Sets the device and the GID that have the address of @id's source. Returns 0 or
- *   -EADDRNOTAVAIL  no device has it */
-URO_NODISCARD int uro_bind_device(struct uro_id *id);
+ *   -EADDRNOTAVAIL  no device has the address; the port is taken at a wildcard, or none is free */
+URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 
 /* Stops listening: afterwards no request names @id. */
 void uro_bind_silence(struct uro_id *id);

@@ -3,12 +3,14 @@
 #include "ucma/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
 
+#include "ucma/newer.h"
 #include "ucma/tell.h"
 
 static pthread_mutex_t commands = PTHREAD_MUTEX_INITIALIZER;
@@ -56,12 +58,12 @@ static int create(struct uro_channel *channel, const void *command, uint32_t roo
 {
     const struct rdma_ucm_create_id *in = command;
     uint8_t type;
-    int error = type_of(in, &type);
 
-    if (error != 0)
-        return error;
     if (room < sizeof(struct rdma_ucm_create_id_resp))
         return -ENOSPC;
+    int error = type_of(in, &type);
+    if (error != 0)
+        return error;
     struct uro_id *id = uro_id_new(channel, in->uid, in->ps, type);
     if (id == NULL)
         return -ENOMEM;
@@ -73,12 +75,13 @@ static int destroy(struct uro_channel *channel, const void *command, uint32_t ro
 {
     const struct rdma_ucm_destroy_id *in = command;
     struct rdma_ucm_destroy_id_resp out;
+    struct uro_id *id;
 
     if (room < sizeof out)
         return -ENOSPC;
-    struct uro_id *id = uro_id_find(channel, in->id);
-    if (id == NULL)
-        return -ENOENT;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     out.events_reported = uro_id_destroy(id);
     return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
 }
@@ -87,14 +90,15 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t ro
 {
     const struct rdma_ucm_migrate_id *in = command;
     struct rdma_ucm_migrate_resp out;
+    struct uro_id *id;
 
     if (room < sizeof out)
         return -ENOSPC;
     struct uro_channel *from = uro_channel_get((int)in->fd);
     if (from == NULL)
-        return -EINVAL;
-    struct uro_id *id = uro_id_find(from, in->id);
-    if (id != NULL) {
+        return fcntl((int)in->fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
+    int error = uro_id_find(from, in->id, &id);
+    if (error == 0) {
         /* Events are put with the engine locked: none comes between. */
         uro_id_lock(id);
         uro_channel_move(id, channel);
@@ -102,8 +106,8 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t ro
         uro_id_unlock(id);
     }
     uro_channel_put(from);
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
 }
 
@@ -147,6 +151,11 @@ static const struct row {
     ROW(RESOLVE_ADDR, uro_resolve_any, struct rdma_ucm_resolve_addr),
     ROW(JOIN_MCAST, uro_mcast_join_any, struct rdma_ucm_join_mcast),
 #undef ROW
+    [URO_NEWER_RESOLVE_IB_SERVICE] = { uro_resolve_service,
+                                       sizeof(struct uro_newer_resolve_ib_service),
+                                       sizeof(struct uro_newer_resolve_ib_service), false },
+    [URO_NEWER_WRITE_CM_EVENT] = { uro_tell_write, sizeof(struct uro_newer_write_cm_event),
+                                   sizeof(struct uro_newer_write_cm_event), false },
 };
 
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
@@ -156,6 +165,7 @@ union command {
     struct rdma_ucm_accept accept;
     struct rdma_ucm_resolve_addr resolve_addr;
     struct rdma_ucm_reject reject;
+    struct uro_newer_write_cm_event write_cm_event;
 };
 
 static int run(struct uro_channel *channel, const uint8_t *octets, size_t size)

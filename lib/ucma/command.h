@@ -39,6 +39,7 @@ uro_handler uro_bind_listen;
 uro_handler uro_resolve_ip;
 uro_handler uro_resolve_any;
 uro_handler uro_resolve_route;
+uro_handler uro_resolve_service;
 uro_handler uro_connect_start;
 uro_handler uro_connect_accept;
 uro_handler uro_connect_reject;

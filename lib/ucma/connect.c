@@ -59,17 +59,28 @@ static bool read_data(struct uro_conn_param *param, uint32_t start,
     return true;
 }
 
+static uint8_t at_most_7(uint8_t count)
+{
+    return count < 7 ? count : 7;
+}
+
+/* Only AF_IB lets the program choose one. */
+static uint32_t qkey_of(const struct uro_id *id, const struct rdma_ucm_conn_param *in)
+{
+    return id->source.any.sa_family == AF_IB && in->qkey != 0 ? in->qkey : id->qkey;
+}
+
 static struct uro_conn_param read_param(const struct uro_id *id,
                                         const struct rdma_ucm_conn_param *in)
 {
     return (struct uro_conn_param){ .type = type_of(id),
                                     .qpn = in->qp_num & QPN_MASK,
-                                    .qkey = in->qkey != 0 ? in->qkey : id->qkey,
+                                    .qkey = qkey_of(id, in),
                                     .responder_resources = in->responder_resources,
                                     .initiator_depth = in->initiator_depth,
                                     .flow_control = in->flow_control,
-                                    .retry_count = in->retry_count & 7u,
-                                    .rnr_retry_count = in->rnr_retry_count & 7u,
+                                    .retry_count = at_most_7(in->retry_count),
+                                    .rnr_retry_count = at_most_7(in->rnr_retry_count),
                                     .srq = in->srq != 0 };
 }
 
@@ -125,15 +136,16 @@ static int start(struct uro_id *id, const struct rdma_ucm_conn_param *in)
 int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_connect *in = command;
+    struct uro_id *id;
 
     (void)room;
     if (!in->conn_param.valid)
         return -EINVAL;
-    struct uro_id *id = uro_id_find(channel, in->id);
-    if (id == NULL)
-        return -ENOENT;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = start(id, &in->conn_param);
+    error = start(id, &in->conn_param);
     uro_id_unlock(id);
     return error;
 }
@@ -162,13 +174,14 @@ static int answer(struct uro_id *id, const struct rdma_ucm_accept *in)
 int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_accept *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = answer(id, in);
+    error = answer(id, in);
     uro_id_unlock(id);
     return error;
 }
@@ -176,18 +189,19 @@ int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_
 int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_reject *in = command;
+    struct uro_id *id;
     unsigned reason = in->reason == 0 ? URO_CONN_REJ_CONSUMER : in->reason;
 
     (void)room;
     if (reason != URO_CONN_REJ_CONSUMER && reason != URO_CONN_REJ_VENDOR_OPTION)
         return -EINVAL;
-    struct uro_id *id = uro_id_find(channel, in->id);
-    if (id == NULL)
-        return -ENOENT;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = id->conn == NULL ? -EINVAL
-                                 : uro_conn_reject(id->conn, reason, in->private_data,
-                                                   in->private_data_len, uro_device_now());
+    error = id->conn == NULL ? -EINVAL
+                             : uro_conn_reject(id->conn, reason, in->private_data,
+                                               in->private_data_len, uro_device_now());
     uro_id_unlock(id);
     return error;
 }
@@ -196,32 +210,41 @@ int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_
 int uro_connect_disconnect(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_disconnect *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = id->conn == NULL ? -EINVAL : 0;
+    error = id->conn == NULL ? -EINVAL : 0;
     if (error == 0)
         (void)!uro_conn_disconnect(id->conn, uro_device_now());
     uro_id_unlock(id);
     return error;
 }
 
+static int hear(struct uro_id *id, uint32_t event)
+{
+    if (id->conn == NULL || event != IBV_EVENT_COMM_EST)
+        return -EINVAL;
+    if (id->conn->state == URO_CONN_ESTABLISHED)
+        return -EISCONN;
+    return uro_conn_heard(id->conn, uro_device_now());
+}
+
 /* The program saw data on the connection before it was told that there is one. */
 int uro_connect_notify(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_notify *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = id->conn == NULL || in->event != IBV_EVENT_COMM_EST
-                    ? -EINVAL
-                    : uro_conn_heard(id->conn, uro_device_now());
+    error = hear(id, in->event);
     uro_id_unlock(id);
     return error;
 }

@@ -2,6 +2,7 @@
 /* id.c - identifiers and their groups: made, found, destroyed. */
 #include "ucma/id.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "ucma/bind.h"
@@ -84,11 +85,12 @@ struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t po
     return NULL;
 }
 
-struct uro_id *uro_id_find(const struct uro_channel *channel, uint32_t number)
+int uro_id_find(const struct uro_channel *channel, uint32_t number, struct uro_id **id)
 {
-    struct uro_id *id = find(&ids, number);
-
-    return id != NULL && id->channel == channel ? id : NULL;
+    *id = find(&ids, number);
+    if (*id == NULL)
+        return -ENOENT;
+    return (*id)->channel == channel ? 0 : -EINVAL;
 }
 
 void uro_id_lock(const struct uro_id *id)
@@ -199,11 +201,12 @@ struct uro_mcast *uro_id_mcast_new(struct uro_id *id, uint64_t uid)
     return mcast;
 }
 
-struct uro_mcast *uro_id_mcast_find(const struct uro_channel *channel, uint32_t number)
+int uro_id_mcast_find(const struct uro_channel *channel, uint32_t number, struct uro_mcast **mcast)
 {
-    struct uro_mcast *mcast = find(&groups, number);
-
-    return mcast != NULL && mcast->id->channel == channel ? mcast : NULL;
+    *mcast = find(&groups, number);
+    if (*mcast == NULL)
+        return -ENOENT;
+    return (*mcast)->id->channel == channel ? 0 : -EINVAL;
 }
 
 uint32_t uro_id_mcast_drop(struct uro_mcast *mcast)

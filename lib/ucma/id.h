@@ -75,8 +75,11 @@ struct uro_id {
 struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
                           uint8_t qp_type);
 
-/* That of the command's channel, or NULL. */
-struct uro_id *uro_id_find(const struct uro_channel *channel, uint32_t number);
+/* Sets @id to the one that a command means. Returns 0 or
+ *   -ENOENT  there is none of that number
+ *   -EINVAL  it is another channel's */
+URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
+                              struct uro_id **id);
 
 /* Ends everything it does. Returns how many of its events were reported. */
 uint32_t uro_id_destroy(struct uro_id *id);
@@ -88,8 +91,9 @@ void uro_id_unlock(const struct uro_id *id);
 /* Its own address on its device. */
 struct uro_gid uro_id_local(const struct uro_id *id);
 
-/* Groups; mcast.c. */
-struct uro_mcast *uro_id_mcast_find(const struct uro_channel *channel, uint32_t number);
+/* Groups; mcast.c. As uro_id_find(). */
+URO_NODISCARD int uro_id_mcast_find(const struct uro_channel *channel, uint32_t number,
+                                    struct uro_mcast **mcast);
 /* Returns how many of its events were reported. */
 uint32_t uro_id_mcast_drop(struct uro_mcast *mcast);
 struct uro_mcast *uro_id_mcast_new(struct uro_id *id, uint64_t uid);

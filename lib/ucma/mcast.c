@@ -28,7 +28,7 @@ static int join(struct uro_id *id, const struct uro_sock *group, const struct ur
     struct uro_gid gid = uro_sock_gid(group);
 
     if (id->qp_type != IBV_QPT_UD || id->device == NULL ||
-        (id->state != URO_ID_BOUND && id->state != URO_ID_RESOLVED && id->state != URO_ID_ROUTED))
+        (id->state != URO_ID_BOUND && id->state != URO_ID_RESOLVED))
         return -EINVAL;
     if (!uro_gid_is_multicast(&gid) ||
         uro_gid_is_ipv4(&gid) != (id->source.any.sa_family == AF_INET))
@@ -48,25 +48,33 @@ static int join(struct uro_id *id, const struct uro_sock *group, const struct ur
 int uro_mcast_join_ip(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_join_ip_mcast *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     const struct uro_sock group = { .v6 = in->addr };
+    struct uro_id *id;
 
-    if (id == NULL)
-        return -ENOENT;
+    if (room < sizeof(struct rdma_ucm_create_id_resp))
+        return -ENOSPC;
+    if (uro_sock_size(&group) == 0 || uro_sock_size(&group) > sizeof in->addr)
+        return -EINVAL;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     return join(id, &group, &(struct uro_reply){ in->response, room }, in->uid);
 }
 
 int uro_mcast_join_any(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_join_mcast *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock group;
+    struct uro_id *id;
 
+    if (room < sizeof(struct rdma_ucm_create_id_resp))
+        return -ENOSPC;
     if (uro_sock_read(&group, &in->addr, in->addr_size) != 0 ||
         in->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
         return -EINVAL;
-    if (id == NULL)
-        return -ENOENT;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     return join(id, &group, &(struct uro_reply){ in->response, room }, in->uid);
 }
 
@@ -74,12 +82,13 @@ int uro_mcast_leave(struct uro_channel *channel, const void *command, uint32_t r
 {
     const struct rdma_ucm_destroy_id *in = command;
     struct rdma_ucm_destroy_id_resp out;
+    struct uro_mcast *mcast;
 
     if (room < sizeof out)
         return -ENOSPC;
-    struct uro_mcast *mcast = uro_id_mcast_find(channel, in->id);
-    if (mcast == NULL)
-        return -ENOENT;
+    int error = uro_id_mcast_find(channel, in->id, &mcast);
+    if (error != 0)
+        return error;
     out.events_reported = uro_id_mcast_drop(mcast);
     return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
 }

@@ -22,7 +22,8 @@ static int set_reuse(struct uro_id *id, const uint8_t *value)
     int on;
 
     memcpy(&on, value, sizeof on);
-    if (id->state == URO_ID_LISTENING)
+    /* Whoever else uses the port counts on it: it can be taken back only while there is none. */
+    if (on != 0 ? id->state == URO_ID_LISTENING : id->state != URO_ID_IDLE)
         return -EINVAL;
     id->reuse = on != 0;
     return 0;
@@ -90,12 +91,13 @@ static int set_path(struct uro_id *id, const struct rdma_ucm_set_option *in)
 int uro_option_set(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_set_option *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
-    int error = -ENOSYS;
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
+    error = -ENOSYS;
     uro_id_lock(id);
     if (in->level == RDMA_OPTION_ID)
         error = set_of_id(id, in);

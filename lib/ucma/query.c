@@ -8,6 +8,7 @@
 
 #include "core/shard.h"
 #include "ucma/command.h"
+#include "ucma/newer.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -106,7 +107,9 @@ static int query_path(const struct uro_id *id, const struct uro_reply *reply)
         out.path.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
         fill_record(id, &out.path.path);
     }
-    return uro_reply(reply, &out, sizeof out, sizeof(struct rdma_ucm_query_path_resp));
+    const size_t start =
+        sizeof(struct rdma_ucm_query_path_resp); /* the path is whole or not there */
+    return uro_reply(reply, &out, reply->room < sizeof out ? start : sizeof out, start);
 }
 
 /* The addresses as GIDs, in the form that can hold them. */
@@ -133,6 +136,12 @@ static int query_gid(const struct uro_id *id, const struct uro_reply *reply)
                      offsetof(struct rdma_ucm_query_addr_resp, ibdev_index));
 }
 
+/* None was ever resolved: on RoCE nobody knows any. */
+static int query_service(const struct uro_reply *reply)
+{
+    return reply->room < sizeof(struct uro_newer_query_ib_service) ? -ENOSPC : -ENODATA;
+}
+
 static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint32_t room)
 {
     const struct uro_reply reply = { in->response, room };
@@ -144,6 +153,8 @@ static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint3
         return query_path(id, &reply);
     case RDMA_USER_CM_QUERY_GID:
         return query_gid(id, &reply);
+    case URO_NEWER_QUERY_IB_SERVICE:
+        return query_service(&reply);
     default:
         return -ENOSYS;
     }
@@ -152,12 +163,13 @@ static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint3
 int uro_query_any(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_query *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = query(id, in, room);
+    error = query(id, in, room);
     uro_id_unlock(id);
     return error;
 }
@@ -185,12 +197,15 @@ static int query_all(const struct uro_id *id, const struct uro_reply *reply)
 int uro_query_route(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_query *in = command; /* without option, which is not looked at */
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
 
-    if (id == NULL)
-        return -ENOENT;
+    if (room < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
+        return -ENOSPC;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = query_all(id, &(struct uro_reply){ in->response, room });
+    error = query_all(id, &(struct uro_reply){ in->response, room });
     uro_id_unlock(id);
     return error;
 }

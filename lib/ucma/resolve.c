@@ -9,6 +9,7 @@
 
 #include "ucma/bind.h"
 #include "ucma/command.h"
+#include "ucma/newer.h"
 #include "ucma/tell.h"
 
 /* How well an address of a device leads to @dest. */
@@ -78,18 +79,14 @@ static int follow_loopback(struct uro_sock *dest)
 /* Binds @id where it is not, as far as the program says, to a port of any address. */
 static int have_port(struct uro_id *id, const struct uro_sock *source, const struct uro_sock *dest)
 {
-    struct uro_sock anywhere;
+    struct uro_sock from = *source;
     const struct uro_gid none = { 0 };
 
     if (id->state != URO_ID_IDLE)
         return 0;
-    if (source->any.sa_family != 0) {
-        id->source = *source;
-        int error = uro_sock_is_wildcard(source) ? 0 : uro_bind_device(id);
-        return error != 0 ? error : uro_bind_port(id, source);
-    }
-    uro_sock_make(&anywhere, dest->any.sa_family, &none, 0);
-    return uro_bind_port(id, &anywhere);
+    if (from.any.sa_family == 0)
+        uro_sock_make(&from, dest->any.sa_family, &none, 0);
+    return uro_bind_to(id, &from);
 }
 
 static int ask(struct uro_id *id, uint32_t timeout_ms)
@@ -121,7 +118,6 @@ static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_
         error = follow_loopback(dest);
     if (error != 0)
         return error;
-    id->state = URO_ID_BOUND;
     id->remote = uro_sock_gid(dest);
     if (id->device == NULL || id->anywhere)
         error = choose_source(id, &id->remote);
@@ -136,40 +132,56 @@ static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_
 int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_resolve_ip *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock source = { .v6 = in->src_addr }, dest = { .v6 = in->dst_addr };
+    struct uro_id *id;
 
     (void)room;
     if ((dest.any.sa_family != AF_INET && dest.any.sa_family != AF_INET6) ||
         (source.any.sa_family != 0 && uro_sock_size(&source) > sizeof in->src_addr))
         return -EINVAL;
-    return id == NULL ? -ENOENT : resolve(id, &source, &dest, in->timeout_ms);
+    int error = uro_id_find(channel, in->id, &id);
+    return error != 0 ? error : resolve(id, &source, &dest, in->timeout_ms);
 }
 
 int uro_resolve_any(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_resolve_addr *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
     struct uro_sock source = { 0 }, dest;
+    struct uro_id *id;
 
     (void)room;
     if (in->reserved != 0 || uro_sock_read(&dest, &in->dst_addr, in->dst_size) != 0 ||
         (in->src_size != 0 && uro_sock_read(&source, &in->src_addr, in->src_size) != 0))
         return -EINVAL;
-    return id == NULL ? -ENOENT : resolve(id, &source, &dest, in->timeout_ms);
+    int error = uro_id_find(channel, in->id, &id);
+    return error != 0 ? error : resolve(id, &source, &dest, in->timeout_ms);
+}
+
+/* RoCE has no subnet administrator to ask. */
+int uro_resolve_service(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct uro_newer_resolve_ib_service *in = command;
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
+
+    (void)room;
+    if (error != 0)
+        return error;
+    return id->device == NULL || id->state != URO_ID_BOUND ? -EINVAL : -EOPNOTSUPP;
 }
 
 /* There is one route on RoCE, and it is known by now. */
 int uro_resolve_route(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_resolve_route *in = command;
-    struct uro_id *id = uro_id_find(channel, in->id);
+    struct uro_id *id;
+    int error = uro_id_find(channel, in->id, &id);
 
     (void)room;
-    if (id == NULL)
-        return -ENOENT;
+    if (error != 0)
+        return error;
     uro_id_lock(id);
-    int error = id->state == URO_ID_RESOLVED ? 0 : -EINVAL;
+    error = id->state == URO_ID_RESOLVED ? 0 : -EINVAL;
     if (error == 0)
         error = uro_tell_simple(id, URO_TELL_ROUTE_RESOLVED, 0);
     if (error == 0)

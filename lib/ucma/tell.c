@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "cm/ip_cm.h"
+#include "ucma/newer.h"
 
 #define PORT      1u
 #define HOP_LIMIT 64u
@@ -217,6 +218,24 @@ static void resolved(struct uro_device *device, struct uro_resolve *resolve)
 }
 
 const struct uro_conn_sink uro_tell_sink = { .conn_event = conn_event, .resolved = resolved };
+
+/* ---- what the program tells itself ---------------------------------------------------------- */
+
+int uro_tell_write(struct uro_channel *channel, const void *command, uint32_t room)
+{
+    const struct uro_newer_write_cm_event *in = command;
+    struct rdma_ucm_event_resp event = { .event = in->event, .status = in->status };
+    struct uro_id *id;
+
+    (void)room;
+    if (in->event != URO_TELL_USER && in->event != URO_TELL_INTERNAL)
+        return -EINVAL;
+    int error = uro_id_find(channel, in->id, &id);
+    if (error != 0)
+        return error;
+    memcpy(&event.param, &in->param.argument, sizeof in->param.argument);
+    return uro_channel_raise(id, NULL, NULL, &event);
+}
 
 /* ---- fetching ------------------------------------------------------------------------------ */
 

@@ -23,6 +23,10 @@ enum uro_tell_kind {
     URO_TELL_MULTICAST_ERROR,
     URO_TELL_ADDR_CHANGE,
     URO_TELL_TIMEWAIT_EXIT,
+    URO_TELL_ADDRINFO_RESOLVED, /* this and what follows: librdmacm since 61 */
+    URO_TELL_ADDRINFO_ERROR,
+    URO_TELL_USER,
+    URO_TELL_INTERNAL,
 };
 
 /* An event with nothing but a status. Its device is locked. Returns 0 or -ENOMEM. */
@@ -30,6 +34,9 @@ URO_NODISCARD int uro_tell_simple(struct uro_id *id, enum uro_tell_kind kind, in
 
 /* The command GET_EVENT; waits for one as the channel's descriptor says. */
 uro_handler uro_tell_fetch;
+
+/* The command WRITE_CM_EVENT. */
+uro_handler uro_tell_write;
 
 /* The kernel's form of the way to the peer. */
 void uro_tell_path(const struct uro_id *id, const struct uro_gid *remote,

@@ -112,8 +112,8 @@ static void establish(struct talk *talk)
                                       .private_data_len = 9,
                                       .responder_resources = 2,
                                       .initiator_depth = 3,
-                                      .retry_count = 7,
-                                      .rnr_retry_count = 7 };
+                                      .retry_count = 200, /* there are three bits for it */
+                                      .rnr_retry_count = 8 };
     struct rdma_conn_param granted = { .private_data = "answer",
                                        .private_data_len = 7,
                                        .responder_resources = 3,
@@ -127,6 +127,8 @@ static void establish(struct talk *talk)
     assert_int_equal(request.param.conn.private_data_len, REQ_ROOM);
     assert_int_equal(request.param.conn.responder_resources, 3);
     assert_int_equal(request.param.conn.initiator_depth, 2);
+    assert_int_equal(request.param.conn.retry_count, 7);
+    assert_int_equal(request.param.conn.rnr_retry_count, 7);
     talk->server.id = request.id;
     assert_non_null(request.id->verbs);
     make_queue_pair(&talk->server);
@@ -202,6 +204,42 @@ static void tutorial__connect__transfer__disconnect(void **state)
     assert_int_equal(attr.rnr_retry, 6);
     transfer(&talk.client, &talk.server);
     transfer(&talk.server, &talk.client);
+    disconnect(&talk);
+    finish(&talk);
+}
+
+/* It is the queue pair's own, and what the peer is told. */
+static void ack_timeout__is_that_of_the_queue_pair(void **state)
+{
+    struct talk talk = { 0 };
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    uint8_t wanted = 9;
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    assert_int_equal(rdma_set_option(talk.client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+                                     &wanted, sizeof wanted),
+                     0);
+    establish(&talk);
+    assert_int_equal(ibv_query_qp(talk.client.id->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+    assert_int_equal(attr.timeout, wanted);
+    disconnect(&talk);
+    finish(&talk);
+}
+
+static void notify__of_what_is_known__is_eisconn(void **state)
+{
+    struct talk talk = { 0 };
+
+    (void)state;
+    listen_at(&talk, "10.0.0.1");
+    resolve(&talk);
+    establish(&talk);
+    errno = 0;
+    assert_int_equal(rdma_notify(talk.server.id, IBV_EVENT_COMM_EST), -1);
+    assert_int_equal(errno, EISCONN);
     disconnect(&talk);
     finish(&talk);
 }
@@ -393,6 +431,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tutorial__connect__transfer__disconnect),
+        cmocka_unit_test(ack_timeout__is_that_of_the_queue_pair),
+        cmocka_unit_test(notify__of_what_is_known__is_eisconn),
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
         cmocka_unit_test(nobody_listens__rejected),

@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "ucma/command.h"
+#include "ucma/newer.h"
+#include "ucma/tell.h"
 
 /* A header, the command, and what a newer librdmacm might add. */
 struct packet {
@@ -86,47 +88,238 @@ static void malformed__is_einval__not_there__enosys(void **state)
     assert_int_equal(run(RDMA_USER_CM_CMD_GET_OPTION, nothing, 64, 64), ENOSYS);
 }
 
-/* Every command that names an identifier, with what it has at least. */
+/* Every command that names an identifier: its size, where the number stands, and what makes the
+ * rest of it right. */
+struct form {
+    uint32_t command;
+    uint16_t size;
+    size_t id_at;
+    size_t set_at; /* 0: the rest may be 0 */
+    uint16_t set_to;
+    size_t more_at;
+    uint16_t more_to;
+};
+
+#define FORM(name, fields)                                                                         \
+    RDMA_USER_CM_CMD_##name, sizeof(struct fields), offsetof(struct fields, id)
+
+static const struct form forms[] = {
+    { FORM(DESTROY_ID, rdma_ucm_destroy_id), 0, 0, 0, 0 },
+    { FORM(BIND_IP, rdma_ucm_bind_ip), offsetof(struct rdma_ucm_bind_ip, addr), AF_INET, 0, 0 },
+    { FORM(RESOLVE_IP, rdma_ucm_resolve_ip), offsetof(struct rdma_ucm_resolve_ip, dst_addr),
+      AF_INET, 0, 0 },
+    { FORM(RESOLVE_ROUTE, rdma_ucm_resolve_route), 0, 0, 0, 0 },
+    { FORM(QUERY_ROUTE, rdma_ucm_query), 0, 0, 0, 0 },
+    { RDMA_USER_CM_CMD_CONNECT, offsetof(struct rdma_ucm_connect, ece),
+      offsetof(struct rdma_ucm_connect, id),
+      offsetof(struct rdma_ucm_connect, conn_param.rnr_retry_count), 0x0100, 0, 0 },
+    { FORM(LISTEN, rdma_ucm_listen), 0, 0, 0, 0 },
+    { RDMA_USER_CM_CMD_ACCEPT, offsetof(struct rdma_ucm_accept, ece),
+      offsetof(struct rdma_ucm_accept, id), 0, 0, 0, 0 },
+    { FORM(REJECT, rdma_ucm_reject), 0, 0, 0, 0 },
+    { FORM(DISCONNECT, rdma_ucm_disconnect), 0, 0, 0, 0 },
+    { FORM(INIT_QP_ATTR, rdma_ucm_init_qp_attr), 0, 0, 0, 0 },
+    { FORM(SET_OPTION, rdma_ucm_set_option), 0, 0, 0, 0 },
+    { FORM(NOTIFY, rdma_ucm_notify), 0, 0, 0, 0 },
+    { FORM(JOIN_IP_MCAST, rdma_ucm_join_ip_mcast), offsetof(struct rdma_ucm_join_ip_mcast, addr),
+      AF_INET, 0, 0 },
+    { FORM(LEAVE_MCAST, rdma_ucm_destroy_id), 0, 0, 0, 0 },
+    { FORM(QUERY, rdma_ucm_query), 0, 0, 0, 0 },
+    { FORM(BIND, rdma_ucm_bind), offsetof(struct rdma_ucm_bind, addr), AF_INET,
+      offsetof(struct rdma_ucm_bind, addr_size), sizeof(struct sockaddr_in) },
+    { FORM(RESOLVE_ADDR, rdma_ucm_resolve_addr), offsetof(struct rdma_ucm_resolve_addr, dst_addr),
+      AF_INET, offsetof(struct rdma_ucm_resolve_addr, dst_size), sizeof(struct sockaddr_in) },
+    { FORM(JOIN_MCAST, rdma_ucm_join_mcast), offsetof(struct rdma_ucm_join_mcast, addr), AF_INET,
+      offsetof(struct rdma_ucm_join_mcast, addr_size), sizeof(struct sockaddr_in) },
+    { URO_NEWER_RESOLVE_IB_SERVICE, sizeof(struct uro_newer_resolve_ib_service),
+      offsetof(struct uro_newer_resolve_ib_service, id), 0, 0, 0, 0 },
+    { URO_NEWER_WRITE_CM_EVENT, sizeof(struct uro_newer_write_cm_event),
+      offsetof(struct uro_newer_write_cm_event, id),
+      offsetof(struct uro_newer_write_cm_event, event), URO_TELL_USER, 0, 0 },
+};
+
+static void fill(const struct form *form, uint32_t number, uint8_t body[static 512])
+{
+    memset(body, 0, 512);
+    if (form->set_at != 0)
+        memcpy(body + form->set_at, &form->set_to, sizeof form->set_to);
+    if (form->more_at != 0)
+        memcpy(body + form->more_at, &form->more_to, sizeof form->more_to);
+    memcpy(body + form->id_at, &number, sizeof number);
+}
+
 static void unknown_identifier__is_enoent(void **state)
 {
-    static const struct {
-        uint32_t command;
-        uint16_t size;
-        size_t id_at;
-    } all[] = {
-        { RDMA_USER_CM_CMD_DESTROY_ID, sizeof(struct rdma_ucm_destroy_id),
-          offsetof(struct rdma_ucm_destroy_id, id) },
-        { RDMA_USER_CM_CMD_RESOLVE_ROUTE, sizeof(struct rdma_ucm_resolve_route),
-          offsetof(struct rdma_ucm_resolve_route, id) },
-        { RDMA_USER_CM_CMD_QUERY_ROUTE, sizeof(struct rdma_ucm_query),
-          offsetof(struct rdma_ucm_query, id) },
-        { RDMA_USER_CM_CMD_LISTEN, sizeof(struct rdma_ucm_listen),
-          offsetof(struct rdma_ucm_listen, id) },
-        { RDMA_USER_CM_CMD_ACCEPT, offsetof(struct rdma_ucm_accept, ece),
-          offsetof(struct rdma_ucm_accept, id) },
-        { RDMA_USER_CM_CMD_REJECT, sizeof(struct rdma_ucm_reject),
-          offsetof(struct rdma_ucm_reject, id) },
-        { RDMA_USER_CM_CMD_DISCONNECT, sizeof(struct rdma_ucm_disconnect),
-          offsetof(struct rdma_ucm_disconnect, id) },
-        { RDMA_USER_CM_CMD_INIT_QP_ATTR, sizeof(struct rdma_ucm_init_qp_attr),
-          offsetof(struct rdma_ucm_init_qp_attr, id) },
-        { RDMA_USER_CM_CMD_SET_OPTION, sizeof(struct rdma_ucm_set_option),
-          offsetof(struct rdma_ucm_set_option, id) },
-        { RDMA_USER_CM_CMD_NOTIFY, sizeof(struct rdma_ucm_notify),
-          offsetof(struct rdma_ucm_notify, id) },
-        { RDMA_USER_CM_CMD_LEAVE_MCAST, sizeof(struct rdma_ucm_destroy_id),
-          offsetof(struct rdma_ucm_destroy_id, id) },
-        { RDMA_USER_CM_CMD_QUERY, sizeof(struct rdma_ucm_query),
-          offsetof(struct rdma_ucm_query, id) },
-    };
-    const uint32_t nobody = 4711;
+    uint8_t body[512];
 
     (void)state;
-    for (size_t i = 0; i < URO_ARRAY_LEN(all); i++) {
-        uint8_t body[512] = { 0 };
-        memcpy(body + all[i].id_at, &nobody, sizeof nobody);
-        assert_int_equal(run(all[i].command, body, all[i].size, 512), ENOENT);
+    for (size_t i = 0; i < URO_ARRAY_LEN(forms); i++) {
+        fill(&forms[i], 4711, body);
+        assert_int_equal(run(forms[i].command, body, forms[i].size, 512), ENOENT);
     }
+}
+
+/* As many octets as there are, at least: of none of them anything is done. */
+static void cut_command__is_einval__and_nothing_is_done(void **state)
+{
+    uint8_t body[512];
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_TCP, &number), 0);
+    for (size_t i = 0; i < URO_ARRAY_LEN(forms); i++) {
+        fill(&forms[i], number, body);
+        for (uint16_t size = 0; size < forms[i].size; size++)
+            assert_int_equal(run(forms[i].command, body, size, 512), EINVAL);
+    }
+    assert_int_equal(destroy(number), 0);
+    assert_true(uro_list_empty(&channel->events));
+}
+
+static void identifier_of_another_channel__is_einval(void **state)
+{
+    struct uro_channel *here = channel, *other;
+    uint8_t body[512];
+    uint32_t number;
+    int fd = uro_channel_open(true);
+
+    (void)state;
+    other = channel = uro_channel_get(fd);
+    assert_int_equal(create(RDMA_PS_TCP, &number), 0);
+    channel = here;
+    for (size_t i = 0; i < URO_ARRAY_LEN(forms); i++) {
+        if (forms[i].command == RDMA_USER_CM_CMD_LEAVE_MCAST)
+            continue; /* its number is a group's */
+        fill(&forms[i], number, body);
+        assert_int_equal(run(forms[i].command, body, forms[i].size, 512), EINVAL);
+    }
+    channel = other;
+    assert_int_equal(destroy(number), 0);
+    close_channel(NULL);
+    close(fd);
+    channel = here;
+}
+
+static int migrate(uint32_t number, int from)
+{
+    struct rdma_ucm_migrate_resp out;
+    const struct rdma_ucm_migrate_id in = { .response = (uintptr_t)&out,
+                                            .id = number,
+                                            .fd = (uint32_t)from };
+
+    return run(RDMA_USER_CM_CMD_MIGRATE_ID, &in, sizeof in, sizeof out);
+}
+
+static void migrate__from_what_is_no_channel__fails(void **state)
+{
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_TCP, &number), 0);
+    assert_int_equal(migrate(number, -1), ENOENT);
+    assert_int_equal(migrate(number, STDIN_FILENO), EINVAL);
+    assert_int_equal(migrate(4711, uro_channel_fd(channel)), ENOENT);
+    assert_int_equal(migrate(number, uro_channel_fd(channel)), 0);
+}
+
+static int fetch(struct rdma_ucm_event_resp *event)
+{
+    const struct rdma_ucm_get_event in = { .response = (uintptr_t)event };
+
+    return run(RDMA_USER_CM_CMD_GET_EVENT, &in, sizeof in, sizeof *event);
+}
+
+static int write_event(uint32_t number, uint32_t kind, uint64_t argument)
+{
+    const struct uro_newer_write_cm_event in = {
+        .id = number, .event = kind, .status = 5, .param.argument = argument
+    };
+
+    return run(URO_NEWER_WRITE_CM_EVENT, &in, sizeof in, 0);
+}
+
+static void event_of_the_program__is_fetched_with_its_argument(void **state)
+{
+    const uint64_t argument = UINT64_C(0x0123456789abcdef);
+    struct rdma_ucm_event_resp event;
+    uint32_t number;
+    uint64_t got;
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_UDP, &number), 0);
+    assert_int_equal(write_event(number, URO_TELL_ESTABLISHED, argument), EINVAL);
+    assert_int_equal(write_event(number, URO_TELL_INTERNAL + 1, argument), EINVAL);
+    assert_int_equal(fetch(&event), EAGAIN);
+    assert_int_equal(write_event(number, URO_TELL_USER, argument), 0);
+    assert_int_equal(write_event(number, URO_TELL_INTERNAL, 1), 0);
+    assert_int_equal(fetch(&event), 0);
+    assert_int_equal(event.event, 18);
+    assert_int_equal(event.status, 5);
+    assert_int_equal(event.id, number);
+    assert_int_equal(event.uid, 7);
+    memcpy(&got, &event.param, sizeof got);
+    assert_true(got == argument);
+    assert_int_equal(fetch(&event), 0);
+    assert_int_equal(event.event, 19);
+}
+
+/* There is no subnet administrator on RoCE. */
+static void services_by_name__are_never_found(void **state)
+{
+    struct uro_newer_query_ib_service out;
+    struct rdma_ucm_query in = { .response = (uintptr_t)&out,
+                                 .option = URO_NEWER_QUERY_IB_SERVICE };
+    struct uro_newer_resolve_ib_service asked = { .flags = 1 };
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_TCP, &in.id), 0);
+    asked.id = in.id;
+    assert_int_equal(run(URO_NEWER_RESOLVE_IB_SERVICE, &asked, sizeof asked, 0), EINVAL);
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY, &in, sizeof in, sizeof out - 1), ENOSPC);
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY, &in, sizeof in, sizeof out), ENODATA);
+    in.option++;
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY, &in, sizeof in, sizeof out), ENOSYS);
+}
+
+static int share(uint32_t number, int on)
+{
+    const struct rdma_ucm_set_option in = { .optval = (uintptr_t)&on,
+                                            .id = number,
+                                            .level = RDMA_OPTION_ID,
+                                            .optname = RDMA_OPTION_ID_REUSEADDR,
+                                            .optlen = sizeof on };
+
+    return run(RDMA_USER_CM_CMD_SET_OPTION, &in, sizeof in, 0);
+}
+
+static void reuse__is_taken_back_only_before_there_is_a_port(void **state)
+{
+    struct rdma_ucm_bind_ip in = { .addr.sin6_family = AF_INET6 };
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_TCP, &in.id), 0);
+    assert_int_equal(share(in.id, 1), 0);
+    assert_int_equal(share(in.id, 0), 0);
+    assert_int_equal(run(RDMA_USER_CM_CMD_BIND_IP, &in, sizeof in, 0), 0);
+    assert_int_equal(share(in.id, 1), 0);
+    assert_int_equal(share(in.id, 0), EINVAL);
+}
+
+/* What could not be resolved leaves no address behind. */
+static void resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was(void **state)
+{
+    struct rdma_ucm_query_addr_resp out;
+    struct rdma_ucm_query query = { .response = (uintptr_t)&out };
+    struct rdma_ucm_resolve_ip in = { .timeout_ms = 10 };
+
+    (void)state;
+    in.src_addr.sin6_family = in.dst_addr.sin6_family = AF_INET6;
+    in.src_addr.sin6_addr.s6_addr[0] = in.dst_addr.sin6_addr.s6_addr[0] = 0xfd;
+    assert_int_equal(create(RDMA_PS_TCP, &in.id), 0);
+    query.id = in.id;
+    assert_int_equal(run(RDMA_USER_CM_CMD_RESOLVE_IP, &in, sizeof in, 0), EADDRNOTAVAIL);
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY, &query, sizeof query, sizeof out), 0);
+    assert_int_equal(out.src_size, 0);
 }
 
 static void no_room_for_the_answer__is_enospc__and_makes_nothing(void **state)
@@ -136,7 +329,14 @@ static void no_room_for_the_answer__is_enospc__and_makes_nothing(void **state)
     const struct rdma_ucm_get_event wait = { 0 };
 
     (void)state;
+    const struct rdma_ucm_create_id wrong = { .ps = 0x7777 };
+    const struct rdma_ucm_query nobody = { .id = 4711 };
+    const struct rdma_ucm_join_ip_mcast join = { .id = 4711 };
+
     assert_int_equal(run(RDMA_USER_CM_CMD_CREATE_ID, &in, sizeof in, 3), ENOSPC);
+    assert_int_equal(run(RDMA_USER_CM_CMD_CREATE_ID, &wrong, sizeof wrong, 3), ENOSPC);
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY_ROUTE, &nobody, sizeof nobody, 100), ENOSPC);
+    assert_int_equal(run(RDMA_USER_CM_CMD_JOIN_IP_MCAST, &join, sizeof join, 3), ENOSPC);
     assert_true(uro_list_empty(&channel->ids));
     assert_int_equal(run(RDMA_USER_CM_CMD_GET_EVENT, &wait, sizeof wait, 100), ENOSPC);
     assert_int_equal(run(RDMA_USER_CM_CMD_GET_EVENT, &wait, sizeof wait, 512), EAGAIN);
@@ -183,6 +383,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(malformed__is_einval__not_there__enosys),
         TEST(unknown_identifier__is_enoent),
+        TEST(cut_command__is_einval__and_nothing_is_done),
+        TEST(identifier_of_another_channel__is_einval),
+        TEST(migrate__from_what_is_no_channel__fails),
+        TEST(event_of_the_program__is_fetched_with_its_argument),
+        TEST(services_by_name__are_never_found),
+        TEST(reuse__is_taken_back_only_before_there_is_a_port),
+        TEST(resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was),
         TEST(no_room_for_the_answer__is_enospc__and_makes_nothing),
         TEST(numbers__are_the_lowest_that_are_free),
         TEST(longer_command__of_a_newer_library__is_taken),
