@@ -24,6 +24,8 @@ enum uro_device_life {
 
 struct uro_device {
     struct uro_device_config config;
+    atomic_uint_least64_t quota_used[URO_QUOTA_COUNT]; /* quota.c */
+    atomic_bool quota_told[URO_QUOTA_COUNT];
 
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;
