@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "host/host.h"
+#include "host/suspect.h"
 
 struct uro_pcap_write;
 
@@ -49,6 +50,7 @@ struct uro_device {
     bool link_up;
     bool link_was_up; /* once */
     uro_time link_checked;
+    struct uro_suspect suspect;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 
