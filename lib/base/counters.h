@@ -15,6 +15,8 @@
     X(TX_FRAMES, "tx_frames", "frames given to the link")                                          \
     X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
     X(LOOP_FRAMES, "loop_frames", "frames to ourselves, delivered without the link")               \
+    X(RX_WEAK_ICRC, "rx_weak_icrc",                                                                \
+      "packets whose IPv4 identification had to be worked out from their ICRC")                    \
     X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
     X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
     X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \
@@ -57,7 +59,6 @@
     X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
-    X(RX_FAR, "far_request", "requests whose PSN is far from the expected one: late, or guessed")  \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
     X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
     X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \

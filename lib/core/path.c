@@ -48,7 +48,10 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                                .dest = address->dest,
                                .mtu = mtu,
                                .v6 = v6,
+                               .port_fixed = shard->config.source_port != 0,
                                .source_port = source_port };
+    if (path->port_fixed)
+        path->source_port = shard->config.source_port;
     path->hop_version = address->hop->version;
 
     const struct uro_ether ether = { .dest = address->hop->mac,
@@ -65,7 +68,7 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
         .source = *source,
         .dest = address->dest,
     };
-    const struct uro_udp udp = { .source_port = source_port, .dest_port = URO_ROCE_PORT };
+    const struct uro_udp udp = { .source_port = path->source_port, .dest_port = URO_ROCE_PORT };
 
     uint8_t *at = path->head;
     at += uro_ether_put(at, &ether);
@@ -122,9 +125,9 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
     memcpy(tx->head, path->head, path->head_length);
-    put_network(path, tx->head + path->network_at, source_port,
-                URO_UDP_LEN + URO_BTH_LEN + ext_length + tx->payload_length + tx->pad_count +
-                    URO_ICRC_LEN);
+    put_network(
+        path, tx->head + path->network_at, path->port_fixed ? path->source_port : source_port,
+        URO_UDP_LEN + URO_BTH_LEN + ext_length + tx->payload_length + tx->pad_count + URO_ICRC_LEN);
     uro_bth_encode(tx->head + path->head_length, bth);
     tx->crc = uro_icrc_start(tx->head + path->network_at, path->v6);
     tx->crc = uro_crc32(tx->crc, tx->head + path->head_length + URO_BTH_LEN, ext_length);

@@ -31,6 +31,7 @@ struct uro_path {
     uint32_t mtu; /* octets of payload of a full packet */
     uint32_t hop_version;
     uint16_t source_port; /* UDP */
+    bool port_fixed;      /* whoever sends */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
     uint8_t head_length;
@@ -38,7 +39,7 @@ struct uro_path {
     uint8_t head[URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN];
 };
 
-/* Makes the template from an address vector. */
+/* Makes the template from an address vector. A link that has one source port wins over @source_port. */
 void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                    const struct uro_address *address, uint32_t mtu, uint16_t source_port);
 
@@ -60,6 +61,6 @@ uint16_t uro_path_datagram_port(uint32_t local_qpn);
 void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth,
                    uint32_t ext_length);
 
-/* Likewise, from another UDP port than the template's. */
+/* Likewise, from another UDP port than the template's, unless the link has only one. */
 void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t source_port,
                         struct uro_bth *bth, uint32_t ext_length);

@@ -7,5 +7,6 @@
 struct uro_pkt {
     const uint8_t *octets; /* from the Ethernet header */
     uint32_t length;
+    bool weak;   /* part of its ICRC was not there to be checked: the port worked it out */
     void *owner; /* the port's own handle (an mbuf); the engine does not look at it */
 };

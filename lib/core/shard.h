@@ -18,6 +18,8 @@ struct uro_shard_config {
     uint32_t mtu;    /* largest IP packet of the link */
     uint32_t window; /* packets in flight per queue pair */
     bool retry_7_forever;
+    uint16_t
+        source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
     uint8_t seed[URO_RNG_SEED_OCTETS];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];

@@ -45,3 +45,7 @@ static inline uint32_t uro_tx_length(const struct uro_tx *tx)
 
 /* Writes the whole frame, uro_tx_length() octets. */
 void uro_tx_write(const struct uro_tx *tx, uint8_t *out);
+
+/* Writes it without its first @skip octets, all of them header, and with the ICRC that starts from @crc
+ * instead of tx->crc. Only when icrc. */
+void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint32_t crc, uint8_t *out);

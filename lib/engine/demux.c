@@ -65,6 +65,8 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 {
     struct uro_shard *shard = to->shard;
     struct uro_frame frame;
+
+    shard->counters.value[URO_COUNT_RX_WEAK_ICRC] += pkt->weak;
     bool hops_changed = false;
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
 

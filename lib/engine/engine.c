@@ -108,6 +108,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .mtu = config->mtu,
                                       .window = config->window,
                                       .retry_7_forever = config->retry_7_forever,
+                                      .source_port = config->source_port,
                                       .table_bits = table_bits(config),
                                       .gid_count = config->address_count };
     if (shard.window == 0)

@@ -46,6 +46,9 @@ struct uro_engine_config {
     struct uro_gid gateway6;
     uint8_t seed[32];     /* all randomness of the engine */
     uint32_t window;      /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
+    uint16_t source_port; /* UDP port that every frame leaves from; 0: many, for load to spread */
+    bool
+        link_routes; /* the link finds the way itself: no neighbour is asked, none is out of reach */
     bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t table_bits;   /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */

@@ -26,6 +26,9 @@
 #define CONFIRM_INTERVAL URO_MS(1000)
 #define CONFIRM_MAX      3u
 
+/* The next hop of everything where the link finds the way; nobody sees it. */
+static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
+
 void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
                     struct uro_counters *counters)
 {
@@ -63,8 +66,10 @@ static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct
     if (uro_gid_is_ipv4(&from->gid) != v4 || uro_gid_is_zero(dest) || uro_gid_is_zero(&from->gid))
         return -EINVAL;
 
-    unsigned prefix = v4 ? from->prefix + 96u : from->prefix;
     *next = *dest;
+    if (config->link_routes)
+        return 0;
+    unsigned prefix = v4 ? from->prefix + 96u : from->prefix;
     if (ours(neigh, dest) || uro_gid_is_multicast(dest) || uro_gid_is_link_local(dest) ||
         uro_gid_same_subnet(dest, &from->gid, prefix))
         return 0;
@@ -117,7 +122,7 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 }
 
 /* An address of our own, and a group's, are nobody's to tell: known at once, never asked about, never
- * lost. */
+ * lost. So is every other where the link finds the way. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
     if (uro_gid_is_multicast(&entry->address)) {
@@ -127,6 +132,9 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
     } else if (ours(neigh, &entry->address)) {
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
+    } else if (neigh->config->link_routes) {
+        entry->hop.mac = link_mac;
+        entry->hop.way = URO_TX_WIRE;
     } else {
         return false;
     }
@@ -135,9 +143,9 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
     return true;
 }
 
-static bool is_fixed(const struct uro_neigh_entry *entry)
+static bool is_fixed(const struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
 {
-    return entry->hop.way != URO_TX_WIRE;
+    return neigh->config->link_routes || entry->hop.way != URO_TX_WIRE;
 }
 
 int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
@@ -177,7 +185,7 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
 {
     struct uro_neigh_entry *entry = find(neigh, address);
 
-    if (entry == NULL || is_fixed(entry))
+    if (entry == NULL || is_fixed(neigh, entry))
         return false;
     if (mac->octets[0] & 1) /* a group address is nobody's */
         return false;
@@ -290,7 +298,7 @@ void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
 {
     for (uint32_t i = 0; i < neigh->used; i++) {
         struct uro_neigh_entry *entry = &neigh->entries[i];
-        if (entry->users == 0 || is_fixed(entry))
+        if (entry->users == 0 || is_fixed(neigh, entry))
             continue;
         entry->hop.state = URO_HOP_ASKING;
         entry->asked = 0;

@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "base/crc32.h"
+#include "host/defaults_udp.h"
+#include "host/plugin.h"
 
 #define MTU_VIRTUAL 4500u /* memif and ring: room for IB MTU 4096 */
 #define MTU_DEFAULT 1500u
@@ -146,6 +148,12 @@ void uro_defaults_fill(struct uro_entry *entry)
     struct uro_device_config *config = &entry->config;
     char interface[IF_NAMESIZE];
 
+    if (uro_plugin_is_udp(config->link)) {
+        uro_defaults_udp(entry);
+        if (is_zero(&config->mac))
+            derive_mac(config);
+        return;
+    }
     if (uro_defaults_interface(config->link, interface))
         fill_from_interface(entry, interface);
     if (config->mtu == 0)

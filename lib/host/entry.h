@@ -4,8 +4,9 @@
  * The first mistake of an entry is kept in config.problem; what follows it is ignored, so that a
  * wrong entry gives one message.
  *
- *     link=DRIVER[,key=value]...   required: DPDK devargs such as net_af_packet0,iface=veth0
+ *     link=DRIVER[,key=value]...   required: DPDK devargs such as net_af_packet0,iface=veth0, or udp
  *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be given several times; GID 1, 2, ... in order
+ *                                  udp also: ip=auto, and ip= among the words of the link
  *     gateway=IPV4 gateway6=IPV6   next hop of other subnets
  *     mac=xx:xx:xx:xx:xx:xx        default: the interface's, or derived from name, link and ip
  *     mtu=576..9600                largest IP packet
@@ -18,8 +19,6 @@
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               lets the driver's own log through
- *     max_qp= max_mr= ...          how many objects a process may have; see quota.h
- *     max_registered=MEBIBYTES     how much memory it may register
  *
  * %{VAR} in a value is replaced by the environment variable VAR.
  */

@@ -8,7 +8,6 @@
 
 #include "engine/engine.h"
 #include "engine/port.h"
-#include "host/quota.h"
 
 struct uro_device;
 
@@ -25,6 +24,7 @@ struct uro_device_config {
     struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0 = link-local, then ip= in order */
     uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
     uint32_t gid_count;
+    bool ip_auto; /* and the addresses the kernel would send from */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
     uint32_t mtu;       /* largest IP packet */
@@ -37,8 +37,7 @@ struct uro_device_config {
     uint64_t seed;  /* 0: from the system's CSPRNG */
     uint32_t memory_mib;
     bool verbose;
-    uint64_t most[URO_QUOTA_COUNT];
-    char problem[448]; /* "" or why the device is not usable, with file and line */
+    char problem[256]; /* "" or why the device is not usable, with file and line */
 };
 
 /* All devices whose configuration is right, in its order; read once per process. Wrong entries are

@@ -15,6 +15,7 @@
 #include "host/capture.h"
 #include "host/device.h"
 #include "host/plugin.h"
+#include "wire/ip.h"
 
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
@@ -74,7 +75,7 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
         .address_count = config->gid_count,
         .verbose = config->verbose,
     };
-    uro_port_open_fn *open = uro_plugin_find(error);
+    uro_port_open_fn *open = uro_plugin_find(config->link, error);
 
     return open != NULL ? open(&wanted, error) : NULL;
 }
@@ -100,6 +101,8 @@ static int build_engine(struct uro_device *device)
         .gateway6 = config->gateway6,
         .window = config->window,
         .retry_7_forever = config->retry_7_forever,
+        .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
+        .link_routes = uro_plugin_is_udp(config->link),
     };
 
     for (uint32_t i = 0; i < config->gid_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - finds and loads the DPDK ports, once a device needs them. */
+/* plugin.c - finds and loads the ports of a link, once a device needs them. */
 #define _GNU_SOURCE /* dladdr, secure_getenv */
 #include "host/plugin.h"
 
@@ -10,15 +10,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLUGIN "liburoce-dpdk.so"
+/* A kind of port: its library is liburoce-KIND.so, in the build tree below lib/io/KIND. */
+enum kind { DPDK, UDP, KINDS };
+
+static const char *const names[KINDS] = { [DPDK] = "dpdk", [UDP] = "udp" };
 
 /* From the directory of the library or program that this code is in. */
-static const char *const places[] = { "",
-                                      "../io/dpdk/",
-                                      "../lib/io/dpdk/",
-                                      "../../io/dpdk/",
-                                      "../../lib/io/dpdk/",
-                                      URO_LIBRARY_DIR_FROM_BIN "/" };
+static const char *const places[KINDS][6] = {
+    [DPDK] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/", "../../lib/io/dpdk/",
+               URO_LIBRARY_DIR_FROM_BIN "/" },
+    [UDP] = { "", "../io/udp/", "../lib/io/udp/", "../../io/udp/", "../../lib/io/udp/",
+              URO_LIBRARY_DIR_FROM_BIN "/" },
+};
+
+bool uro_plugin_is_udp(const char *link)
+{
+    return strncmp(link, "udp", 3) == 0 && (link[3] == '\0' || link[3] == ',');
+}
 
 /* The directory of the library or program that this code is in. */
 static bool own_directory(char out[static PATH_MAX])
@@ -36,12 +44,12 @@ static bool own_directory(char out[static PATH_MAX])
     return true;
 }
 
-static uro_port_open_fn *try_plugin(const char *directory, const char *below,
+static uro_port_open_fn *try_plugin(const char *directory, const char *below, enum kind kind,
                                     char error[static URO_PORT_ERROR_MAX])
 {
     char path[PATH_MAX + 64];
 
-    (void)snprintf(path, sizeof path, "%s/%s" PLUGIN, directory, below);
+    (void)snprintf(path, sizeof path, "%s/%sliburoce-%s.so", directory, below, names[kind]);
     if (access(path, R_OK) != 0)
         return NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -55,22 +63,23 @@ static uro_port_open_fn *try_plugin(const char *directory, const char *below,
     return open;
 }
 
-/* Finds the DPDK ports: UROCE_LIB_DIR, beside ourselves, in the build tree. */
-uro_port_open_fn *uro_plugin_find(char error[static URO_PORT_ERROR_MAX])
+uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     const char *chosen = secure_getenv("UROCE_LIB_DIR");
+    enum kind kind = uro_plugin_is_udp(link) ? UDP : DPDK;
     char directory[PATH_MAX];
     uro_port_open_fn *open = NULL;
 
     error[0] = '\0';
     if (chosen != NULL)
-        open = try_plugin(chosen, "", error);
+        open = try_plugin(chosen, "", kind, error);
     if (open == NULL && own_directory(directory))
-        for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(places); i++)
-            open = try_plugin(directory, places[i], error);
+        for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(places[kind]); i++)
+            open = try_plugin(directory, places[kind][i], kind, error);
     if (open == NULL && error[0] == '\0')
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "no " PLUGIN " found beside the library: build with -Ddpdk=enabled, or set "
-                       "UROCE_LIB_DIR to its directory");
+                       "no liburoce-%s.so found beside the library: %s set UROCE_LIB_DIR to its "
+                       "directory",
+                       names[kind], kind == DPDK ? "build with -Ddpdk=enabled, or" : "");
     return open;
 }

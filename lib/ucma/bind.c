@@ -119,12 +119,25 @@ static int find_device(struct uro_id *id)
     return -EADDRNOTAVAIL;
 }
 
-/* 127.0.0.1 and ::1 stand for the first device's first address of that family. */
+bool uro_bind_stands_for_us(const struct uro_sock *sock)
+{
+    if (!uro_sock_is_loopback(sock))
+        return false;
+    for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
+        const struct uro_device_config *config = uro_device_config(*device);
+        for (uint32_t i = 0; i < config->gid_count; i++)
+            if (uro_sock_fits(sock, &config->gids[i]) && uro_gid_is_loopback(&config->gids[i]))
+                return false;
+    }
+    return true;
+}
+
+/* The first device's first address of that family. */
 static void follow_loopback(struct uro_sock *source)
 {
     struct uro_device *const *device = uro_host_devices();
 
-    if (!uro_sock_is_loopback(source) || *device == NULL)
+    if (!uro_bind_stands_for_us(source) || *device == NULL)
         return;
     const struct uro_device_config *config = uro_device_config(*device);
     for (uint32_t i = config->gid_count; i-- > 0;)
@@ -188,6 +201,15 @@ static bool hears(const struct uro_id *id, const struct uro_gid *gid)
     return both || uro_sock_fits(&id->source, gid);
 }
 
+/* Entry 0 of a GID table may be another one's address again. */
+static bool is_repeated(const struct uro_device_config *config, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (uro_gid_equal(&config->gids[i], &config->gids[index]))
+            return true;
+    return false;
+}
+
 /* Adds an ear for every address of @device that @id hears. */
 static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t backlog)
 {
@@ -198,7 +220,7 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
         return error;
     uro_device_lock(device);
     for (uint32_t i = 0; i < config->gid_count && error == 0; i++) {
-        if (!hears(id, &config->gids[i]))
+        if (!hears(id, &config->gids[i]) || is_repeated(config, i))
             continue;
         struct uro_id_ear *ear = &id->ears[id->ear_count];
         *ear = (struct uro_id_ear){

@@ -65,7 +65,7 @@ static int follow_loopback(struct uro_sock *dest)
 {
     struct uro_device *const *device = uro_host_devices();
 
-    if (!uro_sock_is_wildcard(dest) && !uro_sock_is_loopback(dest))
+    if (!uro_sock_is_wildcard(dest) && !uro_bind_stands_for_us(dest))
         return 0;
     if (*device == NULL)
         return -ENODEV;
@@ -73,7 +73,7 @@ static int follow_loopback(struct uro_sock *dest)
     for (uint32_t i = config->gid_count; i-- > 0;)
         if (uro_sock_fits(dest, &config->gids[i]))
             uro_sock_set_gid(dest, &config->gids[i]);
-    return uro_sock_is_wildcard(dest) || uro_sock_is_loopback(dest) ? -ENODEV : 0;
+    return uro_sock_is_wildcard(dest) || uro_bind_stands_for_us(dest) ? -ENODEV : 0;
 }
 
 /* Binds @id where it is not, as far as the program says, to a port of any address. */

@@ -24,6 +24,13 @@ bool uro_gid_is_multicast(const struct uro_gid *gid)
     return gid->octets[0] == 0xff;
 }
 
+bool uro_gid_is_loopback(const struct uro_gid *gid)
+{
+    static const struct uro_gid one = { { [15] = 1 } };
+
+    return uro_gid_is_ipv4(gid) ? gid->octets[12] == 127 : uro_gid_equal(gid, &one);
+}
+
 bool uro_gid_is_link_local(const struct uro_gid *gid)
 {
     return gid->octets[0] == 0xfe && (gid->octets[1] & 0xc0) == 0x80;

@@ -31,6 +31,7 @@ static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
 bool uro_gid_is_zero(const struct uro_gid *gid);
 bool uro_gid_is_ipv4(const struct uro_gid *gid); /* ::ffff:0:0/96 */
 bool uro_gid_is_multicast(const struct uro_gid *gid);
+bool uro_gid_is_loopback(const struct uro_gid *gid);   /* 127.0.0.0/8, ::1 */
 bool uro_gid_is_link_local(const struct uro_gid *gid); /* fe80::/10 */
 
 struct uro_gid uro_gid_from_ipv4(const uint8_t address[static 4]);

@@ -78,10 +78,7 @@ static uint8_t *put_payload(const struct scene_packet *packet, uint8_t *at)
         memcpy(at, packet->text, strlen(packet->text));
         return at + strlen(packet->text);
     }
-    if (packet->octets != NULL)
-        memcpy(at, packet->octets, packet->length);
-    else
-        scene_fill(at, packet->fill, packet->length);
+    scene_fill(at, packet->fill, packet->length);
     return at + packet->length;
 }
 

@@ -26,9 +26,9 @@ class Skip(Exception):
     """Says why a row cannot run here."""
 
 
-def run_row(uroce: pathlib.Path, row: programs.Row) -> str:
+def run_row(uroce: pathlib.Path, row: programs.Row, kind=pairs.Pair) -> str:
     """Empty when the row holds, else why not."""
-    with pairs.Pair(uroce, row.settings) as pair:
+    with kind(uroce, row.settings) as pair:
         if row.alone:
             output = pair.alone(row.program)
             said = " ".join(output.text.split())

@@ -61,7 +61,7 @@ static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32
     fake.receives++;
     for (; count < room && fake.head + count != fake.tail; count++) {
         uint32_t slot = (fake.head + count) % FAKE_QUEUE;
-        pkts[count] = (struct uro_pkt){ fake.queue[slot], fake.lengths[slot], NULL };
+        pkts[count] = (struct uro_pkt){ .octets = fake.queue[slot], .length = fake.lengths[slot] };
     }
     leave();
     return count;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* defaults_udp.c - asks the kernel which addresses it would send from, and how long packets may be. */
+#define _GNU_SOURCE /* struct ifreq */
+#include "host/defaults_udp.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Longest IP packet of a device: a RoCE MTU of 4096 and its headers. Longer ones would only take more
+ * of the sockets' buffers. */
+#define MTU_MOST  4224u
+#define MTU_LEAST 1280u
+
+/* Addresses that are nobody's (RFC 5737, RFC 3849): the way there is the default route. No packet is
+ * sent. */
+#define FAR_IPV4 "192.0.2.1"
+#define FAR_IPV6 "2001:db8::1"
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static union address address_of(const struct uro_gid *gid)
+{
+    union address out;
+
+    memset(&out, 0, sizeof out);
+    if (uro_gid_is_ipv4(gid)) {
+        out.v4.sin_family = AF_INET;
+        memcpy(&out.v4.sin_addr, &gid->octets[12], 4);
+    } else {
+        out.v6.sin6_family = AF_INET6;
+        memcpy(&out.v6.sin6_addr, gid->octets, 16);
+    }
+    return out;
+}
+
+static struct uro_gid gid_of(const union address *address)
+{
+    struct uro_gid gid;
+
+    if (address->any.sa_family == AF_INET)
+        return uro_gid_from_ipv4((const uint8_t *)&address->v4.sin_addr);
+    memcpy(gid.octets, &address->v6.sin6_addr, sizeof gid.octets);
+    return gid;
+}
+
+/* The address the kernel would send from; false when there is no way to @far. */
+static bool source_towards(const char *far, struct uro_gid *source)
+{
+    struct uro_gid gid;
+    union address to, from;
+    socklen_t length = sizeof from;
+
+    if (!uro_gid_parse(far, &gid))
+        return false;
+    to = address_of(&gid);
+    int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool good = connect(fd, &to.any, sizeof to) == 0 && getsockname(fd, &from.any, &length) == 0;
+    (void)close(fd);
+    if (good)
+        *source = gid_of(&from);
+    return good && !uro_gid_is_link_local(source);
+}
+
+static void add_auto(struct uro_entry *entry)
+{
+    static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
+    struct uro_device_config *config = &entry->config;
+    uint32_t before = config->gid_count;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
+        struct uro_gid gid;
+        bool known = false;
+        if (config->gid_count == URO_ENGINE_ADDRESSES_MAX || !source_towards(far[i], &gid))
+            continue;
+        for (uint32_t k = 1; k < config->gid_count; k++)
+            known |= uro_gid_equal(&gid, &config->gids[k]);
+        if (!known)
+            config->gids[config->gid_count++] = gid;
+    }
+    if (config->gid_count == before && before == 1)
+        uro_entry_refuse(entry, entry->where,
+                         "ip=auto: this machine has no default route; name one of its addresses, "
+                         "such as ip=127.0.0.1");
+}
+
+/* The ip= among the words of the link. */
+static void add_words(struct uro_entry *entry)
+{
+    char copy[sizeof entry->config.link];
+    char *rest = copy, *word;
+
+    memcpy(copy, entry->config.link, sizeof copy);
+    (void)strsep(&rest, ",");
+    while ((word = strsep(&rest, ",")) != NULL)
+        if (strncmp(word, "ip=", 3) == 0)
+            uro_entry_set(entry, entry->where, "ip", word + 3);
+}
+
+static uint32_t interface_mtu(const char *interface)
+{
+    struct ifreq request;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return MTU_LEAST;
+    memset(&request, 0, sizeof request);
+    (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    bool good = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
+    (void)close(fd);
+    return good ? (uint32_t)request.ifr_mtu : MTU_LEAST;
+}
+
+static bool is_address(const struct ifaddrs *from, const struct uro_gid *gid)
+{
+    union address address;
+
+    if (from->ifa_addr == NULL ||
+        (from->ifa_addr->sa_family != AF_INET && from->ifa_addr->sa_family != AF_INET6))
+        return false;
+    memcpy(&address, from->ifa_addr,
+           from->ifa_addr->sa_family == AF_INET ? sizeof address.v4 : sizeof address.v6);
+    const struct uro_gid own = gid_of(&address);
+    return uro_gid_equal(&own, gid);
+}
+
+/* The least of the interfaces that have our addresses. */
+static uint32_t least_mtu(const struct uro_device_config *config)
+{
+    struct ifaddrs *list;
+    uint32_t least = MTU_MOST;
+
+    if (getifaddrs(&list) != 0)
+        return MTU_LEAST;
+    for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next)
+        for (uint32_t i = 1; i < config->gid_count; i++)
+            if (is_address(at, &config->gids[i])) {
+                uint32_t mtu = interface_mtu(at->ifa_name);
+                least = mtu < least ? mtu : least;
+            }
+    freeifaddrs(list);
+    return least;
+}
+
+void uro_defaults_udp(struct uro_entry *entry)
+{
+    struct uro_device_config *config = &entry->config;
+
+    add_words(entry);
+    if (config->ip_auto || config->gid_count == 1)
+        add_auto(entry);
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        config->prefix[i] = 0;
+    config->gids[0] = config->gids[1];
+    if (config->mtu == 0)
+        config->mtu = least_mtu(config);
+}

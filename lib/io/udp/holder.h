@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* holder.h - who has a UDP port that could not be bound. */
+#pragma once
+
+#include "wire/gid.h"
+
+#define URO_HOLDER_TEXT_MAX 96u
+
+/* "process 1234 (ib_send_bw)", "the kernel (an rxe device?)", or "another process", as much as /proc tells. */
+void uro_holder_find(const struct uro_gid *address, uint16_t port,
+                     char text[static URO_HOLDER_TEXT_MAX]);

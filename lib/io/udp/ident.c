@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ident.c - moving CRC registers over octets of zeros, forwards and backwards. */
+#include "io/udp/ident.h"
+
+#include <string.h>
+
+#include "base/crc32.h"
+
+#define POWERS     17u /* distances below 2^17 octets */
+#define BEHIND_MAX 128u
+#define ID_BITS    6u
+#define FLAG_DF    0x40u /* in the octet behind the identification */
+
+static_assert(URO_IDENT_BATCH == 1u << ID_BITS, "a bit for each power");
+
+/* A linear map of registers: what becomes of each bit. */
+struct map {
+    uint32_t of[32];
+};
+
+static uint32_t apply(const struct map *map, uint32_t reg)
+{
+    uint32_t out = 0;
+
+    for (unsigned bit = 0; bit < 32; bit++)
+        out ^= map->of[bit] & -(reg >> bit & 1u);
+    return out;
+}
+
+/* back[k] undoes 2^k octets of zeros. */
+static const struct map *backwards(void)
+{
+    static struct map back[POWERS];
+    static const uint8_t zero;
+    uint32_t table[256];
+    uint8_t index_of[256];
+
+    if (back[0].of[0] != 0)
+        return back;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = uro_crc32(i, &zero, 1); /* nothing but what the low octet turns into */
+        index_of[table[i] >> 24] = (uint8_t)i;
+    }
+    for (unsigned bit = 0; bit < 32; bit++) {
+        uint32_t reg = UINT32_C(1) << bit;
+        uint8_t low = index_of[reg >> 24];
+        back[0].of[bit] = (reg ^ table[low]) << 8 | low;
+    }
+    for (unsigned k = 1; k < POWERS; k++)
+        for (unsigned bit = 0; bit < 32; bit++)
+            back[k].of[bit] = apply(&back[k - 1], back[k - 1].of[bit]);
+    return back;
+}
+
+uint32_t uro_ident_change(uint16_t id, uint32_t behind)
+{
+    static uint32_t bits[BEHIND_MAX][ID_BITS];
+    static const uint8_t zeros[BEHIND_MAX];
+    uint32_t change = 0;
+
+    URO_ASSERT(id < URO_IDENT_BATCH && behind < BEHIND_MAX);
+    if (bits[behind][0] == 0)
+        for (unsigned bit = 0; bit < ID_BITS; bit++) {
+            const uint8_t octets[2] = { 0, (uint8_t)(1u << bit) };
+            bits[behind][bit] = uro_crc32(uro_crc32(0, octets, 2), zeros, behind);
+        }
+    for (unsigned bit = 0; bit < ID_BITS; bit++)
+        change ^= bits[behind][bit] & -(uint32_t)(id >> bit & 1u);
+    return change;
+}
+
+bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *fragmentable)
+{
+    const struct map *back = backwards();
+    uint32_t octets = behind + 2; /* before the identification was fed */
+
+    URO_ASSERT(octets < UINT32_C(1) << POWERS);
+    for (unsigned k = 0; k < POWERS; k++)
+        if (octets >> k & 1u)
+            difference = apply(&back[k], difference);
+    /* The first octet fed is the lowest of the register. */
+    uint8_t flags = (uint8_t)(difference >> 16);
+    if (difference >> 24 != 0 || (flags & ~FLAG_DF) != 0)
+        return false;
+    *id = (uint16_t)((difference & 0xff) << 8 | (difference >> 8 & 0xff));
+    *fragmentable = flags != 0;
+    return true;
+}

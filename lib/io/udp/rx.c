@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rx.c - see rx.h. */
+#define _GNU_SOURCE /* recvmmsg */
+#include "io/udp/rx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/udp/ident.h"
+#include "wire/bth.h"
+#include "wire/ether.h"
+#include "wire/ext.h"
+#include "wire/icrc.h"
+#include "wire/ip.h"
+
+#define UDP_OPTION_GRO 104
+#define DATAGRAM_MAX   65536u
+#define HEADROOM       64u /* before each slot: Ethernet, IPv6 and UDP headers */
+#define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
+#define SLOT_FIRST     2048u
+#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
+#define PLAIN_ENOUGH   64u   /* a sender whose packets were so far all like ours */
+#define FOREIGN_ENOUGH 64u   /* and has become another */
+#define HOP_LIMIT      64u   /* the ICRC does not cover it, and nobody looks */
+#define AT_IPV4_IDENT  4u
+
+static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
+
+static uint8_t *slot_at(const struct uro_rx *rx, uint32_t message, uint32_t segment)
+{
+    return rx->memory + (size_t)message * REGION + (size_t)segment * (rx->slot + HEADROOM) +
+           HEADROOM;
+}
+
+static void lay_out(struct uro_rx *rx, uint32_t slot)
+{
+    rx->slot = slot < SLOT_LEAST ? SLOT_LEAST : slot;
+    uint32_t segments = (DATAGRAM_MAX + rx->slot - 1) / rx->slot;
+    while ((size_t)segments * (rx->slot + HEADROOM) > REGION)
+        segments--;
+    for (uint32_t i = 0; i < URO_RX_MESSAGES; i++) {
+        for (uint32_t k = 0; k < segments; k++)
+            rx->slots[i][k] = (struct iovec){ slot_at(rx, i, k), rx->slot };
+        rx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &rx->from[i],
+                                                   .msg_iov = rx->slots[i],
+                                                   .msg_iovlen = segments,
+                                                   .msg_control = rx->control[i] };
+    }
+}
+
+bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, bool strict)
+{
+    memset(rx, 0, sizeof *rx);
+    rx->mac = *mac;
+    rx->strict = strict;
+    rx->memory = aligned_alloc(64, (size_t)URO_RX_MESSAGES * REGION);
+    rx->spare = malloc(DATAGRAM_MAX);
+    if (rx->memory == NULL || rx->spare == NULL) {
+        uro_rx_close(rx);
+        return false;
+    }
+    lay_out(rx, SLOT_FIRST);
+    return true;
+}
+
+void uro_rx_close(struct uro_rx *rx)
+{
+    free(rx->memory);
+    free(rx->spare);
+    rx->memory = rx->spare = NULL;
+}
+
+/* ---- what the kernel says of a message ---------------------------------- */
+
+struct note {
+    uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
+    uint8_t traffic_class;
+};
+
+static struct note read_control(struct msghdr *message)
+{
+    struct note note = { 0 };
+
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
+        int value = 0;
+        if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TOS) {
+            note.traffic_class = *CMSG_DATA(at);
+        } else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_TCLASS) {
+            memcpy(&value, CMSG_DATA(at), sizeof value);
+            note.traffic_class = (uint8_t)value;
+        } else if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_OPTION_GRO) {
+            memcpy(&value, CMSG_DATA(at), sizeof value);
+            note.segment = value > 0 ? (uint32_t)value : 0;
+        }
+    }
+    return note;
+}
+
+/* ---- the identification ------------------------------------------------- */
+
+static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *address)
+{
+    uint64_t hash = uro_gid_hash(address);
+    struct uro_rx_source *source = &rx->sources[(hash ^ hash >> 32 ^ hash >> 56) % URO_RX_SOURCES];
+
+    if (!uro_gid_equal(&source->address, address))
+        *source = (struct uro_rx_source){ .address = *address };
+    return source;
+}
+
+/* A sender that was like us is held to it, until it is plain that it is another now. */
+static bool may_be_foreign(struct uro_rx_source *source)
+{
+    if (source->plain < PLAIN_ENOUGH)
+        return true;
+    if (++source->foreign < FOREIGN_ENOUGH)
+        return false;
+    source->plain = source->foreign = 0;
+    return true;
+}
+
+/* Puts the identification into the IPv4 header at @network that makes the ICRC right, if there is one
+ * that the sender may have used. True when it is one of any. */
+static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *network,
+                       uint32_t length, struct uro_ip *ip)
+{
+    uint32_t covered = length - URO_ICRC_LEN;
+    uint32_t difference = uro_icrc(network, false, covered) ^ uro_get_le32(network + covered);
+    struct uro_rx_source *source = source_of(rx, from);
+    uint16_t change = 0;
+    bool fragmentable = false;
+
+    if (difference != 0 &&
+        !uro_ident_solve(difference, covered - AT_IPV4_IDENT - 2, &change, &fragmentable))
+        return false;
+    uint16_t ident = ip->identification ^ change;
+    bool plain = ident < URO_IDENT_BATCH && !fragmentable;
+    if (plain) {
+        source->plain++;
+        source->foreign = 0;
+    } else if (rx->strict || !may_be_foreign(source)) {
+        return false;
+    } else {
+        source->plain = 0;
+    }
+    if (difference != 0) {
+        ip->identification = ident;
+        ip->dont_fragment = !fragmentable;
+        (void)uro_ip_put(network, ip);
+    }
+    return !plain;
+}
+
+/* ---- frames ------------------------------------------------------------- */
+
+/* The headers before @payload, and the frame, @index packets behind the first of its message. */
+static void add_frame(struct uro_rx *rx, const struct uro_sock *sock,
+                      const union uro_sock_address *from, const struct note *note, uint8_t *payload,
+                      uint32_t length, uint32_t index)
+{
+    const struct uro_ether ether = { .dest = rx->mac,
+                                     .source = link_mac,
+                                     .type = sock->v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    struct uro_ip ip = { .v6 = sock->v6,
+                         .dont_fragment = !sock->v6,
+                         .traffic_class = note->traffic_class,
+                         .hop_limit = HOP_LIMIT,
+                         .protocol = URO_IPPROTO_UDP,
+                         .identification = (uint16_t)index,
+                         .payload_length = (uint16_t)(URO_UDP_LEN + length),
+                         .source = uro_sock_gid_of(from),
+                         .dest = sock->address };
+    const struct uro_udp udp = { .source_port = uro_sock_port_of(from),
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = (uint16_t)(URO_UDP_LEN + length) };
+    uint32_t network_length = sock->v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    uint8_t *network = payload - URO_UDP_LEN - network_length;
+    bool weak = false;
+
+    if (length >
+        DATAGRAM_MAX - HEADROOM) /* no packet of ours; the length field has no room for it */
+        return;
+    (void)uro_ether_put(network - URO_ETHER_LEN, &ether);
+    (void)uro_ip_put(network, &ip);
+    uro_udp_encode(payload - URO_UDP_LEN, &udp);
+    if (!sock->v6 && length >= URO_BTH_LEN + URO_ICRC_LEN)
+        weak = find_ident(rx, &ip.source, network, network_length + URO_UDP_LEN + length, &ip);
+    rx->frames[rx->count++] =
+        (struct uro_pkt){ .octets = network - URO_ETHER_LEN,
+                          .length = URO_ETHER_LEN + network_length + URO_UDP_LEN + length,
+                          .weak = weak };
+}
+
+/* The packets of message @which do not lie at the beginnings of slots: they are moved there, and the slots
+ * made as long as these packets if there were many octets of them. */
+static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint32_t segment,
+                         uint32_t *stride)
+{
+    uint8_t *region = rx->memory + (size_t)which * REGION;
+    uint32_t left = total, at = 0;
+
+    for (uint32_t k = 0; left > 0; k++) {
+        uint32_t part = left < rx->slot ? left : rx->slot;
+        memcpy(rx->spare + at, slot_at(rx, which, k), part);
+        at += part;
+        left -= part;
+    }
+    *stride = segment + HEADROOM;
+    for (uint32_t k = 0; k * segment < total; k++) {
+        uint32_t part = total - k * segment < segment ? total - k * segment : segment;
+        memcpy(region + (size_t)k * *stride + HEADROOM, rx->spare + (size_t)k * segment, part);
+    }
+}
+
+/* Returns the slot size that would have been right, or 0. */
+static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t which)
+{
+    struct mmsghdr *message = &rx->messages[which];
+    struct note note = read_control(&message->msg_hdr);
+    uint32_t total = message->msg_len, stride = rx->slot + HEADROOM, better = 0;
+    uint8_t *region = rx->memory + (size_t)which * REGION;
+
+    if (note.segment == 0 || note.segment >= total)
+        note.segment = total;
+    if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0 || total == 0 ||
+        total > note.segment * URO_RX_SEGMENTS)
+        return 0;
+    if (note.segment > rx->slot || (note.segment < total && note.segment != rx->slot)) {
+        move_packets(rx, which, total, note.segment, &stride);
+        if (note.segment > rx->slot || total > 4 * SLOT_LEAST)
+            better = note.segment;
+    }
+    for (uint32_t k = 0; k * note.segment < total; k++) {
+        uint32_t left = total - k * note.segment;
+        add_frame(rx, sock, &rx->from[which], &note, region + (size_t)k * stride + HEADROOM,
+                  left < note.segment ? left : note.segment, k);
+    }
+    return better;
+}
+
+void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
+{
+    uint32_t better = 0;
+
+    if (rx->first < rx->count)
+        return;
+    rx->first = rx->count = 0;
+    for (uint32_t i = 0; i < URO_RX_MESSAGES; i++) {
+        rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
+        rx->messages[i].msg_hdr.msg_controllen = sizeof rx->control[i];
+    }
+    int got = recvmmsg(sock->fd, rx->messages, URO_RX_MESSAGES, MSG_DONTWAIT, NULL);
+    for (int i = 0; i < got; i++) {
+        uint32_t wanted = cut(rx, sock, (uint32_t)i);
+        if (wanted != 0)
+            better = wanted;
+    }
+    /* What was taken stays where it is: only the next messages go to the new slots. */
+    if (better != 0)
+        lay_out(rx, better);
+}
+
+uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room)
+{
+    uint32_t count = rx->count - rx->first < room ? rx->count - rx->first : room;
+
+    memcpy(pkts, &rx->frames[rx->first], count * sizeof *pkts);
+    rx->first += count;
+    return count;
+}

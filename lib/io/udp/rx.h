@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rx.h - datagrams become the frames that an engine reads.
+ *
+ * The kernel may join packets of one size that came one after the other; they are scattered into slots
+ * of the size seen last, with room for headers before each, so that nothing is copied twice while the size
+ * stays the same.
+ *
+ * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
+ * foreign sender's is worked out, which leaves 17 of the 32 bits of protection. A sender that never
+ * needed it is not granted it any more.
+ */
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "engine/port.h"
+#include "io/udp/sock.h"
+
+#define URO_RX_MESSAGES 8u  /* taken by one call */
+#define URO_RX_SEGMENTS 64u /* packets in one of them, at most */
+#define URO_RX_SOURCES  256u
+
+/* What the ICRCs of a sender have been like. */
+struct uro_rx_source {
+    struct uro_gid address;
+    uint32_t plain;   /* packets in a row whose identification is one of ours */
+    uint32_t foreign; /* refused in a row, because they were not */
+};
+
+struct uro_rx {
+    struct uro_mac mac; /* ours: where frames go */
+    bool strict;        /* no identification is worked out */
+    uint32_t slot;      /* octets of payload a slot holds */
+    uint8_t *memory;    /* a region for each message */
+    uint8_t *spare;     /* to lay out a region anew */
+    struct mmsghdr messages[URO_RX_MESSAGES];
+    struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
+    union uro_sock_address from[URO_RX_MESSAGES];
+    _Alignas(size_t) uint8_t control[URO_RX_MESSAGES][64];
+    struct uro_pkt frames[URO_RX_MESSAGES * URO_RX_SEGMENTS]; /* not yet lent: [first, count) */
+    uint32_t first;
+    uint32_t count;
+    struct uro_rx_source sources[URO_RX_SOURCES];
+};
+
+/* False when there is no memory. */
+URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, bool strict);
+void uro_rx_close(struct uro_rx *rx);
+
+/* Takes what waits at @sock when everything taken earlier was lent. */
+void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
+
+/* At most @room frames; they are lent until the next uro_rx_take(). */
+uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sock.c - see sock.h. */
+#define _GNU_SOURCE /* IPV6_MTU_DISCOVER and the like */
+#include "io/udp/sock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/errqueue.h>
+
+#include "io/udp/holder.h"
+#include "wire/ip.h"
+
+/* Of <netinet/udp.h>, which some C libraries have without them. */
+#define UDP_OPTION_SEGMENT 103
+#define UDP_OPTION_GRO     104
+
+/* A receiver's buffer is what a whole window must fit in. More than the administrator allows is not
+ * given, unless we are the administrator. */
+#define BUFFER_OCTETS (8 * 1024 * 1024)
+
+union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port)
+{
+    union uro_sock_address out;
+
+    memset(&out, 0, sizeof out);
+    if (uro_gid_is_ipv4(gid)) {
+        out.v4.sin_family = AF_INET;
+        uro_put_be16((uint8_t *)&out.v4.sin_port, port);
+        memcpy(&out.v4.sin_addr, &gid->octets[12], 4);
+    } else {
+        out.v6.sin6_family = AF_INET6;
+        uro_put_be16((uint8_t *)&out.v6.sin6_port, port);
+        memcpy(&out.v6.sin6_addr, gid->octets, 16);
+    }
+    return out;
+}
+
+socklen_t uro_sock_address_length(const union uro_sock_address *address)
+{
+    return address->any.sa_family == AF_INET ? sizeof address->v4 : sizeof address->v6;
+}
+
+struct uro_gid uro_sock_gid_of(const union uro_sock_address *address)
+{
+    struct uro_gid gid;
+
+    if (address->any.sa_family == AF_INET)
+        return uro_gid_from_ipv4((const uint8_t *)&address->v4.sin_addr);
+    memcpy(gid.octets, &address->v6.sin6_addr, sizeof gid.octets);
+    return gid;
+}
+
+uint16_t uro_sock_port_of(const union uro_sock_address *address)
+{
+    return uro_get_be16((const uint8_t *)(address->any.sa_family == AF_INET
+                                              ? &address->v4.sin_port
+                                              : &address->v6.sin6_port));
+}
+
+static bool set(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+static int get(int fd, int level, int option)
+{
+    int value = 0;
+    socklen_t length = sizeof value;
+
+    return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
+}
+
+/* With DF and without a peer the identification is 0, or for segments 0, 1, 2 ... */
+static bool set_network_options(int fd, bool v6)
+{
+    if (v6)
+        return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
+               set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+               set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) && set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+           set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVERR, 1);
+}
+
+static void set_buffers(struct uro_sock *sock)
+{
+    if (!set(sock->fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_OCTETS))
+        (void)set(sock->fd, SOL_SOCKET, SO_RCVBUF, BUFFER_OCTETS);
+    if (!set(sock->fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_OCTETS))
+        (void)set(sock->fd, SOL_SOCKET, SO_SNDBUF, BUFFER_OCTETS);
+    sock->receive_octets = (uint32_t)get(sock->fd, SOL_SOCKET, SO_RCVBUF);
+}
+
+static void explain(const struct uro_gid *address, int why, char error[static URO_PORT_ERROR_MAX])
+{
+    char text[URO_GID_TEXT_MAX], holder[URO_HOLDER_TEXT_MAX];
+
+    uro_gid_text(address, text);
+    switch (why) {
+    case EADDRINUSE:
+        uro_holder_find(address, URO_ROCE_PORT, holder);
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "UDP port %u of %s is taken by %s: give this process another address with "
+                       "ip=, or end the other one",
+                       URO_ROCE_PORT, text, holder);
+        break;
+    case EADDRNOTAVAIL:
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "this machine has no address %s: see `ip address`, or use ip=auto", text);
+        break;
+    default:
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "UDP port %u of %s: %s", URO_ROCE_PORT, text,
+                       strerror(why));
+    }
+}
+
+int uro_sock_open(struct uro_sock *sock, const struct uro_gid *address,
+                  const struct uro_sock_options *options, char error[static URO_PORT_ERROR_MAX])
+{
+    const union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
+
+    *sock = (struct uro_sock){ .address = *address, .v6 = !uro_gid_is_ipv4(address) };
+    sock->fd = socket(own.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (sock->fd < 0 || !set_network_options(sock->fd, sock->v6) ||
+        bind(sock->fd, &own.any, uro_sock_address_length(&own)) != 0) {
+        explain(address, errno, error);
+        uro_sock_close(sock);
+        return -1;
+    }
+    set_buffers(sock);
+    /* Asking for segments of no size asks whether there are any. */
+    sock->segments = options->segments && set(sock->fd, IPPROTO_UDP, UDP_OPTION_SEGMENT, 0);
+    sock->coalesces = options->coalesces && set(sock->fd, IPPROTO_UDP, UDP_OPTION_GRO, 1);
+    return 0;
+}
+
+void uro_sock_close(struct uro_sock *sock)
+{
+    if (sock->fd >= 0)
+        (void)close(sock->fd);
+    sock->fd = -1;
+}
+
+static void tell(const struct sock_extended_err *report, const struct msghdr *message)
+{
+    char text[URO_GID_TEXT_MAX];
+    const union uro_sock_address *to = message->msg_name;
+    const struct uro_gid gid = uro_sock_gid_of(to);
+
+    if (report->ee_errno == EMSGSIZE)
+        fprintf(stderr,
+                "uroce: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
+                "smaller path MTU in the program\n",
+                uro_gid_text(&gid, text), report->ee_info, report->ee_info);
+    else
+        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
+                strerror((int)report->ee_errno));
+}
+
+uint32_t uro_sock_take_errors(struct uro_sock *sock, bool verbose)
+{
+    uint32_t count = 0;
+
+    for (;;) {
+        union uro_sock_address to;
+        _Alignas(struct cmsghdr) char control[256];
+        struct msghdr message = { .msg_name = &to,
+                                  .msg_namelen = sizeof to,
+                                  .msg_control = control,
+                                  .msg_controllen = sizeof control };
+        if (recvmsg(sock->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+            return count;
+        count++;
+        for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;
+             at = CMSG_NXTHDR(&message, at)) {
+            struct sock_extended_err report;
+            bool is = (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR) ||
+                      (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR);
+            if (!is)
+                continue;
+            memcpy(&report, CMSG_DATA(at), sizeof report);
+            if (verbose && message.msg_namelen > 0)
+                tell(&report, &message);
+        }
+    }
+}

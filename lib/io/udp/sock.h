@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sock.h - a UDP socket bound to port 4791 of one address. */
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "engine/port.h"
+
+union uro_sock_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+struct uro_sock {
+    int fd;
+    struct uro_gid address;
+    bool v6;
+    bool segments;           /* the kernel cuts a long send into packets */
+    bool coalesces;          /* the kernel joins received packets of one size */
+    uint8_t traffic_class;   /* of packets that do not say */
+    uint32_t receive_octets; /* the kernel's buffer */
+};
+
+struct uro_sock_options {
+    bool segments;
+    bool coalesces;
+};
+
+union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port);
+socklen_t uro_sock_address_length(const union uro_sock_address *address);
+struct uro_gid uro_sock_gid_of(const union uro_sock_address *address);
+uint16_t uro_sock_port_of(const union uro_sock_address *address);
+
+/* Returns 0 or -1 with a sentence in @error. */
+URO_NODISCARD int uro_sock_open(struct uro_sock *sock, const struct uro_gid *address,
+                                const struct uro_sock_options *options,
+                                char error[static URO_PORT_ERROR_MAX]);
+void uro_sock_close(struct uro_sock *sock);
+
+/* Takes what the network reported (a port or host that cannot be reached, a packet too long). The
+ * transport finds out by itself; told once, when somebody watches. Returns how many reports. */
+uint32_t uro_sock_take_errors(struct uro_sock *sock, bool verbose);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tx.c - see tx.h. */
+#define _GNU_SOURCE /* sendmmsg */
+#include "io/udp/tx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/udp/ident.h"
+#include "wire/ether.h"
+#include "wire/ip.h"
+
+#define UDP_OPTION_SEGMENT 103
+#define SEGMENTS_MAX       URO_IDENT_BATCH
+#define DATAGRAM_MAX       65507u /* octets that IPv4 and UDP carry */
+#define AT_IPV4_IDENT      4u
+
+bool uro_udp_tx_open(struct uro_udp_tx *tx, struct uro_sock *socks, uint32_t sock_count,
+                     uint32_t mtu, bool verbose)
+{
+    memset(tx, 0, sizeof *tx);
+    tx->socks = socks;
+    tx->sock_count = sock_count;
+    tx->verbose = verbose;
+    tx->memory = malloc((size_t)URO_PORT_BURST * mtu);
+    return tx->memory != NULL;
+}
+
+void uro_udp_tx_close(struct uro_udp_tx *tx)
+{
+    free(tx->memory);
+    tx->memory = NULL;
+}
+
+/* ---- what a frame says of its way --------------------------------------- */
+
+struct way {
+    struct uro_sock *by;
+    struct uro_gid dest;
+    uint8_t traffic_class;
+    uint32_t head; /* octets before the BTH */
+};
+
+static struct uro_sock *sock_of(const struct uro_udp_tx *tx, const struct uro_gid *source)
+{
+    for (uint32_t i = 0; i < tx->sock_count; i++)
+        if (uro_gid_equal(&tx->socks[i].address, source))
+            return &tx->socks[i];
+    return NULL;
+}
+
+/* The engine's own frames: their headers are right. */
+static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, struct way *way)
+{
+    const uint8_t *network = frame->head + URO_ETHER_LEN;
+    struct uro_gid source;
+
+    if (!frame->icrc)
+        return false;
+    if (network[0] >> 4 == 4) {
+        source = uro_gid_from_ipv4(network + 12);
+        way->dest = uro_gid_from_ipv4(network + 16);
+        way->traffic_class = network[1];
+        way->head = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN;
+    } else {
+        memcpy(source.octets, network + 8, sizeof source.octets);
+        memcpy(way->dest.octets, network + 24, sizeof way->dest.octets);
+        way->traffic_class = (uint8_t)(network[0] << 4 | network[1] >> 4);
+        way->head = URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN;
+    }
+    way->by = sock_of(tx, &source);
+    return way->by != NULL;
+}
+
+/* ---- datagrams ---------------------------------------------------------- */
+
+/* Whether a packet of @length octets can follow those in the last datagram. */
+static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t length)
+{
+    if (tx->count == 0)
+        return false;
+    uint32_t last = tx->count - 1;
+    const union uro_sock_address to = uro_sock_address_of(&way->dest, URO_ROCE_PORT);
+    size_t held = tx->octets[last].iov_len;
+
+    return tx->by[last] == way->by && way->by->segments && tx->packets[last] < SEGMENTS_MAX &&
+           tx->traffic_class[last] == way->traffic_class && length <= tx->segment[last] &&
+           held == (size_t)tx->segment[last] * tx->packets[last] && held + length <= DATAGRAM_MAX &&
+           memcmp(&tx->to[last], &to, uro_sock_address_length(&to)) == 0;
+}
+
+static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uint32_t length)
+{
+    uint32_t i = tx->count++;
+
+    tx->to[i] = uro_sock_address_of(&way->dest, URO_ROCE_PORT);
+    tx->by[i] = way->by;
+    tx->packets[i] = 0;
+    tx->segment[i] = length;
+    tx->traffic_class[i] = way->traffic_class;
+    tx->octets[i] = (struct iovec){ at, 0 };
+    tx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &tx->to[i],
+                                               .msg_namelen = uro_sock_address_length(&tx->to[i]),
+                                               .msg_iov = &tx->octets[i],
+                                               .msg_iovlen = 1 };
+}
+
+/* The register that the ICRC starts from, when the packet is @index behind the first of a datagram: the
+ * kernel counts the identification up. */
+static uint32_t start_of(const struct uro_tx *frame, const struct way *way, uint32_t index)
+{
+    if (way->by->v6 || index == 0)
+        return frame->crc;
+    return frame->crc ^ uro_ident_change((uint16_t)index,
+                                         frame->head_length - URO_ETHER_LEN - AT_IPV4_IDENT - 2);
+}
+
+static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int level, int type,
+                                   const void *value, size_t size)
+{
+    struct cmsghdr *at = (struct cmsghdr *)(void *)(control + header->msg_controllen);
+
+    header->msg_control = control;
+    at->cmsg_level = level;
+    at->cmsg_type = type;
+    at->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(at), value, size);
+    header->msg_controllen += CMSG_SPACE(size);
+    return at;
+}
+
+static void finish(struct uro_udp_tx *tx, uint32_t i)
+{
+    struct msghdr *header = &tx->messages[i].msg_hdr;
+    const struct uro_sock *by = tx->by[i];
+
+    if (tx->packets[i] > 1) {
+        uint16_t segment = (uint16_t)tx->segment[i];
+        (void)add_control(header, tx->control[i], IPPROTO_UDP, UDP_OPTION_SEGMENT, &segment,
+                          sizeof segment);
+    }
+    if (tx->traffic_class[i] != by->traffic_class) {
+        int value = tx->traffic_class[i];
+        (void)add_control(header, tx->control[i], by->v6 ? IPPROTO_IPV6 : IPPROTO_IP,
+                          by->v6 ? IPV6_TCLASS : IP_TOS, &value, sizeof value);
+    }
+}
+
+void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_t count)
+{
+    uint8_t *at = tx->memory;
+
+    URO_ASSERT(tx->first == tx->count && count <= URO_PORT_BURST);
+    tx->first = tx->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct way way;
+        if (!read_way(tx, &frames[i], &way))
+            continue;
+        uint32_t length = uro_tx_length(&frames[i]) - way.head;
+        if (!joins(tx, &way, length))
+            begin(tx, &way, at, length);
+        uint32_t last = tx->count - 1;
+        uro_tx_write_from(&frames[i], way.head, start_of(&frames[i], &way, tx->packets[last]), at);
+        tx->octets[last].iov_len += length;
+        tx->packets[last]++;
+        at += length;
+    }
+    for (uint32_t i = 0; i < tx->count; i++)
+        finish(tx, i);
+    (void)uro_udp_tx_flush(tx);
+}
+
+/* ---- the kernel --------------------------------------------------------- */
+
+static void drop_first(struct uro_udp_tx *tx)
+{
+    tx->dropped += tx->packets[tx->first];
+    tx->first++;
+}
+
+/* The kernel did not take the first one. True when it may take the next, or the same again. */
+static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
+{
+    struct uro_sock *by = tx->by[tx->first];
+
+    switch (why) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+        return false;
+    case EINTR:
+        return true;
+    case EIO:
+    case EINVAL:
+    case EOPNOTSUPP:
+        /* The link cannot cut; what was made for cutting has other ICRCs and is lost. */
+        if (tx->packets[tx->first] > 1)
+            by->segments = false;
+        break;
+    default:
+        /* What the network said of an earlier packet is told here, once. */
+        if (uro_sock_take_errors(by, tx->verbose) > 0 && ++*reports < URO_PORT_BURST)
+            return true;
+    }
+    drop_first(tx);
+    return true;
+}
+
+bool uro_udp_tx_flush(struct uro_udp_tx *tx)
+{
+    uint32_t reports = 0;
+
+    while (tx->first < tx->count) {
+        struct uro_sock *by = tx->by[tx->first];
+        uint32_t run = 1;
+        while (tx->first + run < tx->count && tx->by[tx->first + run] == by)
+            run++;
+        int sent = sendmmsg(by->fd, &tx->messages[tx->first], run, MSG_DONTWAIT);
+        if (sent > 0)
+            tx->first += (uint32_t)sent;
+        else if (!recover(tx, errno, &reports))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* udp.h - the inside of a port over UDP sockets, for lib/io/udp only.
+ *
+ * RoCEv2 is UDP from and to port 4791, so a socket for each address carries it, and the kernel does what
+ * the engine's neighbours do elsewhere. The engine's frames keep their shape: what a socket does not
+ * give (Ethernet, IP and UDP headers) is made here.
+ *
+ *   port.c    opens and closes; link words
+ *   sock.c    one socket: options, errors that the network reports
+ *   rx.c      datagrams -> frames
+ *   tx.c      frames -> datagrams, those of one message in one call
+ *   ident.c   the identification of IPv4, which the ICRC covers
+ *   holder.c  who has the port when it is taken
+ */
+#pragma once
+
+#include "engine/port.h"
+#include "io/udp/rx.h"
+#include "io/udp/sock.h"
+#include "io/udp/tx.h"
+
+#define URO_UDP_SOCKS_MAX 16u
+
+struct uro_udp {
+    struct uro_port port;
+    struct uro_sock socks[URO_UDP_SOCKS_MAX];
+    uint32_t sock_count;
+    int epoll; /* of all sockets */
+    bool strict;
+    struct uro_rx rx;
+    struct uro_udp_tx tx;
+};
+
+static inline struct uro_udp *uro_udp_of(struct uro_port *port)
+{
+    return URO_CONTAINER_OF(port, struct uro_udp, port);
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The link over UDP: programs of docs/PROGRAMS.md between two addresses of the loopback interface, as a
+plain user, and what only this link has. Writes TAP.
+
+    test_udp.py BUILD [--match REGEX] [--all]       --all: every row that loopback has addresses for
+"""
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import connections
+import programs
+import test_programs
+import pairs  # from tools/, which programs put on the path
+from uroce_case import Case, Skip, equal, has, main
+
+# A few of each kind; --all runs every row.
+CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_pingpong_odp uc_pingpong
+ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_lat_ud send_bw_xrc
+write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
+hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
+fi_rdm cm_send_bw cm_send_lat""".split()
+GROUPS = re.compile("group|mckey")  # the link has no multicast
+IPV6 = re.compile("ipv6")           # loopback has one address of it
+LOOPBACK = {"10.0.0.1": "127.0.0.2", "10.0.0.2": "127.0.0.3"}
+ADDRESSES = {"server": "127.0.0.2", "client": "127.0.0.3"}
+PORT = 4791
+
+
+class Pair(pairs.Pair):
+    """Two addresses of the loopback interface, over UDP."""
+    words = {"server": "", "client": ""}
+
+    def configuration(self, role: str) -> str:
+        return f"{self.device}:udp,ip={ADDRESSES[role]}{self.words[role]}{self.settings}"
+
+    def listens(self) -> bool:
+        return "0200007F:12B7" in pathlib.Path("/proc/net/udp").read_text()
+
+
+def here(words: list[str]) -> list[str]:
+    for there, own in LOOPBACK.items():
+        words = [word.replace(there, own) for word in words]
+    return words
+
+
+def program(row: programs.Row):
+    def run(case: Case) -> None:
+        try:
+            problem = test_programs.run_row(case.uroce, row, Pair)
+        except test_programs.Skip as why:
+            raise Skip(str(why)) from why
+        assert not problem, problem
+    return run
+
+
+def connection(row: connections.Connection):
+    row.server, row.client = here(row.server), here(row.client)
+
+    def run(case: Case) -> None:
+        problem = connections.run(case.uroce, row, Pair)
+        assert not problem, problem
+    return run
+
+
+def rows(build: pathlib.Path, every: bool) -> list:
+    uroce = build / "app" / "uroce"
+    found = [(row, program(row)) for row in programs.rows() if not row.alone]
+    found += [(row, connection(row)) for row in connections.rows(uroce)]
+    chosen = []
+    for row, run in found:
+        if GROUPS.search(row.name) or IPV6.search(row.name):
+            continue
+        if every or row.name in CHOSEN:
+            run.__name__ = row.name
+            chosen.append(run)
+    return chosen
+
+
+def checked_octets(case: Case, server: str, client: str) -> None:
+    class Words(Pair):
+        words = {"server": server, "client": client}
+    with Words(case.uroce) as pair:
+        problem = pair.run(["ibv_rc_pingpong", "-g", "1", "-c", "-s", "100000", "-n", "200"],
+                           60).problem()
+    assert not problem, problem
+
+
+def in_single_packets__octets_are_right(case: Case) -> None:
+    checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no")
+
+
+def cut_by_one_side_joined_by_none__octets_are_right(case: Case) -> None:
+    checked_octets(case, ",gso=no,gro=no", ",gro=no")
+
+
+def ident_plain__ours_are(case: Case) -> None:
+    checked_octets(case, ",ident=plain", ",ident=plain,gro=no")
+
+
+def on_a_wire__every_icrc_is_that_of_the_packet(case: Case) -> None:
+    """What the kernel cuts and numbers, captured behind it, is right for who sees all of the header."""
+    tools = ["ip", "ethtool", "tcpdump"]
+    if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in tools):
+        raise Skip(f"needs root and {', '.join(tools)}")
+    pcap = case.scratch / "wire.pcap"
+    with Namespaces() as spaces:
+        watcher = spaces.start("b", "tcpdump", "-U", "-Z", "root", "-i", "eth0", "-w", pcap, "udp", "port", str(PORT))
+        assert pairs.wait_for(lambda: pcap.exists() and pcap.stat().st_size > 0, 10), "tcpdump does not start"
+        program = ["ib_write_bw", "-F", "-x", "1", "-n", "20"]
+        server = spaces.start("a", case.uroce, "run", "--device", "uroce0:udp", "--", *program)
+        assert pairs.wait_for(lambda: ":4853" in spaces.sockets("a"), 20), "the server does not listen"
+        client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp", "--", *program, "10.9.0.1")
+        equal((client.wait(30), server.wait(30)), (0, 0))
+        watcher.terminate()
+        watcher.wait(10)
+    dump = case.call("dump", pcap).stdout
+    cut = subprocess.run(["tcpdump", "-nvr", pcap], capture_output=True, text=True, check=True).stdout
+    has(cut, "id 31,")  # the kernel did cut: else nothing is shown
+    wrong = [line for line in dump.splitlines() if "!" in line]
+    assert not wrong and dump.count("RC_WRITE_MIDDLE") > 1000, "\n".join(wrong[:5]) or dump[:500]
+
+
+class Namespaces:
+    """a and b with 10.9.0.1 and 10.9.0.2, on a cable that carries single packets only."""
+
+    def __enter__(self) -> "Namespaces":
+        self.names = {side: f"uroce-udp-{os.getpid()}-{side}" for side in "ab"}
+        self.running: list[subprocess.Popen] = []
+        for name in self.names.values():
+            call("ip", "netns", "add", name)
+        call("ip", "link", "add", "eth0", "netns", self.names["a"], "type", "veth", "peer", "name", "eth0",
+             "netns", self.names["b"])
+        for number, name in enumerate(self.names.values(), 1):
+            call("ip", "-n", name, "addr", "add", f"10.9.0.{number}/24", "dev", "eth0")
+            call("ip", "-n", name, "link", "set", "lo", "up")
+            call("ip", "-n", name, "link", "set", "eth0", "up")
+            call("ip", "-n", name, "route", "add", "default", "dev", "eth0")
+            call("ip", "netns", "exec", name, "ethtool", "-K", "eth0", "tx-udp-segmentation", "off", "gso", "off", "tx", "off")
+        return self
+
+    def start(self, side: str, *command: object) -> subprocess.Popen:
+        process = subprocess.Popen(["ip", "netns", "exec", self.names[side], *map(str, command)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.running.append(process)
+        return process
+
+    def sockets(self, side: str) -> str:
+        """Of TCP; 18515, the port of perftest, is 4853 there."""
+        return subprocess.run(["ip", "netns", "exec", self.names[side], "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+                              capture_output=True, text=True, check=True).stdout
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def call(*command: str) -> None:
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    equal(run.returncode, 0, f"{' '.join(command)}: {run.stderr}")
+
+
+def refused(case: Case, link: str, *words: str) -> None:
+    run = case.call("run", "--device", f"uroce0:{link}", "--", "ibv_rc_pingpong", "-g", "1")
+    has(run.stderr, *words)
+    assert run.returncode != 0
+
+
+def port_taken__the_holder_is_named(case: Case) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.9", PORT))
+        refused(case, "udp,ip=127.0.0.9", "UDP port 4791 of 127.0.0.9 is taken by process ",
+                "(python3)", "ip=")
+
+
+def address_of_another_machine__says_so(case: Case) -> None:
+    refused(case, "udp,ip=192.0.2.77", "this machine has no address 192.0.2.77", "ip=auto")
+
+
+def unknown_word__the_known_ones_are_named(case: Case) -> None:
+    refused(case, "udp,ip=127.0.0.2,speed=fast", 'unknown word "speed"', "gso=", "ident=")
+
+
+def listed(case: Case, device: str) -> str:
+    run = case.call("devices", UROCE_DEVICES=device)
+    return run.stdout + run.stderr
+
+
+def without_address__that_of_the_default_route(case: Case) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            has(listed(case, "uroce0:udp"), "no default route", "ip=127.0.0.1")
+            return
+        has(listed(case, "uroce0:udp"), f"gid 1   {probe.getsockname()[0]}")
+
+
+def auto_on_another_link__is_refused(case: Case) -> None:
+    has(listed(case, "uroce0:net_ring0;ip=auto"), "ip=auto: only a link over UDP")
+
+
+OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,
+       ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet, port_taken__the_holder_is_named, address_of_another_machine__says_so,
+       unknown_word__the_known_ones_are_named, without_address__that_of_the_default_route,
+       auto_on_another_link__is_refused]
+
+if __name__ == "__main__":
+    EVERY = "--all" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--all"]
+    sys.exit(main(__doc__, OWN + rows(pathlib.Path(sys.argv[1]).resolve(), EVERY)))

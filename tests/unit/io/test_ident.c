@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_ident.c - what an IPv4 identification does to an ICRC, against ICRCs of whole packets. */
+#include <string.h>
+
+#include "io/udp/ident.h"
+#include "support/check.h"
+#include "wire/icrc.h"
+
+#define PACKET_MAX 4200u
+
+/* A packet of @length octets from the IPv4 header on, without ICRC; returns its ICRC. */
+static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool fragmentable)
+{
+    const struct uro_ip ip = {
+        .dont_fragment = !fragmentable,
+        .identification = ident,
+        .hop_limit = 64,
+        .protocol = URO_IPPROTO_UDP,
+        .payload_length = (uint16_t)(length - URO_IPV4_LEN + 4),
+        .source = uro_gid_from_ipv4((const uint8_t[]){ 192, 0, 2, 1 }),
+        .dest = uro_gid_from_ipv4((const uint8_t[]){ 192, 0, 2, 2 }),
+    };
+
+    for (uint32_t i = 0; i < length; i++)
+        packet[i] = (uint8_t)(i * 7 + length);
+    (void)uro_ip_put(packet, &ip);
+    return uro_icrc(packet, false, length);
+}
+
+static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **state)
+{
+    uint8_t packet[PACKET_MAX];
+
+    (void)state;
+    for (uint32_t length = URO_IPV4_LEN + 20; length < 120; length++)
+        for (uint16_t ident = 0; ident < URO_IDENT_BATCH; ident++) {
+            uint32_t plain = icrc_of(packet, length, 0, false);
+            assert_int_equal(icrc_of(packet, length, ident, false) ^ plain,
+                             uro_ident_change(ident, length - 6));
+        }
+}
+
+static void solve__any_ident__is_found_with_df_or_without(void **state)
+{
+    static const uint32_t lengths[] = { 40, 41, 60, 1068, 4096, 4159 };
+    uint8_t packet[PACKET_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(lengths); i++)
+        for (uint32_t ident = 0; ident < 65536; ident += 257) {
+            uint32_t plain = icrc_of(packet, lengths[i], 0, false);
+            for (int df = 0; df < 2; df++) {
+                uint32_t foreign = icrc_of(packet, lengths[i], (uint16_t)ident, df == 0);
+                uint16_t found;
+                bool fragmentable;
+                assert_true(
+                    uro_ident_solve(plain ^ foreign, lengths[i] - 6, &found, &fragmentable));
+                assert_int_equal(found, ident);
+                assert_int_equal(fragmentable, df == 0);
+            }
+        }
+}
+
+/* Of 2^32 differences 2^17 are an identification's. */
+static void solve__damage__is_not_taken_for_an_ident(void **state)
+{
+    uint8_t packet[PACKET_MAX];
+    uint32_t explained = 0;
+
+    (void)state;
+    uint32_t plain = icrc_of(packet, 1068, 77, false);
+    for (uint32_t at = 33; at < 1068; at++) /* before it there are octets the ICRC does not cover */
+        for (unsigned bit = 0; bit < 8; bit++) {
+            uint16_t found;
+            bool fragmentable;
+            packet[at] ^= (uint8_t)(1u << bit);
+            uint32_t damaged = uro_icrc(packet, false, 1068);
+            explained += uro_ident_solve(plain ^ damaged, 1062, &found, &fragmentable);
+            packet[at] ^= (uint8_t)(1u << bit);
+        }
+    assert_in_range(explained, 0, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(change__of_any_ident_of_a_batch__is_what_the_packet_shows),
+        cmocka_unit_test(solve__any_ident__is_found_with_df_or_without),
+        cmocka_unit_test(solve__damage__is_not_taken_for_an_ident),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
