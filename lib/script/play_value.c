@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* play_value.c - sums, variables and texts of a script while it is played. */
+#include <string.h>
+
+#include "script/play_inside.h"
+
+uint64_t uro_play_get(const struct uro_play *play, enum uro_script_name name)
+{
+    return play->values[name];
+}
+
+void uro_play_put(struct uro_play *play, enum uro_script_name name, uint64_t value)
+{
+    play->values[name] = value;
+    play->known |= UINT64_C(1) << name;
+}
+
+bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
+                    enum uro_field field, uint64_t base, uint64_t *number)
+{
+    *number = value->relative ? base : 0;
+    for (uint8_t i = 0; i < value->count; i++) {
+        const struct uro_script_term *term = &value->terms[i];
+        uint64_t by = term->number;
+        if (term->is_name) {
+            const struct uro_script_text *name = &play->script->names[term->number];
+            if ((play->known >> term->number & 1) == 0) {
+                uro_play_deviate(play,
+                                 "$%.*s has no value: neither --set nor the endpoint gave one",
+                                 (int)name->length, name->at);
+                return false;
+            }
+            by = play->values[term->number];
+        }
+        *number = term->minus ? *number - by : *number + by;
+    }
+    if (field < URO_FIELD_COUNT)
+        *number &= uro_field_max(field);
+    return true;
+}
+
+uint64_t uro_play_base(const struct uro_play *play, const struct uro_opcode *op, bool sent)
+{
+    const bool ours = sent == (op->role == URO_REQUEST);
+
+    return uro_play_get(play, ours ? URO_NAME_PSN : URO_NAME_PEERPSN);
+}
+
+bool uro_play_set(struct uro_play *play, const char *name, size_t length, uint64_t value)
+{
+    for (uint32_t i = 0; i < play->script->name_count; i++)
+        if (play->script->names[i].length == length &&
+            memcmp(play->script->names[i].at, name, length) == 0) {
+            uro_play_put(play, (enum uro_script_name)i, value);
+            return true;
+        }
+    return false;
+}
+
+static int digit(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+/* Numbers are decimal or 0x; false: it is something else. */
+static bool read_number(const uint8_t *at, const uint8_t *end, uint64_t *number)
+{
+    const bool hex = end - at > 2 && at[0] == '0' && at[1] == 'x';
+
+    *number = 0;
+    for (at += hex ? 2 : 0; at < end; at++) {
+        if (digit(*at) >= (hex ? 16 : 10))
+            return false;
+        *number = *number * (hex ? 16 : 10) + (unsigned)digit(*at);
+    }
+    return true;
+}
+
+void uro_play_learn_words(struct uro_play *play, const uint8_t *data, uint32_t length)
+{
+    const uint8_t *const end = data + length;
+    uint64_t number;
+
+    for (const uint8_t *at = data; at < end && *at != '\0';) {
+        const uint8_t *word = at;
+        while (at < end && *at != ' ' && *at != '\0')
+            at++;
+        const uint8_t *equals = memchr(word, '=', (size_t)(at - word));
+        if (equals != NULL && read_number(equals + 1, at, &number))
+            (void)uro_play_set(play, (const char *)word, (size_t)(equals - word), number);
+        at += at < end && *at == ' ';
+    }
+}
+
+uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t room)
+{
+    const uint8_t *at = (const uint8_t *)text->at;
+    const uint8_t *const end = at + text->length;
+    uint32_t length = 0;
+
+    while (at < end && length < room) {
+        if (end - at >= 4 && at[0] == '\\' && at[1] == 'x' && digit(at[2]) < 16 &&
+            digit(at[3]) < 16) {
+            out[length++] = (uint8_t)(digit(at[2]) << 4 | digit(at[3]));
+            at += 4;
+        } else {
+            out[length++] = *at++;
+        }
+    }
+    return length;
+}

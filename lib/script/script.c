@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* script.c - reads a script, a line each step; docs/PEER.md has the language. */
+#include "script/script.h"
+
+#include <string.h>
+
+#include "script/words.h"
+
+#define NO_STEP UINT32_MAX
+
+struct reader {
+    struct uro_words words;
+    struct uro_script *script;
+    struct uro_script_step *step;
+    uint32_t repeat; /* the one that is open, or NO_STEP */
+};
+
+static const char *const own_names[URO_NAME_OWN_COUNT] = {
+    [URO_NAME_PORT] = "port",         [URO_NAME_I] = "i",
+    [URO_NAME_QPN] = "qpn",           [URO_NAME_MYQPN] = "myqpn",
+    [URO_NAME_PSN] = "psn",           [URO_NAME_PEERPSN] = "peerpsn",
+    [URO_NAME_LOCAL_ID] = "local_id", [URO_NAME_REMOTE_ID] = "remote_id",
+    [URO_NAME_ITS] = "its",
+};
+
+int uro_script_name(struct uro_script *script, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < script->name_count; i++)
+        if (script->names[i].length == length && memcmp(script->names[i].at, name, length) == 0)
+            return (int)i;
+    if (script->name_count == URO_SCRIPT_NAMES_MAX)
+        return -1;
+    script->names[script->name_count] = (struct uro_script_text){ name, (uint32_t)length };
+    return (int)script->name_count++;
+}
+
+bool uro_script_address(const struct uro_script_text *text, struct uro_gid *gid)
+{
+    char copy[URO_GID_TEXT_MAX];
+
+    if (text->length >= sizeof copy)
+        return false;
+    memcpy(copy, text->at, text->length);
+    copy[text->length] = '\0';
+    return uro_gid_parse(copy, gid);
+}
+
+/* ---- subjects and fields --------------------------------------------------------------------- */
+
+static bool is_one(const struct uro_script_subject *subject)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < URO_OPCODE_WORDS; i++)
+        count += (unsigned)__builtin_popcountll(subject->opcodes[i]);
+    return count == 1;
+}
+
+static bool read_subject(struct reader *r, bool send, struct uro_script_subject *subject)
+{
+    struct uro_words *words = &r->words;
+
+    if (!uro_words_next(words))
+        return uro_words_refuse(words, 0,
+                                "the name of a packet, such as SEND_ONLY, or of a message");
+    const struct uro_script_text name = words->word;
+    *subject = (struct uro_script_subject){ .what = URO_WHAT_PACKET, .name = name };
+    int message = uro_field_message(name.at, name.length);
+    if (message >= 0) {
+        subject->what = URO_WHAT_MESSAGE;
+        subject->message = (enum uro_cm_kind)message;
+        return true;
+    }
+    if (send && uro_words_are(words, "RAW")) {
+        subject->what = URO_WHAT_RAW;
+        return true;
+    }
+    if (!uro_field_opcodes(name.at, name.length, subject->opcodes))
+        return uro_words_refuse(words, 0,
+                                "a packet such as SEND_ONLY, READ_REQUEST or "
+                                "UC_WRITE_FIRST, or a message such as REQ");
+    if (send && !is_one(subject))
+        return uro_words_refuse(words, 0, "one packet, not several");
+    while ((subject->opcodes[subject->opcode / 64] >> subject->opcode % 64 & 1) == 0)
+        subject->opcode++;
+    return true;
+}
+
+/* A field that the packet has not could not be sent, and never be met. */
+static bool has_field(const struct uro_script_subject *subject, enum uro_field field)
+{
+    const unsigned ext = uro_field_rows[field].ext;
+
+    if (subject->what == URO_WHAT_RAW)
+        return field >= URO_FIELD_OCTETS;
+    if (field == URO_FIELD_OCTETS)
+        return false;
+    return subject->what == URO_WHAT_MESSAGE || !is_one(subject) || ext == 0 ||
+           (uro_opcodes[subject->opcode].ext & ext) != 0;
+}
+
+static bool is_text_of(struct uro_words *words, size_t from, const struct uro_script_field *field)
+{
+    struct uro_gid gid;
+
+    switch ((unsigned)field->field) {
+    case URO_FIELD_FROM:
+    case URO_FIELD_TO:
+    case URO_FIELD_LOCAL_GID:
+    case URO_FIELD_REMOTE_GID:
+        return uro_script_address(&field->text, &gid) ||
+               uro_words_refuse(words, from, "an IPv4 or IPv6 address");
+    default:
+        return true;
+    }
+}
+
+static bool read_field(struct reader *r, const struct uro_script_subject *subject)
+{
+    struct uro_words *words = &r->words;
+    const struct uro_script_text word = words->word;
+    const char *equals = memchr(word.at, '=', word.length);
+    const size_t name = equals != NULL ? (size_t)(equals - word.at) : word.length;
+    const bool cm = subject->what == URO_WHAT_MESSAGE;
+    const int field = uro_field_find(word.at, name, cm);
+
+    if (field < 0)
+        return uro_words_refuse(words, 0,
+                                cm ? "a field of a message, such as port=7471"
+                                   : "a field of a packet, such as psn=+1 or ackreq");
+    if (!has_field(subject, (enum uro_field)field))
+        return uro_words_refuse(words, 0, "a field that this packet has");
+    if (r->script->field_count == URO_SCRIPT_FIELDS_MAX)
+        return uro_words_refuse(words, 0, "an end: the script has too many fields");
+    struct uro_script_field *to = &r->script->fields[r->script->field_count++];
+    *to = (struct uro_script_field){ .field = (enum uro_field)field };
+    r->step->field_count++;
+    if (equals == NULL) {
+        to->value = (struct uro_script_value){ .count = 1, .terms = { { .number = 1 } } };
+        return uro_field_rows[field].bits == 1 ||
+               uro_words_refuse(words, word.length, "= and a value");
+    }
+    if (uro_field_rows[field].text)
+        return uro_words_text(words, name + 1, &to->text) && is_text_of(words, name + 1, to);
+    return uro_words_value(words, name + 1, to->field, &to->value);
+}
+
+/* What may stand between the fields of something expected. */
+static bool read_patience(struct reader *r, bool *taken)
+{
+    struct uro_words *words = &r->words;
+    const bool within = uro_words_are(words, "within");
+
+    *taken = within || uro_words_are(words, "after");
+    if (!*taken)
+        return true;
+    if (!uro_words_next(words))
+        return uro_words_refuse(words, 0, "a time such as 500us, 200ms or 2s");
+    return uro_words_time(words, 0, within ? &r->step->time : &r->step->after);
+}
+
+static bool read_fields(struct reader *r, const struct uro_script_subject *subject, bool expected)
+{
+    r->step->field_first = r->script->field_count;
+    while (uro_words_next(&r->words)) {
+        bool taken = false;
+        if (expected && !read_patience(r, &taken))
+            return false;
+        if (!taken && !read_field(r, subject))
+            return false;
+    }
+    return true;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool read_send(struct reader *r)
+{
+    return read_subject(r, true, &r->step->subject) && read_fields(r, &r->step->subject, false);
+}
+
+static bool read_expect(struct reader *r)
+{
+    return read_subject(r, false, &r->step->subject) && read_fields(r, &r->step->subject, true);
+}
+
+static bool read_time(struct reader *r)
+{
+    return (uro_words_next(&r->words) || uro_words_refuse(&r->words, 0, "a time such as 200ms")) &&
+           uro_words_time(&r->words, 0, &r->step->time);
+}
+
+/* connect and accept: a port, then fields of what we say. */
+static bool read_connect(struct reader *r)
+{
+    struct uro_words *words = &r->words;
+    struct uro_script_step *step = r->step;
+
+    step->subject =
+        (struct uro_script_subject){ .what = URO_WHAT_MESSAGE,
+                                     .message =
+                                         step->kind == URO_STEP_CONNECT ? URO_CM_REQ : URO_CM_REP };
+    if (!uro_words_next(words))
+        return uro_words_refuse(words, 0, "a port, such as 7471 or $port");
+    return uro_words_value(words, 0, URO_FIELD_PORT, &step->value) &&
+           read_fields(r, &step->subject, false);
+}
+
+/* qp qpn=.. psn=.. mypsn=.. myqpn=.. : sets the variables of a connection. */
+static bool read_qp(struct reader *r)
+{
+    static const struct {
+        const char *name;
+        enum uro_script_name is;
+        enum uro_field as;
+    } numbers[] = { { "qpn=", URO_NAME_QPN, URO_FIELD_QPN },
+                    { "myqpn=", URO_NAME_MYQPN, URO_FIELD_QPN },
+                    { "psn=", URO_NAME_PSN, URO_FIELD_PSN },
+                    { "peerpsn=", URO_NAME_PEERPSN, URO_FIELD_PSN } };
+    struct uro_words *words = &r->words;
+
+    while (uro_words_next(words)) {
+        size_t i = 0;
+        while (i < URO_ARRAY_LEN(numbers) &&
+               strncmp(words->word.at, numbers[i].name, strlen(numbers[i].name)) != 0)
+            i++;
+        if (i == URO_ARRAY_LEN(numbers))
+            return uro_words_refuse(words, 0, "qpn=, myqpn=, psn= or peerpsn=");
+        if (r->script->field_count == URO_SCRIPT_FIELDS_MAX)
+            return uro_words_refuse(words, 0, "an end: the script has too many fields");
+        struct uro_script_field *to = &r->script->fields[r->script->field_count++];
+        *to = (struct uro_script_field){ .field = (enum uro_field)numbers[i].is };
+        if (r->step->field_count++ == 0)
+            r->step->field_first = r->script->field_count - 1;
+        if (!uro_words_value(words, strlen(numbers[i].name), numbers[i].as, &to->value))
+            return false;
+    }
+    return r->step->field_count > 0 || uro_words_refuse(words, 0, "qpn=, myqpn=, psn= or peerpsn=");
+}
+
+static bool read_set(struct reader *r)
+{
+    struct uro_words *words = &r->words;
+
+    (void)uro_words_next(words);
+    const char *equals = memchr(words->word.at, '=', words->word.length);
+    if (equals == NULL || equals == words->word.at)
+        return uro_words_refuse(words, 0, "NAME=VALUE");
+    const size_t length = (size_t)(equals - words->word.at);
+    const int name = uro_script_name(r->script, words->word.at, length);
+    if (name < URO_NAME_OWN_COUNT)
+        return uro_words_refuse(words, 0,
+                                name < 0 ? "no more variables: there are too many"
+                                         : "another name: this one is the player's");
+    r->step->number = (uint64_t)name;
+    return uro_words_value(words, length + 1, URO_FIELD_COUNT, &r->step->value);
+}
+
+static bool read_repeat(struct reader *r)
+{
+    if (r->repeat != NO_STEP)
+        return uro_words_refuse(&r->words, 0, "no repeat inside another");
+    r->repeat = (uint32_t)(r->step - r->script->steps);
+    return (uro_words_next(&r->words) || uro_words_refuse(&r->words, 0, "a count")) &&
+           uro_words_count(&r->words, 0, &r->step->number);
+}
+
+static bool read_end(struct reader *r)
+{
+    if (r->repeat == NO_STEP)
+        return uro_words_refuse(&r->words, 0, "a repeat before it");
+    r->step->number = r->repeat;
+    r->repeat = NO_STEP;
+    return true;
+}
+
+static bool is_packet(struct reader *r, const struct uro_script_subject *subject)
+{
+    return subject->what == URO_WHAT_PACKET ||
+           uro_words_refuse(&r->words, 0, "a packet, not a message");
+}
+
+/* on PACKET [COUNT times] send PACKET fields */
+static bool read_on(struct reader *r)
+{
+    struct uro_words *words = &r->words;
+    struct uro_script_step *step = r->step;
+
+    step->number = UINT64_MAX;
+    if (!read_subject(r, false, &step->subject) || !is_packet(r, &step->subject))
+        return false;
+    if (!uro_words_take(words, "send")) {
+        (void)uro_words_next(words);
+        if (!uro_words_count(words, 0, &step->number))
+            return false;
+        if (!uro_words_take(words, "times") || !uro_words_take(words, "send")) {
+            (void)uro_words_next(words);
+            return uro_words_refuse(words, 0, "[COUNT times] send PACKET");
+        }
+    }
+    return read_subject(r, true, &step->answer) && is_packet(r, &step->answer) &&
+           read_fields(r, &step->answer, false);
+}
+
+/* drop [3rd] PACKET */
+static bool read_drop(struct reader *r)
+{
+    struct uro_words ahead = r->words;
+
+    r->step->number = 1;
+    if (uro_words_next(&ahead) && ahead.word.at[0] >= '0' && ahead.word.at[0] <= '9') {
+        r->words = ahead;
+        if (!uro_words_count(&r->words, 0, &r->step->number))
+            return false;
+    }
+    return read_subject(r, false, &r->step->subject) && is_packet(r, &r->step->subject);
+}
+
+static bool read_nothing_more(struct reader *r)
+{
+    (void)r;
+    return true;
+}
+
+static const struct verb {
+    const char *name;
+    enum uro_script_kind kind;
+    bool (*read)(struct reader *r);
+} verbs[] = {
+    { "qp", URO_STEP_QP, read_qp },
+    { "set", URO_STEP_SET, read_set },
+    { "send", URO_STEP_SEND, read_send },
+    { "expect", URO_STEP_EXPECT, read_expect },
+    { "await", URO_STEP_AWAIT, read_expect },
+    { "nothing", URO_STEP_NOTHING, read_time },
+    { "wait", URO_STEP_WAIT, read_time },
+    { "connect", URO_STEP_CONNECT, read_connect },
+    { "accept", URO_STEP_ACCEPT, read_connect },
+    { "disconnect", URO_STEP_DISCONNECT, read_nothing_more },
+    { "fresh", URO_STEP_FRESH, read_nothing_more },
+    { "repeat", URO_STEP_REPEAT, read_repeat },
+    { "end", URO_STEP_END, read_end },
+    { "on", URO_STEP_ON, read_on },
+    { "drop", URO_STEP_DROP, read_drop },
+};
+
+#define VERBS                                                                                      \
+    "connect, accept, qp, send, expect, await, nothing, wait, repeat, end, on, drop, set, fresh, " \
+    "disconnect, title or rule"
+
+static bool read_step(struct reader *r)
+{
+    struct uro_words *words = &r->words;
+    struct uro_script *script = r->script;
+    size_t i = 0;
+
+    while (i < URO_ARRAY_LEN(verbs) && !uro_words_are(words, verbs[i].name))
+        i++;
+    if (i == URO_ARRAY_LEN(verbs))
+        return uro_words_refuse(words, 0, VERBS);
+    if (script->step_count == URO_SCRIPT_STEPS_MAX)
+        return uro_words_refuse(words, 0, "an end: the script has more than 256 steps");
+    r->step = &script->steps[script->step_count++];
+    *r->step = (struct uro_script_step){ .kind = verbs[i].kind,
+                                         .line = words->number,
+                                         .text = { words->word.at,
+                                                   (uint32_t)(words->end - words->word.at) } };
+    if (!verbs[i].read(r))
+        return false;
+    return !uro_words_next(words) || uro_words_refuse(words, 0, "the end of the line");
+}
+
+static struct uro_script_text rest(const struct uro_words *words)
+{
+    const char *at = words->at;
+
+    while (at < words->end && *at == ' ')
+        at++;
+    return (struct uro_script_text){ at, (uint32_t)(words->end - at) };
+}
+
+static bool read_line(struct reader *r)
+{
+    if (!uro_words_next(&r->words))
+        return true;
+    if (uro_words_are(&r->words, "title"))
+        r->script->title = rest(&r->words);
+    else if (uro_words_are(&r->words, "rule"))
+        r->script->rules = rest(&r->words);
+    else
+        return read_step(r);
+    return true;
+}
+
+/* Where the line ends that starts at @at: before a comment, blanks and the newline. */
+static const char *line_end(const char *at, const char *newline)
+{
+    const char *end = at;
+    bool quoted = false;
+
+    while (end < newline && (quoted || *end != '#'))
+        quoted ^= *end++ == '"';
+    while (end > at && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+        end--;
+    return end;
+}
+
+bool uro_script_read(struct uro_script *script, const char *text, size_t length,
+                     struct uro_script_problem *problem)
+{
+    struct reader r = { .words = { .script = script, .problem = problem },
+                        .script = script,
+                        .repeat = NO_STEP };
+    const char *const end = text + length;
+
+    memset(script, 0, sizeof *script);
+    for (unsigned i = 0; i < URO_NAME_OWN_COUNT; i++)
+        (void)uro_script_name(script, own_names[i], strlen(own_names[i]));
+    for (const char *at = text; at < end;) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        if (newline == NULL)
+            newline = end;
+        r.words.line = r.words.at = at;
+        r.words.end = line_end(at, newline);
+        r.words.number++;
+        if (!read_line(&r))
+            return false;
+        at = newline + 1;
+    }
+    if (r.repeat == NO_STEP)
+        return true;
+    (void)uro_words_refuse(&r.words, r.words.word.length, "an end for the repeat of this line");
+    problem->line = script->steps[r.repeat].line;
+    problem->column = 1;
+    return false;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plan.h - what a script asks of the endpoint it is played against, in the private data of its REQ:
+ * words NAME=NUMBER, e.g. "recv=1 size=64 send=3".
+ *
+ * Everything on a server's side that scripts rely on is said by these words and by the answer:
+ *   va=0x.. rkey=0x.. length=65536   memory for WRITE, READ and atomics, filled with the pattern
+ *   ro=0x..                          the key of the same memory for READ only
+ *   other=0x..                       its key in another protection domain
+ * Stands alone: the program for other machines (target.c) needs no other header of uroce.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAN_REGION   65536u
+#define PLAN_RECV_MAX 128u
+#define PLAN_SEND_MAX 16u
+#define PLAN_OCTETS   65536u /* of a receive, and of what is sent */
+/* What READs, WRITEs and atomics of the endpoint are about; the script answers whatever it is. */
+#define PLAN_REMOTE_VA   0x10000u
+#define PLAN_REMOTE_RKEY 0x1234u
+
+struct plan {
+    uint32_t recv; /* receives posted */
+    uint32_t size; /* octets of each */
+    uint32_t late; /* receives posted this many ms after the connection is there; 0: none */
+    uint32_t send; /* requests that the endpoint makes, of each kind, in this order */
+    uint32_t write;
+    uint32_t read;
+    uint32_t faa;
+    uint32_t bytes; /* octets of each */
+};
+
+static inline void plan_read(struct plan *plan, const char *words, size_t length)
+{
+    const struct {
+        const char *name;
+        uint32_t *number;
+        uint32_t most;
+    } rows[] = { { "recv=", &plan->recv, PLAN_RECV_MAX },
+                 { "size=", &plan->size, PLAN_OCTETS },
+                 { "late=", &plan->late, 10000 },
+                 { "send=", &plan->send, PLAN_SEND_MAX },
+                 { "write=", &plan->write, 16 },
+                 { "read=", &plan->read, 16 },
+                 { "faa=", &plan->faa, 16 },
+                 { "bytes=", &plan->bytes, PLAN_OCTETS } };
+    char text[256];
+
+    *plan = (struct plan){ .recv = 16, .size = 4096, .bytes = 64 };
+    if (length > sizeof text - 1)
+        length = sizeof text - 1;
+    memcpy(text, words, length);
+    text[length] = '\0';
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *at = strstr(text, rows[i].name);
+        if (at == NULL || (at > text && at[-1] != ' '))
+            continue;
+        unsigned long number = strtoul(at + strlen(rows[i].name), NULL, 0);
+        *rows[i].number = number < rows[i].most ? (uint32_t)number : rows[i].most;
+    }
+}
+
+/* The private data of the answer; returns its octets. */
+static inline int plan_answer(char *out, size_t room, uint64_t va, const uint32_t keys[3])
+{
+    return snprintf(out, room, "va=0x%llx rkey=0x%x ro=0x%x other=0x%x length=%u",
+                    (unsigned long long)va, keys[0], keys[1], keys[2], PLAN_REGION);
+}
+
+/* The octet of the pattern at a position, as in scripts (fill=). */
+static inline uint8_t plan_octet(uint32_t position)
+{
+    return (uint8_t)(position * 31 + position / 256);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_play.c - what the player says of scripts that are held, and of those that are not. */
+#include "support/check.h"
+
+#include "virtual.h"
+
+#define LINES_MAX 32768u
+
+static char said[LINES_MAX];
+
+static void keep(void *user, const char *line)
+{
+    const size_t used = strlen(said);
+
+    (void)user;
+    (void)snprintf(said + used, sizeof said - used, "%s\n", line);
+}
+
+static enum uro_play_result play_with(struct virtual *v, const char *text)
+{
+    static struct uro_script script;
+    struct uro_script_problem problem;
+
+    said[0] = '\0';
+    if (!uro_script_read(&script, text, strlen(text), &problem))
+        fail_msg("%u:%u: %s", problem.line, problem.column, problem.text);
+    const enum uro_play_result result = virtual_play(v, &script, keep, NULL);
+    virtual_close(v);
+    return result;
+}
+
+static void holds(const char *text)
+{
+    if (play_with(virtual_open(), text) != URO_PLAY_HELD)
+        fail_msg("%s", said);
+}
+
+/* Deviates, and says so. */
+static void says(const char *text, const char *what)
+{
+    assert_int_equal(play_with(virtual_open(), text), URO_PLAY_DEVIATED);
+    if (strstr(said, what) == NULL)
+        fail_msg("nobody says \"%s\":\n%s", what, said);
+}
+
+static void expect__another_number__every_field_that_differs_is_said(void **state)
+{
+    (void)state;
+    says("connect $port\n"
+         "send SEND_ONLY psn=+0 ackreq\n"
+         "expect ACKNOWLEDGE psn=+1 syndrome=nak_psn msn=2..3\n",
+         "psn is");
+    assert_non_null(strstr(said, "line 3: expect ACKNOWLEDGE psn=+1 syndrome=nak_psn msn=2..3: "
+                                 "came 10.0.0.1 > 10.0.0.2 RC_ACK"));
+    assert_non_null(strstr(said, "(+0), not "));
+    assert_non_null(strstr(said, "; syndrome is 0x1f (ack), not 0x60 (nak_psn); msn is 0x1, not "
+                                 "0x2..0x3"));
+}
+
+static void expect__another_packet__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect READ_RESPONSE_ONLY\n",
+         "it is another packet");
+}
+
+static void expect__nothing_comes__is_said_with_the_time(void **state)
+{
+    (void)state;
+    says("connect $port\nexpect ACKNOWLEDGE within 300ms\n",
+         "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: nothing such came within 300 ms");
+}
+
+static void expect__earlier_than_after__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
+         "it came earlier, after 0 us");
+}
+
+static void expect__other_octets__are_said(void **state)
+{
+    (void)state;
+    says("connect $port\n"
+         "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
+         "expect READ_RESPONSE_ONLY fill=1\n",
+         "octet 0 of the payload is 0x00, not 0x1f of the pattern");
+    says("connect $port\n"
+         "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
+         "expect READ_RESPONSE_ONLY payload=\"12345678\"\n",
+         "payload is another");
+}
+
+static void expect__a_header_that_is_not_there__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ANY va=1\n",
+         "va is not in this packet");
+}
+
+static void expect__message__its_fields_are_compared(void **state)
+{
+    (void)state;
+    says("send REQ port=9\nexpect REJ reason=28 message=1\n",
+         "reason is 8, not 28; message is 0, not 1");
+}
+
+static void nothing__something_comes__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nnothing 10ms\n", "nothing 10ms: came 10.0");
+}
+
+static void end__something_was_not_looked_at__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nwait 1ms\n",
+         "at the end: the script does not expect 10.0.0.1 > 10.0.0.2 RC_ACK");
+}
+
+static void variable__without_value__is_said(void **state)
+{
+    (void)state;
+    says("connect $port\nsend WRITE_ONLY psn=+0 va=$nowhere rkey=1\n",
+         "$nowhere has no value: neither --set nor the endpoint gave one");
+}
+
+static void connect__nobody_listens__is_said(void **state)
+{
+    (void)state;
+    says("connect 9\n", "line 1: expected REP, came 10.0.0.1 > 10.0.0.2 REJ");
+}
+
+static void await__passes_over_what_is_something_else(void **state)
+{
+    (void)state;
+    holds("connect $port\n"
+          "repeat 3\n"
+          "  send SEND_ONLY psn=+$i ackreq\n"
+          "end\n"
+          "await ACKNOWLEDGE psn=+2\n");
+}
+
+static void drop__the_second__is_not_seen(void **state)
+{
+    (void)state;
+    holds("connect $port\n"
+          "drop 2nd ACKNOWLEDGE\n"
+          "repeat 3\n"
+          "  send SEND_ONLY psn=+$i ackreq\n"
+          "  wait 1ms\n"
+          "end\n"
+          "expect ACKNOWLEDGE psn=+0\n"
+          "expect ACKNOWLEDGE psn=+2\n");
+}
+
+static void on__answers_as_often_as_it_says(void **state)
+{
+    (void)state;
+    holds("connect $port private=\"send=1\" local_ack_timeout=20\n"
+          "on SEND_* 2 times send ACKNOWLEDGE psn=$its syndrome=rnr+1\n"
+          "expect SEND_ONLY psn=+0\n"
+          "send ACKNOWLEDGE psn=+0\n");
+    assert_non_null(strstr(said, "rnr-nak timer 1"));
+}
+
+static void set__is_a_sum__of_variables(void **state)
+{
+    (void)state;
+    holds("connect $port\n"
+          "set n=$psn+3-2\n"
+          "send SEND_ONLY psn=$n-1 ackreq\n"
+          "expect ACKNOWLEDGE psn=+0\n");
+}
+
+static void qp__numbers_by_hand__need_no_connection(void **state)
+{
+    (void)state;
+    holds("qp qpn=0x77 psn=5\nsend SEND_ONLY psn=+0 ackreq\nnothing 10ms\n");
+    assert_non_null(strstr(said, "RC_SEND_ONLY qp 0x000077 psn 5 ack"));
+}
+
+static void accept__the_endpoint_connects__and_is_served(void **state)
+{
+    struct virtual *v = virtual_open();
+
+    (void)state;
+    v->calls = true;
+    if (play_with(v, "accept 7471\nexpect SEND_ONLY psn=+0 length=64\n"
+                     "send ACKNOWLEDGE psn=+0 msn=1\n") != URO_PLAY_HELD)
+        fail_msg("%s", said);
+    assert_non_null(strstr(said, "10.0.0.2 > 10.0.0.1 REP"));
+}
+
+static void disconnect__is_said_once(void **state)
+{
+    const char *first;
+
+    (void)state;
+    holds("connect $port\ndisconnect\n");
+    first = strstr(said, "DREQ");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "DREQ"));
+}
+
+static void peer__is_not_there__unreached(void **state)
+{
+    static struct uro_script script;
+    struct uro_script_problem problem;
+    struct virtual *v = virtual_open();
+    static struct uro_play play;
+    const struct uro_play_config config = {
+        .engine = v->peer_engine,
+        .address = uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 2 }),
+        .sgid_index = 1,
+        .peer = uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 99 }),
+    };
+
+    (void)state;
+    assert_true(uro_script_read(&script, "wait 1s\n", 8, &problem));
+    assert_int_equal(uro_play_init(&play, &script, &config, 0), 0);
+    for (uro_time now = 0; play.result == URO_PLAY_RUNNING && now < URO_MS(60000);) {
+        assert_true(uro_play_output(&play, v->tx, 32, now) <= 32); /* asks, and asks again */
+        now = uro_play_next(&play) > now ? uro_play_next(&play) : now + URO_US(1);
+    }
+    assert_int_equal(play.result, URO_PLAY_UNREACHED);
+    uro_play_fini(&play);
+    virtual_close(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expect__another_number__every_field_that_differs_is_said),
+        cmocka_unit_test(expect__another_packet__is_said),
+        cmocka_unit_test(expect__nothing_comes__is_said_with_the_time),
+        cmocka_unit_test(expect__earlier_than_after__is_said),
+        cmocka_unit_test(expect__other_octets__are_said),
+        cmocka_unit_test(expect__a_header_that_is_not_there__is_said),
+        cmocka_unit_test(expect__message__its_fields_are_compared),
+        cmocka_unit_test(nothing__something_comes__is_said),
+        cmocka_unit_test(end__something_was_not_looked_at__is_said),
+        cmocka_unit_test(variable__without_value__is_said),
+        cmocka_unit_test(connect__nobody_listens__is_said),
+        cmocka_unit_test(await__passes_over_what_is_something_else),
+        cmocka_unit_test(drop__the_second__is_not_seen),
+        cmocka_unit_test(on__answers_as_often_as_it_says),
+        cmocka_unit_test(set__is_a_sum__of_variables),
+        cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
+        cmocka_unit_test(accept__the_endpoint_connects__and_is_served),
+        cmocka_unit_test(disconnect__is_said_once),
+        cmocka_unit_test(peer__is_not_there__unreached),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

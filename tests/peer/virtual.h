@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* virtual.h - an endpoint for scripts in virtual time: an engine of uroce that listens and does what
+ * plan.h says, on a wire without delay.
+ */
+#pragma once
+
+#include "core/qp.h"
+#include "engine/engine.h"
+#include "plan.h"
+#include "script/play.h"
+
+#define VIRTUAL_CONNS 8u
+#define VIRTUAL_PORT  7471u
+
+struct virtual_conn {
+    struct uro_conn *conn; /* NULL: in no use */
+    struct uro_qp *qp;
+    void *qp_memory;
+    struct plan plan;
+    uro_time late; /* when to post a receive more; never: not */
+};
+
+struct virtual
+{
+    void *engine_memory;
+    struct uro_engine *engine; /* at 10.0.0.1 */
+    struct uro_listener stream, datagram;
+    struct uro_cq *cq;
+    uint8_t *region;  /* with three keys: all rights, READ only, another protection domain */
+    uint8_t *buffers; /* of receives and sends */
+    struct uro_key keys[4];
+    struct virtual_conn conns[VIRTUAL_CONNS];
+    bool calls; /* the endpoint connects to port 7471 of the player */
+    void *peer_memory;
+    struct uro_engine *peer_engine; /* the player's, at 10.0.0.2 */
+    uro_time now;
+    struct uro_tx tx[32];
+};
+
+struct virtual *virtual_open(void);
+void virtual_close(struct virtual *v);
+
+/* Plays a script to its end; @tell as in struct uro_play_config. */
+enum uro_play_result virtual_play(struct virtual *v, const struct uro_script *script,
+                                  void (*tell)(void *user, const char *line), void *user);
