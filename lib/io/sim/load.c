@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* load.c - all pairs together, and what must hold at the end; see load.h. */
+#include "io/sim/load_cm.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
 
@@ -103,6 +104,7 @@ static void after_round(void *user, struct uro_station *station)
     }
     for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
         uro_load_srq_after_round(&load->srqs[side][i]);
+    uro_load_cm_hear(load->cm, side);
 }
 
 static void sent(void *user, struct uro_station *station, const struct uro_world_frame *frame)
@@ -209,6 +211,7 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
     for (uint32_t i = 0; i < swarm->uc_count; i++)
         uro_load_uc_init(&load->ucs[i], load, i);
     load->ud = uro_load_ud_make(load);
+    load->cm = uro_load_cm_make(load);
 }
 
 void uro_load_fini(struct uro_load *load)
@@ -237,6 +240,7 @@ void uro_load_fini(struct uro_load *load)
         uro_load_uc_fini(&load->ucs[i]);
     free(load->ucs);
     uro_load_ud_free(load->ud);
+    uro_load_cm_free(load->cm);
     free(load->pairs);
 }
 
@@ -247,6 +251,7 @@ void uro_load_calm(struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         uro_load_uc_calm(&load->ucs[i]);
     uro_load_ud_calm(load->ud);
+    uro_load_cm_calm(load->cm);
 }
 
 bool uro_load_quiet(const struct uro_load *load)
@@ -257,7 +262,7 @@ bool uro_load_quiet(const struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         if (load->ucs[i].state != URO_LOAD_QUIET)
             return false;
-    return uro_load_ud_quiet(load->ud);
+    return uro_load_ud_quiet(load->ud) && uro_load_cm_quiet(load->cm);
 }
 
 void uro_load_end_all(struct uro_load *load)
@@ -267,6 +272,7 @@ void uro_load_end_all(struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         uro_load_uc_finish(&load->ucs[i]);
     uro_load_ud_finish(load->ud);
+    uro_load_cm_finish(load->cm);
 }
 
 bool uro_load_over(const struct uro_load *load)
@@ -330,6 +336,7 @@ void uro_load_blame(const struct uro_load *load, char *text, size_t room)
     size_t used = 0;
 
     text[0] = '\0';
+    used += uro_load_cm_blame(load->cm, text, room);
     for (uint32_t i = 0; i < load->swarm->pair_count && used < room; i++) {
         const struct uro_load_pair *pair = &load->pairs[i];
         const struct uro_load_end *a = &pair->ends[0];

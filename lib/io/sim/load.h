@@ -15,6 +15,7 @@
  *   load_control.c  when a life ends and how
  *   load_uc.h       unreliable connections, which have lives of their own
  *   load_ud.h       datagrams, likewise
+ *   load_cm.h       connections made by messages
  *
  * A pair lives several times. Earlier lives may be ended from outside or by requests that are
  * wrong on purpose; the last one must do all its work.
@@ -47,6 +48,7 @@ struct uro_load_pair;
 struct uro_load_srq;
 struct uro_load_uc;
 struct uro_load_ud;
+struct uro_load_cm;
 
 /* What is wrong with a request on purpose. */
 enum uro_load_inject {
@@ -335,6 +337,7 @@ struct uro_load {
     struct uro_load_pair *pairs; /* owned; swarm->pair_count */
     struct uro_load_uc *ucs;     /* owned; swarm->uc_count */
     struct uro_load_ud *ud;      /* owned */
+    struct uro_load_cm *cm;      /* owned */
     struct uro_load_owner *owners;
     struct uro_load_grave *graves;
     uint32_t pause_count; /* ever made */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/psn.h"
+#include "io/sim/load_cm.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
 #include "wire/frame.h"
@@ -257,6 +258,8 @@ void uro_load_wire(struct uro_load *load, struct uro_station *station,
     if (uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK)
         return; /* the station has said so */
+    if (uro_load_cm_wire(load->cm, station, &frame))
+        return;
     if (frame.op->service == URO_UD) {
         uro_load_ud_wire(load->ud, station, &frame);
         return;

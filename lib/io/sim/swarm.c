@@ -182,6 +182,9 @@ uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
             frames += 2 * swarm->parties[i].sends;
             largest = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD;
         }
+        frames += uro_swarm_cm_frames(swarm);
+        if (swarm->cm.path_mtu + URO_ROCE_OVERHEAD > largest)
+            largest = swarm->cm.path_mtu + URO_ROCE_OVERHEAD;
         uro_time time = cable->delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
                         frames * swarm->stations[side].tx_gap_max;
@@ -202,6 +205,7 @@ static void draw_timeouts(struct uro_swarm *swarm, struct uro_rng *rng)
         for (unsigned side = 0; side < 2; side++)
             swarm->pairs[i].ends[side].timeout =
                 (uint8_t)(least + uro_rng_below(rng, 3) + (swarm->clean ? 2 : 0));
+    swarm->cm.ack_timeout = (uint8_t)(least + swarm->cm.ack_more + (swarm->clean ? 2 : 0));
 }
 
 void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
@@ -226,6 +230,7 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         draw_pair(&swarm->pairs[i], &rng, swarm);
     uro_swarm_draw_loose(swarm);
+    uro_swarm_draw_cm(swarm);
     draw_timeouts(swarm, &rng);
     uro_swarm_draw_shared(swarm);
 }
@@ -261,7 +266,7 @@ uro_time uro_swarm_patience(const struct uro_swarm *swarm)
                                  (2 * flight + 2 * swarm->poll_wait_max + party->post_wait_max +
                                   party->recv_wait_max);
     }
-    return sum;
+    return sum + uro_swarm_cm_patience(swarm);
 }
 
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX])
@@ -271,8 +276,9 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
         swarm->clean ? "clean" : "faulty", swarm->forever ? "retries for ever" : "retries run out",
         swarm->calm_at / 1000);
     used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
-                             "; %u UC, %u UD, %u and %u shared queues%s%s", swarm->uc_count,
-                             swarm->party_count, swarm->srq_count[0], swarm->srq_count[1],
+                             "; %u UC, %u UD, %u and %u CM, %u and %u shared queues%s%s",
+                             swarm->uc_count, swarm->party_count, swarm->cm.callers[0],
+                             swarm->cm.callers[1], swarm->srq_count[0], swarm->srq_count[1],
                              swarm->pauses ? ", drains" : "", swarm->revokes ? ", revokes" : "");
     for (unsigned side = 0; side < 2 && !swarm->clean; side++) {
         const struct uro_cable_config *c = &swarm->cables[side];

@@ -138,6 +138,36 @@ struct uro_swarm_party {
     uint32_t inject_share; /* of 65536 requests; last life: none */
 };
 
+/* Applications that connect to each other by messages of the connection manager. */
+struct uro_swarm_cm {
+    uint64_t seed;
+    uint32_t callers[2];  /* of each station, that ask; 0 and 0: there are none at all */
+    uint32_t attempts;    /* of each, while there are faults */
+    uint32_t connections; /* room of each connection manager */
+    uint32_t backlog;
+    bool notices; /* a request does not count as waiting once it is heard of */
+    bool v6;
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t message_count; /* of each side, at most */
+    uint32_t call_wait_max; /* ns between an attempt and the next */
+    uint32_t turn_wait_max; /* ns until an application acts on what it heard */
+    uint32_t stay_max;      /* us: the longest that anybody stays while there are faults */
+    uint32_t shut_wait_max; /* us: services come and go as often; 0: they stay */
+    uint32_t leave_share;   /* of 65536 connections, given up without a word whatever their state */
+    uint32_t reject_share;
+    uint32_t query_share;   /* of 65536 attempts: for a datagram service */
+    uint32_t nobody_share;  /* for a service that nobody offers */
+    uint32_t self_share;    /* to the own station */
+    uint32_t patient_share; /* nobody leaves or rejects, however bad the network is */
+    uint32_t absent_share;  /* to an address that nobody has */
+    uint32_t slow_share;    /* of patient attempts: the host takes its time */
+    uint8_t retries;        /* of impatient ones */
+    uint8_t response_timeout;
+    uint8_t ack_timeout; /* at least as long as every pair's */
+    uint8_t ack_more;
+};
+
 struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
@@ -157,6 +187,7 @@ struct uro_swarm {
     struct uro_swarm_uc ucs[URO_SWARM_UCS_MAX];
     uint32_t party_count;
     struct uro_swarm_party parties[URO_SWARM_PARTIES_MAX];
+    struct uro_swarm_cm cm;
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
@@ -167,6 +198,20 @@ void uro_swarm_draw_shared(struct uro_swarm *swarm);
 
 /* swarm_loose.c: connections and datagrams without acknowledgements. */
 void uro_swarm_draw_loose(struct uro_swarm *swarm);
+
+/* swarm_cm.c: connections made by messages; what they add to uro_swarm_patience() and to the frames
+ * that may be on their way. */
+void uro_swarm_draw_cm(struct uro_swarm *swarm);
+uro_time uro_swarm_cm_patience(const struct uro_swarm *swarm);
+uint64_t uro_swarm_cm_frames(const struct uro_swarm *swarm);
+/* ns that the exponent of a timeout stands for. */
+uro_time uro_swarm_cm_time(uint32_t exponent);
+
+/* Patient attempts outlive all faults. */
+#define URO_SWARM_CM_PATIENT_TIMEOUT 16u
+#define URO_SWARM_CM_PATIENT_RETRIES 15u
+#define URO_SWARM_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
+#define URO_SWARM_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
 /* One line that says what is on, for people. */
 #define URO_SWARM_TEXT_MAX 480u

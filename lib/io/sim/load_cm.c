@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_cm.c - when the users of connections act; see load_cm.h. */
+#include "io/sim/load_cm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HOSTS_SPARE    2u
+#define NEIGHBOUR_WAIT URO_MS(1500) /* as in load_control.c */
+
+static uro_time now_of(const struct uro_load_cm_user *user)
+{
+    return user->cm->load->world->now;
+}
+
+bool uro_load_cm_polite(const struct uro_load_cm *cm)
+{
+    return cm->load->calm || cm->load->swarm->clean;
+}
+
+bool uro_load_cm_sure(const struct uro_load_cm_attempt *attempt)
+{
+    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0;
+}
+
+void uro_load_cm_fail(const struct uro_load_cm_user *user, const char *what)
+{
+    uro_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
+                   user->calls ? "caller" : "host", user->number, user->station->config.name,
+                   user->attempt != NULL ? (int)user->attempt->number : -1, what);
+}
+
+void uro_load_cm_note(const struct uro_load_cm_user *user, const char *what)
+{
+    struct uro_world *world = user->cm->load->world;
+
+    uro_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
+                     user->calls ? "caller" : "host", user->number, user->station->config.name,
+                     user->attempt != NULL ? (int)user->attempt->number : -1, what);
+}
+
+/* ---- between connections ----------------------------------------------------------------------- */
+
+static void rest(struct uro_load_cm_user *user)
+{
+    const struct uro_load_cm *cm = user->cm;
+    const struct uro_load *load = cm->load;
+
+    user->step = URO_LOAD_CM_FREE;
+    user->due = user->leave_at = URO_TIME_NEVER;
+    if (!user->calls || user->served ||
+        (!uro_load_cm_polite(cm) && user->made >= cm->plan->attempts))
+        return;
+    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max);
+    if (load->calm && user->due < load->calm_since + NEIGHBOUR_WAIT)
+        user->due += NEIGHBOUR_WAIT;
+}
+
+void uro_load_cm_let_go(struct uro_load_cm_user *user)
+{
+    uro_load_cm_note(user, "lets go");
+    if (user->conn != NULL)
+        uro_conn_close(user->conn, now_of(user));
+    user->conn = NULL;
+    uro_load_cm_qp_destroy(user);
+    if (user->attempt != NULL && user->attempt->caller == user)
+        user->attempt->caller = NULL;
+    if (user->attempt != NULL && user->attempt->host == user)
+        user->attempt->host = NULL;
+    user->attempt = NULL;
+    rest(user);
+}
+
+/* Nobody would ever tell it that the other side is gone, when that left in silence, or had another
+ * answer as well. */
+static void limit_stay(struct uro_load_cm_user *user)
+{
+    if (user->cm->load->calm && !uro_load_cm_sure(user->attempt))
+        user->leave_at = now_of(user) + URO_US(user->cm->plan->stay_max);
+}
+
+void uro_load_cm_turn(struct uro_load_cm_user *user, enum uro_load_cm_step step)
+{
+    bool waits = step == URO_LOAD_CM_ASKED || step == URO_LOAD_CM_ANSWERED ||
+                 step == URO_LOAD_CM_CONNECTED || step == URO_LOAD_CM_LEAVING;
+
+    user->step = step;
+    user->asked_at = now_of(user);
+    user->due = waits ? URO_TIME_NEVER
+                      : now_of(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
+    if (step == URO_LOAD_CM_REQUESTED && user->attempt->slow)
+        user->due += URO_SWARM_CM_SLOW;
+    if (step == URO_LOAD_CM_CONNECTED)
+        limit_stay(user);
+}
+
+static bool did_all(const struct uro_load_cm_user *user)
+{
+    return user != NULL && user->step == URO_LOAD_CM_CONNECTED && uro_load_cm_data_done(user);
+}
+
+void uro_load_cm_on_progress(struct uro_load_cm_attempt *attempt)
+{
+    struct uro_load_cm_user *users[2] = { attempt->caller, attempt->host };
+
+    if (!did_all(users[0]) || !did_all(users[1]))
+        return;
+    for (unsigned side = 0; side < 2; side++)
+        if (attempt->leavers & 1u << side && users[side]->due == URO_TIME_NEVER)
+            users[side]->due =
+                now_of(users[side]) +
+                uro_rng_below(&users[side]->rng, users[side]->cm->plan->turn_wait_max) +
+                (attempt->stays ? URO_SWARM_CM_STAY_LONG : 0);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+static struct uro_load_cm_user *user_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_cm_user, node);
+}
+
+static uro_time user_next(const struct uro_node *node)
+{
+    const struct uro_load_cm_user *user = user_of(node);
+
+    if (uro_load_cm_data_can_send(user))
+        return 0;
+    return user->due < user->leave_at ? user->due : user->leave_at;
+}
+
+static void user_run(struct uro_node *node)
+{
+    struct uro_load_cm_user *user = user_of(node);
+
+    if (user->leave_at <= now_of(user))
+        uro_load_cm_ask_leave(user);
+    else if (user->due <= now_of(user))
+        uro_load_cm_ask_turn(user);
+    if (uro_load_cm_data_can_send(user))
+        uro_load_cm_data_send(user);
+    uro_load_cm_hear(user->cm, user->side);
+}
+
+static struct uro_load_cm_house *house_of(const struct uro_node *node)
+{
+    return URO_CONTAINER_OF(node, struct uro_load_cm_house, node);
+}
+
+static uro_time house_next(const struct uro_node *node)
+{
+    return house_of(node)->due;
+}
+
+static void set_open(struct uro_load_cm_house *house, bool open)
+{
+    struct uro_world *world = house->cm->load->world;
+    struct uro_cm *manager = uro_engine_cm(house->cm->load->stations[house->side]->engine);
+
+    for (unsigned i = 0; i < 2 && house->open != open; i++) {
+        if (!open)
+            uro_conn_unlisten(manager, &house->services[i]);
+        else if (uro_conn_listen(manager, &house->services[i]) != 0)
+            uro_world_fail(world, "a service could not be opened");
+    }
+    house->open = open;
+    uro_journal_note(world->journal, world->now, "CM services of %c are %s",
+                     house->cm->load->stations[house->side]->config.name, open ? "open" : "shut");
+}
+
+static void house_run(struct uro_node *node)
+{
+    struct uro_load_cm_house *house = house_of(node);
+    struct uro_load_cm *cm = house->cm;
+
+    house->due = URO_TIME_NEVER;
+    set_open(house, !house->open || cm->load->calm);
+    if (!cm->load->calm && cm->plan->shut_wait_max > 0)
+        house->due =
+            cm->load->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
+}
+
+/* ---- all of them ------------------------------------------------------------------------------- */
+
+static void init_user(struct uro_load_cm *cm, unsigned side, uint32_t i)
+{
+    struct uro_load_cm_user *user = &cm->users[side][i];
+
+    user->cm = cm;
+    user->station = cm->load->stations[side];
+    user->side = side;
+    user->number = side * URO_LOAD_CM_USERS_MAX + i;
+    user->calls = i < cm->plan->callers[side];
+    uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
+    user->node = (struct uro_node){ NULL, user_next, user_run };
+    uro_load_cm_qp_own(user);
+    rest(user);
+    uro_world_add(cm->load->world, &user->node);
+}
+
+static void init_house(struct uro_load_cm *cm, unsigned side)
+{
+    struct uro_load_cm_house *house = &cm->houses[side];
+
+    house->cm = cm;
+    house->side = side;
+    house->due = cm->load->world->now;
+    house->node = (struct uro_node){ NULL, house_next, house_run };
+    for (unsigned i = 0; i < 2; i++)
+        house->services[i] = (struct uro_listener){ .service_id = URO_LOAD_CM_SERVICE + i,
+                                                    .any_address = true,
+                                                    .backlog = cm->plan->backlog,
+                                                    .user = house };
+    uro_world_add(cm->load->world, &house->node);
+}
+
+struct uro_load_cm *uro_load_cm_make(struct uro_load *load)
+{
+    struct uro_load_cm *cm = calloc(1, sizeof *cm);
+    uint32_t callers = load->swarm->cm.callers[0] + load->swarm->cm.callers[1];
+
+    URO_ASSERT(cm != NULL);
+    cm->load = load;
+    cm->plan = &load->swarm->cm;
+    uro_rng_init_number(&cm->rng, cm->plan->seed);
+    for (unsigned side = 0; side < 2 && callers > 0; side++) {
+        cm->user_count[side] = cm->plan->callers[side] + callers + HOSTS_SPARE;
+        URO_ASSERT(cm->user_count[side] <= URO_LOAD_CM_USERS_MAX);
+        uro_load_poll_init(&cm->cqs[side], load, load->stations[side],
+                           2 * URO_LOAD_CM_MESSAGES_MAX * URO_LOAD_CM_USERS_MAX);
+        cm->cqs[side].take = uro_load_cm_data_judge;
+        cm->cqs[side].owner = cm;
+        init_house(cm, side);
+        for (uint32_t i = 0; i < cm->user_count[side]; i++)
+            init_user(cm, side, i);
+    }
+    return cm;
+}
+
+void uro_load_cm_free(struct uro_load_cm *cm)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i < cm->user_count[side]; i++) {
+            free(cm->users[side][i].qp_memory);
+            uro_arena_fini(&cm->users[side][i].arena);
+        }
+        uro_load_poll_fini(&cm->cqs[side]);
+    }
+    for (uint32_t i = 0; i < cm->attempt_count; i++)
+        free(cm->attempts[i]);
+    free(cm->attempts);
+    free(cm);
+}
+
+void uro_load_cm_calm(struct uro_load_cm *cm)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        if (cm->user_count[side] > 0)
+            cm->houses[side].due = cm->load->world->now;
+        for (uint32_t i = 0; i < cm->user_count[side]; i++) {
+            struct uro_load_cm_user *user = &cm->users[side][i];
+            if (user->step == URO_LOAD_CM_FREE)
+                rest(user);
+            else if (user->step == URO_LOAD_CM_CONNECTED)
+                limit_stay(user);
+        }
+    }
+}
+
+bool uro_load_cm_quiet(const struct uro_load_cm *cm)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i < cm->user_count[side]; i++) {
+            const struct uro_load_cm_user *user = &cm->users[side][i];
+            if (user->step != URO_LOAD_CM_FREE || (user->calls && !user->served))
+                return false;
+        }
+        if (uro_engine_cm(cm->load->stations[side]->engine)->by_id.count > 0)
+            return false;
+    }
+    return true;
+}
+
+void uro_load_cm_finish(struct uro_load_cm *cm)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        struct uro_load_cm_house *house = &cm->houses[side];
+        for (unsigned i = 0; i < 2; i++)
+            if (house->services[i].waiting != 0)
+                uro_world_fail(cm->load->world, "a service of %c believes that somebody waits",
+                               cm->load->stations[side]->config.name);
+        if (house->open)
+            set_open(house, false);
+    }
+}
+
+size_t uro_load_cm_blame(const struct uro_load_cm *cm, char *text, size_t room)
+{
+    static const char *const steps[] = { "free",     "asked",     "responded", "requested",
+                                         "answered", "connected", "leaving",   "ended" };
+    size_t used = 0;
+
+    for (unsigned side = 0; side < 2 && used < room; side++) {
+        uint32_t left = uro_engine_cm(cm->load->stations[side]->engine)->by_id.count;
+        int length = 0;
+        if (cm->user_count[side] > 0 && left > 0)
+            length = snprintf(text + used, room - used, " CM of %c has %u connections;",
+                              cm->load->stations[side]->config.name, left);
+        used += length > 0 ? (size_t)length : 0;
+        for (uint32_t i = 0; i < cm->user_count[side] && used < room; i++) {
+            const struct uro_load_cm_user *user = &cm->users[side][i];
+            if (user->step == URO_LOAD_CM_FREE && (!user->calls || user->served))
+                continue;
+            length = snprintf(text + used, room - used,
+                              " CM user %u %s, %u posted %u done %u taken;", user->number,
+                              steps[user->step], user->posted, user->confirmed, user->taken);
+            used += length > 0 ? (size_t)length : 0;
+        }
+    }
+    return used;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_cm_hear.c - what the users of connections are told, against what was asked and answered; see
+ * load_cm.h.
+ */
+#include <string.h>
+
+#include "io/sim/load_cm.h"
+
+#define SIDR_UNSUPPORTED 1
+#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
+#define SLACK            URO_MS(2)     /* stations that cannot send for a moment */
+
+#define KIND(event) (1u << (event))
+#define ENDS        (KIND(URO_CONN_REJECTED) | KIND(URO_CONN_UNREACHABLE) | KIND(URO_CONN_DISCONNECTED))
+
+/* Octet for octet what was said, and nothing behind it. */
+static bool same_data(const struct uro_conn *conn, const struct uro_load_cm_data *data)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+
+    if (peer->data_length < data->length || memcmp(peer->data, data->octets, data->length) != 0)
+        return false;
+    for (uint32_t i = data->length; i < peer->data_length; i++)
+        if (peer->data[i] != 0)
+            return false;
+    return true;
+}
+
+static uint32_t number_in(const struct uro_conn *conn)
+{
+    uint32_t number;
+
+    memcpy(&number, conn->peer.data, sizeof number);
+    return number;
+}
+
+/* Whoever waits is told in time, unless he was asked to wait. */
+static void check_time(const struct uro_load_cm_user *user)
+{
+    const struct uro_load_cm *cm = user->cm;
+    const struct uro_load_cm_attempt *attempt = user->attempt;
+    uro_time waited = cm->load->world->now - user->asked_at;
+    uro_time flight = uro_swarm_cm_time(cm->plan->ack_timeout);
+    uro_time once = uro_swarm_cm_time(attempt->response_timeout);
+
+    if (user->step != URO_LOAD_CM_LEAVING && user->step != URO_LOAD_CM_ASKED &&
+        user->step != URO_LOAD_CM_ANSWERED)
+        return;
+    if (user->step == URO_LOAD_CM_ASKED && !attempt->query)
+        once += 2 * flight;
+    uro_time most =
+        (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
+    /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
+    if (attempt->polite && !attempt->slow)
+        most = 6 * uro_swarm_flight_max(cm->load->swarm) + cm->plan->turn_wait_max;
+    if (waited > most + SLACK)
+        uro_load_cm_fail(user, "was told too late");
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static const char *request_problem(const struct uro_load_cm *cm, unsigned side,
+                                   const struct uro_conn *conn,
+                                   const struct uro_load_cm_attempt *attempt)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+
+    if (attempt->to != side || attempt->nobody || attempt->absent)
+        return "came to somebody who was not asked";
+    if (!same_data(conn, &attempt->data))
+        return "has other private data than was sent";
+    if (attempt->query != (peer->type == URO_QPT_UD))
+        return "is of another service";
+    if (attempt->query)
+        return NULL;
+    if (peer->qpn != attempt->qpn || conn->peer_psn != attempt->psn ||
+        conn->path_mtu != uro_conn_mtu_code(cm->plan->path_mtu) ||
+        peer->responder_resources != attempt->responder_resources ||
+        peer->initiator_depth != attempt->initiator_depth)
+        return "says something else than was asked";
+    return NULL;
+}
+
+static struct uro_load_cm_user *free_host(struct uro_load_cm *cm, unsigned side)
+{
+    for (uint32_t i = 0; i < cm->user_count[side]; i++) {
+        struct uro_load_cm_user *user = &cm->users[side][i];
+        if (!user->calls && user->step == URO_LOAD_CM_FREE)
+            return user;
+    }
+    return NULL;
+}
+
+static void hear_request(struct uro_load_cm *cm, unsigned side, struct uro_conn *conn)
+{
+    struct uro_world *world = cm->load->world;
+    uint32_t number = number_in(conn);
+    struct uro_load_cm_user *host = free_host(cm, side);
+    const char *problem = "has a number that nobody gave it";
+
+    if (number < cm->attempt_count)
+        problem = request_problem(cm, side, conn, cm->attempts[number]);
+    if (problem != NULL) {
+        uro_world_fail(world, "CM request %u to %c %s", number,
+                       cm->load->stations[side]->config.name, problem);
+        return;
+    }
+    cm->attempts[number]->requests++;
+    if (host == NULL) {
+        uro_conn_close(conn, world->now);
+        return;
+    }
+    conn->user = host;
+    uro_load_cm_ask_begin(host, cm->attempts[number], conn);
+    if (cm->plan->notices)
+        uro_conn_noticed(conn);
+    uro_load_cm_note(host, "hears a request");
+    uro_load_cm_turn(host, URO_LOAD_CM_REQUESTED);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static const char *response_problem(const struct uro_load_cm_user *user,
+                                    const struct uro_load_cm_answer *answer)
+{
+    const struct uro_conn *conn = user->conn;
+
+    if (answer->rejects)
+        return "was told that a host accepted, which rejected";
+    if (!same_data(conn, &answer->data))
+        return "got other private data than was sent";
+    if (conn->peer.qpn != answer->qpn || conn->peer.qkey != answer->qkey)
+        return "got another queue pair than was sent";
+    if (user->attempt->query)
+        return NULL;
+    if (conn->peer_psn != answer->psn ||
+        conn->peer.responder_resources != answer->responder_resources ||
+        conn->peer.initiator_depth != answer->initiator_depth)
+        return "was told something else than was answered";
+    return NULL;
+}
+
+static void find_host(struct uro_load_cm_user *caller)
+{
+    struct uro_load_cm_attempt *attempt = caller->attempt;
+    struct uro_load_cm *cm = caller->cm;
+
+    for (uint32_t i = 0; i < cm->user_count[attempt->to]; i++) {
+        struct uro_load_cm_user *user = &cm->users[attempt->to][i];
+        if (!user->calls && user->attempt == attempt && user->answer == caller->answer)
+            attempt->host = user;
+    }
+}
+
+static void hear_response(struct uro_load_cm_user *user)
+{
+    struct uro_load_cm_attempt *attempt = user->attempt;
+    uint32_t number = number_in(user->conn);
+    const char *problem = "got an answer that nobody gave";
+
+    if (!user->calls || user->step != URO_LOAD_CM_ASKED)
+        problem = "was told of an answer and did not ask";
+    else if (number < attempt->answer_count)
+        problem = response_problem(user, &attempt->answers[number]);
+    if (problem != NULL) {
+        uro_load_cm_fail(user, problem);
+        return;
+    }
+    user->answer = number;
+    if (attempt->query) {
+        user->served = attempt->polite;
+        uro_load_cm_turn(user, URO_LOAD_CM_ENDED);
+        return;
+    }
+    find_host(user);
+    uro_load_cm_turn(user, URO_LOAD_CM_RESPONDED);
+}
+
+static void hear_confirmed(struct uro_load_cm_user *user)
+{
+    if (user->calls || user->step != URO_LOAD_CM_ANSWERED ||
+        user->attempt->answer != user->answer) {
+        uro_load_cm_fail(user, "was told of a connection that was not made");
+        return;
+    }
+    uro_load_cm_turn(user, URO_LOAD_CM_CONNECTED);
+    uro_load_cm_on_progress(user->attempt);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------- */
+
+static bool is_empty(const struct uro_conn *conn)
+{
+    static const struct uro_load_cm_data nothing;
+
+    return same_data(conn, &nothing);
+}
+
+/* A host's own words, or those of a host that went away, or had no room. */
+static bool may_reject(const struct uro_load_cm_user *user, int status)
+{
+    const struct uro_load_cm_attempt *attempt = user->attempt;
+    bool said = false;
+
+    for (uint32_t i = 0; i < attempt->answer_count; i++)
+        said |= attempt->answers[i].rejects && same_data(user->conn, &attempt->answers[i].data);
+    if (attempt->query)
+        return (status == (int)URO_CONN_SIDR_REJECTED && (said || is_empty(user->conn))) ||
+               status == SIDR_UNSUPPORTED;
+    if (status == (int)URO_CONN_REJ_CONSUMER)
+        return said || is_empty(user->conn);
+    if (!is_empty(user->conn))
+        return false;
+    if (status == (int)URO_CONN_REJ_NO_RESOURCES)
+        return true;
+    if (status == (int)URO_CONN_REJ_BAD_SERVICE)
+        return !attempt->polite;
+    return !attempt->patient &&
+           (status == (int)URO_CONN_REJ_TIMEOUT || status == (int)URO_CONN_REJ_BAD_ID ||
+            status == (int)URO_CONN_REJ_STALE);
+}
+
+static void hear_rejected(struct uro_load_cm_user *user, int status)
+{
+    bool waits = user->step == URO_LOAD_CM_ASKED || user->step == URO_LOAD_CM_RESPONDED ||
+                 user->step == URO_LOAD_CM_REQUESTED || user->step == URO_LOAD_CM_ANSWERED;
+
+    if (!waits)
+        uro_load_cm_fail(user, "was rejected and did not ask");
+    else if (!user->calls && uro_load_cm_sure(user->attempt))
+        uro_load_cm_fail(user, "was rejected by a patient caller");
+    else if (user->calls && !may_reject(user, status))
+        uro_load_cm_fail(user, "was rejected for a reason that nobody had");
+    if (user->attempt->absent)
+        uro_load_cm_fail(user, "was answered by nobody");
+    if (user->attempt->nobody && status != (int)URO_CONN_REJ_BAD_SERVICE &&
+        status != SIDR_UNSUPPORTED)
+        uro_load_cm_fail(user, "found somebody where nobody is");
+}
+
+static void hear_unreachable(const struct uro_load_cm_user *user)
+{
+    if (user->step != URO_LOAD_CM_ASKED && user->step != URO_LOAD_CM_ANSWERED)
+        uro_load_cm_fail(user, "could not reach whom it did not ask");
+    else if (uro_load_cm_sure(user->attempt) && !user->attempt->absent)
+        uro_load_cm_fail(user, "could not reach the other side, and both are patient");
+}
+
+static void hear_disconnected(struct uro_load_cm_user *user)
+{
+    const struct uro_load_cm_attempt *attempt = user->attempt;
+    bool connected = user->step == URO_LOAD_CM_CONNECTED || user->step == URO_LOAD_CM_LEAVING;
+
+    if (!connected && user->step != URO_LOAD_CM_ANSWERED && user->step != URO_LOAD_CM_RESPONDED)
+        uro_load_cm_fail(user, "was disconnected and is not connected");
+    if (!attempt->polite)
+        return;
+    if (!connected || !uro_load_cm_data_done(user))
+        uro_load_cm_fail(user, "was disconnected before all was done");
+    user->served = true;
+    user->cm->established++;
+}
+
+static void hear_end(struct uro_load_cm_user *user, const struct uro_conn_event *event)
+{
+    check_time(user);
+    if (event->kind == URO_CONN_REJECTED)
+        hear_rejected(user, event->status);
+    else if (event->kind == URO_CONN_UNREACHABLE)
+        hear_unreachable(user);
+    else
+        hear_disconnected(user);
+    if (uro_rng_below(&user->rng, 2) == 0)
+        uro_load_cm_qp_to_error(user);
+    uro_load_cm_turn(user, URO_LOAD_CM_ENDED);
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+static const char *order_problem(const struct uro_load_cm_user *user, enum uro_conn_event_kind kind)
+{
+    if (user->heard & KIND(kind))
+        return "was told the same twice";
+    if (KIND(kind) & ENDS && user->heard & ENDS)
+        return "was told of two ends";
+    if (kind == URO_CONN_TIMEWAIT_EXIT)
+        return user->heard & KIND(URO_CONN_DISCONNECTED) ? NULL : "left time-wait too early";
+    return user->heard & ENDS ? "was told something after the end" : NULL;
+}
+
+static void hear_one(struct uro_load_cm_user *user, const struct uro_conn_event *event)
+{
+    static const char *const names[URO_CONN_EVENT_COUNT] = {
+        [URO_CONN_REQUEST] = "REQUEST",
+        [URO_CONN_RESPONSE] = "RESPONSE",
+        [URO_CONN_CONFIRMED] = "CONFIRMED",
+        [URO_CONN_REJECTED] = "REJECTED",
+        [URO_CONN_UNREACHABLE] = "UNREACHABLE",
+        [URO_CONN_DISCONNECTED] = "DISCONNECTED",
+        [URO_CONN_TIMEWAIT_EXIT] = "TIMEWAIT_EXIT",
+    };
+    const char *problem = order_problem(user, event->kind);
+
+    uro_load_cm_note(user, names[event->kind]);
+    if (problem != NULL)
+        uro_load_cm_fail(user, problem);
+    user->heard |= KIND(event->kind);
+    if (event->kind == URO_CONN_RESPONSE) {
+        check_time(user);
+        hear_response(user);
+    } else if (event->kind == URO_CONN_CONFIRMED) {
+        check_time(user);
+        hear_confirmed(user);
+    } else if (event->kind != URO_CONN_TIMEWAIT_EXIT) {
+        hear_end(user, event);
+    }
+}
+
+void uro_load_cm_hear(struct uro_load_cm *cm, unsigned side)
+{
+    struct uro_world *world = cm->load->world;
+    struct uro_cm *manager = uro_engine_cm(cm->load->stations[side]->engine);
+    struct uro_conn_event event;
+
+    while (!world->failed && uro_conn_event(manager, &event)) {
+        uro_world_digest(world, &event.kind, sizeof event.kind);
+        if (event.kind == URO_CONN_REQUEST) {
+            hear_request(cm, side, event.conn);
+            continue;
+        }
+        struct uro_load_cm_user *user = event.user;
+        if (user == NULL || user->conn != event.conn)
+            uro_world_fail(world, "%c is told of a connection that nobody has",
+                           cm->load->stations[side]->config.name);
+        else
+            hear_one(user, &event);
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_cm_qp.c - the queue pairs of connections: made, connected, ended; see load_cm.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/sim/load_cm.h"
+
+#define ADDRESS_SPACE UINT64_C(0x200000000000)
+#define ADDRESS_STEP  UINT64_C(0x10000000000)
+#define LIFE_STEP     UINT64_C(0x10000000)
+#define PD_FIRST      4000u
+#define PORT          1u
+#define QP_ALIGNMENT  64u
+#define LINE          64u
+
+static uint32_t pd_of(const struct uro_load_cm_user *user)
+{
+    return PD_FIRST + user->number;
+}
+
+static void make_arena(struct uro_load_cm_user *user)
+{
+    const struct uro_swarm_cm *plan = user->cm->plan;
+    struct uro_shard *shard = uro_engine_shard(user->station->engine);
+    uint32_t room = (plan->message_max + 2 * URO_LOAD_CM_BESIDE + 7) / 8 * 8;
+    const struct uro_arena_section_size sizes[URO_ARENA_SECTIONS] = {
+        [URO_ARENA_SENDS] = { URO_LOAD_CM_MESSAGES_MAX, room },
+        [URO_ARENA_RECVS] = { URO_LOAD_CM_MESSAGES_MAX, room },
+        [URO_ARENA_WINDOWS] = { 1, room },
+    };
+
+    uro_arena_init(&user->arena, sizes,
+                   ADDRESS_SPACE + user->number * ADDRESS_STEP + user->life++ * LIFE_STEP,
+                   &user->rng);
+    uro_arena_register(&user->arena, shard, URO_ARENA_SENDS, pd_of(user), URO_ACCESS_LOCAL_WRITE);
+    uro_arena_register(&user->arena, shard, URO_ARENA_RECVS, pd_of(user), URO_ACCESS_LOCAL_WRITE);
+    uro_arena_register(&user->arena, shard, URO_ARENA_WINDOWS, pd_of(user), URO_ACCESS_REMOTE_READ);
+    uro_arena_message(uro_arena_slot(&user->arena, URO_ARENA_WINDOWS, 0), 0, plan->message_max,
+                      user->attempt->seed);
+}
+
+static void modify(struct uro_load_cm_user *user, const struct uro_qp_attr *attr, unsigned mask)
+{
+    struct uro_world *world = user->cm->load->world;
+    int result = uro_engine_qp_modify(user->station->engine, user->qp, attr, mask | URO_ATTR_STATE,
+                                      world->now);
+
+    uro_journal_note(world->journal, world->now, "CM qp 0x%06x to state %d", user->qpn,
+                     (int)attr->state);
+    if (result != 0)
+        uro_world_fail(world, "CM qp 0x%06x: modify to state %d returned %d", user->qpn,
+                       (int)attr->state, result);
+}
+
+void uro_load_cm_qp_make(struct uro_load_cm_user *user)
+{
+    struct uro_cq *cq = user->cm->cqs[user->side].cq;
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
+                                      .pd = pd_of(user),
+                                      .send_cq = cq,
+                                      .recv_cq = cq,
+                                      .send_capacity = URO_LOAD_CM_MESSAGES_MAX,
+                                      .recv_capacity = URO_LOAD_CM_MESSAGES_MAX,
+                                      .send_sge_max = 1,
+                                      .recv_sge_max = 1,
+                                      .signal_all = true,
+                                      .user = &user->owner };
+    const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                      .port = PORT,
+                                      .access = URO_ACCESS_REMOTE_READ };
+    size_t size = (uro_qp_size(&init) + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
+
+    make_arena(user);
+    user->qp_memory = aligned_alloc(LINE, size);
+    URO_ASSERT(user->qp_memory != NULL);
+    memset(user->qp_memory, 0xa5, size);
+    user->qp = uro_qp_create(uro_engine_shard(user->station->engine), &init, user->qp_memory);
+    user->qpn = uro_qp_number(user->qp);
+    user->alive = true;
+    user->broken = false;
+    user->posted = user->confirmed = user->taken = 0;
+    user->peer_qpn = 0;
+    modify(user, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    uro_load_cm_data_receives(user);
+}
+
+/* What the connection says, with the host's own choice of depths, as librdmacm does it. */
+void uro_load_cm_qp_connect(struct uro_load_cm_user *user,
+                            const struct uro_load_cm_answer *own_answer)
+{
+    const uint8_t *data = user->conn->peer.data;
+    struct uro_qp_attr attr = { .state = URO_QPS_RTR };
+    unsigned mask = 0;
+
+    memcpy(&user->window_key, data + URO_LOAD_CM_DATA_KEY, sizeof user->window_key);
+    memcpy(&user->window_address, data + URO_LOAD_CM_DATA_ADDRESS, sizeof user->window_address);
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        uro_load_cm_fail(user, "finds no attributes for RTR");
+    if (own_answer != NULL)
+        attr.max_dest_rd_atomic = own_answer->responder_resources;
+    user->peer_qpn = attr.dest_qpn;
+    modify(user, &attr, mask);
+    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS };
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        uro_load_cm_fail(user, "finds no attributes for RTS");
+    if (own_answer != NULL)
+        attr.max_rd_atomic = own_answer->initiator_depth;
+    user->first_psn = attr.sq_psn;
+    user->reads_max = attr.max_rd_atomic;
+    modify(user, &attr, mask);
+}
+
+void uro_load_cm_qp_to_error(struct uro_load_cm_user *user)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+
+    if (user->alive)
+        modify(user, &attr, 0);
+}
+
+void uro_load_cm_qp_destroy(struct uro_load_cm_user *user)
+{
+    struct uro_load *load = user->cm->load;
+    struct uro_shard *shard = uro_engine_shard(user->station->engine);
+    size_t at;
+
+    if (!user->alive)
+        return;
+    user->alive = false;
+    uro_engine_qp_destroy(user->station->engine, user->qp);
+    free(user->qp_memory);
+    user->qp = NULL;
+    user->qp_memory = NULL;
+    uro_station_events(user->station);
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++)
+        uro_arena_deregister(&user->arena, shard, i);
+    if (!uro_arena_check_guards(&user->arena, &at))
+        uro_load_cm_fail(user, "has memory that changed outside every range");
+    uro_load_bury_arena(load, &user->arena);
+    load->lives++;
+}
+
+static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
+{
+    struct uro_load_cm_user *user = URO_CONTAINER_OF(owner, struct uro_load_cm_user, owner);
+
+    if (!user->alive || kind != URO_EVENT_COMM_EST)
+        uro_world_fail(user->cm->load->world, "CM qp 0x%06x: event %d out of place", user->qpn,
+                       (int)kind);
+}
+
+static const char *problem(const struct uro_load_owner *owner)
+{
+    const struct uro_load_cm_user *user = URO_CONTAINER_OF(owner, struct uro_load_cm_user, owner);
+
+    return user->alive ? uro_qp_problem(user->qp) : NULL;
+}
+
+void uro_load_cm_qp_own(struct uro_load_cm_user *user)
+{
+    uro_load_own(user->cm->load, &user->owner, user->station, on_event, problem);
+}
