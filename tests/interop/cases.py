@@ -6,6 +6,8 @@ is where the other side's TCP port is. Every case is run twice: uroce as server,
 """
 from dataclasses import dataclass
 
+import connections
+
 SIZES = (1, 33, 4095, 65536, 1048576)
 # Few: the peer is an emulated machine.
 ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
@@ -19,6 +21,9 @@ SERVICES = "{ours}/services -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # takes no MTU
 
 ROLES = ("client", "server")  # of uroce
+
+FIRST_KERNEL = "6.1"  # meets everything, the others what is in compact() and what they alone have
+KERNELS = (FIRST_KERNEL, "6.12")
 
 # command, tool, extra options, sizes
 TOOLS = (
@@ -43,41 +48,28 @@ TOOLS = (
     (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
 )
 # Plain conversations, every octet compared: kind, IP versions of its links (of a group: its own),
-# roles of uroce. Linux rxe as the one who joins gets what its host's IP layer has joined too.
+# roles of uroce, kernels. Linux rxe as the one who joins gets what its host's IP layer has joined too.
 CONVERSATIONS = (
-    ("-k uc", (4, 6), ROLES),
-    ("-k ud", (4, 6), ROLES),
-    ("-k srq", (4, 6), ROLES),
-    ("-k window", (4, 6), ROLES),
-    ("-k group -g 224.0.0.1", (4,), ROLES),
-    ("-k group -g ff02::1", (6,), ROLES),
-    ("-k group -g 239.1.2.3", (4,), ("server",)),
-    ("-k group -g ff15::1234", (6,), ("server",)),
+    ("-k uc", (4, 6), ROLES, KERNELS),
+    ("-k ud", (4, 6), ROLES, KERNELS),
+    ("-k srq", (4, 6), ROLES, KERNELS),
+    ("-k window", (4, 6), ROLES, KERNELS),
+    ("-k group -g 224.0.0.1", (4,), ROLES, KERNELS),
+    ("-k group -g ff02::1", (6,), ROLES, KERNELS),
+    ("-k group -g 239.1.2.3", (4,), ("server",), KERNELS),
+    ("-k group -g ff15::1234", (6,), ("server",), KERNELS),
 )
 # IB MTU, IP version; the netdev's MTU goes with the IB MTU
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
 
-# Programs that meet by rdma_cm: options of both, of the server, of the client. {own} and {peer} are
-# RDMA addresses. There is no TCP port to see the server by: the client asks until it is there.
-CM_TOOLS = (
-    ("rping", "-p {port} -C 5 -v -V", "-s -a {own}", "-c -a {peer}", (4, 6)),
-    ("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", (4, 6)),
-    ("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
-    ("rdma_server", "-p {port}", "-s {own}", "-s {peer}", (4,)),
-    ("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4,)),
-    ("ib_send_bw", "-R -F -d {dev} -x {gid} -p {port} -m {mtu} -s 4096 -n 50", "", "{peer}", (4,)),
-)
-CM_CLIENTS = {"rdma_server": "rdma_client"}  # of another name
-# perftest meets twice; a client that is too quick the second time is rejected, and gone.
-CM_ONE_CLIENT = {"ib_send_bw"}
-# At the end rping closes its channel while its other thread may be about to read from it.
-CM_QUIRKS = {"rping": ("rdma_get_cm_event: Bad file descriptor",)}
-
-# name: (netem for what the guest sends, netem for what it receives)
-LOSS = ("loss 1%", "loss 1%")
-REORDER = ("delay 300us reorder 2%", "delay 300us reorder 2%")
-DUPLICATE = ("duplicate 3%", "duplicate 3%")
+# name, netem for what the guest sends, netem for what it receives, tc's filter of what is meant
+ROCE = "flower ip_proto udp dst_port 4791"
+LOSS = ("loss 1%", "loss 1%", "loss 1%", ROCE)
+REORDER = ("reorder 2%", "delay 300us reorder 2%", "delay 300us reorder 2%", ROCE)
+DUPLICATE = ("duplicate 3%", "duplicate 3%", "duplicate 3%", ROCE)
+# Connection management only, by the length of its datagrams: see connections.py, meets_twice.
+LATE_REQUESTS = ("late requests", "delay 0ms", "delay 100ms", "u32 match u16 308 0xffff at 2")
 
 # command, tool, extra, size, links, roles, impairment. A lost answer of a READ of 1 MiB costs an
 # emulated rxe the whole rest of it: one case of that is enough.
@@ -103,7 +95,7 @@ class Case:
     family: int
     role: str
     impairment: tuple = ()
-    client: str = ""  # rdma_cm: the client's command; then there is no TCP port to wait for
+    meeting: connections.Meeting | None = None  # they find each other by rdma_cm
 
     @property
     def name(self):
@@ -116,10 +108,10 @@ class Case:
     def netdev_mtu(self):
         return NETDEV_MTU[self.ib_mtu]
 
-    def text(self, client=False, **where):
-        command = self.client if client and self.client else self.command
-        return command.format(tool=self.tool, extra=self.extra, size=self.size,
-                                   n=ITERATIONS.get(self.size, 50), mtu=self.ib_mtu, **where)
+    def text(self, command="", **where):
+        return (command or self.command).format(
+            tool=self.tool, extra=self.extra, size=self.size, n=ITERATIONS.get(self.size, 50),
+            mtu=self.ib_mtu, **where)
 
 
 def plain(full):
@@ -136,22 +128,22 @@ def plain(full):
                 yield Case(VERIFY, "verify", "-z", 0, *link, role)
 
 
-def conversations(full):
-    for extra, families, roles in CONVERSATIONS:
+def conversations(full, kernel):
+    for extra, families, roles, kernels in CONVERSATIONS:
+        if kernel not in kernels:
+            continue
         for link in LINKS if full else LINKS[:2]:
             if link[1] in families:
                 for role in roles:
                     yield Case(SERVICES, "services", extra, 0, *link, role)
 
 
-def connections(full):
-    for tool, both, server, client, families in CM_TOOLS:
-        other = CM_CLIENTS.get(tool, tool)
-        for link in LINKS if full else LINKS[:2]:
-            if link[1] in families:
-                for role in ROLES:
-                    yield Case(f"{tool} {both} {server}", tool, "by rdma_cm", 0, *link, role,
-                               client=f"{other} {both} {client}")
+def by_rdma_cm(full, kernel):
+    links = LINKS if full else LINKS[:2]
+    for meeting, link in connections.rows(links, full or kernel == FIRST_KERNEL):
+        for role in ROLES:
+            late = LATE_REQUESTS if meeting.meets_twice and role == "client" else ()
+            yield Case("", meeting.name, "by rdma_cm", 0, *link, role, late, meeting)
 
 
 def impaired():
@@ -161,7 +153,18 @@ def impaired():
                 yield Case(command, tool, extra, size, *link, role, impairment)
 
 
-def plan(full=False):
+def compact():
+    """What a second kernel is asked: all operations once, in both roles."""
+    for link, role in zip(LINKS[:2], ROLES):
+        yield Case(VERIFY, "verify", "-z", 0, *link, role)
+    yield Case(VERIFY, "verify", "-l 4096", 0, *LINKS[0], "client", LOSS)
+
+
+def plan(full=False, kernel=FIRST_KERNEL):
     """All cases, those that need the same link next to each other."""
-    cases = list(plain(full)) + list(conversations(full)) + list(connections(full)) + list(impaired())
+    cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel))
+    if full or kernel == FIRST_KERNEL:
+        cases += list(plain(full)) + list(impaired())
+    else:
+        cases += compact()
     return sorted(cases, key=lambda c: (c.impairment, c.ib_mtu))

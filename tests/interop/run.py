@@ -17,12 +17,12 @@ import tempfile
 import time
 
 import cases
-from sides import GUEST_PORT, ROOT, RXE_PEER, Namespace, Rxe, Unavailable, Uroce, must
+import connections
+from sides import (GUEST_PORT, ROOT, RXE_PEER, SERVER_GRACE, Namespace, Rxe, Unavailable, Uroce,
+                   finish, must, tail)
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
-SERVER_GRACE = 15
-SHOWN_LINES = 12
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 # qdisc_bypass=0: what bypasses the queue is not seen by dumpcap.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
@@ -35,13 +35,14 @@ class Pair:
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace
         self.ours = options.build / "tests" / "interop"  # where programs of our own are
+        self.scratch = scratch
         self.tap = None  # where to record
         self.set_up = None  # the netdev MTU and impairment in force
         {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
          "uroce-uroce": self.no_guest}[options.pair](scratch)
 
     def uroce(self, link, *more):
-        return Uroce(self.namespace, self.options.build, self.ours, link, *more)
+        return Uroce(self.namespace, self.options.build, self.ours, self.scratch, link, *more)
 
     def guest(self, *more, number=2):
         return Rxe(f"g{number}", self.namespace, self.options.kernel, self.ours, number, more)
@@ -99,41 +100,6 @@ def stop_guests(scratch):
         subprocess.run([RXE_PEER, "stop", "-n", state.parent.name], check=False)
 
 
-def finish(side, process, tool, seconds):
-    """Its output, and whether it ended well in time."""
-    try:
-        out, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        side.kill(tool, process)
-        out, _ = process.communicate()
-        return out, f"not done after {seconds} s"
-    return out, "" if process.returncode == 0 else f"status {process.returncode}"
-
-
-def run_connection(case, server, client, seconds):
-    """The client asks again until the server listens, which no table of the system shows. Where the
-    server cannot take another client then, it starts anew."""
-    serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
-    until = time.monotonic() + seconds
-    while True:
-        asking = client.spawn(case.text(client=True, port=server.port,
-                                        **client.where(case, "", server)), seconds)
-        client_out, client_bad = finish(client, asking, case.tool, seconds)
-        if not client_bad or serving.poll() is not None or time.monotonic() > until:
-            break
-        if case.tool in cases.CM_ONE_CLIENT:
-            server.kill(case.tool, serving)
-            serving.communicate()
-            serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
-    server_out, server_bad = finish(server, serving, case.tool, 2 if client_bad else SERVER_GRACE)
-    if any(quirk in server_out for quirk in cases.CM_QUIRKS.get(case.tool, ())):
-        server_bad = ""
-    if not client_bad and not server_bad:
-        return None
-    return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
-            f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
-
-
 def run_case(pair, case):
     """None, or what went wrong."""
     pair.prepare(case)
@@ -141,25 +107,20 @@ def run_case(pair, case):
     server, client = pair.sides[at], pair.sides[1 - at]
     seconds = SECONDS * (3 if case.impairment else 1)
 
-    if case.client:
-        return run_connection(case, server, client, seconds)
-    serving = server.spawn(case.text(port=server.port, **server.where(case, "")), seconds)
+    if case.meeting:
+        return connections.run(server, client, case, seconds)
+    serving = server.spawn(case.text(**server.where(case)), seconds)
     if not server.wait_listening(serving):
         server.kill(case.tool, serving)
         out, _ = serving.communicate()
         return f"the server does not listen\n{tail(out)}"
-    asking = client.spawn(case.text(port=server.port, **client.where(case, pair.hosts[at])),
-                          seconds)
+    asking = client.spawn(case.text(**client.where(case, pair.hosts[at], server)), seconds)
     client_out, client_bad = finish(client, asking, case.tool, seconds)
     server_out, server_bad = finish(server, serving, case.tool, 2 if client_bad else SERVER_GRACE)
     if not client_bad and not server_bad:
         return None
     return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
             f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
-
-
-def tail(text):
-    return "\n".join("    " + line for line in text.strip().splitlines()[-SHOWN_LINES:])
 
 
 def capture(pair, path):
@@ -235,7 +196,8 @@ def check_machine(options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--kernel", default="6.1", choices=("6.1", "6.12"))
+    parser.add_argument("--kernel", default=cases.FIRST_KERNEL, choices=cases.KERNELS,
+                        help="others than the first meet a selection")
     parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
                         help="rxe-rxe: what the cases themselves do, without uroce")
     parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost"),
@@ -259,7 +221,8 @@ def main():
     # ended by the test runner's time limit: guests and namespace go too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
-    chosen = [c for c in cases.plan(options.full) if re.search(options.match, c.name)]
+    chosen = [c for c in cases.plan(options.full, options.kernel)
+              if re.search(options.match, c.name)]
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
     if options.list:

@@ -12,13 +12,16 @@ RXE_PEER = ROOT / "tools" / "rxe-peer" / "rxe-peer"
 GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
 UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
 LISTEN_SECONDS = 15
+SERVER_GRACE = 15  # for a server whose client is done
+SHOWN_LINES = 12
+CLOSED = 1  # nobody listens at the port so much after a side's own
 OUR_PROGRAMS = ("verify", "services")
 
-# One queueing discipline a direction, for RoCE only: ARP and the rest pass unharmed. What the
-# guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
+# One queueing discipline a direction, for what the filter means: ARP and the rest pass unharmed.
+# What the guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
 IMPAIR = """
 set -e
-for m in ifb sch_ingress act_mirred cls_flower sch_netem sch_prio; do modprobe $m; done
+for m in ifb sch_ingress act_mirred cls_flower cls_u32 sch_netem sch_prio; do modprobe $m; done
 ip link set ifb0 up
 tc qdisc del dev eth0 root 2>/dev/null || :
 tc qdisc del dev eth0 ingress 2>/dev/null || :
@@ -29,9 +32,29 @@ tc qdisc add dev eth0 parent 1:4 netem {out}
 tc qdisc add dev eth0 ingress
 tc qdisc add dev ifb0 root netem {back}
 for p in ip ipv6; do
-    tc filter add dev eth0 parent 1: protocol $p flower ip_proto udp dst_port 4791 classid 1:4
-    tc filter add dev eth0 ingress protocol $p flower ip_proto udp dst_port 4791 \\
+    tc filter add dev eth0 parent 1: protocol $p {match} classid 1:4
+    tc filter add dev eth0 ingress protocol $p {match} \\
         action mirred egress redirect dev ifb0
+done
+"""
+
+# A device of uroce is there while its program runs. What the guest knows about it is old, so it is
+# asked, often; a guest that waited until it asks again by itself would lose seconds.
+REACH = """
+for v in ipv4 ipv6; do
+    echo 50 >/proc/sys/net/$v/neigh/eth0/retrans_time_ms
+    echo 100 >/proc/sys/net/$v/neigh/eth0/mcast_solicit
+done
+/bin/ip neigh flush dev eth0
+n=0
+until ping -c 1 -W 1 {address} >/dev/null 2>&1; do n=$((n + 1)); [ $n -lt 15 ] || exit 0; done
+"""
+MEET = """
+n=0
+until rdma resource show cm_id | grep -q LISTEN; do
+    n=$((n + 1))
+    [ $n -lt 100 ] || exit 0
+    usleep 20000
 done
 """
 
@@ -54,6 +77,21 @@ def listens(tables, port):
         if len(words) > 3 and words[1].endswith(f":{port:04X}") and words[3] == "0A":
             return True
     return False
+
+
+def finish(side, process, tool, seconds):
+    """Its output, and whether it ended well in time."""
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        side.kill(tool, process)
+        out, _ = process.communicate()
+        return out, f"not done after {seconds} s"
+    return out, "" if process.returncode == 0 else f"status {process.returncode}"
+
+
+def tail(text):
+    return "\n".join("    " + line for line in text.strip().splitlines()[-SHOWN_LINES:])
 
 
 class Namespace:
@@ -86,16 +124,27 @@ class Side:
     device = ""
     ours = ""  # the directory of our own programs there
 
-    def where(self, case, host, other=None):
+    scratch = ""  # a directory
+
+    def where(self, case, host="", other=None):
+        """What a command is told; its port is the server's, whoever that is."""
+        port = (other or self).port
         return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "ours": self.ours,
-                "host": host, "own": self.rdma_address(case),
-                "peer": other.rdma_address(case) if other else ""}
+                "host": host, "own": self.rdma_address(case), "port": port, "closed": port + CLOSED,
+                "peer": other.rdma_address(case) if other else "",
+                "copy": f"{(other or self).scratch}/copied"}
 
     def rdma_address(self, case):
         return (f"10.77.0.{self.number}" if case.family == 4 else f"fd77::{self.number}")
 
     def listen_tables(self):
         raise NotImplementedError
+
+    def reach(self, other, case):
+        """Returns when @other's device answers, where that can be asked from here."""
+
+    def wait_meeting(self, process):
+        """Returns when @process listens by rdma_cm, or has ended, where that can be seen."""
 
     def wait_listening(self, process):
         until = time.monotonic() + LISTEN_SECONDS
@@ -112,6 +161,7 @@ class Rxe(Side):
     port = GUEST_PORT
     device = "rxe0"
     ours = "/tmp"
+    scratch = "/tmp"
 
     def __init__(self, name, namespace, kernel, programs, number=2, extra=()):
         self.name, self.namespace, self.number = name, namespace, number
@@ -121,6 +171,13 @@ class Rxe(Side):
              "-a", f"52:54:00:77:00:{number:02x}", *extra)
         for program in OUR_PROGRAMS:
             must(RXE_PEER, "put", "-n", name, programs / program, f"{self.ours}/{program}")
+
+    def reach(self, other, case):
+        if isinstance(other, Uroce):
+            self.run(REACH.format(address=other.rdma_address(case)))
+
+    def wait_meeting(self, process):
+        self.run(MEET)
 
     def spawn(self, command, seconds):
         return subprocess.Popen([RXE_PEER, "exec", "-n", self.name, "-T", str(seconds), command],
@@ -143,8 +200,8 @@ class Rxe(Side):
             self.namespace.up(self.tap, mtu)
 
     def impair(self, impairment):
-        out, back = impairment or ("", "")
-        self.run(IMPAIR.format(out=out, back=back))
+        _, out, back, match = impairment or ("", "", "", "")
+        self.run(IMPAIR.format(out=out, back=back, match=match))
 
 
 class Uroce(Side):
@@ -152,8 +209,9 @@ class Uroce(Side):
 
     device = "uroce0"
 
-    def __init__(self, namespace, build, programs, link, number=1, port=UROCE_PORT):
+    def __init__(self, namespace, build, programs, scratch, link, number=1, port=UROCE_PORT):
         self.namespace, self.ours, self.link, self.number = namespace, programs, link, number
+        self.scratch = scratch
         self.program = build / "app" / "uroce"
         self.port = port
         self.mtu = 1500
@@ -173,6 +231,9 @@ class Uroce(Side):
                                       *shlex.split(command))
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 errors="replace", start_new_session=True)
+
+    def run(self, command):
+        return must(*shlex.split(command))
 
     def kill(self, tool, process):
         del tool

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""connections.py - programs that meet by rdma_cm: which, and how a pair of them is run.
+
+In a command, {own} and {peer} are RDMA addresses, {copy} is a file that the server may
+write; the rest as in cases.py.
+
+What Linux rxe cannot, and no row asks of it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm
+(`mckey -m ff0e::1`, in either role, for whoever sends joins too).
+"""
+import subprocess
+import time
+from dataclasses import dataclass
+
+from sides import SERVER_GRACE, Unavailable, finish, tail
+
+HEARD = 2  # seconds until a sender of datagrams is started again, because nobody listened yet
+
+
+@dataclass(frozen=True)
+class Meeting:
+    tool: str
+    both: str        # options of both
+    server: str
+    client: str
+    families: tuple = (4,)
+    client_tool: str = ""      # of another name
+    more: str = ""             # options of both that tell rows of one tool apart
+    stays: bool = False        # the server serves for ever
+    unheard: bool = False      # nobody hears the client before the server has joined: it comes again
+    meets_twice: bool = False  # and the server takes no other client after one that failed
+    first: bool = False        # for the first kernel only: there are others like it
+    refused: str = ""          # the client fails, and says this
+    then: str = ""             # must then hold where the server is
+    quirk: str = ""            # a server that ended badly saying this ended well
+
+    @property
+    def serve(self):
+        return f"{self.tool} {self.both} {self.more} {self.server}"
+
+    @property
+    def asker(self):
+        return self.client_tool or self.tool
+
+    @property
+    def ask(self):
+        return f"{self.asker} {self.both} {self.more} {self.client}"
+
+    @property
+    def name(self):
+        """With the options that tell rows of one tool apart."""
+        return f"{self.asker} refused" if self.refused else f"{self.tool} {self.more}".strip()
+
+
+# perftest meets twice, and a client that is too quick the second time is rejected, and gone. In the
+# guest the server is the slower one.
+def perftest(tool, options="", first=False):
+    return Meeting(tool, f"-R -F -d {{dev}} -x {{gid}} -p {{port}} -m {{mtu}} -n 50 {options}", "",
+                   "{peer}", meets_twice=True, first=first)
+
+
+# At the end rping closes its channel while its other thread may be about to read from it.
+RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
+
+MEETINGS = (
+    Meeting("rping", "-p {port} -C 5 -v -V", "-s -a {own}", "-c -a {peer}", (4, 6),
+            quirk=RPING_CLOSES),
+    Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", (4, 6)),
+    Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", more="-m"),
+    Meeting("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
+    Meeting("rdma_server", "-p {port}", "-s {own}", "-s {peer}", client_tool="rdma_client"),
+    Meeting("rdma_xserver", "-p {port}", "", "-s {peer}", client_tool="rdma_xclient"),
+    # who sends destroys its queue pair at once, so that not all may leave
+    Meeting("mckey", "-m 239.1.2.3", "-b {own} -C 1", "-b {own} -C 5 -s", unheard=True),
+    Meeting("cmtime", "-p {port} -c 20", "-b {own}", "-s {peer}", stays=True),
+    Meeting("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4, 6)),
+    Meeting("riostream", "-p {port} -S 4096 -C 20", "-b {own}", "-s {peer}"),
+    Meeting("rcopy", "", "-p {port}", "{ours}/verify {peer}:{copy} -p {port}", stays=True,
+            then="cmp {ours}/verify {copy}"),
+    perftest("ib_send_bw", "-s 4096"),
+    perftest("ib_send_lat", "-s 4096", first=True),
+    perftest("ib_write_bw", "-s 4096", first=True),
+    perftest("ib_write_lat", "-s 4096"),
+    perftest("ib_read_bw", "-s 4096"),
+    perftest("ib_read_lat", "-s 4096", first=True),
+    perftest("ib_atomic_bw", first=True),
+)
+
+# The numbers are those of REJ and SIDR_REP: 8 and 1 are "no such service".
+REFUSALS = (
+    Meeting("rping", "", "-s -a {own} -p {port}", "-c -a {peer} -p {closed}", (4, 6), stays=True,
+            refused="RDMA_CM_EVENT_REJECTED, error 8"),
+    Meeting("ucmatose", "", "-b {own} -p {port}", "-s {peer} -p {closed}", stays=True,
+            refused="RDMA_CM_EVENT_REJECTED, error: 8"),
+    Meeting("rping", "", "-s -a {own} -p {port}", "-s {peer}", client_tool="udaddy", stays=True,
+            refused="RDMA_CM_EVENT_UNREACHABLE, error: 1"),
+)
+
+
+def rows(links, first_kernel):
+    """(row, link), where the row has the link's IP version"""
+    return [(row, link) for row in MEETINGS + REFUSALS for link in links
+            if link[1] in row.families and (first_kernel or not row.first)]
+
+
+def ends(process, seconds):
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def then(server, case):
+    try:
+        if case.meeting.then:
+            server.run(case.text(case.meeting.then, **server.where(case)))
+    except Unavailable as why:
+        return str(why)
+    return None
+
+
+def run(server, client, case, seconds):
+    """None, or what went wrong. The client asks again until the server listens, where nothing shows
+    that; where the server cannot take another client then, it starts anew."""
+    meeting = case.meeting
+    serve = case.text(meeting.serve, **server.where(case))
+    ask = case.text(meeting.ask, **client.where(case, other=server))
+    until = time.monotonic() + seconds
+    serving = server.spawn(serve, seconds)
+    client.reach(server, case)
+    if not meeting.unheard:
+        server.wait_meeting(serving)
+    while True:
+        client_out, client_bad = finish(client, client.spawn(ask, seconds), meeting.asker,
+                                       seconds)
+        if meeting.refused:
+            client_bad = "" if meeting.refused in client_out else client_bad or "was not refused"
+        heard = ends(serving, HEARD) if meeting.unheard else not client_bad
+        if heard or serving.poll() is not None or time.monotonic() > until:
+            break
+        if meeting.meets_twice:
+            server.kill(meeting.tool, serving)
+            serving.communicate()
+            serving = server.spawn(serve, seconds)
+            server.wait_meeting(serving)
+    if meeting.stays and serving.poll() is None:
+        server.kill(meeting.tool, serving)
+        server_out, server_bad = serving.communicate()[0], ""
+    else:
+        server_out, server_bad = finish(server, serving, meeting.tool,
+                                       2 if client_bad else SERVER_GRACE)
+    if meeting.quirk and meeting.quirk in server_out:
+        server_bad = ""
+    if not client_bad and not server_bad:
+        return then(server, case)
+    return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
+            f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
