@@ -58,6 +58,8 @@ CONVERSATIONS = (
     ("-k group -g ff02::1", (6,), ROLES, KERNELS),
     ("-k group -g 239.1.2.3", (4,), ("server",), KERNELS),
     ("-k group -g ff15::1234", (6,), ("server",), KERNELS),
+    ("-k atomic_write", (4, 6), ROLES, KERNELS[1:]),
+    ("-k flush", (4, 6), ROLES, KERNELS[1:]),
 )
 # IB MTU, IP version; the netdev's MTU goes with the IB MTU
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))

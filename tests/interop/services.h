@@ -14,6 +14,10 @@
 #define SERVICES_QKEY  0x11111111u
 #define SERVICES_QPS   3u
 
+/* Of <infiniband/verbs.h> since rdma-core 45 */
+#define SERVICES_WITH_FLUSH          (1u << 11)
+#define SERVICES_ACCESS_FLUSH_GLOBAL (1u << 8)
+
 struct services_options {
     const char *host;
     const char *device;
@@ -34,12 +38,15 @@ struct services_hello {
 struct services_end {
     const struct services_options *options;
     bool client;
+    uint64_t operations; /* set before services_open(): posted by ibv_wr_*(); 0 for none */
+    unsigned access;     /* more of memory and queue pairs, set before services_open() */
     int peer;
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_srq *srq; /* or NULL */
     struct ibv_qp *qps[SERVICES_QPS];
+    bool flush_unknown; /* to the library of this end */
     uint32_t qp_count;
     union ibv_gid gid;
     uint8_t *memory; /* SERVICES_ROOM to send from, then as much to receive into */
@@ -63,6 +70,10 @@ void services_expect(struct services_end *end, uint64_t id, struct ibv_wc *wc);
 /* The octets of message @number. */
 void services_fill(uint8_t *at, uint32_t length, uint32_t number);
 void services_compare(const uint8_t *at, uint32_t length, uint32_t number);
+
+/* Kinds of services_newer.c: ATOMIC_WRITE and FLUSH, which Linux rxe has since 6.2. */
+void services_run_atomic_write(struct services_end *end);
+void services_run_flush(struct services_end *end);
 
 /* The kinds; services_kinds.c */
 struct services_kind {

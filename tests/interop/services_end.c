@@ -24,6 +24,28 @@ static void *made(void *object, const char *what)
     return object;
 }
 
+/* One that is posted to by ibv_wr_*(). */
+static struct ibv_qp *create_ex(struct services_end *end, const struct ibv_qp_init_attr *plain)
+{
+    struct ibv_qp_init_attr_ex init = {
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .qp_type = plain->qp_type,
+        .send_cq = plain->send_cq,
+        .recv_cq = plain->recv_cq,
+        .cap = plain->cap,
+        .pd = end->pd,
+        .send_ops_flags = end->operations,
+    };
+    struct ibv_qp *qp = ibv_create_qp_ex(end->context, &init);
+
+    if (qp == NULL && (end->operations & SERVICES_WITH_FLUSH) != 0) {
+        end->flush_unknown = true;
+        init.send_ops_flags &= ~(uint64_t)SERVICES_WITH_FLUSH;
+        qp = ibv_create_qp_ex(end->context, &init);
+    }
+    return qp;
+}
+
 static void make_qp(struct services_end *end, enum ibv_qp_type type, uint32_t i)
 {
     struct ibv_qp_init_attr init = {
@@ -39,8 +61,9 @@ static void make_qp(struct services_end *end, enum ibv_qp_type type, uint32_t i)
 
     if (end->srq == NULL)
         init.cap.max_recv_wr = SERVICES_DEPTH;
-    end->qps[i] = made(ibv_create_qp(end->pd, &init), "ibv_create_qp");
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    end->qps[i] = made(end->operations != 0 ? create_ex(end, &init) : ibv_create_qp(end->pd, &init),
+                       "ibv_create_qp");
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | end->access;
     if (type == IBV_QPT_RC)
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ;
     mask |= datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
@@ -92,7 +115,7 @@ void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_
     memset(end->memory, 0, (size_t)2 * SERVICES_ROOM);
     end->mr = made((ibv_reg_mr)(end->pd, end->memory, (size_t)2 * SERVICES_ROOM,
                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND),
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND | (int)end->access),
                    "ibv_reg_mr");
     end->qp_count = qp_count;
     for (uint32_t i = 0; i < qp_count; i++) {

@@ -286,7 +286,12 @@ static void run_window(struct services_end *end)
 }
 
 const struct services_kind services_kinds[] = {
-    { "uc", run_uc },       { "ud", run_ud },         { "srq", run_srq },
-    { "group", run_group }, { "window", run_window },
+    { "uc", run_uc },
+    { "ud", run_ud },
+    { "srq", run_srq },
+    { "group", run_group },
+    { "window", run_window },
+    { "atomic_write", services_run_atomic_write },
+    { "flush", services_run_flush },
 };
 const unsigned services_kind_count = sizeof services_kinds / sizeof services_kinds[0];
