@@ -112,14 +112,21 @@ static bool add_device(char **devices, const char *spec)
     return true;
 }
 
+/* The file's whole name, for a program that goes elsewhere. A link at its end stays one, and is
+ * refused by who reads it. */
 static bool use_config(const char *file)
 {
-    char path[PATH_MAX];
+    char directory[PATH_MAX], path[2 * PATH_MAX];
+    const char *slash = strrchr(file, '/');
+    const char *last = slash == NULL ? file : slash + 1;
 
-    if (realpath(file, path) == NULL) {
+    (void)snprintf(path, sizeof path, "%.*s", slash == NULL ? 1 : (int)(last - file),
+                   slash == NULL ? "." : file);
+    if (access(file, R_OK) != 0 || realpath(path, directory) == NULL) {
         (void)fprintf(stderr, "uroce run: --config %s: %s\n", file, strerror(errno));
         return false;
     }
+    (void)snprintf(path, sizeof path, "%s/%s", directory, last);
     (void)setenv("UROCE_CONFIG", path, 1);
     (void)unsetenv("UROCE_DEVICES");
     return true;

@@ -1,92 +1,175 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fuzz smoke: every target reads its corpus and then makes inputs of its own for a while."""
+"""Builds the fuzz targets for libFuzzer or AFL++ and runs them: tools/fuzz, and a few seconds of each
+in tools/check."""
+import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 import tempfile
 
 from tally import Row
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "fuzz_"  # what a target's name starts with
+COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
+ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
+           "AFL_NO_AFFINITY": "1", "AFL_NO_UI": "1",
+           # afl-fuzz insists on these of ASan; a leak is libFuzzer's to find
+           "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
+INPUT_MAX = 4096  # octets: longer inputs cost more than they find
 
 
-def has_runtime() -> bool:
+def missing(engine: str) -> str:
+    """Empty, or why the engine cannot be used here."""
+    if engine == "afl":
+        if shutil.which("afl-clang-fast") and shutil.which("afl-fuzz"):
+            return ""
+        return "AFL++ is not installed (Debian: afl++)"
     with tempfile.TemporaryDirectory(prefix="uroce-fuzz-") as where:
         source = pathlib.Path(where) / "probe.c"
         source.write_text("int LLVMFuzzerTestOneInput(const char *d, unsigned long n);\n"
                           "int LLVMFuzzerTestOneInput(const char *d, unsigned long n)\n"
                           "{ return (void)d, (void)n, 0; }\n")
         try:
-            return subprocess.run(["clang", "-fsanitize=fuzzer,address", str(source), "-o",
-                                   f"{where}/probe"], capture_output=True,
-                                  check=False).returncode == 0
+            probe = subprocess.run(["clang", "-fsanitize=fuzzer,address", str(source), "-o",
+                                    f"{where}/probe"], capture_output=True, check=False)
         except OSError:
-            return False
+            return "clang is not installed"
+    return "clang has no fuzzer runtime here (libclang-rt-14-dev)" if probe.returncode else ""
+
+
+def ran(command: list[str], **env: str) -> str:
+    """Empty, or the end of what the command said when it failed."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False,
+                         env={**os.environ, **env})
+    return "\n".join((run.stdout + run.stderr).splitlines()[-20:]) if run.returncode else ""
 
 
 def listed_targets(where: pathlib.Path) -> dict[str, pathlib.Path]:
     listed = json.loads(subprocess.run(["meson", "introspect", "--targets", str(where)],
                                        capture_output=True, text=True, check=True).stdout)
-    return {t["name"]: pathlib.Path(t["filename"][0]) for t in listed
+    return {t["name"].removeprefix(MARK): pathlib.Path(t["filename"][0]) for t in listed
             if t["type"] == "executable" and t["name"].startswith(MARK)}
 
 
-def ran(command: list[str]) -> str:
-    """Empty, or the end of what the command said when it failed."""
-    run = subprocess.run(command, capture_output=True, text=True, check=False,
-                         env={**os.environ, "CC": "clang"})
-    return "\n".join((run.stdout + run.stderr).splitlines()[-20:]) if run.returncode else ""
-
-
-def build(root: pathlib.Path) -> dict[str, pathlib.Path] | str:
-    """The targets by name, or the end of the log when they do not build. Only they are built:
-    each brings the sources it tests, instrumented."""
-    where = root / "build-fuzz"
+def build(where: pathlib.Path, engine: str) -> dict[str, pathlib.Path] | str:
+    """The targets by name, or the end of the log when they do not build. Only they and what they
+    link are built."""
+    compiler = {"CC": COMPILERS[engine]}
     if not (where / "build.ninja").exists():
-        problem = ran(["meson", "setup", str(where), str(root), "-Dfuzz=true", "-Ddpdk=disabled"])
+        problem = ran(["meson", "setup", str(where), str(ROOT), f"-Dfuzz={engine}",
+                       "-Ddpdk=disabled"], **compiler)
         if problem:
             return problem
+    problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # there may be new ones
+    if problem:
+        return problem
     targets = listed_targets(where)
     names = [str(path.relative_to(where)) for path in targets.values()]
-    return (ran(["ninja", "-C", str(where), *names]) if names else "") or targets
+    return (ran(["ninja", "-C", str(where), *names], **compiler) if names else "") or targets
 
 
-def run_target(root: pathlib.Path, name: str, program: pathlib.Path, seconds: int) -> str:
+def corpus_of(name: str) -> pathlib.Path:
+    return ROOT / "tests" / "fuzz" / "corpus" / name
+
+
+def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
+                  found: pathlib.Path) -> str:
     """Empty when nothing was found, else the last words; new inputs do not enter the tree."""
-    corpus = root / "tests" / "fuzz" / "corpus" / name.removeprefix(MARK)
-    with tempfile.TemporaryDirectory(prefix="uroce-fuzz-") as scratch:
-        command = [str(program), f"-max_total_time={seconds}", "-timeout=10", "-print_final_stats=1",
-                   f"-artifact_prefix={root}/build-fuzz/{name}-", scratch]
-        run = subprocess.run(command + ([str(corpus)] if corpus.is_dir() else []),
-                             capture_output=True, text=True, check=False,
-                             env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1"})
+    command = [str(program), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024",
+               f"-max_len={INPUT_MAX}", f"-artifact_prefix={found}/", str(learnt)]
+    run = subprocess.run([*command, str(corpus_of(name))], capture_output=True, text=True,
+                         check=False, env={**os.environ, **ENV}, errors="replace")
     if run.returncode == 0:
         return ""
-    return "; ".join(line for line in run.stderr.splitlines()
-                     if "ERROR" in line or "Test unit written" in line) or f"exit {run.returncode}"
+    said = [line for line in run.stderr.splitlines()
+            if "ERROR" in line or "runtime error" in line or "Test unit written" in line]
+    return "; ".join(said) or f"exit {run.returncode}"
+
+
+def run_afl(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
+            found: pathlib.Path) -> str:
+    """Likewise. afl-fuzz starts afresh or goes on where it was."""
+    start = "-" if (learnt / "default" / "queue").is_dir() else str(corpus_of(name))
+    command = ["afl-fuzz", "-i", start, "-o", str(learnt), "-V", str(seconds), "-t", "10000",
+               "-m", "none", "-G", str(INPUT_MAX), "--", str(program)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False,
+                         env={**os.environ, **ENV, **AFL_ENV}, errors="replace")
+    new = [path for kind in ("crashes", "hangs") for path in (learnt / "default" / kind).glob("id*")]
+    for number, path in enumerate(sorted(new)):
+        shutil.copy(path, found / f"{path.parent.name}-{number}")
+    if new:
+        return f"{len(new)} inputs in {found}"
+    return "" if run.returncode == 0 else f"afl-fuzz: {run.stdout.strip().splitlines()[-3:]}"
+
+
+def run_target(engine: str, where: pathlib.Path, name: str, program: pathlib.Path,
+               seconds: int) -> str:
+    found, learnt = where / "found" / name, where / "learnt" / name
+    for path in (found, learnt):
+        path.mkdir(parents=True, exist_ok=True)
+    run = run_afl if engine == "afl" else run_libfuzzer
+    return run(name, program, seconds, learnt, found)
 
 
 def smoke(root: pathlib.Path, seconds: int) -> Row:
-    row = Row("fuzz", "fuzz")
-    if not has_runtime():
-        row.skipped.append("clang has no fuzzer runtime here (libclang-rt-14-dev)")
+    """@seconds for all targets together."""
+    row, where = Row("fuzz", "fuzz"), root / "build-libfuzzer"
+    problem = missing("libfuzzer")
+    if problem:
+        row.skipped.append(problem)
         return row
     print("=== fuzz: build", flush=True)
-    targets = build(root)
+    targets = build(where, "libfuzzer")
     if isinstance(targets, str):
         print(targets)
         row.failed.append("does not build")
         return row
-    if not targets:
-        row.skipped.append("the suite is empty")
-        return row
     each = max(1, seconds // len(targets))
     for name, program in sorted(targets.items()):
         print(f"=== fuzz: {name}, {each} s", flush=True)
-        problem = run_target(root, name, program, each)
+        problem = run_target("libfuzzer", where, name, program, each)
         if problem:
             row.failed.append(f"{name}: {problem}")
         else:
             row.passed += 1
     return row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tools/fuzz")
+    parser.add_argument("--engine", choices=COMPILERS, default="libfuzzer")
+    parser.add_argument("--seconds", type=int, default=600, help="for each target")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("target", nargs="*")
+    options = parser.parse_args()
+    where = ROOT / f"build-{options.engine}"
+    problem = missing(options.engine)
+    if problem:
+        print(problem)
+        return 77
+    targets = build(where, options.engine)
+    if isinstance(targets, str):
+        print(targets)
+        return 1
+    if options.list:
+        print("\n".join(sorted(targets)))
+        return 0
+    unknown = [name for name in options.target if name not in targets]
+    if unknown:
+        parser.error(f"no target {', '.join(unknown)}; there are {', '.join(sorted(targets))}")
+    broken = 0
+    for name in options.target or sorted(targets):
+        print(f"{name}: {options.seconds} s of {options.engine}", flush=True)
+        problem = run_target(options.engine, where, name, targets[name], options.seconds)
+        print(f"{name}: {problem or 'nothing found'}", flush=True)
+        broken += problem != ""
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,6 +59,7 @@
     X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
+    X(RX_FAR, "far_request", "requests whose PSN is far from the expected one: late, or guessed")  \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
     X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
     X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \

@@ -9,6 +9,7 @@
 
 #define LINE        64u
 #define LONGEST     24u /* a minute: a peer may name hours, which would hold our connections */
+#define MIX         UINT64_C(0x9e3779b97f4a7c15) /* 2^64 divided by the golden ratio, odd */
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
 
 static size_t align(size_t size)
@@ -44,8 +45,11 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
     cm->by_id = (struct uro_table){ .buckets = (struct uro_table_node **)(void *)octets,
                                     .mask = URO_CM_BUCKETS - 1 };
     cm->pool = (struct uro_conn *)(void *)(octets + align(buckets_size()));
-    for (unsigned i = 0; i < URO_CM_BUCKETS; i++)
+    cm->bucket_key = uro_rng_u64(&cm->rng);
+    for (unsigned i = 0; i < URO_CM_BUCKETS; i++) {
         uro_list_init(&cm->by_peer[i]);
+        uro_list_init(&cm->by_peer_qpn[i]);
+    }
     uro_list_init(&cm->unused);
     uro_list_init(&cm->leaving);
     uro_list_init(&cm->over);
@@ -62,7 +66,7 @@ static void forget(struct uro_conn *conn)
 {
     uro_listen_done(conn);
     uro_conn_quiet(conn);
-    uro_list_remove(&conn->peer_link);
+    uro_conn_unset_peer(conn);
     uro_list_remove(&conn->link);
     URO_ASSERT(!uro_link_used(&conn->event_link));
     uro_table_remove(&conn->cm->by_id, &conn->node);
@@ -126,18 +130,30 @@ void uro_conn_linger(struct uro_conn *conn)
     uro_list_append(conn->state == URO_CONN_DREQ_SENT ? &cm->leaving : &cm->over, &conn->link);
 }
 
-static struct uro_list *bucket(struct uro_cm *cm, uint64_t guid)
+static uint32_t bucket(const struct uro_cm *cm, uint64_t guid, uint32_t number)
 {
-    return &cm->by_peer[(guid ^ guid >> 20 ^ guid >> 40) % URO_CM_BUCKETS];
+    uint64_t mixed = (guid ^ cm->bucket_key) * MIX;
+
+    mixed = (mixed ^ mixed >> 32 ^ number) * MIX;
+    return (uint32_t)(mixed >> 32) % URO_CM_BUCKETS;
 }
 
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn)
 {
+    struct uro_cm *cm = conn->cm;
+
     conn->peer_guid = guid;
     conn->peer_id = id;
     conn->peer_qpn = qpn;
+    uro_conn_unset_peer(conn);
+    uro_list_append(&cm->by_peer[bucket(cm, guid, id)], &conn->peer_link);
+    uro_list_append(&cm->by_peer_qpn[bucket(cm, guid, qpn)], &conn->qpn_link);
+}
+
+void uro_conn_unset_peer(struct uro_conn *conn)
+{
     uro_list_remove(&conn->peer_link);
-    uro_list_append(bucket(conn->cm, guid), &conn->peer_link);
+    uro_list_remove(&conn->qpn_link);
 }
 
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
@@ -149,7 +165,7 @@ struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
 
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id)
 {
-    struct uro_list *list = bucket(cm, guid);
+    struct uro_list *list = &cm->by_peer[bucket(cm, guid, peer_id)];
 
     for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
         struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
@@ -161,10 +177,10 @@ struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t pee
 
 struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t qpn)
 {
-    struct uro_list *list = bucket(cm, guid);
+    struct uro_list *list = &cm->by_peer_qpn[bucket(cm, guid, qpn)];
 
     for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
-        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
+        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, qpn_link);
         if (conn->peer_guid == guid && conn->peer_qpn == qpn && conn->state != URO_CONN_TIMEWAIT &&
             conn->state != URO_CONN_IDLE)
             return conn;
@@ -184,7 +200,13 @@ void uro_conn_send(struct uro_conn *conn, uro_time interval, uint32_t retries)
 {
     conn->interval = interval;
     conn->retries_left = retries;
+    conn->extended = false;
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + interval);
+    due_to_send(conn);
+}
+
+void uro_conn_send_again(struct uro_conn *conn)
+{
     due_to_send(conn);
 }
 

@@ -62,7 +62,9 @@ struct uro_cm {
     struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */
     struct uro_list over;    /* nobody's, kept for a while only for what may still come, likewise */
     struct uro_table by_id;  /* by local communication ID */
-    struct uro_list by_peer[URO_CM_BUCKETS]; /* by the peer's CA GUID */
+    uint64_t bucket_key;     /* nobody can choose in which bucket he is */
+    struct uro_list by_peer[URO_CM_BUCKETS];     /* by the peer's CA GUID and communication ID */
+    struct uro_list by_peer_qpn[URO_CM_BUCKETS]; /* and queue pair */
     struct uro_list listeners;
     struct uro_list to_send; /* connections whose message is due */
     struct uro_list events;  /* connections with events to fetch */

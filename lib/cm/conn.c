@@ -240,7 +240,7 @@ void uro_conn_end(struct uro_conn *conn)
 {
     uro_listen_done(conn);
     uro_conn_quiet(conn);
-    uro_list_remove(&conn->peer_link);
+    uro_conn_unset_peer(conn);
     conn->state = URO_CONN_IDLE;
     if (!conn->owned)
         uro_conn_free(conn);

@@ -73,6 +73,7 @@ struct uro_conn {
     struct uro_table_node node; /* node.number: local communication ID, of SIDR the request ID */
     struct uro_link link;       /* cm->unused, leaving or over: nobody's */
     struct uro_link peer_link;  /* cm->by_peer, when the peer is known */
+    struct uro_link qpn_link;   /* cm->by_peer_qpn, likewise */
     struct uro_link send_link;  /* cm->to_send */
     struct uro_link event_link; /* cm->events */
     struct uro_cm *cm;
@@ -98,6 +99,7 @@ struct uro_conn {
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
     int status;                    /* of the newest event */
     uint32_t retries_left;
+    bool extended; /* an MRA came for the newest copy of our message */
     uro_time interval;
     struct uro_timer timer;
     uint8_t mad[URO_MAD_LEN]; /* repeated until answered */

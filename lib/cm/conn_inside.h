@@ -15,6 +15,8 @@ void uro_conn_free(struct uro_conn *conn);
 void uro_conn_linger(struct uro_conn *conn);
 /* The peer is known now. */
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn);
+/* Messages of the peer's do not find it by the peer any more. */
+void uro_conn_unset_peer(struct uro_conn *conn);
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id);
 /* The connection with the peer's communication ID, or with its queue pair; NULL if none. */
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id);
@@ -22,6 +24,8 @@ struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t
 
 /* Sends conn->mad now and again every @interval until answered, @retries times more. */
 void uro_conn_send(struct uro_conn *conn, uro_time interval, uint32_t retries);
+/* Once more now, out of turn: how long we wait for an answer stays as it is. */
+void uro_conn_send_again(struct uro_conn *conn);
 void uro_conn_quiet(struct uro_conn *conn);
 /* Sends a message once. */
 void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,

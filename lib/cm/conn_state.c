@@ -61,7 +61,7 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
     if (conn->state == URO_CONN_REQ_RECEIVED)
         uro_conn_send_mra(conn, URO_CONN_ABOUT_REQ);
     else if (conn->state == URO_CONN_REP_SENT)
-        uro_conn_send(conn, conn->interval, conn->retries_left);
+        uro_conn_send_again(conn);
     else if (conn->state == URO_CONN_TIMEWAIT)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
@@ -205,16 +205,18 @@ static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
 }
 
-/* The peer needs time: the next repetition waits for it. */
+/* The peer needs time: the next repetition waits for it. Once for each, so that nobody who has time is
+ * waited for for ever. */
 static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     uint8_t service = (uint8_t)msg->value[URO_CM_SERVICE_TIMEOUT];
 
-    if (conn->state != URO_CONN_REQ_SENT && conn->state != URO_CONN_REP_SENT) {
+    if ((conn->state != URO_CONN_REQ_SENT && conn->state != URO_CONN_REP_SENT) || conn->extended) {
         unexpected(conn->cm);
         return;
     }
     URO_MARK("CM.MRA");
+    conn->extended = true;
     uro_list_remove(&conn->send_link);
     uro_wheel_arm(&conn->cm->wheel, &conn->timer,
                   conn->cm->now + uro_conn_time(service) + uro_conn_time(conn->ack_timeout));
@@ -256,6 +258,11 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
     if (qpn != conn->local.qpn && conn->local.qpn != 0) {
         unexpected(conn->cm);
+        return;
+    }
+    if (conn->state == URO_CONN_REQ_SENT) { /* it accepted and left, and the REP was lost */
+        URO_MARK("CM.DREQ.EARLY");
+        send_stray_drep(conn->cm, &conn->route, msg);
         return;
     }
     if (conn->state == URO_CONN_TIMEWAIT || conn->state == URO_CONN_IDLE) {

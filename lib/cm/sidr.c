@@ -9,8 +9,8 @@
 #include "cm/conn_inside.h"
 
 #define PKEY               0xffffu
-#define STATUS_UNSUPPORTED 1u  /* service ID */
-#define ANSWER_KEPT        20u /* 4.096 us * 2^20: as long as Linux waits before it asks again */
+#define STATUS_UNSUPPORTED 1u /* service ID */
+#define ANSWER_KEPT        21u /* 4.096 us * 2^21: twice as long as Linux waits before it asks again */
 
 /* rule CM.SIDR.REQ */
 void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
@@ -51,6 +51,12 @@ static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_reply(cm, route, &msg);
 }
 
+/* For the same question, from when it was asked last. */
+static void keep(struct uro_conn *conn)
+{
+    uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
+}
+
 /* rule CM.SIDR.REP */
 void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
 {
@@ -60,7 +66,7 @@ void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_co
     conn->status = (int)status;
     conn->state = URO_CONN_SIDR_ANSWERED;
     send_answer(conn->cm, &conn->route, &question, status, param);
-    uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
+    keep(conn);
 }
 
 static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
@@ -76,8 +82,10 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
 
     if (conn != NULL) {
         URO_MARK("CM.SIDR.AGAIN");
-        if (conn->state == URO_CONN_SIDR_ANSWERED)
+        if (conn->state == URO_CONN_SIDR_ANSWERED) {
             send_answer(cm, route, &question, (unsigned)conn->status, &conn->local);
+            keep(conn);
+        }
         return;
     }
     struct uro_listener *listener = uro_listen_find(cm, service_id, &route->local);

@@ -30,5 +30,9 @@
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
 
+/* A request whose PSN is further than this from the expected one is counted: a peer has seldom so
+ * much in flight, only with a READ of as many packets. */
+#define URO_PSN_FAR URO_WINDOW_MAX
+
 /* Packets one queue pair may send before the next one has its turn. */
 #define URO_SCHEDULE_BUDGET 16u

@@ -6,6 +6,7 @@
 #include "base/copy.h"
 #include "base/mark.h"
 #include "core/key.h"
+#include "core/limits.h"
 #include "core/rq.h"
 #include "core/rsp.h"
 #include "core/schedule.h"
@@ -271,10 +272,21 @@ void uro_rsp_established(struct uro_qp *qp)
     uro_pair_raise(qp, URO_EVENT_COMM_EST);
 }
 
+/* rule RSP.FAR: treated as any other, since it may be the peer's. */
+static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    int32_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
+
+    if (distance > (int32_t)URO_PSN_FAR || distance < -(int32_t)URO_PSN_FAR)
+        uro_count(&qp->shard->counters, URO_COUNT_RX_FAR);
+}
+
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp_target target;
     enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
+
+    notice_far(qp, frame);
 
     uro_rsp_established(qp);
     if (verdict == URO_RSP_ACCEPT)

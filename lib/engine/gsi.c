@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gsi.c - see gsi.h. A datagram waits while its next hop is asked for, and is lost with it: the
- * connection manager repeats what matters.
+ * connection manager repeats what matters. When all places are taken the oldest that waits so is lost:
+ * who asks in the names of hosts that do not exist must not keep us from answering those that do.
  */
 #include "engine/gsi.h"
 
@@ -93,10 +94,27 @@ static void describe(struct uro_gsi *gsi, struct uro_gsi_slot *slot, struct uro_
     gsi->psn = (gsi->psn + 1) & URO_PSN_MASK;
 }
 
+/* False: every datagram that waits can be sent. */
+static bool make_room(struct uro_gsi *gsi)
+{
+    if (!uro_list_empty(&gsi->unused))
+        return true;
+    for (struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head; at = at->next) {
+        struct uro_gsi_slot *slot = URO_CONTAINER_OF(at, struct uro_gsi_slot, link);
+        if (slot->hop->state != URO_HOP_ASKING)
+            continue;
+        URO_MARK("CM.CROWD");
+        uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+        release(gsi, slot);
+        return true;
+    }
+    return false;
+}
+
 /* Takes over what the connection manager has to say, as far as there is room. */
 static void collect(struct uro_gsi *gsi, uro_time now)
 {
-    while (!uro_list_empty(&gsi->unused)) {
+    while (uro_cm_next(gsi->cm) <= now && make_room(gsi)) {
         struct uro_gsi_slot *slot =
             URO_CONTAINER_OF(gsi->unused.head.next, struct uro_gsi_slot, link);
         if (!uro_cm_output(gsi->cm, &slot->out, now))
@@ -159,5 +177,5 @@ uro_time uro_gsi_next(const struct uro_gsi *gsi)
 {
     if (can_send(gsi) || !uro_list_empty(&gsi->written))
         return gsi->shard->now;
-    return uro_list_empty(&gsi->unused) ? URO_TIME_NEVER : uro_cm_next(gsi->cm);
+    return uro_cm_next(gsi->cm);
 }

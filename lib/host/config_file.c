@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "host/parse.h"
+#include "host/trust.h"
 
 #define SOURCE "UROCE_CONFIG"
 
@@ -136,6 +137,7 @@ static const char *distrust(int fd)
 void uro_config_file_read(struct uro_config *config, const char *path)
 {
     struct reader reader = { .config = config, .path = path };
+    char room[192];
 
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     const char *wrong = NULL;
@@ -143,6 +145,8 @@ void uro_config_file_read(struct uro_config *config, const char *path)
         wrong = errno == ELOOP ? "is a symbolic link; name the file itself" : strerror(errno);
     else
         wrong = distrust(fd);
+    if (wrong == NULL)
+        wrong = uro_trust_path(path, room, sizeof room);
     if (wrong == NULL && (reader.file = fdopen(fd, "r")) == NULL)
         wrong = strerror(errno);
     if (wrong != NULL) {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "host/host.h"
+#include "host/suspect.h"
 
 struct uro_pcap_write;
 
@@ -24,6 +25,8 @@ enum uro_device_life {
 
 struct uro_device {
     struct uro_device_config config;
+    atomic_uint_least64_t quota_used[URO_QUOTA_COUNT]; /* quota.c */
+    atomic_bool quota_told[URO_QUOTA_COUNT];
 
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;
@@ -47,6 +50,7 @@ struct uro_device {
     bool link_up;
     bool link_was_up; /* once */
     uro_time link_checked;
+    struct uro_suspect suspect;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 

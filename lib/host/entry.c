@@ -18,6 +18,9 @@
 #define CPU_MAX    1023u
 #define MEMORY_MAX 1048576u
 #define VALUE_MAX  1024u
+#define QP_MAX     1048560u /* numbers of objects are bounded by memory: these are what rxe says */
+#define OBJECT_MAX 1048576u
+#define MEBIBYTE   1048576u
 
 /* Reads @value into @config. Returns NULL, or what would have been right. */
 typedef const char *set_fn(struct uro_device_config *config, const char *value);
@@ -207,26 +210,57 @@ static const char *set_verbose(struct uro_device_config *config, const char *val
     return NULL;
 }
 
+static const char *set_quota(struct uro_device_config *config, enum uro_quota quota,
+                             const char *value)
+{
+    uint64_t number;
+
+    if (quota == URO_QUOTA_OCTETS) {
+        if (!uro_parse_number(value, &number) || number > UINT64_MAX / MEBIBYTE)
+            return "must be a number of mebibytes";
+        config->most[quota] = number * MEBIBYTE;
+        return NULL;
+    }
+    uint32_t most = quota == URO_QUOTA_QP ? QP_MAX : OBJECT_MAX;
+    if (!uro_parse_number(value, &number) || number > most)
+        return quota == URO_QUOTA_QP ? "must be a number from 0 to 1048560"
+                                     : "must be a number from 0 to 1048576";
+    config->most[quota] = number;
+    return NULL;
+}
+
+/* What the configuration does not bound. */
+static void set_quotas(struct uro_device_config *config)
+{
+    for (unsigned quota = 0; quota < URO_QUOTA_COUNT; quota++)
+        config->most[quota] = OBJECT_MAX;
+    config->most[URO_QUOTA_QP] = QP_MAX;
+    config->most[URO_QUOTA_OCTETS] = UINT64_MAX;
+}
+
 static const struct key {
     const char *name;
-    set_fn *set;
+    set_fn *set; /* NULL: set_quota() */
     bool repeats;
-} keys[] = {
-    { "link", set_link, .repeats = false },
-    { "ip", set_ip, .repeats = true },
-    { "gateway", set_gateway, .repeats = false },
-    { "gateway6", set_gateway6, .repeats = false },
-    { "mac", set_mac, .repeats = false },
-    { "mtu", set_mtu, .repeats = false },
-    { "vendor_part_id", set_vendor_part_id, .repeats = false },
-    { "window", set_window, .repeats = false },
-    { "retry_7", set_retry_7, .repeats = false },
-    { "progress", set_progress, .repeats = false },
-    { "cpu", set_cpu, .repeats = false },
-    { "pcap", set_pcap, .repeats = false },
-    { "seed", set_seed, .repeats = false },
-    { "memory", set_memory, .repeats = false },
-    { "verbose", set_verbose, .repeats = false },
+    enum uro_quota quota;
+} keys[] = { { "link", set_link, .repeats = false },
+             { "ip", set_ip, .repeats = true },
+             { "gateway", set_gateway, .repeats = false },
+             { "gateway6", set_gateway6, .repeats = false },
+             { "mac", set_mac, .repeats = false },
+             { "mtu", set_mtu, .repeats = false },
+             { "vendor_part_id", set_vendor_part_id, .repeats = false },
+             { "window", set_window, .repeats = false },
+             { "retry_7", set_retry_7, .repeats = false },
+             { "progress", set_progress, .repeats = false },
+             { "cpu", set_cpu, .repeats = false },
+             { "pcap", set_pcap, .repeats = false },
+             { "seed", set_seed, .repeats = false },
+             { "memory", set_memory, .repeats = false },
+             { "verbose", set_verbose, .repeats = false },
+#define X(id, key, text) { key, .quota = URO_QUOTA_##id },
+             URO_QUOTAS(X)
+#undef X
 };
 static_assert(URO_ARRAY_LEN(keys) <= 32, "entry.given has a bit for each key");
 
@@ -240,7 +274,7 @@ static const struct key *find_key(const char *name)
 
 static void refuse_unknown_key(struct uro_entry *entry, const char *where, const char *name)
 {
-    char known[160] = "";
+    char known[288] = "";
 
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         size_t used = strlen(known);
@@ -255,6 +289,7 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
     (void)snprintf(entry->where, sizeof entry->where, "%s", where);
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;
+    set_quotas(&entry->config);
     if (!uro_parse_name(name, sizeof entry->config.name))
         uro_entry_refuse(entry, where,
                          "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
@@ -281,7 +316,8 @@ void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, 
     entry->given |= bit;
     const char *wrong = uro_parse_expand(value, expanded, sizeof expanded);
     if (wrong == NULL)
-        wrong = k->set(&entry->config, expanded);
+        wrong = k->set != NULL ? k->set(&entry->config, expanded)
+                               : set_quota(&entry->config, k->quota, expanded);
     if (wrong != NULL)
         uro_entry_refuse(entry, where, "%s=%.80s: %s", key, value, wrong);
 }

@@ -19,6 +19,8 @@
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               lets the driver's own log through
+ *     max_qp= max_mr= ...          how many objects a process may have; see quota.h
+ *     max_registered=MEBIBYTES     how much memory it may register
  *
  * %{VAR} in a value is replaced by the environment variable VAR.
  */

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/port.h"
+#include "host/quota.h"
 
 struct uro_device;
 
@@ -37,7 +38,8 @@ struct uro_device_config {
     uint64_t seed;  /* 0: from the system's CSPRNG */
     uint32_t memory_mib;
     bool verbose;
-    char problem[256]; /* "" or why the device is not usable, with file and line */
+    uint64_t most[URO_QUOTA_COUNT];
+    char problem[448]; /* "" or why the device is not usable, with file and line */
 };
 
 /* All devices whose configuration is right, in its order; read once per process. Wrong entries are

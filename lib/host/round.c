@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* round.c - one round of a device: one clock reading, frames in, frames out, events. */
+#include <stdio.h>
+
 #include "host/capture.h"
 #include "host/device.h"
 
@@ -57,6 +59,14 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept
     return sent;
 }
 
+static void look_for_guesses(struct uro_device *device, uro_time now)
+{
+    char text[URO_SUSPECT_TEXT_MAX];
+
+    while (uro_suspect_look(&device->suspect, uro_engine_counters(device->engine), now, text))
+        fprintf(stderr, "uroce: %s: %s\n", device->config.name, text);
+}
+
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked = now;
@@ -104,8 +114,10 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
     struct uro_event event;
     uint32_t kept = 0;
 
-    if (now - device->link_checked >= uro_round_link_interval(device))
+    if (now - device->link_checked >= uro_round_link_interval(device)) {
         check_link(device, now);
+        look_for_guesses(device, now);
+    }
     if (uro_engine_multicast_version(device->engine) != device->multicast_version)
         uro_round_multicast(device);
     *received = receive(device, now);

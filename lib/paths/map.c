@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,17 @@ static atomic_bool tree_known;
 static bool usable(const char *path)
 {
     return path != NULL && path[0] == '/' && strlen(path) < URO_PATHS_TREE_MAX;
+}
+
+/* A directory that root or we made and nobody else can write to. By system call: the call that
+ * programs make may be the one that is being answered. */
+static bool trusted(const char *path)
+{
+    struct stat is;
+
+    return syscall(SYS_newfstatat, AT_FDCWD, path, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(is.st_mode) && (is.st_uid == 0 || is.st_uid == geteuid()) &&
+           (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /* Runs after what other libraries open while they are loaded: see tree_of_process(). A program with
@@ -68,7 +80,7 @@ static const char *part_in_tree(const char *name, size_t *entry)
 }
 
 /* @entry: a name in the tree; @name: the first @length octets of the name that was asked for. By
- * system call: the call that programs make may be the one that is being answered. */
+ * system call, as above. */
 static bool is_ours(const char *entry, const char *name, size_t length)
 {
     char target[URO_PATHS_NAME_MAX];
@@ -86,7 +98,7 @@ static bool find(const char *name, struct uro_paths_room *room)
     const char *below = name[0] == '/' ? part_in_tree(name, &entry) : NULL;
     const char *top = below != NULL ? tree_of_process() : NULL;
 
-    if (top == NULL)
+    if (top == NULL || !trusted(top))
         return false;
     size_t before = strlen(top), length = strlen(below);
     size_t until = entry - (size_t)(below - name);

@@ -184,6 +184,8 @@ void uro_channel_move(struct uro_id *id, struct uro_channel *to)
     struct uro_channel *from = id->channel;
     struct uro_link *next;
 
+    if (from == to) /* its events would follow themselves */
+        return;
     uro_channel_lock();
     for (struct uro_link *at = from->events.head.next; at != &from->events.head; at = next) {
         next = at->next;

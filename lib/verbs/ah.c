@@ -45,10 +45,15 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     }
     if (!uro_ibv_start(pd->context) || (ah = uro_ibv_new(sizeof *ah)) == NULL)
         return NULL;
+    if (!uro_object_charge(&ah->object, pd->context, URO_QUOTA_AH)) {
+        free(ah);
+        return NULL;
+    }
     ah->ibv.context = pd->context;
     ah->ibv.pd = pd;
     int error = build(ah, attr);
     if (error != 0) {
+        uro_object_refund(&ah->object);
         free(ah);
         errno = error;
         return NULL;

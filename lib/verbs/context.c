@@ -128,6 +128,39 @@ static void release(struct uro_ibv_context *context)
     free(context);
 }
 
+bool uro_object_charge(struct uro_object *object, struct ibv_context *context, enum uro_quota quota)
+{
+    if (!uro_quota_take(uro_ibv_host(context), quota, 1))
+        return false;
+    object->charged = uro_ibv_host(context);
+    object->quota = quota;
+    return true;
+}
+
+bool uro_object_charge_octets(struct uro_object *object, uint64_t octets)
+{
+    uint64_t before = object->octets;
+
+    if (object->charged == NULL) /* its context was closed */
+        return true;
+    if (octets > before && !uro_quota_take(object->charged, URO_QUOTA_OCTETS, octets - before))
+        return false;
+    if (octets < before)
+        uro_quota_give(object->charged, URO_QUOTA_OCTETS, before - octets);
+    object->octets = octets;
+    return true;
+}
+
+void uro_object_refund(struct uro_object *object)
+{
+    if (object->charged == NULL)
+        return;
+    uro_quota_give(object->charged, object->quota, 1);
+    uro_quota_give(object->charged, URO_QUOTA_OCTETS, object->octets);
+    object->charged = NULL;
+    object->octets = 0;
+}
+
 /* Newest first: what was made of an object goes before it. */
 static void detach_all(struct uro_ibv_context *context)
 {
@@ -138,6 +171,7 @@ static void detach_all(struct uro_ibv_context *context)
         object->detached = true;
         if (object->detach != NULL && !uro_host_forked())
             object->detach(object);
+        uro_object_refund(object);
     }
 }
 
@@ -204,6 +238,8 @@ bool uro_object_detach(struct uro_object *object)
 
     if (here && object->detach != NULL)
         object->detach(object);
+    if (here)
+        uro_object_refund(object);
     return here;
 }
 

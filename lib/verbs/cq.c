@@ -61,8 +61,13 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     }
     if (!uro_ibv_start(context) || (cq = uro_ibv_new(sizeof *cq)) == NULL)
         return NULL;
+    if (!uro_object_charge(&cq->object, context, URO_QUOTA_CQ)) {
+        free(cq);
+        return NULL;
+    }
     uint32_t capacity = granted(attr->cqe);
     if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0) {
+        uro_object_refund(&cq->object);
         free(cq);
         errno = ENOMEM;
         return NULL;

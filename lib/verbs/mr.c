@@ -87,12 +87,35 @@ static void detach(struct uro_object *object)
     uro_device_unlock(mr->device);
 }
 
-struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr)
+/* What counts as registered memory: not what is looked up when it is used, nor what is ours. */
+static uint64_t counted(const struct uro_key *key)
 {
-    struct uro_device *device = uro_ibv_host(pd->context);
+    bool ours = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
+
+    return ours ? 0 : key->length;
+}
+
+/* The struct of a region, counted; NULL with errno set when there may be no more. */
+static struct uro_ibv_mr *new_region(struct ibv_pd *pd, uint64_t octets)
+{
     struct uro_ibv_mr *mr;
 
     if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
+        return NULL;
+    if (uro_object_charge(&mr->object, pd->context, URO_QUOTA_MR) &&
+        uro_object_charge_octets(&mr->object, octets))
+        return mr;
+    uro_object_refund(&mr->object);
+    free(mr);
+    return NULL;
+}
+
+struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr)
+{
+    struct uro_device *device = uro_ibv_host(pd->context);
+    struct uro_ibv_mr *mr = new_region(pd, counted(key));
+
+    if (mr == NULL)
         return NULL;
     mr->ibv.context = pd->context;
     mr->ibv.pd = pd;
@@ -162,12 +185,13 @@ static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
 
 struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
 {
-    struct uro_ibv_mr *mr;
+    struct uro_ibv_mr *mr = new_region(pd, 0);
 
-    if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
+    if (mr == NULL)
         return NULL;
     mr->origin = find_origin(pd, number);
     if (mr->origin == NULL) {
+        uro_object_refund(&mr->object);
         free(mr);
         errno = ENOENT;
         return NULL;
@@ -237,7 +261,11 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
 {
     struct uro_shard *shard = uro_device_shard(mr->device);
     int error = 0;
+    uint64_t before = mr->object.octets;
+    uint64_t after = range->access & URO_ACCESS_ON_DEMAND ? 0 : range->length;
 
+    if (!uro_object_charge_octets(&mr->object, after > before ? after : before))
+        return errno;
     uro_device_lock(mr->device);
     if (!mr->registered) {
         error = EINVAL; /* the context was closed */
@@ -251,6 +279,8 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
             uro_key_register(shard, &mr->key);
     }
     uro_device_unlock(mr->device);
+    bool charged = uro_object_charge_octets(&mr->object, error == 0 ? after : before);
+    URO_ASSERT(charged); /* it is not more */
     return error;
 }
 

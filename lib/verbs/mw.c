@@ -37,6 +37,10 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     }
     if (!uro_ibv_start(pd->context) || (mw = uro_ibv_new(sizeof *mw)) == NULL)
         return NULL;
+    if (!uro_object_charge(&mw->object, pd->context, URO_QUOTA_MW)) {
+        free(mw);
+        return NULL;
+    }
     mw->key.kind = type == IBV_MW_TYPE_1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2;
     mw->key.pd = pd->handle;
     uro_device_lock(device);

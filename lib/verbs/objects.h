@@ -74,6 +74,9 @@ struct uro_object {
     /* Takes the object and its events out of the engine; NULL when it is not in there. */
     void (*detach)(struct uro_object *object);
     bool detached;
+    struct uro_device *charged; /* where it counts, or NULL */
+    enum uro_quota quota;
+    uint64_t octets; /* of memory that it registered */
 };
 
 /* ibv.handle is the number that keys and queue pairs have; a parent domain has that of its base. */
@@ -268,6 +271,14 @@ void *uro_ibv_new(size_t size);
 
 /* Starts the engine when it does not run yet; false with errno set when it cannot. */
 URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
+
+/* Counts the object as one of those that the device may have so many of; false with errno ENOMEM
+ * when it has them. Given back when the object is detached, or by uro_object_refund() before. */
+URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_context *context,
+                                     enum uro_quota quota);
+/* Likewise the memory of a region; replaces what was counted for it before. */
+URO_NODISCARD bool uro_object_charge_octets(struct uro_object *object, uint64_t octets);
+void uro_object_refund(struct uro_object *object);
 
 /* The object now belongs to @context, which lives at least as long. */
 void uro_object_add(struct uro_object *object, struct ibv_context *context,

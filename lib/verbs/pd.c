@@ -44,6 +44,10 @@ static struct uro_ibv_pd *new_handle(struct ibv_context *context, uint32_t numbe
 
     if (pd == NULL)
         return NULL;
+    if (!uro_object_charge(&pd->object, context, URO_QUOTA_PD)) {
+        free(pd);
+        return NULL;
+    }
     pd->ibv.context = context;
     pd->ibv.handle = number;
     return pd;
@@ -82,6 +86,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
     if (pd == NULL)
         return NULL;
     if (!exists(context, pd_handle)) {
+        uro_object_refund(&pd->object);
         free(pd);
         errno = ENOENT;
         return NULL;

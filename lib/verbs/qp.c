@@ -254,6 +254,10 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     }
     if (!uro_ibv_start(context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
         return NULL;
+    if (!uro_object_charge(&qp->object, context, URO_QUOTA_QP)) {
+        free(qp);
+        return NULL;
+    }
     qp->ibv.context = context;
     qp->ibv.qp_context = attr->qp_context;
     qp->ibv.qp_type = attr->qp_type;
@@ -266,6 +270,7 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     qp->signal_all = attr->sq_sig_all != 0;
     qp->cap = granted(attr, type);
     if (!build(qp, flags_of(attr) != 0)) {
+        uro_object_refund(&qp->object);
         free(qp);
         errno = ENOMEM;
         return NULL;

@@ -7,8 +7,6 @@
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
-#define QP_MAX       1048560 /* QPNs and numbers of objects are bounded by memory, not by us: */
-#define OBJECT_MAX   1048576 /* these say what rxe says */
 #define PAGE_SIZES   UINT64_C(0xfffff000)
 #define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may be preempted */
 #define PKEY_DEFAULT 0xffffu
@@ -51,6 +49,12 @@ static enum ibv_mtu active_mtu(const struct uro_device_config *config)
     return mtu;
 }
 
+/* How many objects of a kind a program may have. */
+static int most(struct ibv_context *context, enum uro_quota quota)
+{
+    return (int)config_of(context)->most[quota];
+}
+
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     if (uro_host_forked())
@@ -63,7 +67,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .page_size_cap = PAGE_SIZES,
         .vendor_id = URO_VERBS_VENDOR_ID,
         .vendor_part_id = config_of(context)->vendor_part_id,
-        .max_qp = QP_MAX,
+        .max_qp = most(context, URO_QUOTA_QP),
         .max_qp_wr = URO_WR_MAX,
         .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                             IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE |
@@ -73,17 +77,17 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
                             IBV_DEVICE_MEM_MGT_EXTENSIONS,
         .max_sge = URO_SGE_MAX,
         .max_sge_rd = URO_SGE_MAX,
-        .max_cq = OBJECT_MAX,
+        .max_cq = most(context, URO_QUOTA_CQ),
         .max_cqe = URO_CQ_CAPACITY_MAX,
-        .max_mr = OBJECT_MAX,
-        .max_mw = OBJECT_MAX,
-        .max_pd = OBJECT_MAX,
+        .max_mr = most(context, URO_QUOTA_MR),
+        .max_mw = most(context, URO_QUOTA_MW),
+        .max_pd = most(context, URO_QUOTA_PD),
         .max_qp_rd_atom = URO_RD_ATOMIC_MAX,
-        .max_res_rd_atom = (int)URO_RD_ATOMIC_MAX * QP_MAX,
+        .max_res_rd_atom = (int)URO_RD_ATOMIC_MAX * most(context, URO_QUOTA_QP),
         .max_qp_init_rd_atom = URO_RD_ATOMIC_MAX,
         .atomic_cap = IBV_ATOMIC_HCA,
-        .max_ah = OBJECT_MAX,
-        .max_srq = OBJECT_MAX,
+        .max_ah = most(context, URO_QUOTA_AH),
+        .max_srq = most(context, URO_QUOTA_SRQ),
         .max_srq_wr = URO_WR_MAX,
         .max_srq_sge = URO_SGE_MAX,
         .max_mcast_grp = URO_MCAST_GROUPS_MAX,

@@ -68,8 +68,13 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     }
     if (!uro_ibv_start(parts->context) || (srq = uro_ibv_new(sizeof *srq)) == NULL)
         return NULL;
+    if (!uro_object_charge(&srq->object, parts->context, URO_QUOTA_SRQ)) {
+        free(srq);
+        return NULL;
+    }
     if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(attr->max_wr, attr->max_sge)) !=
         0) {
+        uro_object_refund(&srq->object);
         free(srq);
         errno = ENOMEM;
         return NULL;

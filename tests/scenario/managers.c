@@ -147,9 +147,17 @@ static bool carry(struct managers *s, struct manager *from, struct manager *to)
     assert_int_equal(uro_cm_decode(out.mad, &from->last), URO_CM_OK);
     enum uro_cm_kind kind = from->last.kind;
     from->sent[kind]++;
-    if (from->lose[kind] > 0)
+    if (from->lose[kind] > 0) {
         from->lose[kind]--;
-    else
+        return true;
+    }
+    if (from->hold[kind]) {
+        from->hold[kind] = false;
+        from->held = out;
+        return true;
+    }
+    hand_over(s, to, &out.route, out.mad);
+    if (from->twice[kind])
         hand_over(s, to, &out.route, out.mad);
     return true;
 }
@@ -178,6 +186,12 @@ void managers_pass_time(struct managers *s, uro_time until)
             s->now = next;
     }
     s->now = until;
+}
+
+void managers_release(struct managers *s, struct manager *from)
+{
+    hand_over(s, from == &s->a ? &s->b : &s->a, &from->held.route, from->held.mad);
+    managers_settle(s);
 }
 
 void managers_forge(struct managers *s, struct manager *from, const struct uro_cm_msg *msg)

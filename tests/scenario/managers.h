@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* managers.h - two connection managers and the wire between them, in virtual time. The wire loses
- * what it is told to lose.
+/* managers.h - two connection managers and the wire between them, in virtual time. The wire loses,
+ * repeats and holds back what it is told to.
  */
 #pragma once
 
@@ -19,6 +19,9 @@ struct manager {
     struct uro_cm_msg last; /* that it sent */
     uint32_t sent[URO_CM_KIND_COUNT];
     uint32_t lose[URO_CM_KIND_COUNT]; /* so many of the next ones */
+    bool twice[URO_CM_KIND_COUNT];    /* each arrives again at once */
+    bool hold[URO_CM_KIND_COUNT];     /* the next one, until managers_release() */
+    struct uro_cm_out held;
 };
 
 struct managers {
@@ -47,6 +50,8 @@ void managers_close_both(struct managers *s);
 void managers_settle(struct managers *s);
 /* Until nothing is due before @until. */
 void managers_pass_time(struct managers *s, uro_time until);
+/* What was held back of @from arrives. */
+void managers_release(struct managers *s, struct manager *from);
 /* A message that nobody sent, from @from to the other one. */
 void managers_forge(struct managers *s, struct manager *from, const struct uro_cm_msg *msg);
 

@@ -126,9 +126,10 @@ struct scene_packet {
     uint32_t source_qpn; /* UD; the sender when left 0 */
     uint8_t placement;   /* FLUSH */
     uint8_t selectivity;
-    bool rxe_icrc;    /* FLUSH: summed as Linux rxe does */
-    const char *text; /* payload, or else: */
-    uint32_t length;  /* octets of payload, scene_octet(fill + i) each */
+    bool rxe_icrc;         /* FLUSH: summed as Linux rxe does */
+    const char *text;      /* payload, or else: */
+    const uint8_t *octets; /* `length` of them, or else: */
+    uint32_t length;       /* octets of payload, scene_octet(fill + i) each */
     uint32_t fill;
     uint16_t pkey;    /* 0xffff when left 0 */
     uint32_t qpn;     /* destination: the scene's queue pair or the peer's when left 0 */

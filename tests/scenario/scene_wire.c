@@ -78,7 +78,10 @@ static uint8_t *put_payload(const struct scene_packet *packet, uint8_t *at)
         memcpy(at, packet->text, strlen(packet->text));
         return at + strlen(packet->text);
     }
-    scene_fill(at, packet->fill, packet->length);
+    if (packet->octets != NULL)
+        memcpy(at, packet->octets, packet->length);
+    else
+        scene_fill(at, packet->fill, packet->length);
     return at + packet->length;
 }
 

@@ -4,6 +4,7 @@
 
 #define BURST                  8u
 #define ROUNDS_PER_INSTANT_MAX 100000u /* more: the engine never runs out of work */
+#define SILENCE_MAX            (3 * 3600 * URO_MS(1000)) /* no ACK timeout is longer */
 
 /* Lets the engine send until it has nothing to do at replay->now. */
 static void drain(struct uro_pcap_replay *replay)
@@ -40,15 +41,18 @@ int uro_pcap_replay_run(struct uro_pcap_replay *replay, struct uro_pcap_read *re
                         uro_time linger)
 {
     struct uro_pcap_read_frame frame;
-    uint64_t first = 0;
+    uint64_t latest = 0;
     int result;
 
     replay->now = replay->start;
     while ((result = uro_pcap_read_next(reader, &frame)) == 1) {
         if (replay->frames_in == 0)
-            first = frame.time;
-        if (frame.time > first)
-            advance(replay, replay->start + (frame.time - first));
+            latest = frame.time;
+        if (frame.time > latest) {
+            uint64_t silence = frame.time - latest;
+            advance(replay, replay->now + (silence < SILENCE_MAX ? silence : SILENCE_MAX));
+            latest = frame.time;
+        }
         uro_engine_input(replay->engine, &frame.pkt, 1, replay->now);
         replay->frames_in++;
         drain(replay);

@@ -19,7 +19,8 @@ struct uro_pcap_replay {
 
 /* Gives every frame that is left in @reader to the engine at its time, and between them whatever
  * the engine's timers want; then goes on for @linger ns. Frames out of order in the file arrive at
- * the time of the latest one before. Returns 0, or
+ * the time of the latest one before; a silence of more than three hours counts as three. Returns 0,
+ * or
  *   -EBADMSG  as uro_pcap_read_next(); the frames before it were given */
 URO_NODISCARD int uro_pcap_replay_run(struct uro_pcap_replay *replay, struct uro_pcap_read *reader,
                                       uro_time linger);

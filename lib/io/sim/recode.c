@@ -181,6 +181,7 @@ bool uro_recode_check(const uint8_t *octets, uint32_t length, struct uro_recode 
         decoded = uro_frame_roce(&frame);
         if (decoded != URO_FRAME_OK)
             return bad(result, uro_frame_result_text(decoded));
+        result->read_response = frame.op->verb == URO_READ && frame.op->role == URO_RESPONSE;
     }
 
     size_t encoded = encode(&frame, result->roce, headers);

@@ -7,7 +7,8 @@
 #define URO_RECODE_TEXT_MAX 160u
 
 struct uro_recode {
-    bool roce;      /* UDP to the RoCE port */
+    bool roce; /* UDP to the RoCE port */
+    bool read_response;
     bool rxe_flush; /* its ICRC is the one Linux rxe computes for FLUSH, not the standard's */
     char problem[URO_RECODE_TEXT_MAX]; /* "" when all is well */
 };

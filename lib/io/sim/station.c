@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/sim/arena.h"
 #include "io/sim/recode.h"
 #include "wire/ether.h"
 
-#define ALIGNMENT 64u
-#define OUT       '>' /* in the journal: over the cable */
-#define TO_ITSELF '@'
+#define ALIGNMENT  64u
+#define OUT        '>' /* in the journal: over the cable */
+#define TO_ITSELF  '@'
+#define CANARY     0xa5u
+#define CANARY_ROW 8u
 
 static struct uro_station *station_of(const struct uro_node *node)
 {
@@ -65,6 +68,22 @@ static void receive(struct uro_station *station)
         uro_world_free_frame(station->world, frames[i]);
 }
 
+/* The engine's memory begins as CANARY and memory around registered ranges is URO_ARENA_CANARY:
+ * neither may be sent, in so many octets that they are no accident. The gaps of a region are
+ * URO_ARENA_CANARY too, and a READ may show them. */
+static bool leaks(const struct uro_world_frame *frame, bool read_response)
+{
+    uint32_t row = 0;
+
+    for (uint32_t i = 0; i < frame->length && row < CANARY_ROW; i++) {
+        uint8_t octet = frame->octets[i];
+        bool canary = octet == CANARY || (octet == URO_ARENA_CANARY && !read_response);
+        bool again = row > 0 && octet == frame->octets[i - 1];
+        row = canary ? (again ? row + 1 : 1) : 0;
+    }
+    return row == CANARY_ROW;
+}
+
 /* What must hold for every frame an engine sends. */
 static void judge(struct uro_station *station, const struct uro_world_frame *frame, char way)
 {
@@ -88,6 +107,8 @@ static void judge(struct uro_station *station, const struct uro_world_frame *fra
     if (frame->length > URO_ETHER_LEN_MAX + station->config.engine.mtu)
         uro_world_fail(world, "%c sent %u octets over a link with MTU %u", station->config.name,
                        frame->length, station->config.engine.mtu);
+    if (leaks(frame, recode.read_response))
+        uro_world_fail(world, "%c sent memory that is not registered", station->config.name);
     station->frames_sent++;
     station->roce_sent += recode.roce;
     if (recode.roce && station->sent != NULL)
@@ -164,7 +185,7 @@ void uro_station_init(struct uro_station *station, struct uro_world *world,
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     station->memory = aligned_alloc(ALIGNMENT, size);
     URO_ASSERT(station->memory != NULL);
-    memset(station->memory, 0xa5, size); /* an engine may not count on zeroed memory */
+    memset(station->memory, CANARY, size); /* an engine may not count on zeroed memory */
     int result = uro_engine_init(station->memory, &config->engine, world->now, &station->engine);
     URO_ASSERT(result == 0);
     uro_world_add(world, &station->node);

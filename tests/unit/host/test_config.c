@@ -69,6 +69,9 @@ static void line__name_and_link_only__the_rest_has_defaults(void **state)
     assert_true(d->seed == 0);
     assert_int_equal(d->memory_mib, 0);
     assert_false(d->verbose);
+    assert_int_equal(d->most[URO_QUOTA_QP], 1048560);
+    assert_int_equal(d->most[URO_QUOTA_AH], 1048576);
+    assert_true(d->most[URO_QUOTA_OCTETS] == UINT64_MAX);
 }
 
 static void line__every_key__is_read(void **state)
@@ -78,7 +81,8 @@ static void line__every_key__is_read(void **state)
         "a_b-1:net_null0;ip=10.0.0.1/24,fd00::1/48;ip=192.168.7.1/30;gateway=10.0.0.254;"
         "gateway6=fe80::9;mac=02:01:02:03:04:05;mtu=9000;vendor_part_id=0x1017;window=64;"
         "retry_7=forever;progress=thread;cpu=3;pcap=/tmp/a.pcap;seed=18446744073709551615;"
-        "memory=32;verbose=yes");
+        "memory=32;verbose=yes;max_qp=1;max_cq=2;max_srq=3;max_mr=4;max_mw=5;max_pd=6;max_ah=7;"
+        "max_registered=8");
 
     assert_string_equal(d->name, "a_b-1");
     assert_int_equal(d->gid_count, 4);
@@ -100,6 +104,9 @@ static void line__every_key__is_read(void **state)
     assert_true(d->seed == UINT64_MAX);
     assert_int_equal(d->memory_mib, 32);
     assert_true(d->verbose);
+    for (unsigned i = 0; i < URO_QUOTA_OCTETS; i++)
+        assert_int_equal(d->most[i], i + 1);
+    assert_int_equal(d->most[URO_QUOTA_OCTETS], 8 * 1048576);
 }
 
 static void line__words_of_choice__each_is_read(void **state)
@@ -140,7 +147,11 @@ static const struct {
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu "
                               "vendor_part_id window retry_7 progress cpu pcap seed memory "
-                              "verbose" },
+                              "verbose max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
+                              "max_registered" },
+    { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
+    { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
+    { "a:net_null0;max_registered=1g", "max_registered=1g: must be a number of mebibytes" },
     { "a:net_null0;ip=10.0.0.300/24",
       "ip=10.0.0.300/24: must be an address such as 10.0.0.1/24 or fd00::1/64" },
     { "a:net_null0;ip=", "ip=: must be an address such as 10.0.0.1/24 or fd00::1/64" },

@@ -207,6 +207,38 @@ static void trust__owned_by_another_user__is_refused(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static void trust__directory_writable_by_others__is_refused(void **state)
+{
+    (void)state;
+    char problem[160];
+
+    write_file("[a]\nlink=net_null0\n");
+    (void)snprintf(problem, sizeof problem,
+                   "its directory %s can be written by others; chmod go-w it", directory);
+    assert_int_equal(chmod(directory, 0777), 0);
+    check_refused(problem);
+    assert_int_equal(chmod(directory, 01777), 0); /* like /tmp: nobody takes away what is ours */
+    uro_config_read(&config, NULL, path);
+    assert_string_equal(entry(0)->problem, "");
+    assert_int_equal(chmod(directory, 0700), 0);
+}
+
+static void trust__directory_of_somebody_else__is_refused(void **state)
+{
+    (void)state;
+    char problem[160];
+
+    if (geteuid() != 0)
+        skip();
+    write_file("[a]\nlink=net_null0\n");
+    (void)snprintf(problem, sizeof problem,
+                   "its directory %s belongs to another user; it must be yours or root's",
+                   directory);
+    assert_int_equal(chown(directory, 65534, 65534), 0);
+    check_refused(problem);
+    assert_int_equal(chown(directory, 0, 0), 0);
+}
+
 static void trust__symbolic_link__is_refused(void **state)
 {
     char target[80];
@@ -273,6 +305,8 @@ int main(void)
         cmocka_unit_test(file__line_of_devices_is_set_too__it_wins),
         cmocka_unit_test(trust__writable_by_others__is_refused),
         cmocka_unit_test(trust__owned_by_another_user__is_refused),
+        cmocka_unit_test(trust__directory_writable_by_others__is_refused),
+        cmocka_unit_test(trust__directory_of_somebody_else__is_refused),
         cmocka_unit_test(trust__symbolic_link__is_refused),
         cmocka_unit_test(trust__not_a_regular_file__is_refused),
         cmocka_unit_test(trust__absent__says_so),

@@ -156,6 +156,33 @@ static void map__environment_changed_later__is_as_it_was(void **state)
     assert_memory_equal(now, before, strlen(before));
 }
 
+static void map__tree_that_others_can_write_to__is_not_used(void **state)
+{
+    char tree[512];
+
+    (void)state;
+    below(tree, sizeof tree, "");
+    assert_int_equal(chmod(tree, 0720), 0);
+    expect_as_it_is("/dev/infiniband");
+    assert_int_equal(chmod(tree, 0702), 0);
+    expect_as_it_is("/dev/infiniband");
+    assert_int_equal(chmod(tree, 0700), 0);
+    expect_in_tree("/dev/infiniband", "/dev/infiniband");
+}
+
+static void map__tree_of_somebody_else__is_not_used(void **state)
+{
+    char tree[512];
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    below(tree, sizeof tree, "");
+    assert_int_equal(chown(tree, 65534, 65534), 0);
+    expect_as_it_is("/dev/infiniband");
+    assert_int_equal(chown(tree, 0, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +194,8 @@ int main(void)
         cmocka_unit_test(map__way_out_of_the_tree__stays),
         cmocka_unit_test(map__name_longer_than_any_of_ours__stays),
         cmocka_unit_test(map__environment_changed_later__is_as_it_was),
+        cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
+        cmocka_unit_test(map__tree_of_somebody_else__is_not_used),
     };
 
     return cmocka_run_group_tests(tests, tree_make, NULL);

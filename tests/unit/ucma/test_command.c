@@ -2,6 +2,7 @@
 /* Commands as librdmacm writes them, without any device. */
 #include "support/check.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -377,6 +378,42 @@ static void longer_command__of_a_newer_library__is_taken(void **state)
                      EINVAL); /* understood: there is no connection */
 }
 
+static uint16_t port_of(uint32_t number)
+{
+    struct rdma_ucm_query_addr_resp out;
+    struct uro_sock source;
+    const struct rdma_ucm_query in = { .response = (uintptr_t)&out, .id = number };
+
+    assert_int_equal(run(RDMA_USER_CM_CMD_QUERY, &in, sizeof in, sizeof out), 0);
+    assert_int_equal(uro_sock_read(&source, &out.src_addr, out.src_size), 0);
+    return uro_sock_port(&source);
+}
+
+/* Found by the fuzzer: it was bound each time, and what it left when it went was still looked at. */
+static void resolving_fails__bound_once__and_its_port_is_free_when_it_goes(void **state)
+{
+    const struct sockaddr_in here = { .sin_family = AF_INET,
+                                      .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    struct rdma_ucm_resolve_addr in = { .dst_size = sizeof here };
+    struct rdma_ucm_bind_ip again = { 0 };
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(create(RDMA_PS_TCP, &number), 0);
+    in.id = number;
+    memcpy(&in.dst_addr, &here, sizeof here);
+    assert_int_equal(run(RDMA_USER_CM_CMD_RESOLVE_ADDR, &in, sizeof in, 0), ENODEV);
+    uint16_t port = port_of(number);
+    assert_int_equal(run(RDMA_USER_CM_CMD_RESOLVE_ADDR, &in, sizeof in, 0), ENODEV);
+    assert_int_equal(port_of(number), port);
+    assert_int_equal(destroy(number), 0);
+
+    assert_int_equal(create(RDMA_PS_TCP, &again.id), 0);
+    const struct sockaddr_in same = { .sin_family = AF_INET, .sin_port = htons(port) };
+    memcpy(&again.addr, &same, sizeof same);
+    assert_int_equal(run(RDMA_USER_CM_CMD_BIND_IP, &again, sizeof again, 0), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
@@ -393,6 +430,7 @@ int main(void)
         TEST(no_room_for_the_answer__is_enospc__and_makes_nothing),
         TEST(numbers__are_the_lowest_that_are_free),
         TEST(longer_command__of_a_newer_library__is_taken),
+        TEST(resolving_fails__bound_once__and_its_port_is_free_when_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* quota.h - how many objects of a kind, and how much memory, a process may have of a device.
+ *
+ * The bounds are those of the configuration (max_qp= and so on), which are also what a program is
+ * told when it asks the device. To add a kind: a line below, a default and a key in entry.c.
+ */
+#pragma once
+
+#include "base/defs.h"
+
+struct uro_device;
+
+/* X(enumerator, "key", "what there are so many of") */
+#define URO_QUOTAS(X)                                                                              \
+    X(QP, "max_qp", "queue pairs")                                                                 \
+    X(CQ, "max_cq", "completion queues")                                                           \
+    X(SRQ, "max_srq", "shared receive queues")                                                     \
+    X(MR, "max_mr", "memory regions")                                                              \
+    X(MW, "max_mw", "memory windows")                                                              \
+    X(PD, "max_pd", "protection domains")                                                          \
+    X(AH, "max_ah", "address handles")                                                             \
+    X(OCTETS, "max_registered", "octets of registered memory")
+
+enum uro_quota {
+#define X(id, key, text) URO_QUOTA_##id,
+    URO_QUOTAS(X)
+#undef X
+        URO_QUOTA_COUNT
+};
+
+/* Counts @amount more, unless that is more than the device may have: then false, with errno ENOMEM,
+ * and stderr says so the first time. Thread: any. */
+URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount);
+void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);

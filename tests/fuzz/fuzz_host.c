@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_host.c - see fuzz_host.h. */
+#include "fuzz_host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/device.h"
+#include "host/plugin.h"
+
+#define DEVICES                                                                                    \
+    "uroce0:cable0;ip=10.0.0.1/24,fd00::1/64;seed=1 "                                              \
+    "uroce1:cable1;ip=10.0.0.2/24,fd00::2/64;seed=2"
+#define QUEUE      256u
+#define ROUNDS_MAX 256u
+#define TIMERS_MAX 20000u
+
+struct end {
+    struct uro_port port;
+    struct end *other;
+    uint8_t *queue[QUEUE]; /* frames on their way to this end, each in memory of its size */
+    uint32_t lengths[QUEUE];
+    uint32_t head, tail;
+};
+
+static struct end ends[FUZZ_DEVICES];
+static uro_time now = URO_MS(1000);
+static bool link_up = true;
+static uint32_t lost_mask;
+static uint32_t sent;
+static void (*watcher)(const uint8_t *octets, uint32_t length);
+
+void fuzz_demand(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+/* ---- in place of clock.c -------------------------------------------------------------------- */
+
+uro_time uro_device_now(void)
+{
+    return now;
+}
+
+uint64_t uro_host_wall_clock(void)
+{
+    return now;
+}
+
+uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
+{
+    *offset = 0;
+    return at;
+}
+
+/* ---- in place of progress.c ----------------------------------------------------------------- */
+
+void uro_device_lock(struct uro_device *device)
+{
+    (void)pthread_mutex_lock(&device->mutex);
+}
+
+void uro_device_unlock(struct uro_device *device)
+{
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
+void uro_progress_wake(struct uro_device *device)
+{
+    (void)device;
+}
+
+void uro_progress_serve(struct uro_device *device)
+{
+    (void)device;
+}
+
+void uro_device_hand_over(struct uro_device *device)
+{
+    (void)device;
+}
+
+void uro_device_progress(struct uro_device *device, bool posted)
+{
+    uint32_t received;
+
+    (void)posted;
+    uro_device_lock(device);
+    (void)uro_round_run(device, now, &received);
+    uro_device_unlock(device);
+}
+
+/* ---- the cable, in place of plugin.c --------------------------------------------------------- */
+
+static struct end *end_of(struct uro_port *port)
+{
+    return URO_CONTAINER_OF(port, struct end, port);
+}
+
+static void drop_first(struct end *end)
+{
+    free(end->queue[end->head++ % QUEUE]);
+}
+
+static void close_end(struct uro_port *port)
+{
+    struct end *end = end_of(port);
+
+    while (end->head != end->tail)
+        drop_first(end);
+}
+
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    struct end *end = end_of(port);
+    uint32_t count = 0;
+
+    for (; count < room && end->head + count != end->tail; count++) {
+        uint32_t slot = (end->head + count) % QUEUE;
+        pkts[count] = (struct uro_pkt){ .octets = end->queue[slot], .length = end->lengths[slot] };
+    }
+    return count;
+}
+
+static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)pkts;
+    while (count-- > 0)
+        drop_first(end_of(port));
+}
+
+static uint32_t room(struct uro_port *port)
+{
+    const struct end *to = end_of(port)->other;
+    uint32_t left = QUEUE - (to->tail - to->head);
+
+    return left < URO_PORT_BURST ? left : URO_PORT_BURST;
+}
+
+static void carry(struct end *to, const struct uro_tx *tx)
+{
+    const uint32_t length = uro_tx_length(tx);
+    uint8_t *frame = malloc(length);
+
+    fuzz_demand(frame != NULL && to->tail - to->head < QUEUE);
+    uro_tx_write(tx, frame);
+    if (watcher != NULL)
+        watcher(frame, length);
+    if (!link_up || to->port.ops == NULL || (lost_mask >> sent++ % 32 & 1)) {
+        free(frame);
+        return;
+    }
+    to->queue[to->tail % QUEUE] = frame;
+    to->lengths[to->tail++ % QUEUE] = length;
+}
+
+static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        carry(end_of(port)->other, &tx[i]);
+}
+
+static int wait_fd(struct uro_port *port)
+{
+    (void)port;
+    return -1;
+}
+
+static bool arm(struct uro_port *port)
+{
+    (void)port;
+    return false;
+}
+
+static void disarm(struct uro_port *port)
+{
+    (void)port;
+}
+
+static bool is_up(struct uro_port *port)
+{
+    (void)port;
+    return link_up;
+}
+
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    (void)macs;
+    (void)count;
+}
+
+static const struct uro_port_ops ops = { .name = "cable",
+                                         .close = close_end,
+                                         .receive = receive,
+                                         .release = release,
+                                         .room = room,
+                                         .transmit = transmit,
+                                         .wait_fd = wait_fd,
+                                         .arm = arm,
+                                         .disarm = disarm,
+                                         .link_up = is_up,
+                                         .multicast = multicast };
+
+static struct uro_port *open_end(const struct uro_port_config *config,
+                                 char error[static URO_PORT_ERROR_MAX])
+{
+    const uint32_t which = config->link[strlen("cable")] == '1';
+    struct end *end = &ends[which];
+
+    error[0] = '\0';
+    end->other = &ends[!which];
+    end->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
+    return &end->port;
+}
+
+bool uro_plugin_is_udp(const char *link)
+{
+    (void)link;
+    return false;
+}
+
+uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
+{
+    (void)link;
+    error[0] = '\0';
+    return open_end;
+}
+
+/* ---- what targets call ----------------------------------------------------------------------- */
+
+struct uro_device *const *fuzz_host_devices(void)
+{
+    static bool configured;
+
+    if (!configured)
+        fuzz_demand(setenv("UROCE_DEVICES", DEVICES, 1) == 0);
+    configured = true;
+    return uro_host_devices();
+}
+
+void fuzz_host_pass(uro_time how_long)
+{
+    now += how_long;
+}
+
+/* True while there is more to do now. */
+static bool run_all(void)
+{
+    bool more = false;
+
+    for (uint32_t i = 0; i < FUZZ_DEVICES; i++) {
+        struct uro_device *device = fuzz_host_devices()[i];
+        if (!uro_device_started(device))
+            continue;
+        uro_device_progress(device, true);
+        more = more || uro_engine_next(uro_device_engine(device)) <= now ||
+               ends[i].head != ends[i].tail || uro_engine_rung(uro_device_engine(device));
+    }
+    return more;
+}
+
+void fuzz_host_settle(void)
+{
+    for (uint32_t i = 0; i < ROUNDS_MAX && run_all(); i++)
+        ;
+}
+
+static bool connected(void)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < FUZZ_DEVICES; i++) {
+        struct uro_device *device = fuzz_host_devices()[i];
+        any = any || (uro_device_started(device) &&
+                      uro_engine_cm(uro_device_engine(device))->by_id.count > 0);
+    }
+    return any;
+}
+
+static uro_time next_due(void)
+{
+    uro_time first = URO_TIME_NEVER;
+
+    for (uint32_t i = 0; i < FUZZ_DEVICES; i++) {
+        struct uro_device *device = fuzz_host_devices()[i];
+        if (!uro_device_started(device))
+            continue;
+        uro_time next = uro_engine_next(uro_device_engine(device));
+        first = next < first ? next : first;
+    }
+    return first;
+}
+
+void fuzz_host_forget_connections(void)
+{
+    for (uint32_t i = 0; connected(); i++) {
+        uro_time next = next_due();
+        fuzz_demand(i < TIMERS_MAX && next != URO_TIME_NEVER);
+        now = next > now ? next : now;
+        fuzz_host_settle();
+    }
+}
+
+void fuzz_host_lose(uint32_t mask)
+{
+    lost_mask = mask;
+}
+
+void fuzz_host_link(bool up)
+{
+    link_up = up;
+}
+
+void fuzz_host_watch(void (*seen)(const uint8_t *octets, uint32_t length))
+{
+    watcher = seen;
+}

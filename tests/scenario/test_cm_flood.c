@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm_flood.c - more management datagrams than anybody means well with: what is right goes on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "engine/neigh.h"
+#include "engine/port.h"
+#include "scene.h"
+#include "wire/frame.h"
+
+#define SERVICE   UINT64_C(0x1061234)
+#define STRANGERS 250u /* in the subnet of the scene */
+#define REQUESTS  2000u
+#define SENDS     64u
+
+static void input(struct scene *s, const char *from, const struct uro_cm_msg *msg)
+{
+    uint8_t mad[URO_MAD_LEN];
+
+    uro_cm_encode(mad, msg);
+    scene_rx(s, s->now - s->zero,
+             PACKET(.op = "UD_SEND_ONLY", .qpn = URO_CM_MAD_QPN, .qkey = URO_CM_QKEY,
+                    .source_qpn = URO_CM_MAD_QPN, .from = from, .octets = mad,
+                    .length = sizeof mad));
+}
+
+static struct uro_cm_msg request(uint32_t number)
+{
+    struct uro_cm_msg req = { .kind = URO_CM_REQ, .tid = number };
+
+    req.value[URO_CM_LOCAL_ID] = number;
+    req.value[URO_CM_SERVICE_ID] = SERVICE;
+    req.value[URO_CM_CA_GUID] = 77;
+    req.value[URO_CM_LOCAL_QPN] = number;
+    req.value[URO_CM_PATH_MTU] = 3;
+    req.value[URO_CM_MAX_RETRIES] = 15;
+    req.value[URO_CM_LOCAL_RESPONSE_TIMEOUT] = 20;
+    assert_true(uro_gid_parse("10.0.0.1", &req.remote_gid));
+    return req;
+}
+
+/* What the engine says now, each frame in turn: how many messages of each kind, and other packets. */
+struct said {
+    uint32_t messages[URO_CM_KIND_COUNT];
+    uint32_t packets;
+};
+
+static void hear(struct said *said, const struct uro_tx *tx)
+{
+    uint8_t octets[URO_NEIGH_REPLY_OCTETS];
+    struct uro_frame frame;
+    struct uro_cm_msg msg;
+
+    uro_tx_write(tx, octets);
+    if (uro_frame_network(octets, uro_tx_length(tx), &frame) != URO_FRAME_OK ||
+        frame.ether.type == URO_ETHERTYPE_ARP || frame.udp.dest_port != URO_ROCE_PORT)
+        return;
+    assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
+    if (frame.bth.dest_qpn != URO_CM_MAD_QPN)
+        said->packets++;
+    else if (uro_cm_decode(frame.payload, &msg) == URO_CM_OK)
+        said->messages[msg.kind]++;
+}
+
+/* One call with room for a burst. */
+static uint32_t burst(struct scene *s, struct said *said)
+{
+    struct uro_tx tx[URO_PORT_BURST];
+    uint32_t count = uro_engine_output(s->engine, tx, URO_PORT_BURST, s->now);
+
+    for (uint32_t i = 0; i < count; i++)
+        hear(said, &tx[i]);
+    return count;
+}
+
+static void listen_to(struct scene *s, struct said *said)
+{
+    while (burst(s, said) > 0)
+        ;
+}
+
+/* Nobody there answers when the engine asks for a MAC address. */
+static void strangers_ask(struct scene *s, struct said *said)
+{
+    char from[16];
+
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        const struct uro_cm_msg req = request(i + 1);
+        (void)snprintf(from, sizeof from, "10.0.0.%u", 3 + i);
+        input(s, from, &req);
+        listen_to(s, said);
+    }
+}
+
+static void strangers_that_do_not_exist__others_are_answered(void **state)
+{
+    struct scene *s = scene_rc();
+    const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
+    struct said said = { 0 };
+
+    (void)state;
+    strangers_ask(s, &said);
+    assert_int_equal(said.messages[URO_CM_REJ], 0);
+    input(s, "10.0.0.2", &dreq);
+    listen_to(s, &said);
+    assert_int_equal(said.messages[URO_CM_DREP], 1);
+    assert_true(uro_mark_hit("CM.CROWD"));
+    scene_close(s);
+}
+
+/* Our own repetitions come in time, too. */
+static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **state)
+{
+    struct scene *s = scene_rc();
+    struct uro_conn_target target = {
+        .route = { .sgid_index = 1, .hop_limit = 64 },
+        .service_id = SERVICE,
+        .path_mtu = 3,
+        .retries = 3,
+    };
+    const struct uro_conn_param param = { .type = URO_QPT_RC };
+    struct said said = { 0 };
+    struct uro_conn *conn;
+
+    (void)state;
+    assert_true(uro_gid_parse("10.0.0.1", &target.route.local));
+    assert_true(uro_gid_parse("10.0.0.2", &target.route.remote));
+    assert_int_equal(uro_conn_connect(uro_engine_cm(s->engine), &target, &param, s->now, &conn), 0);
+    listen_to(s, &said);
+    strangers_ask(s, &said);
+    assert_int_equal(said.messages[URO_CM_REQ], 1);
+    s->now += URO_MS(4); /* 2 * 1 ms + 1 ms are over, and nobody was given up yet */
+    assert_true(uro_engine_next(s->engine) <= s->now);
+    listen_to(s, &said);
+    assert_int_equal(said.messages[URO_CM_REQ], 2);
+    uro_conn_close(conn, s->now);
+    listen_to(s, &said);
+    assert_int_equal(said.messages[URO_CM_REJ], 1);
+    scene_close(s);
+}
+
+/* As many messages as a port gives us at once, each with an answer; a round has several bursts. */
+static void messages_without_end__data_goes_on(void **state)
+{
+    struct scene *s = scene_rc();
+    const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
+    struct said said = { 0 };
+    uint32_t rounds = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < SENDS; i++)
+        scene_post_send(s, SEND(.id = i, .length = 8, .quiet = true));
+    for (; said.packets < SENDS; rounds++) {
+        assert_in_range(rounds, 0, SENDS / URO_PORT_BURST);
+        for (uint32_t i = 0; i < URO_PORT_BURST; i++)
+            input(s, "10.0.0.2", &dreq);
+        (void)burst(s, &said);
+        (void)burst(s, &said);
+    }
+    assert_int_equal(said.messages[URO_CM_DREP], rounds * URO_PORT_BURST);
+    scene_close(s);
+}
+
+/* A listener whose application is slow: what waits is bounded, the rest is refused at once, and
+ * nothing of it stays. */
+static void requests_without_end__bounded_by_the_backlog(void **state)
+{
+    struct scene *s = scene_rc();
+    struct uro_cm *cm = uro_engine_cm(s->engine);
+    struct uro_listener listener = { .service_id = SERVICE, .any_address = true, .backlog = 8 };
+    struct said said = { 0 };
+    struct uro_conn_event event;
+    uint32_t waited = 0;
+
+    (void)state;
+    assert_int_equal(uro_conn_listen(cm, &listener), 0);
+    for (uint32_t i = 1; i <= REQUESTS; i++) {
+        const struct uro_cm_msg req = request(i);
+        input(s, "10.0.0.2", &req);
+        listen_to(s, &said);
+    }
+    assert_int_equal(cm->by_id.count, 8);
+    assert_int_equal(said.messages[URO_CM_REJ], REQUESTS - 8);
+    assert_int_equal(scene_counter(s, URO_COUNT_CM_REFUSED), REQUESTS - 8);
+    while (uro_conn_event(cm, &event)) {
+        waited++;
+        uro_conn_close(event.conn, s->now);
+    }
+    assert_int_equal(waited, 8);
+    const struct uro_cm_msg good = request(REQUESTS + 1);
+    input(s, "10.0.0.2", &good);
+    assert_true(uro_conn_event(cm, &event));
+    uro_conn_close(event.conn, s->now);
+    listen_to(s, &said);
+    assert_int_equal(cm->by_id.count, 0);
+    uro_conn_unlisten(cm, &listener);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_that_do_not_exist__others_are_answered),
+        cmocka_unit_test(strangers_that_do_not_exist__a_request_of_ours_is_repeated),
+        cmocka_unit_test(messages_without_end__data_goes_on),
+        cmocka_unit_test(requests_without_end__bounded_by_the_backlog),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

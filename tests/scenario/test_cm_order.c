@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm_order.c - messages that arrive late, early or without end. */
+#include <errno.h>
+
+#include "base/mark.h"
+#include "managers.h"
+
+static void accept_at(struct managers *s)
+{
+    const struct uro_conn_param param = { .type = URO_QPT_RC, .qpn = 0x456 };
+
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
+}
+
+/* Counted, and answered by nobody. */
+static void expect_ignored(struct managers *s, struct manager *at)
+{
+    managers_expect_nothing(s, at);
+    assert_true(uro_mark_hit("CM.UNEXPECTED") || uro_mark_hit("CM.STRAY"));
+    uro_mark_clear();
+}
+
+/* ---- late ---------------------------------------------------------------- */
+
+static void req__after_the_asker_gave_up__its_answer_is_refused(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.hold[URO_CM_REQ] = true;
+    managers_ask(s);
+    managers_settle(s);
+    uro_conn_close(s->a.conn, s->now);
+    s->a.conn = NULL;
+    managers_settle(s); /* the REJ overtook the REQ */
+    managers_expect_nothing(s, &s->b);
+    managers_release(s, &s->a);
+    accept_at(s);
+    managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_BAD_ID);
+}
+
+static void req__after_its_connection_ended__stale(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.hold[URO_CM_REQ] = true;
+    managers_ask(s);
+    managers_pass_time(s, URO_MS(5121)); /* the repetition comes through */
+    accept_at(s);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    managers_release(s, &s->a); /* connected: nothing */
+    managers_expect_nothing(s, &s->b);
+    assert_int_equal(s->b.sent[URO_CM_REJ], 0);
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_release(s, &s->a); /* in time-wait */
+    assert_int_equal(s->b.last.kind, URO_CM_REJ);
+    assert_int_equal(s->b.last.value[URO_CM_REASON], URO_CONN_REJ_STALE);
+    managers_expect_nothing(s, &s->b);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_expect_nothing(s, &s->a);
+}
+
+static void rep__after_another_copy__answered_as_the_first(void **state)
+{
+    struct managers *s = *state;
+
+    s->b.hold[URO_CM_REP] = true;
+    managers_ask(s);
+    accept_at(s);
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    managers_release(s, &s->b);
+    assert_int_equal(s->a.sent[URO_CM_RTU], 2);
+    expect_ignored(s, &s->b); /* that RTU */
+    managers_expect_nothing(s, &s->a);
+}
+
+static void rep__after_the_asker_was_refused__refused(void **state)
+{
+    struct managers *s = *state;
+
+    s->b.hold[URO_CM_REP] = true;
+    managers_ask(s);
+    accept_at(s);
+    managers_settle(s);
+    uro_conn_close(s->a.conn, s->now);
+    s->a.conn = NULL;
+    managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_TIMEOUT);
+    managers_release(s, &s->b);
+    assert_int_equal(s->a.last.kind, URO_CM_REJ);
+    assert_int_equal(s->a.last.value[URO_CM_REASON], URO_CONN_REJ_BAD_ID);
+    expect_ignored(s, &s->b);
+}
+
+static void rtu__after_the_end__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.hold[URO_CM_RTU] = true;
+    managers_ask(s);
+    accept_at(s);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_release(s, &s->a);
+    assert_int_equal(s->b.conn->state, URO_CONN_TIMEWAIT);
+    expect_ignored(s, &s->b);
+}
+
+static void rtu__after_data_was_as_good__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.hold[URO_CM_RTU] = true;
+    managers_ask(s);
+    accept_at(s);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_settle(s);
+    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    managers_release(s, &s->a);
+    expect_ignored(s, &s->b);
+    managers_pass_time(s, s->now + URO_MS(10000));
+    assert_int_equal(s->b.sent[URO_CM_REP], 1); /* and is not repeated */
+    assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
+}
+
+static void mra__after_the_rep__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+
+    s->b.hold[URO_CM_MRA] = true;
+    managers_ask(s);
+    managers_settle(s);
+    managers_pass_time(s, URO_MS(5121));
+    accept_at(s);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    managers_release(s, &s->b);
+    expect_ignored(s, &s->a);
+    assert_int_equal(s->a.conn->state, URO_CONN_REP_RECEIVED);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+}
+
+static void rej__after_the_end__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    s->b.hold[URO_CM_REJ] = true;
+    assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
+    managers_settle(s);
+    uro_conn_close(s->b.conn, s->now);
+    managers_pass_time(s, URO_MS(5121)); /* asked again, and refused again */
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
+    managers_release(s, &s->b);
+    expect_ignored(s, &s->a);
+}
+
+static void drep__after_it_was_given_up__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    s->b.hold[URO_CM_DREP] = true;
+    assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_release(s, &s->b); /* in time-wait */
+    expect_ignored(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(1000));
+    managers_expect(s, &s->a, URO_CONN_TIMEWAIT_EXIT, 0);
+    managers_release(s, &s->b); /* and after */
+    expect_ignored(s, &s->a);
+}
+
+static void sidr_rep__after_it_was_given_up__changes_nothing(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_param param = { .type = URO_QPT_UD, .qpn = 77 };
+
+    managers_ask_service(s, MANAGERS_SERVICE);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    s->b.hold[URO_CM_SIDR_REP] = true;
+    assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
+    managers_settle(s);
+    s->b.lose[URO_CM_SIDR_REP] = UINT32_MAX;
+    s->a.lose[URO_CM_SIDR_REQ] = UINT32_MAX;
+    managers_pass_time(s, URO_MS(66000));
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    uint64_t before = s->counters.value[URO_COUNT_CM_DROP_UNEXPECTED];
+    managers_release(s, &s->b);
+    managers_expect_nothing(s, &s->a);
+    assert_int_equal(s->counters.value[URO_COUNT_CM_DROP_UNEXPECTED], before + 1);
+}
+
+/* ---- early --------------------------------------------------------------- */
+
+/* REJ and DREQ of a connection whose request has not been fetched wait for their repetition. */
+static void dreq__before_the_response_was_fetched__comes_again(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    accept_at(s);
+    managers_settle(s);
+    assert_int_equal(uro_conn_disconnect(s->b.conn, s->now), 0);
+    managers_settle(s);
+    assert_int_equal(s->counters.value[URO_COUNT_CM_DROP_BUSY], 1);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(4097));
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), -EINVAL);
+}
+
+static void apr_and_lap__at_any_time__change_nothing(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg msg = { .kind = URO_CM_APR, .tid = 3 };
+
+    managers_ask(s);
+    accept_at(s);
+    managers_settle(s);
+    msg.value[URO_CM_LOCAL_ID] = s->a.conn->node.number;
+    msg.value[URO_CM_REMOTE_ID] = s->b.conn->node.number;
+    managers_forge(s, &s->a, &msg);
+    expect_ignored(s, &s->b);
+    msg.kind = URO_CM_LAP;
+    for (unsigned i = 1; i <= 3;
+         i++) { /* its answer may have been lost: it is answered each time */
+        managers_forge(s, &s->a, &msg);
+        assert_int_equal(s->b.sent[URO_CM_APR], i);
+    }
+    assert_int_equal(s->b.last.tid, 3);
+    managers_expect_nothing(s, &s->b);
+    assert_int_equal(s->b.conn->state, URO_CONN_REP_SENT);
+}
+
+/* ---- without end --------------------------------------------------------- */
+
+/* A peer that repeats its request and never confirms is not waited for longer. */
+static void req__repeated_for_ever__unreachable_in_time(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    managers_settle(s);
+    const struct uro_cm_msg req = s->a.last;
+    s->b.lose[URO_CM_REP] = UINT32_MAX;
+    s->a.lose[URO_CM_REQ] = UINT32_MAX;
+    accept_at(s);
+    uro_time end = s->now + URO_MS(16 * 4096);
+    while (s->now < end) {
+        managers_pass_time(s, s->now + URO_MS(1000));
+        if (s->now < end)
+            managers_forge(s, &s->a, &req);
+    }
+    managers_expect(s, &s->b, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+}
+
+/* A peer that always needs more time gets it once for each repetition. */
+static void mra__repeated_for_ever__unreachable_in_time(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg mra = { .kind = URO_CM_MRA };
+
+    s->a.lose[URO_CM_REQ] = UINT32_MAX;
+    managers_ask(s);
+    managers_settle(s);
+    mra.value[URO_CM_REMOTE_ID] = s->a.conn->node.number;
+    mra.value[URO_CM_SERVICE_TIMEOUT] = 31; /* hours; a minute is what it gets */
+    uro_time end = s->now + URO_MS(16 * (1000 + 65536 + 512));
+    while (s->now < end) {
+        managers_forge(s, &s->b, &mra);
+        managers_pass_time(s, s->now + URO_MS(1000));
+    }
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    assert_int_equal(s->a.sent[URO_CM_REQ], 16);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(req__after_the_asker_gave_up__its_answer_is_refused),
+        TEST(req__after_its_connection_ended__stale),
+        TEST(rep__after_another_copy__answered_as_the_first),
+        TEST(rep__after_the_asker_was_refused__refused),
+        TEST(rtu__after_the_end__changes_nothing),
+        TEST(rtu__after_data_was_as_good__changes_nothing),
+        TEST(mra__after_the_rep__changes_nothing),
+        TEST(rej__after_the_end__changes_nothing),
+        TEST(drep__after_it_was_given_up__changes_nothing),
+        TEST(sidr_rep__after_it_was_given_up__changes_nothing),
+        TEST(dreq__before_the_response_was_fetched__comes_again),
+        TEST(apr_and_lap__at_any_time__change_nothing),
+        TEST(req__repeated_for_ever__unreachable_in_time),
+        TEST(mra__repeated_for_ever__unreachable_in_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

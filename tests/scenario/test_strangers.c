@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_strangers.c - packets that somebody else than the peer made: every opcode, with a guess that
+ * is wrong. They change nothing but a counter. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "scene.h"
+#include "wire/opcode.h"
+
+#define RQ_PSN  1000u
+#define SQ_PSN  5000u
+#define GUESSES 200u /* of each opcode */
+
+/* What a wrong guess is about. */
+struct guess {
+    const char *from;
+    uint32_t qpn;
+    uint16_t pkey;
+    enum uro_counter counter;
+};
+
+/* A queue pair with a receive posted and a SEND and a READ under way. */
+static struct scene *busy(enum uro_qp_type type)
+{
+    struct scene *s = scene_rc(.type = type, .rq_psn = RQ_PSN, .sq_psn = SQ_PSN);
+
+    scene_post_recv(s, 1, 256);
+    if (type != URO_QPT_RC)
+        return s;
+    scene_post_send(s, SEND(.id = 2, .text = "a"));
+    scene_post_send(s, SEND(.id = 3, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000, .at = 64));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_SEND_ONLY", .psn = SQ_PSN, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = SQ_PSN + 1, .ack_req = true,
+                           .va = 0x1000, .rkey = 0x77, .dma = 8));
+    return s;
+}
+
+/* The peer goes on as if nothing had been. */
+static void goes_on(struct scene *s)
+{
+    scene_expect_silence(s, 0);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = SQ_PSN, .msn = 1));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = SQ_PSN + 1, .text = "12345678"));
+    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = RQ_PSN, .ack_req = true, .text = "hello"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .msn = 1));
+    scene_close(s);
+}
+
+static bool has_octets(const struct uro_opcode *op)
+{
+    return op->verb == URO_SEND || op->verb == URO_WRITE || op->verb == URO_ATOMIC_WRITE ||
+           (op->verb == URO_READ && op->role == URO_RESPONSE);
+}
+
+/* All else is right, even the PSN that is due and the key. */
+static uint32_t throw_all(struct scene *s, enum uro_service service, const struct guess *guess)
+{
+    uint32_t thrown = 0;
+
+    for (unsigned i = 0; i < 256; i++) {
+        const struct uro_opcode *op = &uro_opcodes[i];
+        if (op->name == NULL || op->service != service || (op->ext & URO_EXT_CNP))
+            continue;
+        struct scene_packet packet = { .op = op->name,
+                                       .psn = op->role == URO_REQUEST ? RQ_PSN : SQ_PSN,
+                                       .ack_req = true,
+                                       .va = (uintptr_t)s->remote,
+                                       .rkey = uro_key_number(&s->remote_key),
+                                       .dma = 8,
+                                       .swap_add = 1,
+                                       .placement = 1,
+                                       .length = uro_place_ends(op->place) ? 8 : 1024,
+                                       .from = guess->from,
+                                       .qpn = guess->qpn,
+                                       .pkey = guess->pkey };
+        if (!has_octets(op))
+            packet.length = 0;
+        scene_rx(s, 0, &packet);
+        thrown++;
+    }
+    return thrown;
+}
+
+static void throw_and_go_on(const struct guess *guess)
+{
+    struct scene *s = busy(URO_QPT_RC);
+    uint64_t before = scene_counter(s, guess->counter);
+
+    uint32_t thrown = throw_all(s, URO_RC, guess);
+    assert_true(thrown > 15);
+    assert_int_equal(scene_counter(s, guess->counter) - before, thrown);
+    goes_on(s);
+}
+
+static void stranger__another_address__every_opcode_is_dropped(void **state)
+{
+    (void)state;
+    throw_and_go_on(&(const struct guess){ .from = "10.0.0.9", .counter = URO_COUNT_DROP_ADDRESS });
+}
+
+static void stranger__another_queue_pair__every_opcode_is_dropped(void **state)
+{
+    (void)state;
+    throw_and_go_on(&(const struct guess){ .qpn = 0x777777, .counter = URO_COUNT_DROP_QPN });
+}
+
+static void stranger__another_partition__every_opcode_is_dropped(void **state)
+{
+    (void)state;
+    throw_and_go_on(&(const struct guess){ .pkey = 0x1234, .counter = URO_COUNT_DROP_PKEY });
+}
+
+static void stranger__another_service__every_opcode_is_dropped(void **state)
+{
+    static const enum uro_service others[] = { URO_UC, URO_UD, URO_XRC };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(others); i++) {
+        struct scene *s = busy(URO_QPT_RC);
+        uint32_t thrown = throw_all(s, others[i], &(const struct guess){ .qpn = 0 });
+        assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), thrown);
+        goes_on(s);
+    }
+}
+
+/* With the peer's address: answers count only for what is in flight. */
+static void stranger__forged_answers_with_other_psns__change_nothing(void **state)
+{
+    static const uint8_t syndromes[] = { 0x1f, 0x20, 0x2e, 0x60, 0x61, 0x62, 0x63, 0x40 };
+    struct uro_rng rng;
+
+    (void)state;
+    struct scene *s = busy(URO_QPT_RC);
+    uro_rng_init_number(&rng, 1);
+    for (uint32_t i = 0; i < GUESSES * URO_ARRAY_LEN(syndromes); i++) {
+        uint32_t psn = (SQ_PSN + 2 + uro_rng_below(&rng, (1u << 24) - 2)) & 0xffffff;
+        scene_rx(s, 0,
+                 PACKET(.op = "RC_ACK", .psn = psn, .syndrome = syndromes[i % sizeof syndromes]));
+        scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = psn, .text = "forged!!"));
+    }
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_GHOST_ACK) +
+                         scene_counter(s, URO_COUNT_DROP_STALE_RESPONSE),
+                     2 * GUESSES * URO_ARRAY_LEN(syndromes));
+    goes_on(s);
+}
+
+/* Requests that are not due are answered as the architecture says, one NAK or one ACK of what was
+ * received, and otherwise change nothing; they are counted as far ones. */
+static void stranger__forged_requests_with_other_psns__write_nothing(void **state)
+{
+    uint8_t before[SCENE_MEMORY / 64];
+    struct uro_rng rng;
+
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = RQ_PSN, .min_rnr_timer = 12);
+    uro_rng_init_number(&rng, 2);
+    scene_post_recv(s, 1, 256);
+    memcpy(before, s->remote, sizeof before);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_ONLY", .psn = RQ_PSN + 70000, .dma = 8, .text = "forged!!"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .syndrome = 0x60));
+    for (uint32_t i = 0; i < GUESSES; i++) {
+        uint32_t psn = (RQ_PSN + 70000 + uro_rng_below(&rng, 1u << 22)) & 0xffffff;
+        scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = psn, .dma = 8, .text = "forged!!"));
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .text = "forged!!"));
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = 1));
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
+    }
+    scene_expect_silence(s, 0);
+    /* Far behind: nothing is remembered that could be read or added to again. */
+    for (uint32_t i = 0; i < GUESSES; i++) {
+        uint32_t psn = (RQ_PSN - 70000 - uro_rng_below(&rng, 1u << 22)) & 0xffffff;
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = 1));
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
+    }
+    scene_expect_silence(s, 0);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 1 + 6 * GUESSES);
+    assert_memory_equal(before, s->remote, sizeof before);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = RQ_PSN, .ack_req = true, .text = "hello"));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .msn = 1));
+    scene_expect_state(s, URO_QPS_RTS);
+    /* rule RSP.FAR */
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stranger__another_address__every_opcode_is_dropped),
+        cmocka_unit_test(stranger__another_queue_pair__every_opcode_is_dropped),
+        cmocka_unit_test(stranger__another_partition__every_opcode_is_dropped),
+        cmocka_unit_test(stranger__another_service__every_opcode_is_dropped),
+        cmocka_unit_test(stranger__forged_answers_with_other_psns__change_nothing),
+        cmocka_unit_test(stranger__forged_requests_with_other_psns__write_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

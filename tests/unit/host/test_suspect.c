@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_suspect.c - when a person hears that somebody guesses, and how often. */
+#include "host/suspect.h"
+#include "support/check.h"
+
+static struct uro_suspect suspect;
+static struct uro_counters counters;
+static char text[URO_SUSPECT_TEXT_MAX];
+
+static int begin(void **state)
+{
+    (void)state;
+    suspect = (struct uro_suspect){ 0 };
+    counters = (struct uro_counters){ 0 };
+    return 0;
+}
+
+static bool look(uro_time now)
+{
+    return uro_suspect_look(&suspect, &counters, now, text);
+}
+
+static void guesses__few_in_any_interval__nothing_is_said(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i <= 100; i++) {
+        counters.value[URO_COUNT_DROP_QPN] += URO_SUSPECT_MOST - 1;
+        assert_false(look(i * URO_SUSPECT_INTERVAL));
+    }
+}
+
+static void guesses__many_in_an_interval__one_line_names_kind_and_count(void **state)
+{
+    (void)state;
+    assert_false(look(URO_MS(1)));
+    counters.value[URO_COUNT_DROP_ADDRESS] = 1234;
+    assert_true(look(URO_MS(2)));
+    assert_string_equal(text,
+                        "WARNING: 1234 packets for queue pairs from addresses that are not "
+                        "their peers' (drop_address): somebody forges packets or sends to the "
+                        "wrong queue pair; see docs/SECURITY.md");
+    assert_false(look(URO_MS(2)));
+}
+
+static void guesses__that_go_on__are_told_again_only_after_a_while(void **state)
+{
+    uint32_t told = 0;
+
+    (void)state;
+    for (uro_time now = URO_MS(100); now < URO_SUSPECT_QUIET * 3; now += URO_MS(100)) {
+        counters.value[URO_COUNT_DROP_GHOST_ACK] += URO_SUSPECT_MOST;
+        told += look(now);
+    }
+    assert_int_equal(told, 3);
+}
+
+static void guesses__of_two_kinds__each_has_its_line(void **state)
+{
+    (void)state;
+    counters.value[URO_COUNT_RX_FAR] = URO_SUSPECT_MOST;
+    counters.value[URO_COUNT_CM_REFUSED] = URO_SUSPECT_MOST;
+    assert_true(look(URO_MS(1)));
+    assert_true(look(URO_MS(1)));
+    assert_false(look(URO_MS(1)));
+}
+
+/* What loss and reordering do must not look like an attack. */
+static void losses__however_many__are_no_guesses(void **state)
+{
+    static const enum uro_counter honest[] = {
+        URO_COUNT_RX_OUT_OF_SEQ, URO_COUNT_DROP_AFTER_NAK,
+        URO_COUNT_RX_DUPLICATE,  URO_COUNT_DROP_STALE_RESPONSE,
+        URO_COUNT_DROP_ICRC,     URO_COUNT_DROP_UC_SEQUENCE,
+        URO_COUNT_RNR_SENT
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(honest); i++)
+        counters.value[honest[i]] = 1000000;
+    assert_false(look(URO_MS(1)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(guesses__few_in_any_interval__nothing_is_said, begin),
+        cmocka_unit_test_setup(guesses__many_in_an_interval__one_line_names_kind_and_count, begin),
+        cmocka_unit_test_setup(guesses__that_go_on__are_told_again_only_after_a_while, begin),
+        cmocka_unit_test_setup(guesses__of_two_kinds__each_has_its_line, begin),
+        cmocka_unit_test_setup(losses__however_many__are_no_guesses, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

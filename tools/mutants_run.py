@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds each mutant of tests/mutants/ in a copy of the tree and runs the oracles, then the tests.
+
+The copy and its build stay in build-mutants/, so that only what a mutant touches is compiled.
+"""
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLES = ROOT / "tests" / "mutants"
+COPY = ROOT / "build-mutants" / "tree"
+BUILD = ROOT / "build-mutants" / "build"
+KEYS = ("mutant", "file", "after", "old", "new", "by")
+CATCHERS = ("sim", "storm", "tests")
+CHUNK = 20       # seeds between two looks at whether one has failed
+PATIENCE = 120.0  # seconds for a chunk: who needs longer has stopped
+
+
+@dataclasses.dataclass
+class Mutant:
+    place: str  # in the table
+    mutant: str = ""
+    file: str = ""
+    after: str = ""
+    old: str = ""
+    new: str = ""
+    by: str = ""
+
+    def problem(self) -> str:
+        """Why the table is wrong about it; empty when it is not."""
+        missing = [key for key in KEYS if key != "after" and not getattr(self, key)]
+        if missing:
+            return f"has no {', '.join(missing)}"
+        if self.by not in CATCHERS:
+            return f"by must be one of {', '.join(CATCHERS)}"
+        path = ROOT / self.file
+        if not path.is_file():
+            return f"there is no {self.file}"
+        return self.find(path.read_text())[1]
+
+    def find(self, text: str) -> tuple[int, str]:
+        """Where `old` is, or why that is not known."""
+        start = 0
+        if self.after:
+            start = text.find(self.after)
+            if start < 0:
+                return -1, f"{self.file} has no \"{self.after}\""
+            start += len(self.after)
+        elif text.count(self.old) > 1:
+            return -1, f"{self.file} has \"{self.old}\" more than once: say after what"
+        at = text.find(self.old, start)
+        return at, "" if at >= 0 else f"{self.file} has no \"{self.old}\""
+
+    def apply(self, text: str) -> str:
+        at, _ = self.find(text)
+        return text[:at] + self.new + text[at + len(self.old):]
+
+
+def read_table(path: pathlib.Path) -> list[Mutant]:
+    mutants: list[Mutant] = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        key, _, value = line.partition(" ")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if key == "mutant":
+            mutants.append(Mutant(f"{path.relative_to(ROOT)}:{number}"))
+        if key not in KEYS or not mutants:
+            sys.exit(f"{path.relative_to(ROOT)}:{number}: \"{key}\" means nothing here")
+        setattr(mutants[-1], key, value.strip())
+    return mutants
+
+
+def check(mutants: list[Mutant]) -> int:
+    bad = 0
+    for mutant in mutants:
+        problem = mutant.problem()
+        if problem:
+            print(f"{mutant.place}: {mutant.mutant}: {problem}")
+            bad += 1
+    names = [mutant.mutant for mutant in mutants]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        print(f"two mutants are \"{name}\"")
+        bad += 1
+    print(f"{bad} to mend (mutants)" if bad else f"fine: {len(mutants)} mutants fit the code")
+    return 1 if bad else 0
+
+
+# ---- building ----------------------------------------------------------------------------------
+
+
+def copy_tree() -> None:
+    """What git knows or would: only what differs is written, so that little is compiled again."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
+                            capture_output=True, check=True).stdout.splitlines()
+    wanted = {name for name in listed if (ROOT / name).is_file()}
+    for name in wanted:
+        source, to = ROOT / name, COPY / name
+        if to.is_file() and to.read_bytes() == source.read_bytes():
+            continue
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, to)
+    for path in [p for p in COPY.rglob("*") if p.is_file()]:
+        if str(path.relative_to(COPY)) not in wanted:
+            path.unlink()
+
+
+def setup() -> None:
+    copy_tree()
+    if not (BUILD / "build.ninja").exists():
+        subprocess.run(["meson", "setup", str(BUILD), str(COPY), "-Ddpdk=disabled", "-Dwerror=false",
+                        "-Dbuildtype=plain", "-Doptimization=1"], check=True,
+                       stdout=subprocess.DEVNULL)
+
+
+def targets(*wanted: str) -> list[str]:
+    listed = subprocess.run(["ninja", "-C", str(BUILD), "-t", "targets", "all"], text=True,
+                            capture_output=True, check=True).stdout
+    names = [line.split(": ")[0] for line in listed.splitlines()
+             if line.endswith("c_LINKER") or "_LINKER" in line]
+    return [name for name in names if name.startswith(wanted) and "." not in name.split("/")[-1]]
+
+
+def ninja(names: list[str]) -> str:
+    """Empty, or the end of what the compiler said."""
+    run = subprocess.run(["ninja", "-C", str(BUILD), "-j2", *names], text=True, capture_output=True,
+                         check=False)
+    return "" if run.returncode == 0 else "\n".join(run.stdout.splitlines()[-8:])
+
+
+# ---- who notices -------------------------------------------------------------------------------
+
+
+def ran(command: list[str]) -> tuple[int | None, str]:
+    """How it ended (None: not in time) and what it said."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", cwd=BUILD)
+    try:
+        said, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+        return None, said
+    return process.returncode, said
+
+
+def ending(status: int | None) -> str:
+    if status is None:
+        return "it stopped for good"
+    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+
+
+def by_seeds(command: list[str], seeds: int, says: str) -> str:
+    """What the oracle says of the first seeds it refuses; empty when it likes all."""
+    for first in range(1, seeds + 1, CHUNK):
+        status, said = ran([word.format(first=first, count=CHUNK) for word in command])
+        if status == 0:
+            continue
+        reasons = re.findall(says, said, re.M)
+        asserted = re.findall(r"assertion failed.*|Assertion.*failed.*", said)
+        return (asserted or reasons or [ending(status)])[0].strip()
+    return ""
+
+
+def by_sim(seeds: int) -> str:
+    return by_seeds(["app/uroce", "sim", "--seed", "{first}", "--count", "{count}", "--quiet"], seeds,
+                    r"^seed \d+: FAILED: (.*)")
+
+
+def by_storm(seeds: int) -> str:
+    return by_seeds(["tests/sim/test_cm_storm", "{first}", "{count}"], seeds, r"^not ok - (.*)")
+
+
+def by_tests() -> str:
+    problem = ninja(targets("tests/scenario/", "tests/unit/", "tests/fuzz/"))
+    if problem:
+        return ""
+    run = subprocess.run(["meson", "test", "-C", str(BUILD), "--no-rebuild", "--suite", "scenario",
+                          "--suite", "unit", "-t", "0.3"], text=True, capture_output=True,
+                         check=False)
+    failed = re.findall(r"^ *\d+/\d+ (?:\S+ / )?(\S+) +(?:FAIL|TIMEOUT|ERROR)", run.stdout, re.M)
+    return ", ".join(dict.fromkeys(failed))
+
+
+def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
+    """Who notices (sim, storm, tests, nobody, compiler) and what they say."""
+    path = COPY / mutant.file
+    whole = path.read_text()
+    path.write_text(mutant.apply(whole))
+    try:
+        problem = ninja(["app/uroce", "tests/sim/test_cm_storm"])
+        if problem:
+            return "compiler", problem
+        oracles = {"storm": by_storm, "sim": by_sim} if "/cm/" in mutant.file else {"sim": by_sim}
+        for name, oracle in oracles.items():
+            said = oracle(seeds)
+            if said:
+                return name, said
+        said = by_tests()
+        return ("tests", said) if said else ("nobody", "")
+    finally:
+        path.write_text(whole)
+
+
+def run_all(mutants: list[Mutant], seeds: int) -> int:
+    bad: list[str] = []
+    count: dict[str, int] = {}
+    begin = time.monotonic()
+    setup()
+    problem = ninja(["app/uroce", "tests/sim/test_cm_storm"])
+    said = problem or by_sim(seeds) or by_storm(seeds) or by_tests()
+    if said:
+        print(f"without any mutant: {said}")
+        return 1
+    for mutant in mutants:
+        who, said = judge(mutant, seeds)
+        count[who] = count.get(who, 0) + 1
+        weaker = who == "tests" and mutant.by != "tests"
+        if weaker or who in ("nobody", "compiler"):
+            bad.append(mutant.mutant)
+        note = f"  MUST BE {mutant.by}" if weaker else ""
+        print(f"{who:<8} {mutant.file.removeprefix('lib/'):<22} {mutant.mutant}: {said}{note}",
+              flush=True)
+    print(", ".join(f"{number} by {who}" for who, number in sorted(count.items())) +
+          f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
+    for name in bad:
+        print(f"to mend: {name}")
+    return 1 if bad else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only whether each fits the code")
+    parser.add_argument("--seeds", type=int, default=600, help="for each oracle (default 600)")
+    parser.add_argument("words", nargs="*", help="which ones")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    mutants = [m for table in sorted(TABLES.glob("*.txt")) for m in read_table(table)]
+    wrong = check(mutants)
+    if options.check or wrong:
+        return wrong
+    chosen = [m for m in mutants
+              if not options.words or any(w in m.mutant or w in m.file for w in options.words)]
+    return run_all(chosen, options.seeds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
