@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_objects.h - what fuzz_verbs.c has made: two opened devices, objects of every kind, and memory
+ * some of which is registered.
+ *
+ *   fuzz_objects.c  makes and destroys
+ *   fuzz_work.c     posts, polls, modifies
+ *   fuzz_verbs.c    which of that an input asks for
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "fuzz_host.h"
+
+enum kind {
+    PD,
+    MR,
+    MW,
+    DM,
+    AH,
+    CHANNEL,
+    CQ,
+    CQ_EX,
+    XRCD,
+    SRQ,
+    QP,
+    KIND_COUNT,
+};
+
+/* Octets of the input; 0 when there are none left. */
+uint8_t fuzz_next(void);
+bool fuzz_more(void);
+void fuzz_feed(const uint8_t *data, size_t size);
+
+struct object {
+    enum kind kind;
+    uint8_t side; /* whose context it is made of */
+    union {
+        void *any;
+        struct ibv_pd *pd;
+        struct ibv_mr *mr;
+        struct ibv_mw *mw;
+        struct ibv_dm *dm;
+        struct ibv_ah *ah;
+        struct ibv_comp_channel *channel;
+        struct ibv_cq *cq;
+        struct ibv_cq_ex *cq_ex;
+        struct ibv_xrcd *xrcd;
+        struct ibv_srq *srq;
+        struct ibv_qp *qp;
+    };
+};
+
+void fuzz_objects_open(void);
+/* Destroys everything, the contexts first when @contexts_first. Fails when something stays, or when
+ * memory has changed that was never registered. */
+void fuzz_objects_close(bool contexts_first);
+
+struct ibv_context *fuzz_context(uint8_t side);
+
+/* One of that kind, or NULL; the next octet of the input chooses. */
+struct object *fuzz_pick(enum kind kind);
+/* A CQ of either kind, or NULL. */
+struct ibv_cq *fuzz_pick_cq(void);
+
+/* As the input says. */
+void fuzz_make(void);
+void fuzz_destroy(void);
+void fuzz_reopen(void);
+
+/* Memory to send inline from, which is not secret. */
+#define FUZZ_INLINE 1100u
+extern uint8_t fuzz_inline[FUZZ_INLINE];
+
+/* Work; each as the input says. */
+void fuzz_connect(void);
+void fuzz_modify(void);
+void fuzz_post_send(void);
+void fuzz_post_recv(void);
+void fuzz_post_ex(void);
+void fuzz_bind(void);
+void fuzz_poll(void);
+void fuzz_poll_ex(void);
+void fuzz_events(void);
+void fuzz_query(void);
+void fuzz_group(void);
+void fuzz_leave_groups(struct ibv_qp *qp);
+void fuzz_resize(void);

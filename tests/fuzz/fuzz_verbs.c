@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_verbs.c - any calls of the verbs API, by a program with two devices that reach each other.
+ *
+ * The input is a row of calls, each an octet of kind and what that takes; objects are named by their
+ * place among those that exist. What must hold: no call waits or reads what it was not given, nothing
+ * but registered memory changes or leaves, and at the end everything can be destroyed, before or
+ * after its context.
+ */
+#include "fuzz_objects.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CALLS       200u
+#define FINAL_PAUSE URO_MS(20000)
+
+static void pass(void)
+{
+    fuzz_host_pass(URO_US(1) << fuzz_next() % 24);
+    fuzz_host_settle();
+}
+
+static void lose(void)
+{
+    fuzz_host_lose(fuzz_next() * 0x01010101u);
+}
+
+static void link(void)
+{
+    fuzz_host_link(fuzz_next() & 1);
+}
+
+static void (*const calls[])(void) = {
+    fuzz_make,      fuzz_make,      fuzz_make,    fuzz_destroy, fuzz_connect, fuzz_modify,
+    fuzz_post_send, fuzz_post_recv, fuzz_post_ex, fuzz_bind,    fuzz_poll,    fuzz_poll_ex,
+    fuzz_events,    fuzz_query,     fuzz_group,   fuzz_resize,  pass,         fuzz_host_settle,
+    lose,           link,           fuzz_reopen,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    fuzz_feed(data + 1, size - 1);
+    fuzz_objects_open();
+    for (uint32_t i = 0; i < CALLS && fuzz_more(); i++)
+        calls[fuzz_next() % URO_ARRAY_LEN(calls)]();
+    fuzz_host_lose(0);
+    fuzz_host_link(true);
+    fuzz_host_settle();
+    fuzz_objects_close(data[0] & 1);
+    fuzz_host_pass(FINAL_PAUSE);
+    fuzz_host_settle();
+    return 0;
+}
