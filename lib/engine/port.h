@@ -56,6 +56,8 @@ struct uro_port_ops {
     void (*disarm)(struct uro_port *port);
 
     bool (*link_up)(struct uro_port *port); /* cheap enough to ask every few milliseconds */
+    /* The link is down and will never be up again: what it stood on does not exist any more. */
+    bool (*gone)(struct uro_port *port);
 
     /* The groups whose frames are wanted, each once, from now on; more may be let in. */
     void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);

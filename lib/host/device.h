@@ -49,6 +49,7 @@ struct uro_device {
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     bool link_was_up; /* once */
+    atomic_bool gone; /* the port's link will never be up again */
     uro_time link_checked;
     struct uro_suspect suspect;
     bool armed;                    /* the port was asked for a wake-up */
@@ -74,6 +75,9 @@ void uro_round_multicast(struct uro_device *device);
 
 /* How often somebody must look at the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);
+
+/* Tells lib/ucma that the port is gone, once. No lock is held. */
+void uro_round_tell_gone(struct uro_device *device, bool *told);
 
 /* progress.c: the service thread's body, once the port and the engine are there. */
 void uro_progress_serve(struct uro_device *device);

@@ -82,7 +82,11 @@ void uro_device_hand_over(struct uro_device *device);
 
 /* Events of the engine, and of the port, are delivered to one sink, installed once by lib/verbs,
  * from whichever thread drove the round, with the engine lock held: it must only queue and wake. */
-enum uro_port_event { URO_PORT_ACTIVE, URO_PORT_ERR };
+enum uro_port_event {
+    URO_PORT_ACTIVE,
+    URO_PORT_ERR,
+    URO_PORT_GONE /* after ERR, once and for ever */
+};
 struct uro_event_sink {
     void (*engine_event)(struct uro_device *device, const struct uro_event *event);
     void (*port_event)(struct uro_device *device, enum uro_port_event event);
@@ -94,11 +98,16 @@ void uro_host_set_sink(const struct uro_event_sink *sink);
 struct uro_conn_sink {
     void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
     void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
+    /* After URO_PORT_GONE; the engine is not locked, and may be by this. */
+    void (*removed)(struct uro_device *device);
 };
 void uro_host_set_conn_sink(const struct uro_conn_sink *sink);
 
 /* Not started, or nobody joined a link that awaits a peer yet: up. */
 bool uro_device_link_up(const struct uro_device *device);
+
+/* Its port is gone: it can do nothing more, and never will. */
+bool uro_device_gone(const struct uro_device *device);
 
 /* True in a child forked after an engine ran: every call but freeing must fail with EIO. */
 bool uro_host_forked(void);

@@ -267,6 +267,11 @@ struct uro_shard *uro_device_shard(struct uro_device *device)
     return uro_engine_shard(uro_device_engine(device));
 }
 
+bool uro_device_gone(const struct uro_device *device)
+{
+    return atomic_load_explicit(&device->gone, memory_order_acquire);
+}
+
 /* Programs make a queue pair and then look for an active port; the one that comes first on a link
  * of two processes would find none. */
 bool uro_device_link_up(const struct uro_device *device)

@@ -299,12 +299,14 @@ void uro_progress_serve(struct uro_device *device)
     struct epoll_event bell = { .events = EPOLLIN, .data.fd = device->doorbell };
     uro_time interval = STAND_BACK_MIN;
     uro_time until = 0;
+    bool told_gone = false;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     ask_for_short_slices();
     (void)epoll_ctl(device->epoll, EPOLL_CTL_ADD, device->doorbell, &bell);
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now();
+        uro_round_tell_gone(device, &told_gone);
         if (callers_drive(device, now)) {
             stand_back(device, now, &interval);
             continue;

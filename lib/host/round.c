@@ -71,12 +71,27 @@ static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked = now;
     bool up = device->port->ops->link_up(device->port);
-    if (up == device->link_up)
+    if (up != device->link_up) {
+        device->link_up = up;
+        device->link_was_up |= up;
+        uro_engine_link(device->engine, up, now);
+        uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
+    }
+    if (!up && !uro_device_gone(device) && device->port->ops->gone(device->port)) {
+        atomic_store(&device->gone, true);
+        uro_host_sink()->port_event(device, URO_PORT_GONE);
+    }
+}
+
+/* What connections mean by it takes the locks of commands, which stand before the engine's. */
+void uro_round_tell_gone(struct uro_device *device, bool *told)
+{
+    const struct uro_conn_sink *sink = uro_host_conn_sink();
+
+    if (*told || !uro_device_gone(device) || sink == NULL)
         return;
-    device->link_up = up;
-    device->link_was_up |= up;
-    uro_engine_link(device->engine, up, now);
-    uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
+    *told = true;
+    sink->removed(device);
 }
 
 void uro_round_multicast(struct uro_device *device)

@@ -99,7 +99,7 @@ static bool has(const struct uro_device *device, const struct uro_gid *gid, uint
 {
     const struct uro_device_config *config = uro_device_config(device);
 
-    for (uint32_t i = 0; i < config->gid_count; i++)
+    for (uint32_t i = 0; i < config->gid_count && !uro_device_gone(device); i++)
         if (uro_gid_equal(&config->gids[i], gid)) {
             *index = (uint8_t)i;
             return true;
@@ -214,7 +214,7 @@ static bool is_repeated(const struct uro_device_config *config, uint32_t index)
 static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t backlog)
 {
     const struct uro_device_config *config = uro_device_config(device);
-    int error = uro_device_start(device);
+    int error = uro_device_gone(device) ? -ENODEV : uro_device_start(device);
 
     if (error != 0)
         return error;
@@ -264,15 +264,28 @@ static int listen_everywhere(struct uro_id *id, uint32_t backlog)
     return id->ear_count > 0 ? 0 : failed;
 }
 
+static void close_ear(struct uro_id_ear *ear)
+{
+    if (ear->device == NULL)
+        return;
+    uro_device_lock(ear->device);
+    uro_conn_unlisten(uro_engine_cm(uro_device_engine(ear->device)), &ear->listener);
+    uro_device_unlock(ear->device);
+    ear->device = NULL;
+}
+
 void uro_bind_silence(struct uro_id *id)
 {
-    for (uint32_t i = 0; i < id->ear_count; i++) {
-        struct uro_id_ear *ear = &id->ears[i];
-        uro_device_lock(ear->device);
-        uro_conn_unlisten(uro_engine_cm(uro_device_engine(ear->device)), &ear->listener);
-        uro_device_unlock(ear->device);
-    }
+    for (uint32_t i = 0; i < id->ear_count; i++)
+        close_ear(&id->ears[i]);
     id->ear_count = 0;
+}
+
+void uro_bind_forget(struct uro_id *id, const struct uro_device *device)
+{
+    for (uint32_t i = 0; i < id->ear_count; i++)
+        if (id->ears[i].device == device)
+            close_ear(&id->ears[i]);
 }
 
 static int start_listening(struct uro_id *id, uint32_t backlog)

@@ -23,5 +23,8 @@ bool uro_bind_stands_for_us(const struct uro_sock *sock);
 /* Stops listening: afterwards no request names @id. */
 void uro_bind_silence(struct uro_id *id);
 
+/* Hears no more from @device, which is gone. */
+void uro_bind_forget(struct uro_id *id, const struct uro_device *device);
+
 /* The port is free for others. */
 void uro_bind_release(struct uro_id *id);

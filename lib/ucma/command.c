@@ -80,7 +80,7 @@ static int destroy(struct uro_channel *channel, const void *command, uint32_t ro
     if (room < sizeof out)
         return -ENOSPC;
     int error = uro_id_find(channel, in->id, &id);
-    if (error != 0)
+    if (error != 0 && error != -ENXIO)
         return error;
     out.events_reported = uro_id_destroy(id);
     return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);

@@ -90,7 +90,20 @@ int uro_id_find(const struct uro_channel *channel, uint32_t number, struct uro_i
     *id = find(&ids, number);
     if (*id == NULL)
         return -ENOENT;
-    return (*id)->channel == channel ? 0 : -EINVAL;
+    if ((*id)->channel != channel)
+        return -EINVAL;
+    return (*id)->removed ? -ENXIO : 0;
+}
+
+struct uro_id *uro_id_next(uint32_t *number)
+{
+    struct uro_id *id = NULL;
+
+    uro_channel_lock();
+    while (*number < ids.count && (id = ids.owners[*number]) == NULL)
+        ++*number;
+    uro_channel_unlock();
+    return id;
 }
 
 void uro_id_lock(const struct uro_id *id)
@@ -121,6 +134,13 @@ static void detach(struct uro_id *id)
     if (id->resolve.hop != NULL)
         uro_engine_resolve_end(uro_device_engine(id->device), &id->resolve);
     uro_id_unlock(id);
+}
+
+void uro_id_cut_off(struct uro_id *id)
+{
+    detach(id);
+    uro_bind_release(id);
+    id->removed = true;
 }
 
 static uint32_t drop_group(struct uro_mcast *mcast, struct uro_list *events)
@@ -206,7 +226,9 @@ int uro_id_mcast_find(const struct uro_channel *channel, uint32_t number, struct
     *mcast = find(&groups, number);
     if (*mcast == NULL)
         return -ENOENT;
-    return (*mcast)->id->channel == channel ? 0 : -EINVAL;
+    if ((*mcast)->id->channel != channel)
+        return -EINVAL;
+    return (*mcast)->id->removed ? -ENXIO : 0;
 }
 
 uint32_t uro_id_mcast_drop(struct uro_mcast *mcast)

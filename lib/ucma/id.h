@@ -6,6 +6,7 @@
  *   connect.c  the connection: asked for, accepted, refused, ended
  *   tell.c     what the engine tells becomes an event of its channel
  *   mcast.c    groups
+ *   remove.c   its device is gone
  *   query.c    what a program may know; option.c: what it may ask for; attr.c: its queue pair's
  *              attributes
  *
@@ -32,7 +33,7 @@ enum uro_id_state {
 
 /* A listener of the engine: one for each address that the identifier hears. */
 struct uro_id_ear {
-    struct uro_device *device;
+    struct uro_device *device; /* NULL: it hears no more */
     struct uro_listener listener;
 };
 
@@ -69,6 +70,7 @@ struct uro_id {
     bool anywhere;       /* no address of its own was asked for */
     bool reuse;
     bool family_only;
+    bool removed; /* with its device: it can only be destroyed */
 };
 
 /* A new identifier of @channel. Thread: any; takes the channels lock. NULL: no memory. */
@@ -77,9 +79,17 @@ struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t po
 
 /* Sets @id to the one that a command means. Returns 0 or
  *   -ENOENT  there is none of that number
- *   -EINVAL  it is another channel's */
+ *   -EINVAL  it is another channel's
+ *   -ENXIO   its device is gone; @id is set all the same */
 URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
                               struct uro_id **id);
+
+/* The identifier of the lowest number from @number on, which is set to its number; NULL when there
+ * is none. The commands lock is held. */
+struct uro_id *uro_id_next(uint32_t *number);
+
+/* Ends everything it does, as its device is gone; only the identifier itself stays. */
+void uro_id_cut_off(struct uro_id *id);
 
 /* Ends everything it does. Returns how many of its events were reported. */
 uint32_t uro_id_destroy(struct uro_id *id);

@@ -48,7 +48,7 @@ static int choose_source(struct uro_id *id, const struct uro_gid *dest)
         return -ENODEV;
     for (struct uro_device *const *device = devices; *device != NULL; device++) {
         const struct uro_device_config *config = uro_device_config(*device);
-        for (uint32_t i = 0; i < config->gid_count; i++) {
+        for (uint32_t i = 0; i < config->gid_count && !uro_device_gone(*device); i++) {
             enum fitness fitness = judge(config, i, dest);
             if (fitness <= best)
                 continue;

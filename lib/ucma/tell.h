@@ -42,4 +42,7 @@ uro_handler uro_tell_write;
 void uro_tell_path(const struct uro_id *id, const struct uro_gid *remote,
                    struct ib_uverbs_ah_attr *ah);
 
+/* Tells every identifier of @device that it is gone. Takes the commands lock; remove.c. */
+void uro_remove_device(struct uro_device *device);
+
 extern const struct uro_conn_sink uro_tell_sink;

@@ -52,6 +52,8 @@ static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_devic
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ACTIVE };
     context->port_err =
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ERR };
+    context->device_fatal =
+        (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_DEVICE_FATAL };
     uro_ibv_contexts_lock();
     uro_list_append(&device->contexts, &context->link);
     uro_ibv_contexts_unlock();

@@ -61,6 +61,7 @@ struct uro_ibv_context {
     struct uro_event_queue events;
     struct uro_event_node port_active;
     struct uro_event_node port_err;
+    struct uro_event_node device_fatal;
     pthread_mutex_t lock; /* objects, references */
     struct uro_list objects;
     uint32_t references; /* one while open, one per object */

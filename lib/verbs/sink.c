@@ -43,6 +43,19 @@ static void engine_event(struct uro_device *device, const struct uro_event *even
     }
 }
 
+static struct uro_event_node *node_of(struct uro_ibv_context *context, enum uro_port_event event)
+{
+    switch (event) {
+    case URO_PORT_ACTIVE:
+        return &context->port_active;
+    case URO_PORT_ERR:
+        return &context->port_err;
+    case URO_PORT_GONE:
+        return &context->device_fatal;
+    }
+    return NULL;
+}
+
 static void port_event(struct uro_device *device, enum uro_port_event event)
 {
     struct uro_ibv_device *ibv = uro_ibv_device_of(device);
@@ -52,7 +65,7 @@ static void port_event(struct uro_device *device, enum uro_port_event event)
     uro_ibv_contexts_lock();
     for (struct uro_link *at = ibv->contexts.head.next; at != &ibv->contexts.head; at = at->next) {
         struct uro_ibv_context *context = URO_CONTAINER_OF(at, struct uro_ibv_context, link);
-        uro_events_put(event == URO_PORT_ACTIVE ? &context->port_active : &context->port_err);
+        uro_events_put(node_of(context, event));
     }
     uro_ibv_contexts_unlock();
 }

@@ -184,6 +184,12 @@ static bool is_up(struct uro_port *port)
     return link_up;
 }
 
+static bool is_gone(struct uro_port *port)
+{
+    (void)port;
+    return false; /* fuzz_host_remove() says so without it */
+}
+
 static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
 {
     (void)port;
@@ -201,6 +207,7 @@ static const struct uro_port_ops ops = { .name = "cable",
                                          .arm = arm,
                                          .disarm = disarm,
                                          .link_up = is_up,
+                                         .gone = is_gone,
                                          .multicast = multicast };
 
 static struct uro_port *open_end(const struct uro_port_config *config,
@@ -311,6 +318,21 @@ void fuzz_host_lose(uint32_t mask)
 void fuzz_host_link(bool up)
 {
     link_up = up;
+}
+
+void fuzz_host_remove(uint32_t which)
+{
+    struct uro_device *device = fuzz_host_devices()[which];
+    bool told = uro_device_gone(device);
+
+    atomic_store(&device->gone, true);
+    uro_round_tell_gone(device, &told);
+}
+
+void fuzz_host_restore(void)
+{
+    for (uint32_t i = 0; i < FUZZ_DEVICES; i++)
+        atomic_store(&fuzz_host_devices()[i]->gone, false);
 }
 
 void fuzz_host_watch(void (*seen)(const uint8_t *octets, uint32_t length))

@@ -29,5 +29,9 @@ void fuzz_host_forget_connections(void);
 void fuzz_host_lose(uint32_t mask);
 void fuzz_host_link(bool up);
 
+/* The device is gone, until fuzz_host_restore() brings all of them back. */
+void fuzz_host_remove(uint32_t which);
+void fuzz_host_restore(void);
+
 /* Is shown every frame before it is sent; NULL: nobody is. */
 void fuzz_host_watch(void (*seen)(const uint8_t *octets, uint32_t length));

@@ -15,6 +15,7 @@
 
 #include "fuzz_host.h"
 #include "ucma/command.h"
+#include "ucma/newer.h"
 #include "ucma/tell.h"
 #include "wire/bytes.h"
 
@@ -23,11 +24,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define STEPS      160u
 #define CHANNELS   3u
 #define BODY_MAX   600u
-#define COMMANDS   26u /* two more than there are */
+#define COMMANDS   27u /* two more than there are */
 #define OPTION_MAX 512u
 #define PORT       4711u
 #define NUMBERS    24u /* identifiers have the lowest that are free */
 #define TIMEOUT    1000u
+#define REMOVED    0x80u /* and not only the link is down */
 
 enum step { COMMAND, COMMAND_TOO, TIME, SETTLE, CHANNEL, LOSE, LINK, RAW, STEP_COUNT };
 
@@ -82,6 +84,10 @@ static const struct shape {
     SHAPE(JOIN_MCAST, join_mcast, OF(join_mcast, id), OF(join_mcast, response),
           OF(join_mcast, addr), OF(join_mcast, addr_size), NONE),
 #undef SHAPE
+    [URO_NEWER_RESOLVE_IB_SERVICE] = { sizeof(struct uro_newer_resolve_ib_service), 0, NONE, NONE,
+                                       NONE, NONE },
+    [URO_NEWER_WRITE_CM_EVENT] = { sizeof(struct uro_newer_write_cm_event), 0, NONE, NONE, NONE,
+                                   NONE },
 };
 
 struct command {
@@ -164,6 +170,7 @@ static void fill_option(struct command *command, uint8_t choice)
 /* What else fits, by command. */
 static void fill(struct command *command, uint8_t choice)
 {
+    const uint32_t user = URO_TELL_USER;
     const uint32_t timeout = TIMEOUT, comm_est = IBV_EVENT_COMM_EST, state = choice % 8;
     const uint64_t uid = 78;
 
@@ -191,6 +198,9 @@ static void fill(struct command *command, uint8_t choice)
         break;
     case RDMA_USER_CM_CMD_INIT_QP_ATTR:
         put(command, OF(init_qp_attr, qp_state), &state, sizeof state);
+        break;
+    case URO_NEWER_WRITE_CM_EVENT:
+        put(command, offsetof(struct uro_newer_write_cm_event, event), &user, sizeof user);
         break;
     case RDMA_USER_CM_CMD_QUERY:
         put(command, OF(query, option), &state, sizeof state);
@@ -327,6 +337,14 @@ static void close_channel(uint32_t which)
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
+static void change_link(uint8_t what)
+{
+    if (what & REMOVED)
+        fuzz_host_remove(what & 1);
+    else
+        fuzz_host_link(what & 1);
+}
+
 static void take_step(void)
 {
     const uint8_t kind = next();
@@ -356,7 +374,7 @@ static void take_step(void)
         fuzz_host_lose(next() * 0x01010101u);
         break;
     case LINK:
-        fuzz_host_link(next() & 1);
+        change_link(next());
         break;
     case STEP_COUNT:
         break;
@@ -388,6 +406,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         close_channel(i);
     fuzz_host_lose(0);
     fuzz_host_link(true);
+    fuzz_host_restore();
     fuzz_host_forget_connections();
     return 0;
 }

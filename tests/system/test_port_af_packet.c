@@ -104,6 +104,31 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
     kit_kill(peer);
 }
 
+static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone(
+    void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 0);
+    uint32_t sequence;
+
+    kit_meet(port);
+    kit_run(-1, "ip link set va down && ip link set va name vc && ip link set vc up");
+    assert_true(kit_wait_link(port, true, 20));
+    kit_meet(port);
+    kit_send(port, 5, 4200);
+    assert_int_equal(kit_receive(port, &sequence, 20), 4200);
+    assert_int_equal(sequence, 5);
+    kit_run(-1, "ip link set vc down");
+    assert_false(port->ops->link_up(port));
+    assert_false(port->ops->gone(port));
+    kit_run(-1, "ip link del vc");
+    assert_false(port->ops->link_up(port));
+    assert_true(port->ops->gone(port));
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
 /* What a UDP socket in the other namespace hears after sending to 4791 at @address: the error an
  * ICMP message brought, or 0. A second socket, to a port where surely nobody is, tells when the
  * kernel has dealt with both. */
@@ -175,6 +200,8 @@ int main(void)
         cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
         cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
         cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
+        cmocka_unit_test(
+            af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone),
     };
 
     other = kit_veth(9000);

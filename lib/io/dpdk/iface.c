@@ -147,9 +147,34 @@ void uro_iface_detach(struct uro_iface *iface)
     iface->fd = -1;
 }
 
-bool uro_iface_running(const struct uro_iface *iface)
+/* The name that the interface has now; false when it is gone, from here at least. */
+static bool find_name(struct uro_iface *iface)
+{
+    struct ifreq ask;
+
+    memset(&ask, 0, sizeof ask);
+    ask.ifr_ifindex = iface->index;
+    if (ioctl(iface->control, SIOCGIFNAME, &ask) != 0)
+        return false;
+    snprintf(iface->name, sizeof iface->name, "%s", ask.ifr_name);
+    return true;
+}
+
+static bool is_there(const struct uro_iface *iface, struct uro_iface_state *state)
+{
+    return uro_iface_read(iface->control, iface->name, state) == 0 && state->index == iface->index;
+}
+
+bool uro_iface_running(struct uro_iface *iface)
 {
     struct uro_iface_state state;
 
-    return uro_iface_read(iface->control, iface->name, &state) == 0 && state.running;
+    if (iface->gone)
+        return false;
+    if (!is_there(iface, &state) && iface->control >= 0) {
+        iface->gone = !find_name(iface);
+        if (iface->gone || !is_there(iface, &state))
+            return false;
+    }
+    return state.running;
 }

@@ -18,7 +18,9 @@ struct uro_iface_state {
 };
 
 struct uro_iface {
-    char name[URO_IFACE_NAME_MAX]; /* "": the port is not over one */
+    char name[URO_IFACE_NAME_MAX]; /* its present one; "": the port is not over an interface */
+    int index;                     /* which does not change with the name */
+    bool gone;                     /* there is no such interface any more */
     int fd;               /* the one DPDK's driver reads frames from, or -1; the driver's own */
     int control;          /* of the network namespace the port was opened in */
     void (*trigger)(int); /* net_tap: see iface_tap.h */
@@ -46,4 +48,5 @@ void uro_iface_fds(struct uro_iface_fds *fds, const char *name);
 void uro_iface_attach(struct uro_iface *iface, const struct uro_iface_fds *before, bool alien);
 void uro_iface_detach(struct uro_iface *iface);
 
-bool uro_iface_running(const struct uro_iface *iface);
+/* Whether frames pass now. Follows an interface that is renamed. */
+bool uro_iface_running(struct uro_iface *iface);

@@ -40,6 +40,11 @@ static bool link_up(struct uro_port *port)
     return dpdk->up;
 }
 
+static bool gone(struct uro_port *port)
+{
+    return uro_dpdk_of(port)->iface.gone;
+}
+
 static int wait_fd(struct uro_port *port)
 {
     return uro_dpdk_of(port)->wait.epoll;
@@ -87,6 +92,7 @@ static const struct uro_port_ops ops = {
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
+    .gone = gone,
     .multicast = multicast,
 };
 
@@ -138,6 +144,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
         dpdk->iface.name[0] = '\0';
+    dpdk->iface.index = state.index;
     choose_mac(dpdk, config, &state.mac);
     bool alien = memcmp(&dpdk->port.mac, &state.mac, sizeof state.mac) != 0;
     uro_filter_address(dpdk, alien);

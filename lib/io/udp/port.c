@@ -76,6 +76,13 @@ static bool link_up(struct uro_port *port)
     return true;
 }
 
+/* An address that the kernel has no more may come back. */
+static bool gone(struct uro_port *port)
+{
+    (void)port;
+    return false;
+}
+
 static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
 {
     (void)port;
@@ -107,6 +114,7 @@ static const struct uro_port_ops ops = {
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
+    .gone = gone,
     .multicast = multicast,
 };
 

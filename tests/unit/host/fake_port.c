@@ -150,6 +150,15 @@ static bool fake_link_up(struct uro_port *port)
     return up;
 }
 
+static bool fake_gone(struct uro_port *port)
+{
+    (void)port;
+    enter();
+    bool gone = fake.gone;
+    leave();
+    return gone;
+}
+
 static void fake_multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
 {
     (void)port;
@@ -172,6 +181,7 @@ static const struct uro_port_ops ops = {
     .arm = fake_arm,
     .disarm = fake_disarm,
     .link_up = fake_link_up,
+    .gone = fake_gone,
     .multicast = fake_multicast,
 };
 

@@ -29,6 +29,7 @@ struct fake_port {
     uint32_t head, tail;
 
     bool link_up;
+    bool gone;        /* for ever, once the link is down */
     bool awaits_peer; /* of the next port */
     uint32_t room;    /* of each room() */
 

@@ -229,7 +229,7 @@ static void idle__port_without_descriptor__is_polled_seldom(void **state)
 
 /* ---- the link ----------------------------------------------------------- */
 
-static atomic_uint downs, ups;
+static atomic_uint downs, ups, gones, removals;
 
 static void ignore(struct uro_device *of, const struct uro_event *event)
 {
@@ -240,7 +240,19 @@ static void ignore(struct uro_device *of, const struct uro_event *event)
 static void count(struct uro_device *of, enum uro_port_event event)
 {
     assert_ptr_equal(of, device);
-    atomic_fetch_add(event == URO_PORT_ACTIVE ? &ups : &downs, 1);
+    switch (event) {
+    case URO_PORT_ACTIVE:
+        atomic_fetch_add(&ups, 1);
+        break;
+    case URO_PORT_ERR:
+        assert_int_equal(atomic_load(&gones), 0);
+        atomic_fetch_add(&downs, 1);
+        break;
+    case URO_PORT_GONE:
+        assert_int_equal(atomic_load(&downs), 1);
+        atomic_fetch_add(&gones, 1);
+        break;
+    }
 }
 
 static const struct uro_event_sink sink = { ignore, count };
@@ -285,6 +297,47 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     assert_false(uro_device_link_up(device));
 }
 
+static void no_connection(struct uro_device *of, const struct uro_conn_event *event)
+{
+    (void)of;
+    (void)event;
+}
+
+static void nothing_resolved(struct uro_device *of, struct uro_resolve *resolve)
+{
+    (void)of;
+    (void)resolve;
+}
+
+/* Takes the engine's lock, as connections do. */
+static void remove_device(struct uro_device *of)
+{
+    uro_device_lock(of);
+    assert_true(uro_device_gone(of));
+    uro_device_unlock(of);
+    atomic_fetch_add(&removals, 1);
+}
+
+static const struct uro_conn_sink conn_sink = { no_connection, nothing_resolved, remove_device };
+
+static void link__is_gone__told_once_and_for_ever(void **state)
+{
+    (void)state;
+    uro_host_set_sink(&sink);
+    uro_host_set_conn_sink(&conn_sink);
+    start("a:fake0" IP);
+    assert_false(uro_device_gone(device));
+    fake.gone = true;
+    fake_set_link(false);
+    while (atomic_load(&removals) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
+    assert_int_equal(atomic_load(&downs), 1);
+    assert_int_equal(atomic_load(&gones), 1);
+    assert_int_equal(atomic_load(&removals), 1);
+    assert_false(uro_device_link_up(device));
+}
+
 /* ---- each test in a process of its own ---------------------------------- */
 
 static const struct CMUnitTest tests[] = {
@@ -303,6 +356,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
     cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
+    cmocka_unit_test(link__is_gone__told_once_and_for_ever),
 };
 
 /* The list of devices is read once per process. */
