@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames that nobody should have sent, made with scapy, which knows nothing of uroce."""
+import logging
+import struct
+from dataclasses import dataclass
+
+logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
+from scapy.contrib.roce import BTH  # noqa: E402
+from scapy.layers.inet import IP, UDP  # noqa: E402
+from scapy.layers.l2 import Ether  # noqa: E402
+from scapy.packet import Raw  # noqa: E402
+
+PSN_MASK = 0xffffff
+ACK, ATOMIC_ACK, READ_ONLY_RESPONSE = 0x11, 0x12, 0x10
+SEND_ONLY, WRITE_ONLY, READ_REQUEST, FETCH_ADD = 0x04, 0x0a, 0x0c, 0x14
+UC_SEND_ONLY, UD_SEND_ONLY, CNP = 0x24, 0x64, 0x81
+GSI_QPN, GSI_QKEY = 1, 0x80010000
+CM_ATTRIBUTE = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15,
+                "DREP": 0x16}
+TCP_PORT_SPACE = 0x0106 << 16  # service IDs of rdma_cm: the port is behind it
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the attacker has found out about one direction of a connection."""
+    mac: str
+    source: str
+    dest: str
+    qpn: int
+    psn: int
+
+    @staticmethod
+    def overheard(frame: bytes) -> "Known":
+        seen = Ether(frame)
+        bth = frame[42:54]
+        return Known(seen.dst, seen[IP].src, seen[IP].dst, int.from_bytes(bth[5:8], "big"),
+                     int.from_bytes(bth[9:12], "big"))
+
+
+def reth(va: int, rkey: int, length: int) -> bytes:
+    return struct.pack("!QII", va, rkey, length)
+
+
+def aeth(syndrome: int, msn: int = 0) -> bytes:
+    return struct.pack("!I", syndrome << 24 | msn)
+
+
+def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
+    """With a right ICRC. changes: source, qpn, psn, pkey."""
+    bth = BTH(opcode=opcode, dqpn=changes.get("qpn", known.qpn), ackreq=1,
+              psn=changes.get("psn", known.psn) & PSN_MASK, pkey=changes.get("pkey", 0xffff),
+              padcount=-len(body) % 4)
+    return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
+                 IP(src=changes.get("source", known.source), dst=known.dest, flags="DF") /
+                 UDP(sport=0xc123, dport=4791, chksum=0) / bth / Raw(body + bytes(-len(body) % 4)))
+
+
+def junk(known: Known, octets: bytes) -> bytes:
+    """Any octets, to the RoCE port."""
+    return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
+                 IP(src=known.source, dst=known.dest, flags="DF") /
+                 UDP(sport=0xc123, dport=4791, chksum=0) / Raw(octets))
+
+
+def cm_message(known: Known, kind: str, fields: dict[int, bytes], **changes) -> bytes:
+    """A management datagram to QP 1; fields: octets of the body by their offset."""
+    mad = bytearray(256)
+    mad[0:4] = 1, 7, 2, 3  # base version, class, class version, Send
+    mad[16:18] = CM_ATTRIBUTE[kind].to_bytes(2, "big")
+    for offset, octets in fields.items():
+        mad[24 + offset:24 + offset + len(octets)] = octets
+    deth = struct.pack("!II", GSI_QKEY, GSI_QPN)
+    return frame(known, UD_SEND_ONLY, deth + bytes(mad), qpn=GSI_QPN, psn=0, **changes)
+
+
+def gid(address: str) -> bytes:
+    return bytes(10) + b"\xff\xff" + bytes(int(part) for part in address.split("."))
+
+
+def cm_request(known: Known, number: int, port: int) -> bytes:
+    """A REQ for a service of the TCP port space; each @number is another client."""
+    hello = bytearray(36)  # what rdma_cm puts first into the private data: version, IP version
+    hello[1] = 0x40
+    hello[2:4] = (1024 + number % 60000).to_bytes(2, "big")
+    hello[16:20], hello[32:36] = gid(known.source)[12:], gid(known.dest)[12:]
+    return cm_message(known, "REQ", {
+        0: number.to_bytes(4, "big"),
+        8: (TCP_PORT_SPACE | port).to_bytes(8, "big"),
+        16: (0x6666 << 48 | number).to_bytes(8, "big"),
+        32: (number & 0xffffff).to_bytes(3, "big"), 35: b"\x01", 39: b"\x01", 43: b"\x90",
+        44: (number * 7 & 0xffffff).to_bytes(3, "big"), 47: b"\x97", 48: b"\xff\xff",
+        50: b"\x30", 51: b"\xf0", 52: b"\xff\xff\xff\xff", 56: gid(known.source),
+        72: gid(known.dest), 93: b"\x40", 95: b"\x90", 140: bytes(hello)})
