@@ -166,6 +166,75 @@ static void connect__accept__talk__disconnect(void **state)
     finish(&talk);
 }
 
+/* The passive queue pair is in RTR, the active one in RTS; its RTU was lost and its data came. */
+static void data_before_the_rtu(struct talk *talk)
+{
+    struct twins *s = talk->twins;
+    const struct uro_conn_param answer = param(&s->b, "");
+    struct uro_cm_out lost;
+    struct uro_event event;
+
+    assert_int_equal(uro_conn_listen(talk->cm, &talk->listener), 0);
+    connect_to(talk, SERVICE);
+    talk->passive = expect(talk, URO_CONN_REQUEST, 0);
+    move(talk, talk->passive, &s->b, URO_QPS_INIT);
+    move(talk, talk->passive, &s->b, URO_QPS_RTR);
+    assert_int_equal(uro_conn_accept(talk->passive, &answer, s->now), 0);
+    expect(talk, URO_CONN_RESPONSE, 0);
+    move_all(talk, talk->active, &s->a);
+    assert_int_equal(uro_conn_confirm(talk->active, s->now), 0);
+    assert_true(uro_cm_output(talk->cm, &lost, s->now));
+    twins_post_recv(&s->b, 1, 0, 64);
+    twins_post_send(s, &s->a, 2, 0, 64);
+    twins_settle(s);
+    twins_expect(&s->b, 1, URO_WC_SUCCESS);
+    twins_expect(&s->a, 2, URO_WC_SUCCESS);
+    expect_no_event(talk);
+    assert_true(uro_engine_event(s->engine, &event));
+    assert_int_equal(event.kind, URO_EVENT_COMM_EST);
+    assert_int_equal(talk->passive->state, URO_CONN_REP_SENT);
+}
+
+static void talk_back(struct talk *talk)
+{
+    struct twins *s = talk->twins;
+
+    move(talk, talk->passive, &s->b, URO_QPS_RTS);
+    twins_post_recv(&s->a, 3, 0, 64);
+    twins_post_send(s, &s->b, 4, 0, 64);
+    twins_settle(s);
+    twins_expect(&s->a, 3, URO_WC_SUCCESS);
+    twins_expect(&s->b, 4, URO_WC_SUCCESS);
+}
+
+static void rtu_lost__data_arrives__its_notice_confirms(void **state)
+{
+    struct talk talk = talk_open(*state);
+
+    data_before_the_rtu(&talk);
+    assert_int_equal(uro_conn_heard(talk.passive, talk.twins->now), 0);
+    assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
+    assert_true(uro_mark_hit("CM.HEARD"));
+    talk_back(&talk);
+    twins_pass_time(talk.twins, talk.twins->now + URO_MS(10000));
+    expect_no_event(&talk); /* no REP comes again */
+    finish(&talk);
+}
+
+static void rtu_lost__data_arrives__nobody_notices__next_rep_brings_it(void **state)
+{
+    struct talk talk = talk_open(*state);
+    struct uro_event event;
+
+    data_before_the_rtu(&talk);
+    twins_pass_time(talk.twins, talk.twins->now + URO_MS(4097));
+    assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
+    assert_true(uro_mark_hit("CM.RTU.AGAIN"));
+    assert_false(uro_engine_event(talk.twins->engine, &event)); /* COMM_EST came once */
+    talk_back(&talk);
+    finish(&talk);
+}
+
 static void connect__nobody_listens__rejected(void **state)
 {
     struct talk talk = talk_open(*state);
@@ -352,6 +421,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(connect__accept__talk__disconnect),
+        TEST(rtu_lost__data_arrives__its_notice_confirms),
+        TEST(rtu_lost__data_arrives__nobody_notices__next_rep_brings_it),
         TEST(connect__nobody_listens__rejected),
         TEST(connect__application_rejects__its_data_arrives),
         TEST(connect__never_answered__unreachable_in_bounded_time),
