@@ -114,7 +114,6 @@ static void send_req(struct uro_conn *conn, const struct uro_conn_target *target
     struct uro_cm_msg msg;
 
     uro_conn_message(conn, URO_CM_REQ, &msg);
-    msg.value[URO_CM_REMOTE_ID] = 0;
     msg.value[URO_CM_SERVICE_ID] = conn->service_id;
     msg.value[URO_CM_CA_GUID] = conn->cm->config.guid;
     msg.value[URO_CM_LOCAL_QPN] = param->qpn;

@@ -313,7 +313,7 @@ static bool from_peer(const struct uro_conn *conn, const struct uro_cm_route *ro
 
     return uro_gid_equal(&conn->route.remote, &route->remote) &&
            uro_gid_equal(&conn->route.local, &route->local) &&
-           (conn->peer_id == 0 || conn->peer_id == id || msg->kind == URO_CM_REJ);
+           (conn->peer_id == 0 || conn->peer_id == id);
 }
 
 static uint64_t guid_of(const struct uro_cm_msg *rej)

@@ -83,9 +83,9 @@ struct uro_conn_param managers_param(const char *data)
     return param;
 }
 
-void managers_ask(struct managers *s)
+struct uro_conn_target managers_target(const struct managers *s)
 {
-    const struct uro_conn_target target = {
+    return (struct uro_conn_target){
         .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
         .service_id = MANAGERS_SERVICE,
         .path_mtu = 3,
@@ -93,6 +93,11 @@ void managers_ask(struct managers *s)
         .response_timeout = 20,
         .retries = 15
     };
+}
+
+void managers_ask(struct managers *s)
+{
+    const struct uro_conn_target target = managers_target(s);
     struct uro_conn_param param = managers_param("hello");
 
     param.qpn += s->asked++;
@@ -102,15 +107,10 @@ void managers_ask(struct managers *s)
 
 void managers_ask_service(struct managers *s, uint64_t service_id)
 {
-    const struct uro_conn_target target = {
-        .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
-        .service_id = service_id,
-        .ack_timeout = 17,
-        .response_timeout = 20,
-        .retries = 15,
-    };
+    struct uro_conn_target target = managers_target(s);
     const struct uro_conn_param param = { .type = URO_QPT_UD };
 
+    target.service_id = service_id;
     assert_int_equal(uro_conn_connect(s->a.cm, &target, &param, s->now, &s->a.conn), 0);
 }
 

@@ -37,6 +37,8 @@ int managers_close(void **state);
 
 #define MANAGERS_QPN 0x123u /* of the first that asks */
 struct uro_conn_param managers_param(const char *data);
+/* From a to b. */
+struct uro_conn_target managers_target(const struct managers *s);
 /* a asks b; b listens already. */
 void managers_ask(struct managers *s);
 /* a asks b for a datagram service. */

@@ -316,10 +316,15 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
     assert_true(uro_gid_equal(&header.source, &six.source));
     again[1] = 0x50;
     assert_false(uro_ip_cm_decode(again, &header));
+    again[1] = 0x6f; /* the low half says nothing */
+    assert_true(uro_ip_cm_decode(again, &header));
     again[1] = 0x60;
     again[0] = 1;
     assert_false(uro_ip_cm_decode(again, &header));
     assert_int_equal(uro_ip_cm_service(URO_IP_CM_TCP, 7174), 0x1061c06);
+    assert_int_equal(uro_ip_cm_service(URO_IP_CM_UDP, 7174), 0x1111c06);
+    assert_int_equal(uro_ip_cm_service(URO_IP_CM_IB, 7174), 0x13f1c06);
+    assert_int_equal(uro_ip_cm_service(URO_IP_CM_IPOIB, 7174), 0x21c06);
 }
 
 /* rule CM.LISTEN */

@@ -427,6 +427,7 @@ static void sidr__never_answered__unreachable(void **state)
     managers_pass_time(s, URO_MS(66000));
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     assert_int_equal(s->a.sent[URO_CM_SIDR_REQ], 16);
+    assert_int_equal(s->a.sent[URO_CM_REJ], 0); /* there was no connection */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)

@@ -250,6 +250,39 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_REP_SENT);
 }
 
+/* It takes effect though the repetition was due already and only waited for its turn. */
+static void mra__overtakes_a_repetition__which_waits_then(void **state)
+{
+    struct managers *s = *state;
+    struct uro_cm_msg mra = { .kind = URO_CM_MRA };
+    const struct uro_cm_route route = { .local = s->a.address, .remote = s->b.address };
+    struct uro_cm_out first;
+    struct uro_conn *conns[2];
+    uint8_t mad[URO_MAD_LEN];
+
+    s->a.lose[URO_CM_REQ] = 2;
+    for (unsigned i = 0; i < 2; i++) {
+        managers_ask(s);
+        conns[i] = s->a.conn;
+    }
+    managers_settle(s);
+    s->now += URO_MS(5120);
+    assert_true(uro_cm_output(s->a.cm, &first, s->now)); /* one of two */
+    mra.value[URO_CM_SERVICE_TIMEOUT] = 20;
+    for (unsigned i = 0; i < 2; i++) {
+        mra.value[URO_CM_REMOTE_ID] = conns[i]->node.number;
+        uro_cm_encode(mad, &mra);
+        uro_cm_receive(s->a.cm, &route, mad, s->now);
+    }
+    managers_settle(s);
+    assert_int_equal(s->a.sent[URO_CM_REQ], 2);
+    managers_pass_time(s, s->now + URO_MS(4096 + 511)); /* and for a packet on its way */
+    assert_int_equal(s->a.sent[URO_CM_REQ], 2);
+    managers_pass_time(s, s->now + URO_MS(2));
+    assert_int_equal(s->a.sent[URO_CM_REQ], 4);
+    uro_conn_close(conns[0], s->now);
+}
+
 /* ---- without end --------------------------------------------------------- */
 
 /* A peer that repeats its request and never confirms is not waited for longer. */
@@ -287,6 +320,8 @@ static void mra__repeated_for_ever__unreachable_in_time(void **state)
     while (s->now < end) {
         managers_forge(s, &s->b, &mra);
         managers_pass_time(s, s->now + URO_MS(1000));
+        if (s->now < URO_MS(15 * (65536 + 512)))
+            managers_expect_nothing(s, &s->a);
     }
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     assert_int_equal(s->a.sent[URO_CM_REQ], 16);
@@ -309,6 +344,7 @@ int main(void)
         TEST(sidr_rep__after_it_was_given_up__changes_nothing),
         TEST(dreq__before_the_response_was_fetched__comes_again),
         TEST(apr_and_lap__at_any_time__change_nothing),
+        TEST(mra__overtakes_a_repetition__which_waits_then),
         TEST(req__repeated_for_ever__unreachable_in_time),
         TEST(mra__repeated_for_ever__unreachable_in_time),
     };
