@@ -11,10 +11,14 @@
 
 #include "app.h"
 #include "io/sim/sim.h"
+#include "io/sim/swarm.h"
 
 struct settings {
     uint64_t seed;
     uint64_t count;
+    uint64_t less;
+    uint32_t without;
+    const char *without_text;
     const char *pcap;
     bool trace;
     bool quiet;
@@ -23,7 +27,8 @@ struct settings {
 static int help(FILE *out)
 {
     (void)fprintf(
-        out, "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n\n"
+        out, "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n"
+             "                 [--without PART,...] [--less N] [--parts]\n\n"
              "Runs two engines over a simulated network that loses, repeats, reorders and\n"
              "damages frames, and checks every completion, every octet and every frame.\n"
              "The same seed does the same, octet for octet.\n\n"
@@ -31,7 +36,10 @@ static int help(FILE *out)
              "  --count K    as many seeds, one after the other (default 1)\n"
              "  --pcap FILE  a capture of all frames of the last run\n"
              "  --trace      prints all that happens\n"
-             "  --quiet      prints failures only\n\n"
+             "  --quiet      prints failures only\n"
+             "  --without PARTS  kinds of faults and of work to leave out, with commas\n"
+             "  --less N     halves the work N times\n"
+             "  --parts      prints the names of all parts\n\n"
              "Exit status: 0, 1 when something failed (the last lines are told), 2 wrong use.\n");
     return out == stdout ? 0 : 2;
 }
@@ -45,17 +53,33 @@ static bool number(const char *text, uint64_t *value)
     return errno == 0 && end != text && *end == '\0' && text[0] != '-';
 }
 
+static bool part_list(const char *text, uint32_t *parts)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, ",");
+        if (!uro_swarm_part(text, length, parts))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+static int print_parts(void)
+{
+    for (size_t i = 0; uro_swarm_part_name(i) != NULL; i++)
+        (void)printf("%s\n", uro_swarm_part_name(i));
+    return 0;
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {
-        { "seed", required_argument, NULL, 's' },
-        { "count", required_argument, NULL, 'n' },
-        { "pcap", required_argument, NULL, 'p' },
-        { "trace", no_argument, NULL, 't' },
-        { "quiet", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "seed", required_argument, NULL, 's' }, { "count", required_argument, NULL, 'n' },
+        { "pcap", required_argument, NULL, 'p' }, { "trace", no_argument, NULL, 't' },
+        { "quiet", no_argument, NULL, 'q' },      { "without", required_argument, NULL, 'w' },
+        { "less", required_argument, NULL, 'l' }, { "parts", no_argument, NULL, 'P' },
+        { "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
     };
     bool has_seed = false;
     int option;
@@ -66,6 +90,12 @@ static int parse(int argc, char **argv, struct settings *settings)
             good = has_seed = number(optarg, &settings->seed);
         else if (option == 'n')
             good = number(optarg, &settings->count);
+        else if (option == 'l')
+            good = number(optarg, &settings->less) && settings->less < 32;
+        else if (option == 'w')
+            good = part_list(settings->without_text = optarg, &settings->without);
+        else if (option == 'P')
+            return print_parts();
         else if (option == 'p')
             settings->pcap = optarg;
         else if (option == 't')
@@ -75,7 +105,7 @@ static int parse(int argc, char **argv, struct settings *settings)
         else
             return help(option == 'h' ? stdout : stderr);
         if (!good) {
-            (void)fprintf(stderr, "uroce sim: \"%s\" is no number\n", optarg);
+            (void)fprintf(stderr, "uroce sim: \"%s\" is not right here\n", optarg);
             return 2;
         }
     }
@@ -89,14 +119,24 @@ static void print_line(const char *line)
 
 /* An assertion failed: what led to it is told before the program dies of it. */
 static uint64_t seed_running;
+static const struct settings *settings_running;
+
+static void print_again(const struct settings *settings, uint64_t seed)
+{
+    (void)printf("again: uroce sim --seed %" PRIu64, seed);
+    if (settings->without_text != NULL)
+        (void)printf(" --without %s", settings->without_text);
+    if (settings->less > 0)
+        (void)printf(" --less %" PRIu64, settings->less);
+    (void)printf(" --trace --pcap sim.pcap\n");
+}
 
 static void on_abort(int signal_number)
 {
     (void)signal(signal_number, SIG_DFL);
     uro_sim_crashed();
-    (void)printf("seed %" PRIu64 ": FAILED: an assertion, see above\n"
-                 "again: uroce sim --seed %" PRIu64 " --trace\n",
-                 seed_running, seed_running);
+    (void)printf("seed %" PRIu64 ": FAILED: an assertion, see above\n", seed_running);
+    print_again(settings_running, seed_running);
     (void)fflush(stdout);
 }
 
@@ -104,9 +144,9 @@ static void print_result(const struct settings *settings, uint64_t seed,
                          const struct uro_sim_result *result)
 {
     if (!result->passed) {
-        (void)printf("seed %" PRIu64 ": FAILED: %s\n  %s\nagain: uroce sim --seed %" PRIu64
-                     " --trace --pcap sim.pcap\n",
-                     seed, result->failure, result->setting, seed);
+        (void)printf("seed %" PRIu64 ": FAILED: %s\n  %s\n", seed, result->failure,
+                     result->setting);
+        print_again(settings, seed);
     } else if (!settings->quiet) {
         (void)printf("seed %" PRIu64 ": passed, digest %016" PRIx64 ", %" PRIu64 " frames, %" PRIu64
                      " operations, %" PRIu64 " lives, %" PRIu64 " errors, %" PRIu64
@@ -125,10 +165,13 @@ int uro_app_sim(int argc, char **argv)
     int status = parse(argc, argv, &settings);
     if (status >= 0)
         return status;
+    settings_running = &settings;
     (void)signal(SIGABRT, on_abort);
     for (uint64_t i = 0; i < settings.count; i++) {
         struct uro_sim_result result;
         const struct uro_sim_options options = { .seed = settings.seed + i,
+                                                 .without = settings.without,
+                                                 .less = (uint32_t)settings.less,
                                                  .pcap = settings.pcap,
                                                  .trace = settings.trace ? print_line : NULL,
                                                  .tell = settings.trace ? NULL : print_line };

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "io/sim/sim.h"
+#include "io/sim/swarm.h"
 
 #define FIXED         50u
 #define FRESH_DEFAULT 150u
@@ -128,12 +129,44 @@ static void sim__same_seed__is_the_same_run(void **state)
     }
 }
 
+/* What a failing run is made small with. */
+static void sim__seed_without_everything__does_nothing(void **state)
+{
+    (void)state;
+    uint32_t parts = 0;
+    struct uro_sim_result result;
+
+    for (size_t i = 0; uro_swarm_part_name(i) != NULL; i++)
+        assert_true(uro_swarm_part(uro_swarm_part_name(i), strlen(uro_swarm_part_name(i)), &parts));
+    assert_false(uro_swarm_part("los", 3, &parts));
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct uro_sim_options options = { .seed = seed, .without = parts };
+        assert_true(uro_sim_run(&options, &result));
+        assert_int_equal(result.frames, 0);
+    }
+}
+
+static void sim__seed_with_less_work__passes(void **state)
+{
+    (void)state;
+    struct uro_sim_result all;
+    struct uro_sim_result less;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        assert_true(uro_sim_run(&(const struct uro_sim_options){ .seed = seed }, &all));
+        assert_true(uro_sim_run(&(const struct uro_sim_options){ .seed = seed, .less = 2 }, &less));
+        assert_true(less.operations < all.operations);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim__fixed_seeds__pass),
         cmocka_unit_test(sim__seeds_that_found_something__pass),
         cmocka_unit_test(sim__same_seed__is_the_same_run),
+        cmocka_unit_test(sim__seed_without_everything__does_nothing),
+        cmocka_unit_test(sim__seed_with_less_work__passes),
         cmocka_unit_test(sim__fresh_seeds__pass),
     };
     (void)signal(SIGABRT, on_abort);

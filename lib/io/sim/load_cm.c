@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define TRY_WAIT       URO_MS(200) /* more each time: those who have the room may stay for seconds */
 #define HOSTS_SPARE    2u
 #define NEIGHBOUR_WAIT URO_MS(1500) /* as in load_control.c */
 
@@ -51,7 +52,8 @@ static void rest(struct uro_load_cm_user *user)
     if (!user->calls || user->served ||
         (!uro_load_cm_polite(cm) && user->made >= cm->plan->attempts))
         return;
-    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max);
+    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
+                user->tries * TRY_WAIT;
     if (load->calm && user->due < load->calm_since + NEIGHBOUR_WAIT)
         user->due += NEIGHBOUR_WAIT;
 }

@@ -47,6 +47,8 @@ static struct sim *running; /* for uro_sim_crashed() alone */
 static void build(struct sim *sim)
 {
     uro_swarm_draw(&sim->swarm, sim->options.seed);
+    uro_swarm_less(&sim->swarm, sim->options.less);
+    uro_swarm_without(&sim->swarm, sim->options.without);
     uro_world_init(&sim->world, sim->options.seed, URO_SWARM_START);
     uro_journal_follow(sim->world.journal, sim->options.trace);
     if (sim->options.pcap != NULL) {

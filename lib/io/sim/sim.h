@@ -9,6 +9,8 @@
 
 struct uro_sim_options {
     uint64_t seed;
+    uint32_t without;                /* set of URO_SWARM_PART() */
+    uint32_t less;                   /* the work is halved so many times */
     const char *pcap;                /* a capture of all frames sent; NULL: none */
     void (*trace)(const char *line); /* every line as it happens; NULL: none */
     void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */

@@ -213,6 +213,46 @@ uro_time uro_swarm_cm_time(uint32_t exponent);
 #define URO_SWARM_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
 #define URO_SWARM_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
+/* What can be taken out of a run, to find out what it takes to fail: the faults, then the work. */
+#define URO_SWARM_PARTS(X)                                                                         \
+    X(LOSE, "lose")                                                                                \
+    X(DUPLICATE, "duplicate")                                                                      \
+    X(CORRUPT, "corrupt")                                                                          \
+    X(TRUNCATE, "truncate")                                                                        \
+    X(LATE, "late")                                                                                \
+    X(JITTER, "jitter")                                                                            \
+    X(CE, "ce")                                                                                    \
+    X(QUEUE, "queue")                                                                              \
+    X(PARTITION, "partition")                                                                      \
+    X(RING, "ring")                                                                                \
+    X(GAP, "gap")                                                                                  \
+    X(INJECT, "inject")                                                                            \
+    X(REVOKE, "revoke")                                                                            \
+    X(PAUSE, "pause")                                                                              \
+    X(SRQ, "srq")                                                                                  \
+    X(PAIRS, "pairs")                                                                              \
+    X(UC, "uc")                                                                                    \
+    X(UD, "ud")                                                                                    \
+    X(CM, "cm")
+
+enum uro_swarm_part {
+#define PART(part, name) URO_SWARM_PART_##part,
+    URO_SWARM_PARTS(PART)
+#undef PART
+};
+
+#define URO_SWARM_PART(part) (1u << URO_SWARM_PART_##part)
+
+/* swarm_less.c */
+/* Adds the part with that name to the set; false when there is none. */
+bool uro_swarm_part(const char *name, size_t length, uint32_t *parts);
+/* NULL beyond the last. */
+const char *uro_swarm_part_name(size_t number);
+/* Takes a set of parts out. */
+void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts);
+/* Halves the work so many times. */
+void uro_swarm_less(struct uro_swarm *swarm, uint32_t times);
+
 /* One line that says what is on, for people. */
 #define URO_SWARM_TEXT_MAX 480u
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX]);

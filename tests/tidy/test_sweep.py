@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tools/sim-sweep finds the seed that fails, and what it takes to fail."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SWEEP = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/sim_sweep.py"
+
+# In place of uroce: one seed fails, as long as there are loss and the connection manager.
+FAKE = """#!/bin/sh
+case "$*" in *--parts*) printf 'lose\\nlate\\nuc\\ncm\\n'; exit 0;; esac
+seed=$3; count=1; without=
+while [ $# -gt 0 ]; do
+    case "$1" in --count) count=$2;; --without) without=$2;; esac; shift
+done
+case "$without" in *lose*|*cm*) exit 0;; esac
+[ "$seed" -le BAD ] && [ $((seed + count)) -gt BAD ] || exit 0
+echo "seed BAD: FAILED: as it should"
+exit 1
+"""
+
+
+def sweep(bad: int) -> subprocess.CompletedProcess:
+    with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
+        fake = pathlib.Path(where) / "uroce"
+        fake.write_text(FAKE.replace("BAD", str(bad)))
+        fake.chmod(0o755)
+        return subprocess.run([sys.executable, str(SWEEP), "--uroce", str(fake), "--first", "1",
+                               "--count", "90"], capture_output=True, text=True, check=False)
+
+
+class Sweep(unittest.TestCase):
+    def test_seeds_that_pass_are_counted(self) -> None:
+        done = sweep(1000)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("90 seeds from 1", done.stdout)
+
+    def test_a_seed_that_fails_is_made_small(self) -> None:
+        done = sweep(61)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("seed 61: FAILED: as it should", done.stdout)
+        self.assertIn("sim --seed 61 --without uc,late --less 6 --trace", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
