@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "run.h"
 #include "tree.h"
 
 #define LIBRARY        "libibverbs.so.1"
@@ -32,7 +33,8 @@ static void help(FILE *out)
              "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
              "  -c, --config FILE   an ini file with a section for each device\n"
              "      --no-paths      show the program no files of the devices in /sys and /dev\n\n"
-             "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are. Example:\n"
+             "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are; without these\n"
+             "the device is uroce0 over UDP, at the address this machine sends from. Example:\n"
              "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
              " -- ibv_rc_pingpong -g 1\n");
 }
@@ -168,6 +170,8 @@ static bool load_paths(void)
 static int execute(char **argv, bool paths)
 {
     (void)unsetenv("UROCE_TREE"); /* that of a `uroce run` around this one */
+    uro_run_default_device();
+    uro_run_brokers();
     if (!load_verbs() || (paths && !load_paths()))
         return STATUS_NO_EXEC;
     (void)execvp(argv[0], argv);

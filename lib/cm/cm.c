@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "cm/conn_inside.h"
+#include "core/shard.h"
 
 #define LINE        64u
 #define LONGEST     24u /* a minute: a peer may name hours, which would hold our connections */
@@ -95,6 +96,16 @@ static struct uro_conn *take(struct uro_cm *cm)
     return cm->pool_used < cm->config.connections ? &cm->pool[cm->pool_used++] : reuse(cm);
 }
 
+static uint32_t draw_id(struct uro_cm *cm)
+{
+    uint32_t id = uro_rng_u32(&cm->rng);
+    uint32_t own_bits = 32 - URO_SHARE_BITS;
+
+    if (cm->config.share == 0)
+        return id;
+    return (id & ((1u << own_bits) - 1)) | (uint32_t)cm->config.share << own_bits;
+}
+
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route)
 {
     struct uro_conn *conn = take(cm);
@@ -105,7 +116,7 @@ struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *rout
     conn->cm = cm;
     conn->route = *route;
     do
-        conn->node.number = uro_rng_u32(&cm->rng);
+        conn->node.number = draw_id(cm);
     while (conn->node.number == 0 || uro_table_find(&cm->by_id, conn->node.number) != NULL);
     conn->local_psn = uro_rng_u32(&cm->rng) & 0xffffff;
     uro_table_insert(&cm->by_id, &conn->node);

@@ -30,6 +30,7 @@ struct uro_conn;
 struct uro_cm_config {
     uint64_t guid;        /* CA GUID, unlike that of any other stack on the network */
     uint32_t connections; /* that may exist at once, those in time-wait included */
+    uint8_t share;        /* upper URO_SHARE_BITS of all IDs; 0: any */
     uint8_t path_mtu;     /* the largest of our link: 1 = 256 .. 5 = 4096 octets */
     uint8_t seed[URO_RNG_SEED_OCTETS];
 };
@@ -66,8 +67,9 @@ struct uro_cm {
     struct uro_list by_peer[URO_CM_BUCKETS];     /* by the peer's CA GUID and communication ID */
     struct uro_list by_peer_qpn[URO_CM_BUCKETS]; /* and queue pair */
     struct uro_list listeners;
-    struct uro_list to_send; /* connections whose message is due */
-    struct uro_list events;  /* connections with events to fetch */
+    uint32_t listeners_version; /* another one whenever they may have changed */
+    struct uro_list to_send;    /* connections whose message is due */
+    struct uro_list events;     /* connections with events to fetch */
     uint32_t reply_first;
     uint32_t reply_count;
     struct uro_cm_out replies[URO_CM_REPLIES];

@@ -40,6 +40,7 @@ int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
     }
     listener->waiting = 0;
     uro_list_append(&cm->listeners, &listener->link);
+    cm->listeners_version++;
     return 0;
 }
 
@@ -51,6 +52,7 @@ void uro_conn_noticed(struct uro_conn *conn)
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
 {
     uro_list_remove(&listener->link);
+    cm->listeners_version++;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
         if (conn->listener == listener && !conn->owned)

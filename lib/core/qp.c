@@ -80,6 +80,16 @@ size_t uro_qp_size(const struct uro_qp_init *init)
     return layout.size;
 }
 
+static uint32_t draw_number(struct uro_shard *shard)
+{
+    uint32_t number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
+    uint32_t own_bits = QPN_BITS - URO_SHARE_BITS;
+
+    if (shard->config.share == 0)
+        return number;
+    return (number & ((1u << own_bits) - 1)) | (uint32_t)shard->config.share << own_bits;
+}
+
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory)
 {
     struct uro_qp *qp = memory;
@@ -109,8 +119,9 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     atomic_init(&qp->state, URO_QPS_RESET);
 
     do
-        qp->node.number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
-    while (qp->node.number == URO_QPN_MULTICAST);
+        qp->node.number = draw_number(shard);
+    while (qp->node.number == URO_QPN_MULTICAST ||
+           uro_table_find(&shard->qps, qp->node.number) != NULL);
     uro_table_insert(&shard->qps, &qp->node);
     return qp;
 }

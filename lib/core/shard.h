@@ -10,6 +10,11 @@
 #include "base/wheel.h"
 #include "wire/gid.h"
 
+/* Of an address that several processes use: the upper bits of a number that peers send to say whose it is.
+ * 0 is nobody's, for queue pair 1 begins so; neither is the last, for that of multicast does. */
+#define URO_SHARE_BITS 6u
+#define URO_SHARES     (1u << URO_SHARE_BITS)
+
 #define URO_SHARD_GIDS_MAX      16u
 #define URO_SHARD_GROUP_BUCKETS 256u
 
@@ -21,6 +26,7 @@ struct uro_shard_config {
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
+    uint8_t share; /* upper URO_SHARE_BITS of all queue pair numbers; 0: any */
     uint8_t seed[URO_RNG_SEED_OCTETS];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;

@@ -46,7 +46,8 @@ static uint8_t table_bits(const struct uro_engine_config *config)
 static struct uro_cm_config cm_config(const struct uro_engine_config *config)
 {
     struct uro_cm_config cm = { .guid = uro_guid_from_mac(&config->mac),
-                                .connections = config->connections };
+                                .connections = config->connections,
+                                .share = config->share };
 
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
@@ -84,7 +85,7 @@ static bool valid(const struct uro_engine_config *config)
 {
     return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
            config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
-           table_bits(config) >= 4 && table_bits(config) <= 20;
+           config->share < URO_SHARES - 1 && table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 
 static void start_cm(struct uro_engine *e, void *memory, uro_time now)
@@ -109,6 +110,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .window = config->window,
                                       .retry_7_forever = config->retry_7_forever,
                                       .source_port = config->source_port,
+                                      .share = config->share,
                                       .table_bits = table_bits(config),
                                       .gid_count = config->address_count };
     if (shard.window == 0)
@@ -338,4 +340,26 @@ void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
         return;
     uro_neigh_forget(&engine->neigh, now);
     uro_member_tell_all(&engine->member, now);
+}
+
+uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,
+                             uint32_t room)
+{
+    const struct uro_list *list = &engine->cm->listeners;
+    uint32_t count = 0;
+
+    for (const struct uro_link *at = list->head.next; at != &list->head && count < room;
+         at = at->next) {
+        const struct uro_listener *listener = URO_CONTAINER_OF(at, const struct uro_listener, link);
+        services[count] = (struct uro_listened){ .id = listener->service_id };
+        if (!listener->any_address)
+            services[count].address = listener->address;
+        count++;
+    }
+    return count;
+}
+
+uint32_t uro_engine_services_version(const struct uro_engine *engine)
+{
+    return engine->cm->listeners_version;
 }

@@ -51,7 +51,9 @@ struct uro_engine_config {
         link_routes; /* the link finds the way itself: no neighbour is asked, none is out of reach */
     bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
-    uint8_t table_bits;   /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */
+    uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
+                             1 .. URO_SHARES - 2; 0 = it is ours alone */
+    uint8_t table_bits; /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */
 };
 
 /* Octets of memory an engine needs: its only allocation, made by the caller, aligned to 64. */
@@ -136,6 +138,17 @@ void uro_engine_resolve_end(struct uro_engine *engine, struct uro_resolve *resol
 
 /* The next one that is done, or NULL. */
 struct uro_resolve *uro_engine_resolved(struct uro_engine *engine);
+
+/* What somebody listens for, by rdma_cm. */
+struct uro_listened {
+    uint64_t id;
+    struct uro_gid address; /* zero: any */
+};
+
+/* At most @room of them; returns how many. The version is another one whenever the list may be. */
+uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,
+                             uint32_t room);
+uint32_t uro_engine_services_version(const struct uro_engine *engine);
 
 /* The multicast MAC addresses to let in, each once, at most @room; returns how many. The version is
  * another one whenever the list may be. */

@@ -121,7 +121,7 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
     neigh->free = entry;
 }
 
-/* An address of our own, and a group's, are nobody's to tell: known at once, never asked about, never
+/* An address of our own, unless others have it too, and a group's, are nobody's to tell: known at once, never asked about, never
  * lost. So is every other where the link finds the way. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
@@ -129,7 +129,7 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
         URO_MARK("MCAST.HOP");
         entry->hop.mac = uro_mac_multicast(&entry->address);
         entry->hop.way = URO_TX_BOTH;
-    } else if (ours(neigh, &entry->address)) {
+    } else if (neigh->config->share == 0 && ours(neigh, &entry->address)) {
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
     } else if (neigh->config->link_routes) {

@@ -14,6 +14,7 @@
 #define URO_PORT_ERROR_MAX 256u
 
 struct uro_port;
+struct uro_listened;
 
 /* What the host wants of a port; strings are borrowed for the call. */
 struct uro_port_config {
@@ -61,13 +62,18 @@ struct uro_port_ops {
 
     /* The groups whose frames are wanted, each once, from now on; more may be let in. */
     void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
+
+    /* What the process listens for, from now on: whoever gets the requests for all processes of a shared
+     * address must know. NULL where no port is shared. */
+    void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
 };
 
 struct uro_port {
     const struct uro_port_ops *ops;
     struct uro_mac mac; /* the address in use */
     uint32_t mtu;       /* largest IP packet in use */
-    bool awaits_peer;   /* the link is down until another process joins it, which may come later */
+    uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
+    bool awaits_peer; /* the link is down until another process joins it, which may come later */
 };
 
 /* The plug-in's one symbol, "uro_port_open": opens a port and starts it.

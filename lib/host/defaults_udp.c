@@ -74,9 +74,17 @@ static bool source_towards(const char *far, struct uro_gid *source)
     return good && !uro_gid_is_link_local(source);
 }
 
+static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
+
+bool uro_defaults_udp_routed(void)
+{
+    struct uro_gid gid;
+
+    return source_towards(far[0], &gid) || source_towards(far[1], &gid);
+}
+
 static void add_auto(struct uro_entry *entry)
 {
-    static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
     struct uro_device_config *config = &entry->config;
     uint32_t before = config->gid_count;
 

@@ -8,3 +8,6 @@
  * All destinations are one subnet, for the kernel has the routes. GID 0 repeats GID 1, so that both
  * can be used. May find a problem. */
 void uro_defaults_udp(struct uro_entry *entry);
+
+/* Whether the machine has a default route, so that ip=auto finds an address. */
+bool uro_defaults_udp_routed(void);

@@ -46,6 +46,7 @@ struct uro_device {
     struct uro_tx *tx;              /* URO_PORT_BURST of them */
     struct uro_mac *macs;           /* URO_ENGINE_MACS_MAX of them: what the port lets in */
     uint32_t multicast_version;     /* of the engine's list, when it was given to the port */
+    uint32_t services_version;      /* likewise of what is listened for */
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     bool link_was_up; /* once */

@@ -101,6 +101,7 @@ static int build_engine(struct uro_device *device)
         .gateway6 = config->gateway6,
         .window = config->window,
         .retry_7_forever = config->retry_7_forever,
+        .share = device->port->share,
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
         .link_routes = uro_plugin_is_udp(config->link),
     };

@@ -104,6 +104,20 @@ void uro_round_multicast(struct uro_device *device)
         uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));
 }
 
+/* More are not told: their requests find somebody else, who rejects them. */
+#define SERVICES_MAX 256u
+
+static void tell_services(struct uro_device *device)
+{
+    struct uro_listened services[SERVICES_MAX];
+    const struct uro_port_ops *ops = device->port->ops;
+
+    device->services_version = uro_engine_services_version(device->engine);
+    if (ops->services != NULL)
+        ops->services(device->port, services,
+                      uro_engine_services(device->engine, services, SERVICES_MAX));
+}
+
 uro_time uro_round_link_interval(const struct uro_device *device)
 {
     return device->link_up ? LINK_CHECK_INTERVAL : LINK_DOWN_INTERVAL;
@@ -135,6 +149,8 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
     }
     if (uro_engine_multicast_version(device->engine) != device->multicast_version)
         uro_round_multicast(device);
+    if (uro_engine_services_version(device->engine) != device->services_version)
+        tell_services(device);
     *received = receive(device, now);
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)

@@ -5,10 +5,12 @@ plain user, and what only this link has. Writes TAP.
 
     test_udp.py BUILD [--match REGEX] [--all]       --all: every row that loopback has addresses for
 """
+import dataclasses
 import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -25,10 +27,14 @@ ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_l
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
 hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
 fi_rdm cm_send_bw cm_send_lat""".split()
+# Both processes on one address, which they share by the broker.
+SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_bw_ud write_bw write_bw_many read_bw
+ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime""".split()
 GROUPS = re.compile("group|mckey")  # the link has no multicast
 IPV6 = re.compile("ipv6")           # loopback has one address of it
 LOOPBACK = {"10.0.0.1": "127.0.0.2", "10.0.0.2": "127.0.0.3"}
 ADDRESSES = {"server": "127.0.0.2", "client": "127.0.0.3"}
+SHARED_ADDRESS = "127.0.0.7"
 PORT = 4791
 
 
@@ -43,43 +49,106 @@ class Pair(pairs.Pair):
         return "0200007F:12B7" in pathlib.Path("/proc/net/udp").read_text()
 
 
-def here(words: list[str]) -> list[str]:
-    for there, own in LOOPBACK.items():
+class Shared(Pair):
+    """Both at one address."""
+
+    def configuration(self, role: str) -> str:
+        return f"{self.device}:udp,ip={SHARED_ADDRESS}{self.settings}"
+
+    def listens(self) -> bool:
+        return "0700007F:12B7" in pathlib.Path("/proc/net/udp").read_text()
+
+
+def here(words: list[str], addresses: dict[str, str]) -> list[str]:
+    for there, own in addresses.items():
         words = [word.replace(there, own) for word in words]
     return words
 
 
-def program(row: programs.Row):
+def program(row: programs.Row, kind=Pair):
     def run(case: Case) -> None:
         try:
-            problem = test_programs.run_row(case.uroce, row, Pair)
+            problem = test_programs.run_row(case.uroce, row, kind)
         except test_programs.Skip as why:
             raise Skip(str(why)) from why
         assert not problem, problem
     return run
 
 
-def connection(row: connections.Connection):
-    row.server, row.client = here(row.server), here(row.client)
+def connection(row: connections.Connection, kind=Pair):
+    server = {**LOOPBACK, "10.0.0.1": SHARED_ADDRESS} if kind is Shared else LOOPBACK
+    row = dataclasses.replace(row, server=here(row.server, server), client=here(row.client, server))
 
     def run(case: Case) -> None:
-        problem = connections.run(case.uroce, row, Pair)
+        problem = connections.run(case.uroce, row, kind)
         assert not problem, problem
     return run
 
 
 def rows(build: pathlib.Path, every: bool) -> list:
     uroce = build / "app" / "uroce"
-    found = [(row, program(row)) for row in programs.rows() if not row.alone]
-    found += [(row, connection(row)) for row in connections.rows(uroce)]
+    found = [(row, program) for row in programs.rows() if not row.alone]
+    found += [(row, connection) for row in connections.rows(uroce)]
     chosen = []
-    for row, run in found:
-        if GROUPS.search(row.name) or IPV6.search(row.name):
-            continue
-        if every or row.name in CHOSEN:
-            run.__name__ = row.name
+    for kind, names in ((Pair, CHOSEN), (Shared, SHARED)):
+        for row, make in found:
+            if GROUPS.search(row.name) or IPV6.search(row.name) or not (every or row.name in names):
+                continue
+            run = make(row, kind)
+            run.__name__ = row.name if kind is Pair else f"shared_{row.name}"
             chosen.append(run)
     return chosen
+
+
+def brokers() -> list[int]:
+    """Of the shared address, ours to end: nobody else is in this range."""
+    found = subprocess.run(["pgrep", "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True, text=True,
+                           check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def shared__a_killed_process__leaves_its_place_to_others(case: Case) -> None:
+    """More of them one after the other than there are places."""
+    with Shared(case.uroce) as pair:
+        for _ in range(70):
+            port = pairs.free_port()
+            process, _ = pair.start("server", ["ibv_rc_pingpong", "-g", "1", "-p", str(port)])
+            assert pairs.wait_for(lambda: pairs.listens(port) or process.poll() is not None, 20), "it does not start"
+            assert process.poll() is None, pair.said("server")
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        problem = pair.run(["ibv_rc_pingpong", "-g", "1", "-c"], 30).problem()
+    assert not problem, problem
+
+
+def shared__another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> None:
+    program_ = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+
+    def lines() -> int:
+        return len(programs.figures.bandwidths(pair.said("client")))
+
+    with Shared(case.uroce) as pair:
+        port = pairs.free_port()
+        server, _ = pair.serve(program_, port)
+        client, _ = pair.start("client", [*program_, "-p", str(port), "localhost"])
+        assert pairs.wait_for(lambda: lines() > 0 or client.poll() is not None, 30), pair.said("client")
+        for pid in brokers():
+            os.kill(pid, signal.SIGKILL)
+        again = subprocess.run([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"],
+                               check=False)
+        equal(again.returncode, 0)
+        # Figures of the second that was interrupted, and of two that were not.
+        before = lines()
+        assert pairs.wait_for(lambda: lines() > before + 3 or client.poll() is not None, 30), pair.said("client")
+        assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
+
+
+def hub_alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.9", PORT))
+        run = case.call("hub", "--address", "127.0.0.9")
+    has(run.stderr, "UDP port 4791 of 127.0.0.9 is taken by process ", "(python3)")
+    equal(run.returncode, 1)
 
 
 def checked_octets(case: Case, server: str, client: str) -> None:
@@ -211,7 +280,9 @@ def auto_on_another_link__is_refused(case: Case) -> None:
 OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,
        ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet, port_taken__the_holder_is_named, address_of_another_machine__says_so,
        unknown_word__the_known_ones_are_named, without_address__that_of_the_default_route,
-       auto_on_another_link__is_refused]
+       auto_on_another_link__is_refused, shared__a_killed_process__leaves_its_place_to_others,
+       shared__another_broker_after_the_first_was_killed__traffic_goes_on,
+       hub_alone_on_a_port_that_is_taken__names_the_holder]
 
 if __name__ == "__main__":
     EVERY = "--all" in sys.argv

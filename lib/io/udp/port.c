@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - the plug-in's one symbol: a port over UDP sockets.
  *
- *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain]     and ip=, which the host takes
+ *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain][,hub=auto|no]     and ip=, which the host takes
  */
 #define _GNU_SOURCE /* strsep */
 #include <stdio.h>
@@ -17,13 +17,67 @@
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
+#define SHARE_ROUNDS 8u /* brokers pass on what is not in a hurry */
+
+/* ---- shared addresses --------------------------------------------------- */
+
+/* Errors of what the network reported say which socket, by this. */
+static bool watch(const struct uro_udp_port *udp, int fd, uint32_t index)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u32 = index };
+
+    return epoll_ctl(udp->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Asks the broker of @sock's address, if there is one, for the port's share. */
+static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock,
+                                  char error[static URO_PORT_ERROR_MAX])
+{
+    uint32_t index = (uint32_t)(sock - udp->socks);
+    struct uro_share *share = &udp->shares[index];
+    int fd;
+
+    enum uro_share_result result =
+        uro_share_join(share, &sock->address, udp->port.share, &fd, error);
+    if (result != URO_SHARE_JOINED)
+        return result;
+    udp->port.share = (uint8_t)share->number;
+    sock->share = share;
+    uro_sock_start(sock, fd, &sock->address, &udp->options);
+    if (watch(udp, fd, index) && watch(udp, share->fd, URO_UDP_SOCKS_MAX))
+        return URO_SHARE_JOINED;
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
+    return URO_SHARE_REFUSED;
+}
+
+/* The broker is gone: another one makes the sockets anew, so this one must go as well. */
+static void lose(struct uro_sock *sock)
+{
+    (void)close(sock->share->fd);
+    sock->share->fd = -1;
+    uro_sock_close(sock);
+}
+
+static void hear_broker(struct uro_udp_port *udp, struct uro_sock *sock)
+{
+    if (sock->share->fd >= 0 && !uro_rx_take_passed(&udp->rx, sock))
+        lose(sock);
+}
+
+/* ---- frames ------------------------------------------------------------- */
+
 static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
 {
-    struct uro_udp *udp = uro_udp_of(port);
+    struct uro_udp_port *udp = uro_udp_of(port);
     uint32_t count = uro_rx_lend(&udp->rx, pkts, room);
+    bool listens = udp->rounds++ % SHARE_ROUNDS == 0;
 
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
-        uro_rx_take(&udp->rx, &udp->socks[i]);
+        struct uro_sock *sock = &udp->socks[i];
+        if (sock->share != NULL && listens)
+            hear_broker(udp, sock);
+        if (sock->fd >= 0)
+            uro_rx_take(&udp->rx, sock);
         count = uro_rx_lend(&udp->rx, pkts, room);
     }
     return count;
@@ -53,14 +107,14 @@ static int wait_fd(struct uro_port *port)
 
 static bool arm(struct uro_port *port)
 {
-    struct uro_udp *udp = uro_udp_of(port);
+    struct uro_udp_port *udp = uro_udp_of(port);
     struct epoll_event events[URO_UDP_SOCKS_MAX];
 
     if (udp->rx.first < udp->rx.count)
         return false;
     int ready = epoll_wait(udp->epoll, events, URO_UDP_SOCKS_MAX, 0);
     for (int i = 0; i < ready; i++)
-        if ((events[i].events & EPOLLERR) != 0)
+        if ((events[i].events & EPOLLERR) != 0 && events[i].data.u32 < URO_UDP_SOCKS_MAX)
             (void)uro_sock_take_errors(&udp->socks[events[i].data.u32], udp->tx.verbose);
     return ready <= 0;
 }
@@ -70,10 +124,42 @@ static void disarm(struct uro_port *port)
     (void)port;
 }
 
+/* Down while a broker is gone: it is looked for each time somebody asks. */
 static bool link_up(struct uro_port *port)
 {
-    (void)port;
-    return true;
+    struct uro_udp_port *udp = uro_udp_of(port);
+    char error[URO_PORT_ERROR_MAX];
+    bool up = true;
+
+    for (uint32_t i = 0; i < udp->sock_count; i++) {
+        struct uro_sock *sock = &udp->socks[i];
+        if (sock->fd >= 0)
+            continue;
+        if (join(udp, sock, error) == URO_SHARE_JOINED)
+            uro_share_services(sock->share, sock->share->services, sock->share->service_count);
+        else
+            up = false;
+    }
+    return up;
+}
+
+#define SERVICES_MAX 256u
+
+static void services(struct uro_port *port, const struct uro_listened *all, uint32_t count)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+    struct uro_listened some[SERVICES_MAX];
+
+    for (uint32_t i = 0; i < udp->sock_count; i++) {
+        const struct uro_sock *sock = &udp->socks[i];
+        uint32_t here = 0;
+        if (sock->share == NULL)
+            continue;
+        for (uint32_t k = 0; k < count && here < SERVICES_MAX; k++)
+            if (uro_gid_is_zero(&all[k].address) || uro_gid_equal(&all[k].address, &sock->address))
+                some[here++] = all[k];
+        uro_share_services(sock->share, some, here);
+    }
 }
 
 /* An address that the kernel has no more may come back. */
@@ -92,10 +178,13 @@ static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_
 
 static void close_port(struct uro_port *port)
 {
-    struct uro_udp *udp = uro_udp_of(port);
+    struct uro_udp_port *udp = uro_udp_of(port);
 
-    for (uint32_t i = 0; i < udp->sock_count; i++)
+    for (uint32_t i = 0; i < udp->sock_count; i++) {
         uro_sock_close(&udp->socks[i]);
+        if (udp->socks[i].share != NULL)
+            uro_share_leave(udp->socks[i].share);
+    }
     if (udp->epoll >= 0)
         (void)close(udp->epoll);
     uro_rx_close(&udp->rx);
@@ -116,6 +205,7 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
     .gone = gone,
     .multicast = multicast,
+    .services = services,
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -123,6 +213,7 @@ static const struct uro_port_ops ops = {
 struct words {
     struct uro_sock_options sock;
     bool strict;
+    bool alone;
 };
 
 struct word {
@@ -134,6 +225,7 @@ static const struct word known[] = {
     { "gso", { "yes", "no" } },
     { "gro", { "yes", "no" } },
     { "ident", { "any", "plain" } },
+    { "hub", { "auto", "no" } },
 };
 
 static int read_word(const char *key, const char *value, bool *second,
@@ -152,7 +244,7 @@ static int read_word(const char *key, const char *value, bool *second,
         return -1;
     }
     (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident=", key);
+                   "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident= hub=", key);
     return -1;
 }
 
@@ -177,7 +269,7 @@ static int read_words(const char *link, struct words *words, char error[static U
     return 0;
 }
 
-static bool has_address(const struct uro_udp *udp, const struct uro_gid *gid)
+static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gid)
 {
     for (uint32_t i = 0; i < udp->sock_count; i++)
         if (uro_gid_equal(&udp->socks[i].address, gid))
@@ -185,21 +277,34 @@ static bool has_address(const struct uro_udp *udp, const struct uro_gid *gid)
     return false;
 }
 
-static int open_socks(struct uro_udp *udp, const struct uro_port_config *config,
+/* Shared when there is a broker of the address, else for us alone. */
+static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
+                     char error[static URO_PORT_ERROR_MAX])
+{
+    enum uro_share_result result = alone ? URO_SHARE_NO_BROKER : join(udp, sock, error);
+
+    if (result != URO_SHARE_NO_BROKER)
+        return result == URO_SHARE_JOINED ? 0 : -1;
+    int fd = uro_sock_bind(&sock->address, false, error);
+    if (fd < 0)
+        return -1;
+    uro_sock_start(sock, fd, &sock->address, &udp->options);
+    if (watch(udp, fd, (uint32_t)(sock - udp->socks)))
+        return 0;
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
+    return -1;
+}
+
+static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config,
                       const struct words *words, char error[static URO_PORT_ERROR_MAX])
 {
     for (uint32_t i = 0; i < config->address_count; i++) {
-        const struct uro_gid *address = &config->addresses[i];
-        if (has_address(udp, address))
+        if (has_address(udp, &config->addresses[i]))
             continue;
-        struct uro_sock *sock = &udp->socks[udp->sock_count];
-        if (uro_sock_open(sock, address, &words->sock, error) != 0)
+        struct uro_sock *sock = &udp->socks[udp->sock_count++];
+        *sock = (struct uro_sock){ .fd = -1, .address = config->addresses[i] };
+        if (open_sock(udp, sock, words->alone, error) != 0)
             return -1;
-        struct epoll_event event = { .events = EPOLLIN, .data.u32 = udp->sock_count++ };
-        if (epoll_ctl(udp->epoll, EPOLL_CTL_ADD, sock->fd, &event) != 0) {
-            (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
-            return -1;
-        }
     }
     return 0;
 }
@@ -207,7 +312,7 @@ static int open_socks(struct uro_udp *udp, const struct uro_port_config *config,
 struct uro_port *uro_port_open(const struct uro_port_config *config,
                                char error[static URO_PORT_ERROR_MAX])
 {
-    struct uro_udp *udp = calloc(1, sizeof *udp);
+    struct uro_udp_port *udp = calloc(1, sizeof *udp);
     struct words words;
 
     error[0] = '\0';
@@ -217,8 +322,12 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     }
     udp->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (read_words(config->link, &words, error) != 0 ||
-        open_socks(udp, config, &words, error) != 0) {
+    if (read_words(config->link, &words, error) != 0) {
+        close_port(&udp->port);
+        return NULL;
+    }
+    udp->options = words.sock;
+    if (open_socks(udp, config, &words, error) != 0) {
         close_port(&udp->port);
         return NULL;
     }

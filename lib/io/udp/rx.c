@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/udp/ident.h"
+#include "io/udp/share.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
 #include "wire/ext.h"
@@ -212,6 +213,13 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
     }
 }
 
+/* The kernel looks at the first of the packets that it joined. */
+static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_t length)
+{
+    return sock->share == NULL || length < URO_BTH_LEN ||
+           uro_hub_share_of(payload) == sock->share->number;
+}
+
 /* Returns the slot size that would have been right, or 0. */
 static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t which)
 {
@@ -232,8 +240,12 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     }
     for (uint32_t k = 0; k * note.segment < total; k++) {
         uint32_t left = total - k * note.segment;
-        add_frame(rx, sock, &rx->from[which], &note, region + (size_t)k * stride + HEADROOM,
-                  left < note.segment ? left : note.segment, k);
+        uint8_t *payload = region + (size_t)k * stride + HEADROOM;
+        uint32_t length = left < note.segment ? left : note.segment;
+        if (is_ours(sock, payload, length))
+            add_frame(rx, sock, &rx->from[which], &note, payload, length, k);
+        else
+            uro_share_pass(sock->share, &rx->from[which], note.traffic_class, payload, length);
     }
     return better;
 }
@@ -258,6 +270,28 @@ void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     /* What was taken stays where it is: only the next messages go to the new slots. */
     if (better != 0)
         lay_out(rx, better);
+}
+
+bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
+{
+    if (rx->first < rx->count)
+        return true;
+    rx->first = rx->count = 0;
+    for (uint32_t i = 0; i < URO_RX_MESSAGES; i++) {
+        struct uro_hub_header header;
+        uint8_t *payload = rx->memory + (size_t)i * REGION + HEADROOM;
+        uint32_t length;
+        if (!uro_share_take(sock->share, &header, &length))
+            return false;
+        if (length == 0)
+            break;
+        const struct note note = { .traffic_class = (uint8_t)header.traffic_class };
+        if (length <= DATAGRAM_MAX) {
+            memcpy(payload, sock->share->record, length);
+            add_frame(rx, sock, &header.from, &note, payload, length, 0);
+        }
+    }
+    return true;
 }
 
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room)

@@ -51,5 +51,8 @@ void uro_rx_close(struct uro_rx *rx);
 /* Takes what waits at @sock when everything taken earlier was lent. */
 void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
+/* Likewise what the broker of a shared address passes on. False when the broker is gone. */
+URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock);
+
 /* At most @room frames; they are lent until the next uro_rx_take(). */
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);

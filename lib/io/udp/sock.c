@@ -116,24 +116,31 @@ static void explain(const struct uro_gid *address, int why, char error[static UR
     }
 }
 
-int uro_sock_open(struct uro_sock *sock, const struct uro_gid *address,
-                  const struct uro_sock_options *options, char error[static URO_PORT_ERROR_MAX])
+int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static URO_PORT_ERROR_MAX])
 {
     const union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
+    int fd = socket(own.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-    *sock = (struct uro_sock){ .address = *address, .v6 = !uro_gid_is_ipv4(address) };
-    sock->fd = socket(own.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (sock->fd < 0 || !set_network_options(sock->fd, sock->v6) ||
-        bind(sock->fd, &own.any, uro_sock_address_length(&own)) != 0) {
-        explain(address, errno, error);
-        uro_sock_close(sock);
-        return -1;
-    }
+    if (fd >= 0 && set_network_options(fd, own.any.sa_family == AF_INET6) &&
+        (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
+        bind(fd, &own.any, uro_sock_address_length(&own)) == 0)
+        return fd;
+    explain(address, errno, error);
+    if (fd >= 0)
+        (void)close(fd);
+    return -1;
+}
+
+void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
+                    const struct uro_sock_options *options)
+{
+    sock->fd = fd;
+    sock->address = *address;
+    sock->v6 = !uro_gid_is_ipv4(address);
     set_buffers(sock);
     /* Asking for segments of no size asks whether there are any. */
-    sock->segments = options->segments && set(sock->fd, IPPROTO_UDP, UDP_OPTION_SEGMENT, 0);
-    sock->coalesces = options->coalesces && set(sock->fd, IPPROTO_UDP, UDP_OPTION_GRO, 1);
-    return 0;
+    sock->segments = options->segments && set(fd, IPPROTO_UDP, UDP_OPTION_SEGMENT, 0);
+    sock->coalesces = options->coalesces && set(fd, IPPROTO_UDP, UDP_OPTION_GRO, 1);
 }
 
 void uro_sock_close(struct uro_sock *sock)

@@ -13,8 +13,11 @@ union uro_sock_address {
     struct sockaddr_in6 v6;
 };
 
+struct uro_share;
+
 struct uro_sock {
-    int fd;
+    int fd;                  /* -1: an address whose broker is gone */
+    struct uro_share *share; /* other processes have the address too, or NULL */
     struct uro_gid address;
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */
@@ -33,10 +36,14 @@ socklen_t uro_sock_address_length(const union uro_sock_address *address);
 struct uro_gid uro_sock_gid_of(const union uro_sock_address *address);
 uint16_t uro_sock_port_of(const union uro_sock_address *address);
 
-/* Returns 0 or -1 with a sentence in @error. */
-URO_NODISCARD int uro_sock_open(struct uro_sock *sock, const struct uro_gid *address,
-                                const struct uro_sock_options *options,
+/* A socket on port 4791 of @address, alone or, @shared, beside others of the same user. Returns it, or -1
+ * with a sentence in @error. */
+URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
                                 char error[static URO_PORT_ERROR_MAX]);
+
+/* Makes a bound socket ready for packets. It is @sock's from now on. */
+void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
+                    const struct uro_sock_options *options);
 void uro_sock_close(struct uro_sock *sock);
 
 /* Takes what the network reported (a port or host that cannot be reached, a packet too long). The

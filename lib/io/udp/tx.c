@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/udp/hub.h"
 #include "io/udp/ident.h"
 #include "wire/ether.h"
 #include "wire/ip.h"
@@ -40,6 +41,7 @@ struct way {
     struct uro_sock *by;
     struct uro_gid dest;
     uint8_t traffic_class;
+    uint8_t share;
     uint32_t head; /* octets before the BTH */
 };
 
@@ -71,7 +73,8 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
         way->head = URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN;
     }
     way->by = sock_of(tx, &source);
-    return way->by != NULL;
+    way->share = (uint8_t)uro_hub_share_of(frame->head + way->head);
+    return way->by != NULL && way->by->fd >= 0;
 }
 
 /* ---- datagrams ---------------------------------------------------------- */
@@ -86,8 +89,9 @@ static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t l
     size_t held = tx->octets[last].iov_len;
 
     return tx->by[last] == way->by && way->by->segments && tx->packets[last] < SEGMENTS_MAX &&
-           tx->traffic_class[last] == way->traffic_class && length <= tx->segment[last] &&
-           held == (size_t)tx->segment[last] * tx->packets[last] && held + length <= DATAGRAM_MAX &&
+           tx->traffic_class[last] == way->traffic_class && tx->share[last] == way->share &&
+           length <= tx->segment[last] && held == (size_t)tx->segment[last] * tx->packets[last] &&
+           held + length <= DATAGRAM_MAX &&
            memcmp(&tx->to[last], &to, uro_sock_address_length(&to)) == 0;
 }
 
@@ -100,6 +104,7 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
     tx->packets[i] = 0;
     tx->segment[i] = length;
     tx->traffic_class[i] = way->traffic_class;
+    tx->share[i] = way->share;
     tx->octets[i] = (struct iovec){ at, 0 };
     tx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &tx->to[i],
                                                .msg_namelen = uro_sock_address_length(&tx->to[i]),
@@ -186,6 +191,8 @@ static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
     struct uro_sock *by = tx->by[tx->first];
 
     switch (why) {
+    case EBADF: /* its broker went meanwhile */
+        break;
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:

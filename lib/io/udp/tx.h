@@ -22,6 +22,7 @@ struct uro_udp_tx {
     uint32_t packets[URO_PORT_BURST]; /* in the datagram */
     uint32_t segment[URO_PORT_BURST]; /* octets of each but the last */
     uint8_t traffic_class[URO_PORT_BURST];
+    uint8_t share[URO_PORT_BURST]; /* whose it may be, if the peer shares its address; see hub.h */
     uint32_t first;
     uint32_t count;
     uint64_t dropped;

@@ -7,6 +7,7 @@
  *
  *   port.c    opens and closes; link words
  *   sock.c    one socket: options, errors that the network reports
+ *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
  *   ident.c   the identification of IPv4, which the ICRC covers
@@ -16,22 +17,26 @@
 
 #include "engine/port.h"
 #include "io/udp/rx.h"
+#include "io/udp/share.h"
 #include "io/udp/sock.h"
 #include "io/udp/tx.h"
 
 #define URO_UDP_SOCKS_MAX 16u
 
-struct uro_udp {
+struct uro_udp_port {
     struct uro_port port;
     struct uro_sock socks[URO_UDP_SOCKS_MAX];
     uint32_t sock_count;
-    int epoll; /* of all sockets */
+    struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
+    struct uro_sock_options options;
+    uint32_t rounds; /* brokers are listened to in some of them */
+    int epoll;       /* of all sockets */
     bool strict;
     struct uro_rx rx;
     struct uro_udp_tx tx;
 };
 
-static inline struct uro_udp *uro_udp_of(struct uro_port *port)
+static inline struct uro_udp_port *uro_udp_of(struct uro_port *port)
 {
-    return URO_CONTAINER_OF(port, struct uro_udp, port);
+    return URO_CONTAINER_OF(port, struct uro_udp_port, port);
 }

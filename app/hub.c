@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hub.c - `uroce hub`: the broker of an address over UDP that several processes share.
+ *
+ * It makes the sockets, gives them away and keeps a copy of each, so that their places in the kernel's
+ * list stay what the filter says when a process dies. It sees only what comes to queue pair 1.
+ */
+#define _GNU_SOURCE /* O_CLOEXEC */
+#include "hub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+
+#define STATUS_USAGE 2
+#define GO_ON        (-1)
+
+/* ---- datagrams ---------------------------------------------------------- */
+
+static uint8_t record[URO_HUB_RECORD];
+
+static void pass(const struct hub *hub, struct uro_hub_header *header, uint32_t length)
+{
+    uint32_t share = hub_route(hub, record, length);
+    struct iovec parts[2] = { { header, sizeof *header }, { record, length } };
+    const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+
+    header->version = URO_HUB_VERSION;
+    header->kind = URO_HUB_DATAGRAM;
+    header->share = share;
+    if (share != 0) /* who is slow loses it, like any datagram */
+        (void)sendmsg(hub->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void from_network(const struct hub *hub)
+{
+    struct uro_hub_header header = { 0 };
+    socklen_t length = sizeof header.from;
+    ssize_t got = recvfrom(hub->socks[0], record, sizeof record, MSG_DONTWAIT | MSG_TRUNC,
+                           &header.from.any, &length);
+
+    if (got > 0 && (size_t)got <= sizeof record)
+        pass(hub, &header, (uint32_t)got);
+    else if (got < 0)
+        (void)recv(hub->socks[0], record, sizeof record, MSG_ERRQUEUE | MSG_DONTWAIT);
+}
+
+static void learn_services(struct hub_member *member, uint32_t octets)
+{
+    uint32_t count = octets / (uint32_t)sizeof(struct uro_listened);
+    struct uro_listened *copy = malloc(octets + 1);
+
+    if (copy == NULL)
+        return;
+    memcpy(copy, record, octets);
+    free(member->services);
+    member->services = copy;
+    member->service_count = count;
+}
+
+static void from_member(struct hub *hub, uint32_t share)
+{
+    struct uro_hub_header header;
+    struct iovec parts[2] = { { &header, sizeof header }, { record, sizeof record } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+    ssize_t got = recvmsg(hub->members[share].fd, &message, MSG_DONTWAIT);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
+        hub_dismiss(hub, share);
+        return;
+    }
+    uint32_t octets = (uint32_t)got - (uint32_t)sizeof header;
+    if (header.kind == URO_HUB_SERVICES)
+        learn_services(&hub->members[share], octets);
+    else if (header.kind == URO_HUB_DATAGRAM)
+        pass(hub, &header, octets);
+}
+
+/* ---- the program -------------------------------------------------------- */
+
+struct options {
+    struct uro_gid address;
+    bool has_address;
+    bool background;
+    int idle_ms; /* without members; -1: for ever */
+};
+
+/* Serves until nobody has been a member for as long as the user said. */
+static void serve(struct hub *hub, const struct options *options)
+{
+    struct pollfd ready[URO_SHARES + 2];
+    uint32_t share_of[URO_SHARES + 2];
+
+    for (;;) {
+        nfds_t count = 2;
+        ready[0] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
+        ready[1] = (struct pollfd){ .fd = hub->socks[0], .events = POLLIN };
+        for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
+            if (hub->members[share].fd >= 0) {
+                share_of[count] = share;
+                ready[count++] = (struct pollfd){ .fd = hub->members[share].fd, .events = POLLIN };
+            }
+        int found = poll(ready, count, hub->member_count == 0 ? options->idle_ms : -1);
+        if (found == 0)
+            return;
+        if (found < 0)
+            continue;
+        for (nfds_t i = 2; i < count; i++)
+            if (ready[i].revents != 0)
+                from_member(hub, share_of[i]);
+        if (ready[1].revents != 0)
+            from_network(hub);
+        if (ready[0].revents != 0)
+            hub_welcome(hub);
+    }
+}
+
+static void help(FILE *out)
+{
+    (void)fprintf(out,
+                  "usage: uroce hub --address ADDRESS [--idle SECONDS] [--background]\n\n"
+                  "  -a, --address ADDRESS   of this machine, for links over UDP (udp,ip=ADDRESS)\n"
+                  "  -i, --idle SECONDS      ends when no process has used it for so long\n"
+                  "  -b, --background        returns when it is ready\n\n"
+                  "Lets up to %u processes of one user share the address. `uroce run` starts one\n"
+                  "when it is needed.\n",
+                  HUB_MEMBERS);
+}
+
+static int refuse(const char *option, const char *value, const char *right)
+{
+    (void)fprintf(stderr, "uroce hub: %s %s: %s\n", option, value, right);
+    return STATUS_USAGE;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = { { "address", required_argument, NULL, 'a' },
+                                           { "idle", required_argument, NULL, 'i' },
+                                           { "background", no_argument, NULL, 'b' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
+    int option;
+
+    *options = (struct options){ .idle_ms = -1 };
+    while ((option = getopt_long(argc, argv, "a:i:bh", known, NULL)) != -1) {
+        char *end = NULL;
+        long seconds = option == 'i' ? strtol(optarg, &end, 10) : 0;
+        if (option == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (option == '?') {
+            help(stderr);
+            return STATUS_USAGE;
+        }
+        if (option == 'a' && !uro_gid_parse(optarg, &options->address))
+            return refuse("--address", optarg, "must be an address such as 192.168.1.7");
+        if (option == 'i' && (*end != '\0' || seconds < 1 || seconds > 86400))
+            return refuse("--idle", optarg, "must be a number of seconds from 1 to 86400");
+        options->has_address |= option == 'a';
+        options->background |= option == 'b';
+        if (option == 'i')
+            options->idle_ms = (int)seconds * 1000;
+    }
+    if (options->has_address && optind == argc)
+        return GO_ON;
+    help(stderr);
+    return STATUS_USAGE;
+}
+
+/* The parent returns: everything is ready. */
+static bool go_to_background(void)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return false;
+    (void)setsid();
+    (void)chdir("/");
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd <= 2 && null >= 0; fd++)
+        (void)dup2(null, fd);
+    return true;
+}
+
+int uro_app_hub(int argc, char **argv)
+{
+    struct options options;
+    struct hub hub = { .listener = -1 };
+    int status = parse(argc, argv, &options);
+
+    if (status != GO_ON)
+        return status;
+    hub.address = options.address;
+    for (uint32_t share = 0; share < URO_SHARES; share++) {
+        hub.socks[share] = -1;
+        hub.members[share].fd = -1;
+    }
+    int first = hub_open_listener(&hub);
+    if (first == 0 && !options.background)
+        (void)fprintf(stderr, "uroce hub: there is one for this address already\n");
+    if (first != 1 || !hub_open_socks(&hub)) {
+        hub_close(&hub);
+        return first == 0 ? 0 : 1;
+    }
+    if (!options.background || go_to_background())
+        serve(&hub, &options);
+    hub_close(&hub);
+    return 0;
+}

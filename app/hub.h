@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hub.h - the broker of an address that several processes share; the protocol is in io/udp/hub.h. */
+#pragma once
+
+#include "io/udp/hub.h"
+
+#define HUB_MEMBERS (URO_SHARES - 2)
+
+/* A process, by its share. */
+struct hub_member {
+    int fd; /* -1: nobody */
+    struct uro_listened *services;
+    uint32_t service_count;
+};
+
+struct hub {
+    struct uro_gid address;
+    int listener;
+    int socks[URO_SHARES]; /* by share; [0] is ours, all but it and [1 .. URO_SHARES - 2] unused */
+    struct hub_member members[URO_SHARES];
+    uint32_t member_count;
+};
+
+/* hub_members.c */
+
+/* Where processes ask for a share. Returns 1 when this is the broker now, 0 when there is one already, -1 when
+ * there can be none, which is said. */
+int hub_open_listener(struct hub *hub);
+/* False when the port cannot be had, which is said. */
+bool hub_open_socks(struct hub *hub);
+void hub_close(struct hub *hub);
+
+/* Somebody asks for a share. One that says nothing within a second is sent away. */
+void hub_welcome(struct hub *hub);
+/* A process has gone. */
+void hub_dismiss(struct hub *hub, uint32_t share);
+
+/* hub_route.c */
+
+/* Whose the datagram at @bth is: a share, or 0 when nobody's. */
+uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length);

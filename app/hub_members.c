@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hub_members.c - the sockets of a shared address, and who has them. */
+#define _GNU_SOURCE /* accept4, struct ucred */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/filter.h>
+
+#include "hub.h"
+
+#define BACKLOG 64
+
+/* ---- sockets ------------------------------------------------------------ */
+
+/* Which of the sockets a packet is for: the share in its destination QPN; what has none, or one that is
+ * nobody's, is ours. */
+static bool attach_filter(int sock)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, URO_HUB_AT_QPN),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_SHARE_BITS),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_SHARES - 1, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    const struct sock_fprog program = { .len = URO_ARRAY_LEN(code), .filter = code };
+
+    return setsockopt(sock, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
+}
+
+void hub_close(struct hub *hub)
+{
+    for (uint32_t share = 0; share < URO_SHARES; share++) {
+        if (hub->socks[share] >= 0)
+            (void)close(hub->socks[share]);
+        if (hub->members[share].fd >= 0)
+            (void)close(hub->members[share].fd);
+        free(hub->members[share].services);
+    }
+    if (hub->listener >= 0)
+        (void)close(hub->listener);
+}
+
+bool hub_open_socks(struct hub *hub)
+{
+    char error[URO_PORT_ERROR_MAX];
+
+    /* Their order is the kernel's index. The filter must be there before the second one, or strangers'
+     * packets are spread by chance. */
+    for (uint32_t share = 0; share <= HUB_MEMBERS; share++) {
+        hub->socks[share] = uro_sock_bind(&hub->address, true, error);
+        if (hub->socks[share] < 0) {
+            (void)fprintf(stderr, "uroce hub: %s\n", error);
+            return false;
+        }
+        if (share == 0 && !attach_filter(hub->socks[0])) {
+            (void)fprintf(stderr, "uroce hub: this kernel cannot share a port by a filter: %s\n",
+                          strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+int hub_open_listener(struct hub *hub)
+{
+    struct sockaddr_un name;
+    socklen_t length = uro_hub_address(&hub->address, &name);
+
+    hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (hub->listener >= 0 && bind(hub->listener, (const struct sockaddr *)&name, length) == 0 &&
+        listen(hub->listener, BACKLOG) == 0)
+        return 1;
+    if (errno == EADDRINUSE)
+        return 0;
+    (void)fprintf(stderr, "uroce hub: %s\n", strerror(errno));
+    return -1;
+}
+
+/* ---- members ------------------------------------------------------------ */
+
+static bool same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+/* What came for whoever had the share before is not the next one's. */
+static void drain(int sock)
+{
+    uint8_t octet;
+
+    while (recv(sock, &octet, sizeof octet, MSG_DONTWAIT | MSG_TRUNC) >= 0)
+        ;
+}
+
+static uint32_t choose_share(const struct hub *hub, uint32_t wanted)
+{
+    if (wanted != 0)
+        return wanted <= HUB_MEMBERS && hub->members[wanted].fd < 0 ? wanted : 0;
+    for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
+        if (hub->members[share].fd < 0)
+            return share;
+    return 0;
+}
+
+static bool answer(int fd, uint32_t share, int sock)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof sock)] = { 0 };
+    struct uro_hub_header header = { .version = URO_HUB_VERSION,
+                                     .kind = share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL,
+                                     .share = share };
+    struct iovec octets = { &header, sizeof header };
+    struct msghdr message = { .msg_iov = &octets, .msg_iovlen = 1 };
+
+    if (share != 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *at = CMSG_FIRSTHDR(&message);
+        at->cmsg_level = SOL_SOCKET;
+        at->cmsg_type = SCM_RIGHTS;
+        at->cmsg_len = CMSG_LEN(sizeof sock);
+        memcpy(CMSG_DATA(at), &sock, sizeof sock);
+    }
+    return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
+}
+
+/* A process that has connected says HELLO at once; one that does not is sent away. */
+void hub_welcome(struct hub *hub)
+{
+    int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct uro_hub_header hello;
+    const struct timeval patience = { .tv_sec = 1 };
+
+    if (fd < 0)
+        return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (!same_user(fd) || recv(fd, &hello, sizeof hello, 0) != (ssize_t)sizeof hello ||
+        hello.version != URO_HUB_VERSION || hello.kind != URO_HUB_HELLO) {
+        (void)close(fd);
+        return;
+    }
+    uint32_t share = choose_share(hub, hello.share);
+    if (share != 0)
+        drain(hub->socks[share]);
+    if (!answer(fd, share, hub->socks[share]) || share == 0) {
+        (void)close(fd);
+        return;
+    }
+    hub->members[share].fd = fd;
+    hub->member_count++;
+}
+
+void hub_dismiss(struct hub *hub, uint32_t share)
+{
+    struct hub_member *member = &hub->members[share];
+
+    (void)close(member->fd);
+    free(member->services);
+    *member = (struct hub_member){ .fd = -1 };
+    hub->member_count--;
+}
