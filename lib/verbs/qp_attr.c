@@ -62,29 +62,34 @@ void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
     memcpy(address->dest.octets, ah->grh.dgid.raw, sizeof address->dest.octets);
 }
 
-static void from_ibv(const struct ibv_qp_attr *ibv, struct uro_qp_attr *attr)
+/* What @mask does not name may never have been written, and is not looked at. */
+static void from_ibv(const struct ibv_qp_attr *ibv, unsigned mask, struct uro_qp_attr *attr)
 {
-    *attr = (struct uro_qp_attr){
-        .state = (enum uro_qp_state)ibv->qp_state,
-        .current_state = (enum uro_qp_state)ibv->cur_qp_state,
-        .path_mtu = octets_of(ibv->path_mtu),
-        .qkey = ibv->qkey,
-        .rq_psn = ibv->rq_psn,
-        .sq_psn = ibv->sq_psn,
-        .dest_qpn = ibv->dest_qp_num,
-        .access = ibv->qp_access_flags,
-        .pkey_index = ibv->pkey_index,
-        .port = ibv->port_num,
-        .max_rd_atomic = ibv->max_rd_atomic,
-        .max_dest_rd_atomic = ibv->max_dest_rd_atomic,
-        .min_rnr_timer = ibv->min_rnr_timer,
-        .timeout = ibv->timeout,
-        .retry_count = ibv->retry_cnt,
-        .rnr_retry = ibv->rnr_retry,
-        .path_mig_state = (uint8_t)ibv->path_mig_state,
-        .sqd_notify = ibv->en_sqd_async_notify != 0,
-    };
-    uro_ibv_address(&ibv->ah_attr, &attr->address);
+#define TAKE(bit, field, value)                                                                    \
+    if (mask & URO_ATTR_##bit)                                                                     \
+    attr->field = value
+    *attr = (struct uro_qp_attr){ 0 };
+    TAKE(STATE, state, (enum uro_qp_state)ibv->qp_state);
+    TAKE(CUR_STATE, current_state, (enum uro_qp_state)ibv->cur_qp_state);
+    TAKE(SQD_NOTIFY, sqd_notify, ibv->en_sqd_async_notify != 0);
+    TAKE(ACCESS, access, ibv->qp_access_flags);
+    TAKE(PKEY_INDEX, pkey_index, ibv->pkey_index);
+    TAKE(PORT, port, ibv->port_num);
+    TAKE(QKEY, qkey, ibv->qkey);
+    TAKE(PATH_MTU, path_mtu, octets_of(ibv->path_mtu));
+    TAKE(TIMEOUT, timeout, ibv->timeout);
+    TAKE(RETRY_CNT, retry_count, ibv->retry_cnt);
+    TAKE(RNR_RETRY, rnr_retry, ibv->rnr_retry);
+    TAKE(RQ_PSN, rq_psn, ibv->rq_psn);
+    TAKE(RD_ATOMIC, max_rd_atomic, ibv->max_rd_atomic);
+    TAKE(MIN_RNR, min_rnr_timer, ibv->min_rnr_timer);
+    TAKE(SQ_PSN, sq_psn, ibv->sq_psn);
+    TAKE(DEST_RD, max_dest_rd_atomic, ibv->max_dest_rd_atomic);
+    TAKE(MIG_STATE, path_mig_state, (uint8_t)ibv->path_mig_state);
+    TAKE(DEST_QPN, dest_qpn, ibv->dest_qp_num);
+#undef TAKE
+    if (mask & URO_ATTR_AV)
+        uro_ibv_address(&ibv->ah_attr, &attr->address);
 }
 
 static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)
@@ -135,7 +140,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     if ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr))
         return EINVAL;
 
-    from_ibv(wanted, &attr);
+    from_ibv(wanted, bits, &attr);
     uro_ibv_qp_lock(qp);
     int error =
         uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits, uro_device_now());

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdma_cm_threads.c - many threads use rdma_cm at once: channels that several threads read,
+ * identifiers that move to another channel while things happen to them, and that are destroyed while
+ * another thread has not acknowledged their last event. Built with -Db_sanitize=thread it looks for
+ * races; UROCE_CM_ROUNDS says how long.
+ */
+#include "api/api.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define ROUNDS  100 /* of each client */
+#define SERVERS 3   /* threads that read one channel */
+#define CLIENTS 3
+#define WAIT_MS 5000
+#define STOP    "stop"
+
+static struct rdma_event_channel *server_channel, *other_channel, *reaped;
+static struct rdma_cm_id *listener;
+static struct sockaddr_in address = { .sin_family = AF_INET };
+static atomic_uint accepted, refused, ended;
+static int stop_reaping;
+
+static unsigned rounds(void)
+{
+    const char *text = getenv("UROCE_CM_ROUNDS");
+
+    return text != NULL ? (unsigned)strtoul(text, NULL, 10) : ROUNDS;
+}
+
+/* Of nobody; each number is new, because one that was used lately names a connection of before. */
+static uint32_t next_queue_pair(void)
+{
+    static atomic_uint last = 0x10000;
+
+    return (atomic_fetch_add(&last, 1) + 1) & 0xffffff;
+}
+
+/* ---- servers -------------------------------------------------------------------------------- */
+
+static void answer(struct rdma_cm_id *id)
+{
+    struct rdma_conn_param param = { .qp_num = next_queue_pair(), .rnr_retry_count = 7 };
+
+    if (atomic_fetch_add(&accepted, 1) % 4 == 3) {
+        atomic_fetch_add(&refused, 1);
+        (void)rdma_reject(id, NULL, 0);
+        assert_int_equal(rdma_destroy_id(id), 0);
+        return;
+    }
+    /* The peer may have gone: then there is nothing to accept, and nothing will come. */
+    if (rdma_accept(id, &param) != 0)
+        assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* False: time to go. */
+static bool serve_event(struct rdma_cm_event *event)
+{
+    struct rdma_cm_id *id = event->id;
+    const enum rdma_cm_event_type type = event->event;
+    const void *data = event->param.conn.private_data;
+    const bool stop = type == RDMA_CM_EVENT_CONNECT_REQUEST &&
+                      event->param.conn.private_data_len > 0 &&
+                      memcmp(data, STOP, sizeof STOP) == 0;
+
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    switch ((int)type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+        if (stop)
+            assert_int_equal(rdma_destroy_id(id), 0);
+        else
+            answer(id);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* the identifier may be on its way out in another thread */
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+        atomic_fetch_add(&ended, 1);
+        assert_int_equal(rdma_destroy_id(id), 0);
+        break;
+    default:
+        fail_msg("unexpected %s", rdma_event_str(type));
+    }
+    return !stop;
+}
+
+static void *serve(void *unused)
+{
+    struct rdma_cm_event *event;
+
+    (void)unused;
+    do
+        assert_int_equal(rdma_get_cm_event(server_channel, &event), 0);
+    while (serve_event(event));
+    return NULL;
+}
+
+/* ---- clients -------------------------------------------------------------------------------- */
+
+static struct rdma_cm_id *resolve(void)
+{
+    struct rdma_cm_id *id;
+
+    assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, WAIT_MS), 0);
+    assert_int_equal(rdma_resolve_route(id, WAIT_MS), 0);
+    return id;
+}
+
+static void talk_once(unsigned round)
+{
+    struct rdma_conn_param param = { .qp_num = next_queue_pair(), .retry_count = 7 };
+    struct rdma_cm_id *id = resolve();
+
+    if (rdma_connect(id, &param) != 0) {
+        assert_int_equal(errno, ECONNREFUSED);
+    } else {
+        assert_int_equal(rdma_establish(id), 0);
+        if (round % 3 != 0)
+            assert_int_equal(rdma_migrate_id(id, reaped), 0);
+        if (round % 2 != 0)
+            assert_int_equal(rdma_disconnect(id), 0);
+    }
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void *talk(void *unused)
+{
+    const unsigned count = rounds();
+
+    (void)unused;
+    for (unsigned i = 0; i < count; i++)
+        talk_once(i);
+    return NULL;
+}
+
+/* Reads, through epoll and without blocking, what happens to identifiers that came here. */
+static void *reap(void *unused)
+{
+    struct epoll_event which = { .events = EPOLLIN, .data.fd = reaped->fd };
+    struct rdma_cm_event *event;
+    int epoll = epoll_create1(0);
+
+    (void)unused;
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, reaped->fd, &which), 0);
+    which.data.fd = stop_reaping;
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, stop_reaping, &which), 0);
+    do {
+        int count = epoll_wait(epoll, &which, 1, -1);
+        assert_true(count == 1 || errno == EINTR);
+        while (rdma_get_cm_event(reaped, &event) == 0)
+            assert_int_equal(rdma_ack_cm_event(event), 0);
+        assert_int_equal(errno, EAGAIN);
+    } while (which.data.fd != stop_reaping);
+    close(epoll);
+    return NULL;
+}
+
+/* Listens and resolves, and goes away in the middle of it, with its channel. */
+static void *come_and_go(void *unused)
+{
+    const unsigned count = rounds();
+
+    (void)unused;
+    for (unsigned i = 0; i < count; i++) {
+        struct rdma_event_channel *channel = rdma_create_event_channel();
+        struct rdma_cm_id *listens, *asks;
+        struct sockaddr_in any = { .sin_family = AF_INET };
+
+        assert_non_null(channel);
+        assert_int_equal(rdma_create_id(channel, &listens, NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(rdma_create_id(channel, &asks, NULL, RDMA_PS_UDP), 0);
+        assert_int_equal(rdma_bind_addr(listens, (struct sockaddr *)&any), 0);
+        assert_int_equal(rdma_listen(listens, 1), 0);
+        assert_int_equal(rdma_resolve_addr(asks, NULL, (struct sockaddr *)&address, WAIT_MS), 0);
+        if (i % 2 != 0)
+            assert_int_equal(rdma_migrate_id(asks, other_channel), 0);
+        assert_int_equal(rdma_destroy_id(asks), 0);
+        assert_int_equal(rdma_destroy_id(listens), 0);
+        rdma_destroy_event_channel(channel);
+    }
+    return NULL;
+}
+
+/* ---- all together --------------------------------------------------------------------------- */
+
+static void open_all(void)
+{
+    server_channel = rdma_create_event_channel();
+    other_channel = rdma_create_event_channel();
+    reaped = rdma_create_event_channel();
+    stop_reaping = eventfd(0, 0);
+    assert_true(server_channel != NULL && other_channel != NULL && reaped != NULL);
+    assert_int_equal(fcntl(reaped->fd, F_SETFL, fcntl(reaped->fd, F_GETFL) | O_NONBLOCK), 0);
+    assert_int_equal(inet_pton(AF_INET, "10.0.0.1", &address.sin_addr), 1);
+    assert_int_equal(rdma_create_id(server_channel, &listener, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&address), 0);
+    assert_int_equal(rdma_listen(listener, 1024), 0);
+    address.sin_port = rdma_get_src_port(listener);
+}
+
+static void close_all(void)
+{
+    assert_int_equal(rdma_destroy_id(listener), 0);
+    rdma_destroy_event_channel(server_channel);
+    rdma_destroy_event_channel(other_channel);
+    rdma_destroy_event_channel(reaped);
+    close(stop_reaping);
+}
+
+static void tell_server_to_stop(void)
+{
+    struct rdma_conn_param param = { .qp_num = next_queue_pair(),
+                                     .private_data = STOP,
+                                     .private_data_len = sizeof STOP };
+    struct rdma_cm_id *id = resolve();
+
+    assert_int_equal(rdma_connect(id, &param), -1);
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void threads__share_channels_and_identifiers__everything_ends(void **state)
+{
+    pthread_t servers[SERVERS], clients[CLIENTS], reaper, visitor;
+    const uint64_t one = 1;
+
+    (void)state;
+    open_all();
+    for (unsigned i = 0; i < SERVERS; i++)
+        assert_int_equal(pthread_create(&servers[i], NULL, serve, NULL), 0);
+    assert_int_equal(pthread_create(&reaper, NULL, reap, NULL), 0);
+    assert_int_equal(pthread_create(&visitor, NULL, come_and_go, NULL), 0);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, talk, NULL), 0);
+
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    assert_int_equal(pthread_join(visitor, NULL), 0);
+    for (unsigned i = 0; i < SERVERS; i++)
+        tell_server_to_stop();
+    for (unsigned i = 0; i < SERVERS; i++)
+        assert_int_equal(pthread_join(servers[i], NULL), 0);
+    assert_int_equal(write(stop_reaping, &one, sizeof one), sizeof one);
+    assert_int_equal(pthread_join(reaper, NULL), 0);
+    assert_int_equal(atomic_load(&accepted), CLIENTS * rounds());
+    close_all();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads__share_channels_and_identifiers__everything_ends),
+    };
+    return API_RUN(tests);
+}
