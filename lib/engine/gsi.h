@@ -9,7 +9,9 @@
 #include "core/shard.h"
 #include "engine/neigh.h"
 
-#define URO_GSI_WAITING 64u /* datagrams whose next hop is asked for, or that are being written */
+/* Datagrams whose next hop is asked for, or that are being written: a host that nobody sent to yet may
+ * ask for as many connections at once, and have all its answers when its MAC address is known. */
+#define URO_GSI_WAITING 256u
 
 struct uro_gsi_slot {
     struct uro_link link;

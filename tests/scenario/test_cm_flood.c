@@ -7,10 +7,13 @@
 #include "engine/neigh.h"
 #include "engine/port.h"
 #include "scene.h"
+#include "scene_wire.h"
 #include "wire/frame.h"
 
 #define SERVICE   UINT64_C(0x1061234)
 #define STRANGERS 250u /* in the subnet of the scene */
+#define QUESTIONS 500u /* of all of them: more than can wait for their next hops */
+#define AT_ONCE   200u
 #define REQUESTS  2000u
 #define SENDS     64u
 
@@ -85,9 +88,9 @@ static void strangers_ask(struct scene *s, struct said *said)
 {
     char from[16];
 
-    for (uint32_t i = 0; i < STRANGERS; i++) {
+    for (uint32_t i = 0; i < QUESTIONS; i++) {
         const struct uro_cm_msg req = request(i + 1);
-        (void)snprintf(from, sizeof from, "10.0.0.%u", 3 + i);
+        (void)snprintf(from, sizeof from, "10.0.0.%u", 3 + i % STRANGERS);
         input(s, from, &req);
         listen_to(s, said);
     }
@@ -137,6 +140,26 @@ static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **st
     uro_conn_close(conn, s->now);
     listen_to(s, &said);
     assert_int_equal(said.messages[URO_CM_REJ], 1);
+    scene_close(s);
+}
+
+/* As cmtime does: nobody here has sent anything to that host, so its MAC address is not known. */
+static void requests_of_an_unknown_host__all_answered_when_it_is_known(void **state)
+{
+    struct scene *s = scene_rc();
+    struct said said = { 0 };
+    uint8_t frame[64];
+
+    (void)state;
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        const struct uro_cm_msg req = request(i + 1);
+        input(s, "10.0.0.3", &req);
+        listen_to(s, &said);
+    }
+    assert_int_equal(said.messages[URO_CM_REJ], 0);
+    scene_input(s, s->now, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.3", frame));
+    listen_to(s, &said);
+    assert_int_equal(said.messages[URO_CM_REJ], AT_ONCE);
     scene_close(s);
 }
 
@@ -203,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_that_do_not_exist__others_are_answered),
         cmocka_unit_test(strangers_that_do_not_exist__a_request_of_ours_is_repeated),
+        cmocka_unit_test(requests_of_an_unknown_host__all_answered_when_it_is_known),
         cmocka_unit_test(messages_without_end__data_goes_on),
         cmocka_unit_test(requests_without_end__bounded_by_the_backlog),
     };
