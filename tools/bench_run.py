@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import cm_rate
 import figures
 import limits
 import pairs
@@ -141,6 +142,7 @@ def main() -> int:
         ours.append(message_rate(uroce, options.runs))
     show("Programs over uroce, two processes, memif", ours)
     show_ratios(possible, ours)
+    show(f"Connections, {cm_rate.COUNT} at once, by cmtime", cm_rate.figures(build, options.runs))
     show("Both engines together, one message, no port", engine(build, options.runs))
     return 0
 

@@ -169,7 +169,7 @@ class Rxe(Side):
         must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
              "-4", f"10.77.0.{number}/24", "-6", f"fd77::{number}/64",
              "-a", f"52:54:00:77:00:{number:02x}", *extra)
-        for program in OUR_PROGRAMS:
+        for program in OUR_PROGRAMS if programs else ():
             must(RXE_PEER, "put", "-n", name, programs / program, f"{self.ours}/{program}")
 
     def reach(self, other, case):
