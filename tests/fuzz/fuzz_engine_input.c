@@ -15,6 +15,8 @@
  *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
  *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
  *   9 long     as packet, argument * 4 octets
+ *  10 message  argument octets make a message of the connection manager, see fuzz_manager.h
+ *  11 manage   the application connects, accepts, rejects, leaves ... as argument says
  *
  * Nothing outside the registered ranges may change, what must hold inside the queue pairs holds
  * after each output, and the engine must stay live: a call that never returns is a failure too.
@@ -22,12 +24,11 @@
 #include <string.h>
 
 #include "core/work.h"
-#include "fuzz_stage.h"
+#include "fuzz_manager.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
-#define FRAME 2100u
-#define KINDS 10u
+#define BODY  1100u
+#define KINDS 12u
 /* What a fuzzer cannot guess stands for the real one when its first octet is this. */
 #define REAL        0xfeu /* R_Key of the region, Q_Key, XRC SRQ */
 #define REAL_WINDOW 0xfdu
@@ -102,32 +103,13 @@ static bool mend(const struct stage *stage, uint8_t *bth, uint32_t length)
 
 static void packet(struct stage *stage, const uint8_t *from, uint32_t length)
 {
-    uint8_t frame[FRAME];
-    uint8_t body[FRAME];
-    uint32_t udp_length = URO_UDP_LEN + length + URO_ICRC_LEN;
-    const struct uro_ether ether = { .dest = stage_mac,
-                                     .source = stage_peer_mac,
-                                     .type = URO_ETHERTYPE_IPV4 };
+    uint8_t body[BODY];
 
     if (length < URO_BTH_LEN)
         return;
     memcpy(body, from, length);
     const bool group = mend(stage, body, length);
-    const struct uro_ip ip = { .dont_fragment = true,
-                               .hop_limit = 64,
-                               .protocol = URO_IPPROTO_UDP,
-                               .payload_length = (uint16_t)udp_length,
-                               .source = stage_peer_gid,
-                               .dest = group ? stage_group : stage_gid };
-    const struct uro_udp udp = { 0xc000, URO_ROCE_PORT, (uint16_t)udp_length, 0 };
-    uint8_t *network = frame + uro_ether_put(frame, &ether);
-    uint8_t *at = network + uro_ip_put(network, &ip);
-    uro_udp_encode(at, &udp);
-    at += URO_UDP_LEN;
-    memcpy(at, body, length);
-    at += length;
-    uro_put_le32(at, uro_icrc(network, false, (size_t)(at - network)));
-    stage_input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
+    stage_packet(stage, body, length, group ? &stage_group : &stage_gid);
 }
 
 static void post_recv(struct stage *stage, uint8_t argument)
@@ -205,11 +187,13 @@ static void post_more(struct stage *stage, uint8_t argument)
     post_send(stage, opcodes[argument & 7], argument);
 }
 
+static struct managed managed;
+
 /* Carries out one step; returns the octets it took. */
 static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const uint8_t *rest,
                    size_t left)
 {
-    static const size_t units[KINDS] = { [0] = 8, [1] = 1, [9] = 4 };
+    static const size_t units[KINDS] = { [0] = 8, [1] = 1, [9] = 4, [10] = 1 };
     size_t length = argument * units[kind % KINDS];
     struct uro_cqe cqe[16];
 
@@ -243,6 +227,12 @@ static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const ui
     case 7:
         stage->chosen = (enum stage_qp)(argument % STAGE_QPS);
         break;
+    case 10:
+        fuzz_manager_message(&managed, stage, rest, (uint32_t)length);
+        break;
+    case 11:
+        fuzz_manager_act(&managed, stage, argument);
+        break;
     default:
         post_more(stage, argument);
         break;
@@ -256,13 +246,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t at = 0;
 
     stage_open(&stage);
+    fuzz_manager_open(&managed, &stage);
     while (at + 2 <= size) {
         uint8_t kind = data[at];
         uint8_t argument = data[at + 1];
         at += 2;
         at += step(&stage, kind, argument, data + at, size - at);
+        fuzz_manager_listen(&managed, &stage);
     }
     stage_output(&stage);
+    fuzz_manager_close(&managed, &stage);
     stage_close(&stage);
     return 0;
 }

@@ -9,6 +9,8 @@
 #include "core/work.h"
 #include "wire/arp.h"
 #include "wire/ether.h"
+#include "wire/frame.h"
+#include "wire/icrc.h"
 
 #define CANARY 256u
 #define XRCD   3u
@@ -51,6 +53,32 @@ void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length)
     const struct uro_pkt pkt = { .octets = exact, .length = length };
     uro_engine_input(stage->engine, &pkt, 1, stage->now);
     free(exact);
+}
+
+void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
+                  const struct uro_gid *to)
+{
+    uint8_t frame[STAGE_FRAME];
+    const uint32_t udp_length = URO_UDP_LEN + length + URO_ICRC_LEN;
+    const struct uro_ether ether = { .dest = stage_mac,
+                                     .source = stage_peer_mac,
+                                     .type = URO_ETHERTYPE_IPV4 };
+    const struct uro_ip ip = { .dont_fragment = true,
+                               .hop_limit = 64,
+                               .protocol = URO_IPPROTO_UDP,
+                               .payload_length = (uint16_t)udp_length,
+                               .source = stage_peer_gid,
+                               .dest = *to };
+    const struct uro_udp udp = { 0xc000, URO_ROCE_PORT, (uint16_t)udp_length, 0 };
+    uint8_t *network = frame + uro_ether_put(frame, &ether);
+    uint8_t *at = network + uro_ip_put(network, &ip);
+
+    uro_udp_encode(at, &udp);
+    at += URO_UDP_LEN;
+    memcpy(at, body, length);
+    at += length;
+    uro_put_le32(at, uro_icrc(network, false, (size_t)(at - network)));
+    stage_input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
 }
 
 void stage_output(struct stage *stage)

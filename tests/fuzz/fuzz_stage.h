@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_stage.h - one engine with a queue pair of each kind, for fuzz_engine_input.c. */
+/* fuzz_stage.h - one engine with a queue pair of each kind, for fuzz_engine_input.c and others. */
 #pragma once
 
 #include "core/key.h"
@@ -7,6 +7,7 @@
 #include "core/srq.h"
 #include "engine/engine.h"
 
+#define STAGE_FRAME  2100u /* octets of the longest packet with its headers */
 #define STAGE_MEMORY 8192u
 #define STAGE_BASE   0x1000u /* the address of the memory, as keys name it */
 #define STAGE_PEER   0xabcu  /* QPN of the peer of RC, UC and XRC */
@@ -46,5 +47,8 @@ void stage_close(struct stage *stage);
 
 void stage_modify(struct stage *stage, enum stage_qp which, enum uro_qp_state to);
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
+/* A packet of the peer: @body is what follows UDP, all else is made right. */
+void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
+                  const struct uro_gid *to);
 /* Everything that is due is sent; then what must hold inside is looked at. */
 void stage_output(struct stage *stage);
