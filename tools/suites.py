@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +30,15 @@ STAGES = {
     "release": ("gcc", ["-Dbuildtype=release"], ("unit", "scenario"), {}),  # as tools/bench builds
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api"), SANITIZER_ENV),
 }
+# What has threads of its own, and what calls the library from many.
+THREADED = ("api/threads", "host/test_lifetime", "host/test_progress", "host/test_round",
+            "verbs/test_events", "base/test_mark", "scenario/test_rc_read")
+TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
+# One test under valgrind takes what ten take without.
+MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
+            "--errors-for-leak-kinds=definite", "--trace-children=no"]
+UNDER_VALGRIND = ("fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
+                  "scenario/test_xrc")
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 
 
@@ -76,6 +86,46 @@ def run_stage(stage: str, suites: tuple[str, ...], env: dict[str, str],
     rows.extend(tally.read(stage, suites, listed, where / "meson-logs" / "testlog.json"))
 
 
+def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[str],
+         env: dict[str, str]) -> tally.Row:
+    """A few tests by name; meson builds what they need and nothing else."""
+    row = tally.Row(stage, "some")
+    print(f"=== {stage}: {' '.join(tests)}", flush=True)
+    for old in where.glob("meson-logs/testlog*.json"):
+        old.unlink()
+    run = subprocess.run(["meson", "test", "-C", str(where), "--print-errorlogs", "-t", "10", *extra,
+                          *tests], env={**os.environ, **env}, capture_output=True, text=True,
+                         check=False)
+    logs = list(where.glob("meson-logs/testlog*.json"))
+    entries = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
+    for entry in entries:
+        tally.count(row, entry["name"].rpartition(" / ")[0].split(":")[-1] or entry["name"], entry)
+    if len(entries) != len(tests):
+        row.failed.append(f"{len(entries)} of {len(tests)} tests ran")
+    if row.failed:
+        print("\n".join(run.stdout.splitlines()[-60:]))
+    return row
+
+
+def threads() -> tally.Row:
+    """Under the thread sanitizer. gcc's, because its library can be linked into plug-ins."""
+    where = ROOT / "build-tsan"
+    if not (where / "build.ninja").exists():
+        subprocess.run(["meson", "setup", str(where), str(ROOT), *TSAN], check=False,
+                       env={**os.environ, "CC": "gcc"}, capture_output=True)
+    return some("tsan", where, THREADED, [], {"TSAN_OPTIONS": "halt_on_error=0"})
+
+
+def memory() -> tally.Row:
+    """Under valgrind, with the build of the first stage."""
+    if shutil.which("valgrind") is None:
+        return tally.Row("valgrind", "some", skipped=["valgrind is not installed"])
+    where = build("gcc", "gcc", [])
+    if where is None:
+        return tally.Row("valgrind", "some", failed=["does not build"])
+    return some("valgrind", where, UNDER_VALGRIND, ["--wrapper", " ".join(MEMCHECK)], {})
+
+
 def lint() -> tally.Row:
     print("=== lint", flush=True)
     run = subprocess.run([ROOT / "tools" / "lint"], capture_output=True, text=True, check=False)
@@ -91,10 +141,14 @@ def lint() -> tally.Row:
     return row
 
 
+OTHERS = {"tsan": threads, "valgrind": memory, "lint": lint,
+          "fuzz": None}  # seconds are an argument
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
-    parser.add_argument("--stage", action="append", choices=[*STAGES, "lint", "fuzz"],
+    parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS],
                         help="only this one (may be repeated)")
     parser.add_argument("--fuzz-seconds", type=int, default=60, help="for all targets together")
     options = parser.parse_args()
@@ -105,11 +159,11 @@ def main() -> int:
         stage, suites, env = QUICK
         run_stage(stage, suites, env, rows)
     else:
-        for stage in options.stage or [*STAGES, "lint", "fuzz"]:
-            if stage == "lint":
-                rows.append(lint())
-            elif stage == "fuzz":
+        for stage in options.stage or [*STAGES, *OTHERS]:
+            if stage == "fuzz":
                 rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
+            elif stage in OTHERS:
+                rows.append(OTHERS[stage]())
             else:
                 run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows)
     print(tally.table(rows))

@@ -225,9 +225,11 @@ int uro_device_start(struct uro_device *device)
 
     (void)pthread_mutex_lock(&device->start_lock);
     bool first = atomic_load(&device->life) == URO_DEVICE_IDLE;
+    bool created = false;
     if (first) {
         atomic_store(&device->life, URO_DEVICE_STARTING);
-        if (create_thread(device) != 0) {
+        created = create_thread(device) == 0;
+        if (!created) {
             (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
             device->start_error = -ENOMEM;
             atomic_store(&device->life, URO_DEVICE_FAILED);
@@ -235,8 +237,11 @@ int uro_device_start(struct uro_device *device)
     }
     while (atomic_load(&device->life) == URO_DEVICE_STARTING)
         (void)pthread_cond_wait(&device->start_done, &device->start_lock);
-    if (first && atomic_load(&device->life) == URO_DEVICE_FAILED)
+    if (first && atomic_load(&device->life) == URO_DEVICE_FAILED) {
         fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
+        if (created)
+            (void)pthread_join(device->thread, NULL); /* it is on its way out */
+    }
     int error = atomic_load(&device->life) == URO_DEVICE_RUNNING ? 0 : device->start_error;
     (void)pthread_mutex_unlock(&device->start_lock);
     return error;

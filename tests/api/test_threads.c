@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_threads.c - everything at once, from many threads: posting to shared queue pairs, polling shared
+ * completion queues, waiting for their events, resizing them, registering, creating, flushing and
+ * destroying, and forking. Two devices of this process talk over UDP on loopback addresses that no
+ * other process has. tools/check runs it with the thread sanitizer as well.
+ */
+#include "api/api.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICES     2
+#define PAIRS       2
+#define POSTERS     4 /* two of each pair */
+#define MESSAGES    400u
+#define OUTSTANDING 8
+#define OCTETS      256u
+#define CAPACITY    64
+#define FORKS       3
+#define ARRIVED     1u /* in a wr_id, beside the pair */
+
+static struct ibv_context *contexts[DEVICES];
+static struct ibv_pd *pds[DEVICES];
+static struct ibv_cq *cqs[DEVICES]; /* of all pairs */
+static struct ibv_mr *mrs[DEVICES];
+static struct ibv_comp_channel *channel;
+static uint8_t buffers[DEVICES][PAIRS * OCTETS];
+
+static struct {
+    struct ibv_qp *qps[DEVICES];
+    pthread_mutex_t posting; /* a receive before its send */
+    unsigned posted;
+    atomic_uint sent, arrived;
+} pairs[PAIRS];
+static atomic_bool over;
+
+/* In any thread; cmocka's belong to one. */
+static void must(bool condition, int line)
+{
+    if (condition)
+        return;
+    (void)fprintf(stderr, "%s:%d: does not hold\n", __FILE__, line);
+    abort();
+}
+#define MUST(condition) must((condition), __LINE__)
+
+/* ---- the conversation --------------------------------------------------------------------------- */
+
+static void note(const struct ibv_wc *wc)
+{
+    const unsigned pair = (unsigned)(wc->wr_id >> 1);
+
+    MUST(wc->status == IBV_WC_SUCCESS);
+    MUST(pair < PAIRS);
+    atomic_fetch_add(wc->wr_id & ARRIVED ? &pairs[pair].arrived : &pairs[pair].sent, 1);
+}
+
+static void take_completions(void)
+{
+    struct ibv_wc wc[4];
+
+    for (int i = 0; i < DEVICES; i++) {
+        int count = ibv_poll_cq(cqs[i], 4, wc);
+        MUST(count >= 0);
+        while (count > 0)
+            note(&wc[--count]);
+    }
+}
+
+static void post_message(unsigned pair)
+{
+    struct ibv_sge from = { (uintptr_t)buffers[0] + pair * OCTETS, OCTETS, mrs[0]->lkey };
+    struct ibv_sge to = { (uintptr_t)buffers[1] + pair * OCTETS, OCTETS, mrs[1]->lkey };
+    struct ibv_recv_wr recv = { .wr_id = pair << 1 | ARRIVED, .sg_list = &to, .num_sge = 1 };
+    struct ibv_send_wr send = { .wr_id = pair << 1,
+                                .sg_list = &from,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_SEND,
+                                .send_flags = IBV_SEND_SIGNALED };
+    struct ibv_recv_wr *bad_recv;
+    struct ibv_send_wr *bad_send;
+
+    MUST(ibv_post_recv(pairs[pair].qps[1], &recv, &bad_recv) == 0);
+    MUST(ibv_post_send(pairs[pair].qps[0], &send, &bad_send) == 0);
+}
+
+/* False when all have been posted. */
+static bool post_one(unsigned pair)
+{
+    (void)pthread_mutex_lock(&pairs[pair].posting);
+    const unsigned open = pairs[pair].posted - atomic_load(&pairs[pair].sent);
+    const unsigned full = pairs[pair].posted - atomic_load(&pairs[pair].arrived);
+    const bool more = pairs[pair].posted < MESSAGES;
+    if (more && open < OUTSTANDING && full < OUTSTANDING) {
+        post_message(pair);
+        pairs[pair].posted++;
+    }
+    (void)pthread_mutex_unlock(&pairs[pair].posting);
+    return more;
+}
+
+static void *post(void *argument)
+{
+    const unsigned pair = (unsigned)(uintptr_t)argument;
+
+    while (post_one(pair))
+        take_completions();
+    while (atomic_load(&pairs[pair].sent) < MESSAGES ||
+           atomic_load(&pairs[pair].arrived) < MESSAGES)
+        take_completions();
+    return NULL;
+}
+
+/* ---- meanwhile ---------------------------------------------------------------------------------- */
+
+static void *resize(void *argument)
+{
+    (void)argument;
+    for (int n = 0; !atomic_load(&over); n++)
+        for (int i = 0; i < DEVICES; i++)
+            MUST(ibv_resize_cq(cqs[i], n % 2 ? CAPACITY : 8 * CAPACITY) == 0);
+    return NULL;
+}
+
+static void *wait_for_events(void *argument)
+{
+    struct pollfd arrived = { .fd = channel->fd, .events = POLLIN };
+    struct ibv_cq *cq;
+    void *context;
+
+    (void)argument;
+    while (!atomic_load(&over)) {
+        MUST(ibv_req_notify_cq(cqs[1], 0) == 0);
+        if (poll(&arrived, 1, 1) != 1)
+            continue;
+        MUST(ibv_get_cq_event(channel, &cq, &context) == 0 && cq == cqs[1]);
+        ibv_ack_cq_events(cq, 1);
+    }
+    return NULL;
+}
+
+/* A queue pair that is flushed, polled to the end, and gone. */
+static void live_and_die(unsigned device)
+{
+    uint8_t octets[64];
+    struct ibv_cq *cq = ibv_create_cq(contexts[device], CAPACITY, NULL, NULL, 0);
+    struct ibv_mr *mr = ibv_reg_mr(pds[device], octets, sizeof octets, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_sge sge = { (uintptr_t)octets, sizeof octets, 0 };
+    struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+    struct ibv_wc wc;
+
+    MUST(cq != NULL && mr != NULL);
+    struct ibv_qp_init_attr init = api_qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pds[device], &init);
+    MUST(qp != NULL && ibv_modify_qp(qp, &attr, API_TO_INIT) == 0);
+    sge.lkey = mr->lkey;
+    MUST(ibv_post_recv(qp, &recv, &bad) == 0);
+    attr.qp_state = IBV_QPS_ERR;
+    MUST(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+    MUST(ibv_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR);
+    MUST(ibv_dereg_mr(mr) == 0);
+    MUST(ibv_destroy_qp(qp) == 0);
+    MUST(ibv_destroy_cq(cq) == 0);
+}
+
+static void *make_and_destroy(void *argument)
+{
+    (void)argument;
+    for (unsigned n = 0; !atomic_load(&over); n++)
+        live_and_die(n % DEVICES);
+    return NULL;
+}
+
+/* The child has the memory in one piece, and may not use it. */
+static void *fork_often(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < FORKS && !atomic_load(&over); i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(ibv_alloc_pd(contexts[0]) == NULL && errno == EIO ? 0 : 1);
+        MUST(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    return NULL;
+}
+
+/* ---- the stage ---------------------------------------------------------------------------------- */
+
+/* Of 127.0.0.0/8, by our process number, which nobody else has. */
+static void name_devices(void)
+{
+    const unsigned pid = (unsigned)getpid();
+    char line[256];
+
+    (void)snprintf(line, sizeof line, "uroce0:udp,ip=127.%u.%u.%u uroce1:udp,ip=127.%u.%u.%u",
+                   1 + (pid >> 16 & 63), pid >> 8 & 255, pid & 255, 65 + (pid >> 16 & 63),
+                   pid >> 8 & 255, pid & 255);
+    assert_int_equal(setenv("UROCE_DEVICES", line, 1), 0);
+}
+
+static void open_device(struct ibv_device *device, int i)
+{
+    contexts[i] = ibv_open_device(device);
+    assert_non_null(contexts[i]);
+    pds[i] = ibv_alloc_pd(contexts[i]);
+    mrs[i] = ibv_reg_mr(pds[i], buffers[i], sizeof buffers[i], IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mrs[i]);
+    if (i == 1)
+        channel = ibv_create_comp_channel(contexts[i]);
+    cqs[i] = ibv_create_cq(contexts[i], CAPACITY, NULL, i == 1 ? channel : NULL, 0);
+    assert_non_null(cqs[i]);
+}
+
+static int open_all(void **state)
+{
+    struct ibv_device **list;
+
+    (void)state;
+    name_devices();
+    list = ibv_get_device_list(NULL);
+    assert_non_null(list);
+    for (int i = 0; i < DEVICES; i++) {
+        assert_non_null(list[i]);
+        open_device(list[i], i);
+    }
+    ibv_free_device_list(list);
+    assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DEVICES; i++) {
+        assert_int_equal(ibv_destroy_cq(cqs[i]), 0);
+        if (i == 1)
+            assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+        assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+        assert_int_equal(ibv_dealloc_pd(pds[i]), 0);
+        assert_int_equal(ibv_close_device(contexts[i]), 0);
+    }
+    return 0;
+}
+
+static void make_pair(unsigned pair)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        const struct api api = { .context = contexts[i], .pd = pds[i] };
+        pairs[pair].qps[i] = api_qp(&api, cqs[i]);
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        const struct api peer = { .context = contexts[!i], .pd = pds[!i] };
+        api_connect(&peer, pairs[pair].qps[i], pairs[pair].qps[!i]->qp_num);
+    }
+    assert_int_equal(pthread_mutex_init(&pairs[pair].posting, NULL), 0);
+}
+
+static void threads__do_everything_at_once__each_message_arrives_and_nothing_stays(void **state)
+{
+    void *(*const others[])(void *) = { resize, wait_for_events, make_and_destroy, fork_often };
+    pthread_t posters[POSTERS], threads[4];
+
+    (void)state;
+    for (unsigned pair = 0; pair < PAIRS; pair++)
+        make_pair(pair);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, others[i], NULL), 0);
+    for (uintptr_t i = 0; i < POSTERS; i++)
+        assert_int_equal(pthread_create(&posters[i], NULL, post, (void *)(i % PAIRS)), 0);
+    for (unsigned i = 0; i < POSTERS; i++)
+        assert_int_equal(pthread_join(posters[i], NULL), 0);
+    atomic_store(&over, true);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+
+    for (unsigned pair = 0; pair < PAIRS; pair++) {
+        assert_int_equal(atomic_load(&pairs[pair].sent), MESSAGES);
+        assert_int_equal(atomic_load(&pairs[pair].arrived), MESSAGES);
+        for (int i = 0; i < DEVICES; i++)
+            assert_int_equal(ibv_destroy_qp(pairs[pair].qps[i]), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            threads__do_everything_at_once__each_message_arrives_and_nothing_stays, open_all,
+            close_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
