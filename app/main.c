@@ -14,6 +14,7 @@ static const struct subcommand {
     { "devices", uro_app_devices, "what is configured, and why a device is not usable" },
     { "hub", uro_app_hub, "lets several processes share an address over UDP" },
     { "dump", uro_app_dump, "the frames of a capture, and what is wrong with them" },
+    { "peer", uro_app_peer, "scripts of packets against a RoCE endpoint, for who builds one" },
     { "sim", uro_app_sim, "a simulated network with faults, repeatable from its seed" },
 };
 

@@ -58,10 +58,11 @@ struct uro_play_rule {
 
 /* The numbers of the connection; those that a script can name are variables. */
 struct uro_play_link {
-    bool requested; /* a REQ of ours, or of the endpoint's, is under way */
-    bool confirmed; /* by RTU */
-    bool ended;     /* by DREQ, DREP or REJ */
-    uint64_t tid;   /* of our REQ */
+    bool requested;   /* a REQ of ours, or of the endpoint's, is under way */
+    bool confirmed;   /* by RTU */
+    bool ended;       /* by DREQ, DREP or REJ */
+    uint64_t tid;     /* of our REQ */
+    uint64_t said_id; /* the communication ID of our last message */
     uint64_t their_tid;
     uint32_t mad_psn;
 };

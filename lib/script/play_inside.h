@@ -46,6 +46,9 @@ void uro_play_send_answer(struct uro_play *play, const struct uro_script_step *s
 bool uro_play_send_message(struct uro_play *play, enum uro_cm_kind kind,
                            const struct uro_script_step *step);
 
+/* The answer to the end of a connection that is not the present one. */
+void uro_play_send_drep(struct uro_play *play, const struct uro_cm_msg *dreq);
+
 /* ---- play_match.c ---- */
 bool uro_play_is(const struct uro_play *play, const struct uro_script_subject *subject,
                  const struct uro_play_frame *frame);

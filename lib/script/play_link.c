@@ -55,10 +55,25 @@ static bool ends(const struct uro_play *play)
                              play->script->steps[play->step].kind == URO_STEP_DISCONNECT);
 }
 
+/* Of a connection of an earlier script, or one that the script gave up by "fresh". */
+static bool is_foreign(const struct uro_play *play, const struct uro_cm_msg *msg)
+{
+    const uint64_t id =
+        msg->value[msg->kind == URO_CM_SIDR_REP ? URO_CM_REQUEST_ID : URO_CM_REMOTE_ID];
+
+    return msg->kind != URO_CM_REQ && msg->kind != URO_CM_SIDR_REQ &&
+           id != uro_play_get(play, URO_NAME_LOCAL_ID) && id != play->link.said_id;
+}
+
 bool uro_play_auto_message(struct uro_play *play, const struct uro_cm_msg *msg)
 {
     struct uro_play_link *link = &play->link;
 
+    if (is_foreign(play, msg)) {
+        if (msg->kind == URO_CM_DREQ)
+            uro_play_send_drep(play, msg);
+        return true;
+    }
     if (!play->closing && asks_for(play, msg->kind))
         return false;
     if (msg->kind == URO_CM_DREQ) {

@@ -221,26 +221,19 @@ static void note(struct uro_play *play, enum uro_cm_kind kind, const struct uro_
         uro_play_put(play, URO_NAME_MYQPN, msg->value[URO_CM_LOCAL_QPN]);
         uro_play_put(play, URO_NAME_PEERPSN, msg->value[URO_CM_STARTING_PSN]);
     }
-    if (msg->value[URO_CM_LOCAL_ID] != uro_play_get(play, URO_NAME_LOCAL_ID))
+    link->said_id = msg->value[kind == URO_CM_SIDR_REQ ? URO_CM_REQUEST_ID : URO_CM_LOCAL_ID];
+    if (link->said_id != uro_play_get(play, URO_NAME_LOCAL_ID))
         return; /* of another connection, made up by the script */
     link->confirmed |= kind == URO_CM_RTU;
-    link->ended |= kind == URO_CM_DREQ || kind == URO_CM_DREP || kind == URO_CM_REJ;
+    link->ended |= kind == URO_CM_DREP || kind == URO_CM_REJ;
 }
 
-bool uro_play_send_message(struct uro_play *play, enum uro_cm_kind kind,
-                           const struct uro_script_step *step)
+static void send_mad(struct uro_play *play, const struct uro_cm_msg *msg)
 {
-    struct uro_script_text private = { 0 };
     uint8_t octets[URO_MAD_LEN];
     struct uro_packet packet;
-    struct uro_cm_msg msg;
 
-    describe(play, kind, &msg);
-    if (step != NULL && !change(play, step, &msg, &private))
-        return false;
-    put_private(play, &private, &msg);
-    note(play, kind, &msg);
-    uro_cm_encode(octets, &msg);
+    uro_cm_encode(octets, msg);
     uro_packet_init(&packet, (uint8_t)uro_opcode_by_name("UD_SEND_ONLY"));
     address(play, &packet);
     packet.value[URO_FIELD_QPN] = packet.value[URO_FIELD_SQPN] = URO_CM_MAD_QPN;
@@ -249,5 +242,28 @@ bool uro_play_send_message(struct uro_play *play, enum uro_cm_kind kind,
     packet.octets = octets;
     packet.length = URO_MAD_LEN;
     send(play, &packet);
+}
+
+void uro_play_send_drep(struct uro_play *play, const struct uro_cm_msg *dreq)
+{
+    struct uro_cm_msg msg = { .kind = URO_CM_DREP, .tid = dreq->tid };
+
+    msg.value[URO_CM_LOCAL_ID] = dreq->value[URO_CM_REMOTE_ID];
+    msg.value[URO_CM_REMOTE_ID] = dreq->value[URO_CM_LOCAL_ID];
+    send_mad(play, &msg);
+}
+
+bool uro_play_send_message(struct uro_play *play, enum uro_cm_kind kind,
+                           const struct uro_script_step *step)
+{
+    struct uro_script_text private = { 0 };
+    struct uro_cm_msg msg;
+
+    describe(play, kind, &msg);
+    if (step != NULL && !change(play, step, &msg, &private))
+        return false;
+    put_private(play, &private, &msg);
+    note(play, kind, &msg);
+    send_mad(play, &msg);
     return true;
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* peer_link.c - see peer_link.h. One thread: the player is the only one that waits for frames. */
+#define _GNU_SOURCE /* ppoll */
+#include "peer_link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "host/plugin.h"
+#include "io/pcap/pcap_write.h"
+
+#define CACHE_LINE 64u
+#define NAP        URO_MS(1) /* at most, where the port cannot wake us, and for a link to come up */
+
+static struct uro_port *open_port(const struct uro_device_config *config,
+                                  char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_port_config wanted = { .device = config->name,
+                                            .link = config->link,
+                                            .mtu = config->mtu,
+                                            .has_mac = true,
+                                            .mac = config->mac,
+                                            .memory_mib = config->memory_mib,
+                                            .addresses = config->gids,
+                                            .address_count = config->gid_count,
+                                            .verbose = config->verbose };
+    uro_port_open_fn *open = uro_plugin_find(config->link, error);
+
+    return open != NULL ? open(&wanted, error) : NULL;
+}
+
+static int build_engine(struct uro_peer_link *link, const struct uro_device_config *config)
+{
+    struct uro_engine_config wanted = { .mac = link->port->mac,
+                                        .mtu = link->port->mtu,
+                                        .address_count = config->gid_count,
+                                        .gateway4 = config->gateway4,
+                                        .gateway6 = config->gateway6,
+                                        .connections = 1,
+                                        .table_bits = 4 };
+
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        wanted.addresses[i] = (struct uro_engine_address){ config->gids[i], config->prefix[i] };
+    if (getrandom(wanted.seed, sizeof wanted.seed, 0) != (ssize_t)sizeof wanted.seed)
+        return -EIO;
+    size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+    link->engine_memory = aligned_alloc(CACHE_LINE, size);
+    if (link->engine_memory == NULL)
+        return -ENOMEM;
+    return uro_engine_init(link->engine_memory, &wanted, uro_device_now(), &link->engine);
+}
+
+static int open_capture(struct uro_peer_link *link, const char *pcap)
+{
+    const uro_time now = uro_device_now();
+    uint64_t offset = 0;
+
+    if (pcap == NULL)
+        return 0;
+    return uro_pcap_write_open(pcap, uro_host_wall_time(now, &offset) - now, &link->capture);
+}
+
+bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_config *config,
+                        const char *pcap, char error[static URO_PORT_ERROR_MAX])
+{
+    memset(link, 0, sizeof *link);
+    int failed = open_capture(link, pcap);
+    if (failed != 0) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s: %s", pcap, strerror(-failed));
+        return false;
+    }
+    link->port = open_port(config, error);
+    if (link->port != NULL) {
+        failed = build_engine(link, config);
+        if (failed == 0)
+            return true;
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "no engine: %s", strerror(-failed));
+    }
+    uro_peer_link_close(link);
+    return false;
+}
+
+void uro_peer_link_close(struct uro_peer_link *link)
+{
+    if (link->port != NULL)
+        link->port->ops->close(link->port);
+    uro_pcap_write_close(link->capture);
+    free(link->engine_memory);
+    memset(link, 0, sizeof *link);
+}
+
+static struct timespec timespec_of(uro_time time)
+{
+    return (struct timespec){ .tv_sec = (time_t)(time / 1000000000u),
+                              .tv_nsec = (long)(time % 1000000000u) };
+}
+
+/* Until a frame comes, or @most passed. */
+static void rest(struct uro_peer_link *link, uro_time most)
+{
+    struct uro_port *port = link->port;
+    struct pollfd fd = { .fd = port->ops->wait_fd(port), .events = POLLIN };
+    const bool wakes = fd.fd >= 0;
+    const struct timespec time = timespec_of(wakes || most < NAP ? most : NAP);
+
+    if (wakes && !port->ops->arm(port))
+        return;
+    (void)ppoll(&fd, wakes ? 1 : 0, &time, NULL);
+    if (wakes)
+        port->ops->disarm(port);
+}
+
+bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience)
+{
+    const uro_time deadline = uro_device_now() + patience;
+    const struct timespec nap = timespec_of(NAP);
+
+    while (!link->port->ops->link_up(link->port)) {
+        if (uro_device_now() > deadline)
+            return false;
+        (void)ppoll(NULL, 0, &nap, NULL);
+    }
+    uro_engine_link(link->engine, true, uro_device_now());
+    return true;
+}
+
+static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_time now)
+{
+    struct uro_pkt pkts[URO_PORT_BURST];
+    const struct uro_port_ops *ops = link->port->ops;
+    const uint32_t count = ops->receive(link->port, pkts, URO_PORT_BURST);
+
+    for (uint32_t i = 0; i < count && link->capture != NULL; i++)
+        if (uro_pcap_write_pkt(link->capture, &pkts[i], now) != 0)
+            (void)fprintf(stderr, "uroce peer: the capture is not complete\n");
+    uro_play_input(play, pkts, count, now);
+    if (count > 0)
+        ops->release(link->port, pkts, count);
+    return count;
+}
+
+static uint32_t transmit(struct uro_peer_link *link, struct uro_play *play, uro_time now)
+{
+    const struct uro_port_ops *ops = link->port->ops;
+    const uint32_t room = ops->room(link->port);
+    const uint32_t count = uro_play_output(play, link->tx, room, now);
+
+    for (uint32_t i = 0; i < count && link->capture != NULL; i++)
+        if (uro_pcap_write_tx(link->capture, &link->tx[i], now) != 0)
+            (void)fprintf(stderr, "uroce peer: the capture is not complete\n");
+    if (count > 0)
+        ops->transmit(link->port, link->tx, count);
+    return count;
+}
+
+static void want_groups(struct uro_peer_link *link)
+{
+    const uint32_t version = uro_engine_multicast_version(link->engine);
+
+    if (version == link->multicast_version)
+        return;
+    link->multicast_version = version;
+    link->port->ops->multicast(
+        link->port, link->macs,
+        uro_engine_multicast_macs(link->engine, link->macs, URO_ENGINE_MACS_MAX));
+}
+
+void uro_peer_link_play(struct uro_peer_link *link, struct uro_play *play)
+{
+    for (bool moved = true; moved || play->result == URO_PLAY_RUNNING;) {
+        const uro_time now = uro_device_now();
+        want_groups(link);
+        moved = receive(link, play, now) > 0;
+        moved |= transmit(link, play, now) > 0;
+        const uro_time next = uro_play_next(play);
+        if (!moved && next > now && play->result == URO_PLAY_RUNNING)
+            rest(link, next - now);
+    }
+}

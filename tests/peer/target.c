@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* target.c - the endpoint that scripts are played against: a plain rdma_cm program, for any machine with
+ * librdmacm. It does what plan.h says, with as many connections as come, until it is ended.
+ *
+ *     cc -o target target.c -lrdmacm -libverbs
+ *     ./target [PORT [ADDRESS]]
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <time.h>
+
+#include "plan.h"
+
+#define PORT    7471
+#define BACKLOG 16
+#define ALL_RIGHTS                                                                                 \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                   \
+     IBV_ACCESS_REMOTE_ATOMIC)
+
+struct target {
+    struct target *next;
+    struct rdma_cm_id *id;
+    struct plan plan;
+    struct ibv_pd *pd, *other_pd;
+    struct ibv_cq *cq;
+    struct ibv_mr *all, *read_only, *other, *work;
+    uint8_t *region, *buffers;
+    int64_t late; /* ms; when to post one receive more, 0: not */
+};
+
+static struct target *targets;
+
+static int64_t now_ms(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static int fail(const char *what)
+{
+    (void)fprintf(stderr, "target: %s: %s\n", what, strerror(errno));
+    return -1;
+}
+
+static void destroy(struct target *t)
+{
+    struct target **at = &targets;
+    struct ibv_mr *const mrs[] = { t->all, t->read_only, t->other, t->work };
+
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (t->id->qp != NULL)
+        rdma_destroy_qp(t->id);
+    for (size_t i = 0; i < sizeof mrs / sizeof mrs[0]; i++)
+        if (mrs[i] != NULL)
+            (void)ibv_dereg_mr(mrs[i]);
+    if (t->cq != NULL)
+        (void)ibv_destroy_cq(t->cq);
+    if (t->other_pd != NULL)
+        (void)ibv_dealloc_pd(t->other_pd);
+    if (t->pd != NULL)
+        (void)ibv_dealloc_pd(t->pd);
+    (void)rdma_destroy_id(t->id);
+    free(t->region);
+    free(t->buffers);
+    free(t);
+}
+
+static int post_recv(struct target *t)
+{
+    struct ibv_sge sge = { (uintptr_t)t->buffers, t->plan.size, t->work->lkey };
+    struct ibv_recv_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
+    struct ibv_recv_wr *bad;
+
+    return ibv_post_recv(t->id->qp, &wr, &bad);
+}
+
+static void post(struct target *t, enum ibv_wr_opcode opcode, uint32_t length)
+{
+    struct ibv_sge sge = { (uintptr_t)t->buffers, length, t->work->lkey };
+    struct ibv_send_wr wr = {
+        .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED
+    };
+    struct ibv_send_wr *bad;
+
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = PLAN_REMOTE_VA;
+        wr.wr.atomic.rkey = PLAN_REMOTE_RKEY;
+        wr.wr.atomic.compare_add = 1;
+    } else {
+        wr.wr.rdma.remote_addr = PLAN_REMOTE_VA;
+        wr.wr.rdma.rkey = PLAN_REMOTE_RKEY;
+    }
+    if (ibv_post_send(t->id->qp, &wr, &bad) != 0)
+        (void)fail("ibv_post_send");
+}
+
+static int make_memory(struct target *t)
+{
+    t->region = aligned_alloc(4096, PLAN_REGION);
+    t->buffers = aligned_alloc(4096, PLAN_OCTETS);
+    t->pd = ibv_alloc_pd(t->id->verbs);
+    t->other_pd = ibv_alloc_pd(t->id->verbs);
+    if (t->region == NULL || t->buffers == NULL || t->pd == NULL || t->other_pd == NULL)
+        return fail("memory and protection domains");
+    for (uint32_t i = 0; i < PLAN_REGION; i++)
+        t->region[i] = t->buffers[i] = plan_octet(i);
+    t->all = ibv_reg_mr(t->pd, t->region, PLAN_REGION, ALL_RIGHTS);
+    t->read_only = ibv_reg_mr(t->pd, t->region, PLAN_REGION, IBV_ACCESS_REMOTE_READ);
+    t->other = ibv_reg_mr(t->other_pd, t->region, PLAN_REGION, ALL_RIGHTS);
+    t->work = ibv_reg_mr(t->pd, t->buffers, PLAN_OCTETS, ALL_RIGHTS);
+    if (t->all == NULL || t->read_only == NULL || t->other == NULL || t->work == NULL)
+        return fail("ibv_reg_mr");
+    return 0;
+}
+
+static int make_qp(struct target *t)
+{
+    struct ibv_qp_init_attr init = { .qp_type = t->id->qp_type,
+                                     .cap = { .max_send_wr = 64,
+                                              .max_recv_wr = PLAN_RECV_MAX + 1,
+                                              .max_send_sge = 1,
+                                              .max_recv_sge = 1 } };
+
+    t->cq = ibv_create_cq(t->id->verbs, 256, NULL, NULL, 0);
+    if (t->cq == NULL)
+        return fail("ibv_create_cq");
+    init.send_cq = init.recv_cq = t->cq;
+    if (rdma_create_qp(t->id, t->pd, &init) != 0)
+        return fail("rdma_create_qp");
+    for (uint32_t i = 0; i < t->plan.recv; i++)
+        if (post_recv(t) != 0)
+            return fail("ibv_post_recv");
+    return 0;
+}
+
+static int answer(struct target *t)
+{
+    char words[192];
+    const uint32_t keys[3] = { t->all->rkey, t->read_only->rkey, t->other->rkey };
+    struct rdma_conn_param param = {
+        .private_data = words, .responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7
+    };
+
+    if (t->id->qp_type != IBV_QPT_UD)
+        param.private_data_len =
+            (uint8_t)plan_answer(words, sizeof words, (uintptr_t)t->region, keys);
+    param.qp_num = t->id->qp->qp_num;
+    return rdma_accept(t->id, &param) != 0 ? fail("rdma_accept") : 0;
+}
+
+static void requested(struct rdma_cm_event *event)
+{
+    struct target *t = calloc(1, sizeof *t);
+    const struct rdma_conn_param *param = &event->param.conn;
+    const bool datagram = event->id->qp_type == IBV_QPT_UD;
+
+    if (t == NULL)
+        abort();
+    t->id = event->id;
+    t->id->context = t;
+    t->next = targets;
+    targets = t;
+    plan_read(&t->plan, datagram ? "" : param->private_data,
+              datagram || param->private_data == NULL ? 0 : param->private_data_len);
+    if (make_memory(t) != 0 || make_qp(t) != 0 || answer(t) != 0) {
+        (void)rdma_reject(t->id, NULL, 0);
+        destroy(t);
+        return;
+    }
+    if (t->plan.late > 0)
+        t->late = now_ms() + t->plan.late;
+}
+
+static void established(struct target *t)
+{
+    for (uint32_t i = 0; i < t->plan.send; i++)
+        post(t, IBV_WR_SEND, t->plan.bytes);
+    for (uint32_t i = 0; i < t->plan.write; i++)
+        post(t, IBV_WR_RDMA_WRITE, t->plan.bytes);
+    for (uint32_t i = 0; i < t->plan.read; i++)
+        post(t, IBV_WR_RDMA_READ, t->plan.bytes);
+    for (uint32_t i = 0; i < t->plan.faa; i++)
+        post(t, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+}
+
+/* The event is acknowledged before what it is about goes away. */
+static void take(struct rdma_cm_event *event)
+{
+    const enum rdma_cm_event_type type = event->event;
+    struct target *t = event->id->context;
+
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        requested(event);
+    (void)rdma_ack_cm_event(event);
+    if (t == NULL)
+        return;
+    if (type == RDMA_CM_EVENT_ESTABLISHED && t->id->qp_type != IBV_QPT_UD)
+        established(t);
+    if (type == RDMA_CM_EVENT_DISCONNECTED)
+        (void)rdma_disconnect(t->id);
+    if (type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_REJECTED ||
+        type == RDMA_CM_EVENT_UNREACHABLE || type == RDMA_CM_EVENT_CONNECT_ERROR)
+        destroy(t);
+}
+
+/* Returns how long to wait at most, -1: for ever. */
+static int post_late(void)
+{
+    int64_t wait = -1;
+
+    for (struct target *t = targets; t != NULL; t = t->next) {
+        if (t->late == 0)
+            continue;
+        int64_t left = t->late - now_ms();
+        if (left <= 0) {
+            t->late = 0;
+            (void)post_recv(t);
+        } else if (wait < 0 || left < wait) {
+            wait = left;
+        }
+    }
+    return (int)wait;
+}
+
+static int listen_on(struct rdma_event_channel *channel, enum rdma_port_space space,
+                     struct sockaddr *address)
+{
+    struct rdma_cm_id *id;
+
+    if (rdma_create_id(channel, &id, NULL, space) != 0)
+        return fail("rdma_create_id");
+    if (rdma_bind_addr(id, address) != 0)
+        return fail("rdma_bind_addr");
+    return rdma_listen(id, BACKLOG) != 0 ? fail("rdma_listen") : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const uint16_t port = htons((uint16_t)(argc > 1 ? strtoul(argv[1], NULL, 10) : PORT));
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = port };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = port };
+    struct sockaddr *address = (struct sockaddr *)&v4;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_event *event;
+
+    if (argc > 2 && inet_pton(AF_INET6, argv[2], &v6.sin6_addr) == 1)
+        address = (struct sockaddr *)&v6;
+    else if (argc > 2 && inet_pton(AF_INET, argv[2], &v4.sin_addr) != 1) {
+        (void)fprintf(stderr, "target: \"%s\" is no address\n", argv[2]);
+        return 2;
+    }
+    if (channel == NULL)
+        return -fail("rdma_create_event_channel");
+    if (listen_on(channel, RDMA_PS_TCP, address) != 0 ||
+        listen_on(channel, RDMA_PS_UDP, address) != 0)
+        return 1;
+    (void)fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+    (void)printf("target: listens\n");
+    (void)fflush(stdout);
+    for (;;) {
+        struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+        (void)poll(&fd, 1, post_late());
+        while (rdma_get_cm_event(channel, &event) == 0)
+            take(event);
+    }
+}

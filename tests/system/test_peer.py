@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`uroce peer`: what it says to people, and scripts over memif against a stock rdma_cm server under
+`uroce run`; writes TAP.
+
+    test_peer.py BUILD_DIRECTORY [--match REGEX]
+"""
+import pathlib
+import subprocess
+import sys
+
+import uroce_case
+from uroce_case import Case, equal, has
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "peer"
+# One of each kind; all of them play in virtual time (tests/peer).
+PLAYED = ("send", "gap", "read", "repeated_atomic", "rnr_write", "access_key", "dropped_icrc",
+          "requester_nak", "requester_rnr", "cm_by_hand", "cm_stale", "cm_sidr", "cm_nobody")
+LINK = "net_memif0,role={role},socket={where}/link.sock"
+
+
+def device(case: Case, role: str) -> str:
+    last = 1 if role == "server" else 2
+    link = LINK.format(role=role, where=case.scratch)
+    return f"{role}:{link};ip=10.0.0.{last}/24"
+
+
+def script(case: Case, text: str) -> str:
+    path = case.scratch / "some.peer"
+    path.write_text(text)
+    return str(path)
+
+
+class Target:
+    """The server of tests/peer, which says when it listens."""
+
+    def __init__(self, case: Case):
+        self.process = subprocess.Popen(
+            [case.uroce, "run", "-d", device(case, "server"), "--",
+             case.build / "tests" / "peer" / "peer_target", "7471", "10.0.0.1"],
+            stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        equal(self.process.stdout.readline(), "target: listens\n")
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate()
+
+
+# ---- over a link ------------------------------------------------------------
+
+def peer__scripts_of_each_kind__are_held_by_a_stock_server(case: Case) -> None:
+    case.plugin()
+    case.environment()
+    with Target(case):
+        run = case.call("peer", "-d", device(case, "client"), "--peer", "10.0.0.1", "--tap", "-q",
+                        *(SCRIPTS / f"{name}.peer" for name in PLAYED))
+    equal(run.returncode, 0, run.stdout + run.stderr)
+    equal(run.stdout, f"1..{len(PLAYED)}\n" +
+          "".join(f"ok {i} - {name}.peer\n" for i, name in enumerate(PLAYED, 1)))
+
+
+def peer__not_held__status_1_and_what_differs(case: Case) -> None:
+    case.plugin()
+    case.environment()
+    wrong = script(case, "connect $p\nsend SEND_ONLY psn=+0 ackreq\n"
+                         "expect ACKNOWLEDGE psn=+0 syndrome=nak_access\n")
+    with Target(case):
+        run = case.call("peer", "-d", device(case, "client"), "-a", "10.0.0.1", "--set", "p=7471",
+                        "--pcap", case.scratch / "a.pcap", wrong)
+    equal(run.returncode, 1, run.stdout + run.stderr)
+    has(run.stdout, "line 3: expect ACKNOWLEDGE psn=+0 syndrome=nak_access: came 10.0.0.1 > ",
+        "syndrome is 0x1f (ack), not 0x62 (nak_access)\n", "some.peer: DEVIATED\n")
+    run = case.call("dump", case.scratch / "a.pcap")
+    has(run.stdout, "RC_SEND_ONLY", "RC_ACK")
+
+
+def peer__nobody_has_the_address__status_77(case: Case) -> None:
+    case.plugin()
+    case.environment()
+    with Target(case):
+        run = case.call("peer", "-d", device(case, "client"), "-a", "10.0.0.9",
+                        SCRIPTS / "send.peer", SCRIPTS / "read.peer")
+    equal(run.returncode, 77, run.stdout + run.stderr)
+    has(run.stdout, "send.peer: NOBODY HAS THE ADDRESS\n")
+    assert "read.peer" not in run.stdout, run.stdout
+
+
+# ---- before it --------------------------------------------------------------
+
+def peer__wrong_script__file_line_column_and_nothing_is_played(case: Case) -> None:
+    run = case.call("peer", "-a", "10.0.0.1", SCRIPTS / "send.peer",
+                    script(case, "wait 1s\nwait 5\n"))
+    equal((run.returncode, run.stdout), (2, ""))
+    equal(run.stderr,
+          f'{case.scratch}/some.peer:2:6: "5": expected a time such as 500us, 200ms or 2s\n')
+
+
+def peer__check__reads_only(case: Case) -> None:
+    run = case.call("peer", "--check", *sorted(SCRIPTS.glob("*.peer")))
+    equal((run.returncode, run.stdout, run.stderr), (0, "", ""))
+
+
+def peer__wrong_use__is_said(case: Case) -> None:
+    send = SCRIPTS / "send.peer"
+    for words, say in (
+            ([], "no script given"),
+            ([send], "--peer ADDRESS is needed"),
+            (["-a", "10.0.0.1", "/no/such.peer"], "No such file or directory"),
+            (["-a", "10.0.0.1", "--set", "x", send], '"x" cannot be used here'),
+            (["-a", "10.0.0.1", "--set", "x=1", send], "--set x=1: no script has $x"),
+            (["-a", "10.0.0.1", "-p", "70000", send], '"70000" cannot be used here'),
+            (["-a", "10.0.0.1", send], "no device"),
+            (["-a", "here", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer here"),
+            (["-a", "fd00::1", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer fd00::1")):
+        run = case.call("peer", *words)
+        equal(run.returncode, 2, run.stderr)
+        has(run.stderr, say)
+    run = case.call("peer", "--help")
+    equal((run.returncode, run.stderr), (0, ""))
+    has(run.stdout, "usage: uroce peer")
+
+
+def peer__port_that_cannot_be__status_77(case: Case) -> None:
+    case.plugin()
+    run = case.call("peer", "-a", "10.0.0.1", "-d", "a:net_no_such0;ip=10.0.0.2/24",
+                    SCRIPTS / "send.peer")
+    equal(run.returncode, 77)
+    has(run.stderr, "uroce peer: a: ")
+
+
+CASES = [value for name, value in globals().items() if name.startswith("peer__")]
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, CASES))
