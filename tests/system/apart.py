@@ -60,9 +60,9 @@ class Pair(pairs.Pair):
 
     def listens(self) -> bool:
         """The server has a socket of the kernel's."""
-        tables = ["ip", "netns", "exec", self.name("server"), "cat", "/proc/net/udp",
-                  "/proc/net/udp6"]
-        text = subprocess.run(tables, capture_output=True, text=True, check=True).stdout
+        tables = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
+        text = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat", *tables],
+                              capture_output=True, text=True, check=True).stdout
         return any(":" in line and "local" not in line for line in text.splitlines())
 
 

@@ -13,6 +13,11 @@ ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|`]+) \|)?
 ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
 
 
+def file_of(words: list[str]) -> str:
+    """What is run, behind `env NAME=VALUE`."""
+    return next(word for word in words if word != "env" and "=" not in word)
+
+
 @dataclass
 class Row:
     name: str
@@ -22,8 +27,7 @@ class Row:
 
     @property
     def file(self) -> str:
-        """What is run, behind `env NAME=VALUE`."""
-        return next(word for word in self.program if word != "env" and "=" not in word)
+        return file_of(self.program)
 
     @property
     def alone(self) -> bool:

@@ -83,7 +83,7 @@ def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
     """(name, programs it needs, what runs it)"""
     found = [(row.name, [row.file], lambda row=row: run_row(uroce, row))
              for row in programs.rows()]
-    found += [(row.name, [row.server[0]], lambda row=row: connections.run(uroce, row))
+    found += [(row.name, [programs.file_of(row.server)], lambda row=row: connections.run(uroce, row))
               for row in connections.rows(uroce)]
     found += apart.cases(uroce, connections.rows, run_apart)
     return found + [("peer_killed", ["ib_write_bw"], lambda: peer_killed(uroce)),

@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Open MPI over UCX: mpi_pingpong.c, compiled by mpicc, between ranks with a device of uroce each. As a
+plain user. Writes TAP.
+
+    test_mpi.py BUILD [--match REGEX]
+
+UCX is given one transport, which only InfiniBand devices have; what a rank's device says that it
+received was no less than the messages.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import pairs  # noqa: E402
+from uroce_case import Case, Skip, equal, has, main  # noqa: E402
+
+SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
+MESSAGES = 160  # each way between rank 0 and another
+SECONDS = 60
+SETTINGS = ";verbose=yes"
+MPIRUN = ["mpirun", "--oversubscribe", "--mca", "plm", "isolated", "--mca", "pml", "ucx"]
+RECEIVED = re.compile(r"^uroce: uroce0: rx_roce +(\d+)", re.M)
+
+
+class Job(pairs.Pair):
+    """One mpirun, which starts both sides."""
+
+    def run(self, case: Case, transport: str, ranks: list[list[str]]) -> pairs.Output:
+        for tool in ("mpicc", "mpirun"):
+            if shutil.which(tool) is None:
+                raise Skip(f"{tool} is not installed")
+        program = self.where / "mpi_pingpong"
+        compiled = subprocess.run(["mpicc", "-O2", "-o", program, SOURCE], capture_output=True,
+                                  text=True, check=False)
+        equal(compiled.returncode, 0, compiled.stderr)
+        command = ["env", f"HOME={self.where}", f"TMPDIR={self.where}", *MPIRUN, "-x", f"UCX_TLS={transport}"]
+        if os.geteuid() == 0 and not self.drop:
+            command.append("--allow-run-as-root")
+        for number, rank in enumerate(ranks):
+            command += [":"] * (number > 0) + [*rank, str(program)]
+        self.command = lambda _role, words: words
+        return self.alone(command, SECONDS)
+
+
+def two_ranks(case: Case, transport: str, configured: bool = True) -> pairs.Output:
+    with Job(case.uroce, SETTINGS) as job:
+        sides = [job.command(role, []) for role in ("server", "client")]
+        if not configured:
+            sides = [[str(case.uroce), "run", "--"]] * 2
+        return job.run(case, transport, [["-np", "1", *side] for side in sides])
+
+
+def holds(output: pairs.Output, ranks: int) -> None:
+    equal(output.status, 0, output.tail())
+    has(output.text, f"all to all: {ranks} ranks, every octet right",
+        *[f"hello from rank {rank} of {ranks}" for rank in range(ranks)],
+        *[f"ping-pong with rank {rank}: {MESSAGES} messages each way, every octet right"
+          for rank in range(1, ranks)])
+    received = [int(number) for number in RECEIVED.findall(output.text)]
+    assert len(received) == ranks and min(received) >= MESSAGES, f"{received} packets\n{output.text}"
+
+
+def two_ranks_over_memif__rc__every_octet_right(case: Case) -> None:
+    holds(two_ranks(case, "rc_v"), 2)
+
+
+def two_ranks_over_memif__ud__every_octet_right(case: Case) -> None:
+    holds(two_ranks(case, "ud_v"), 2)
+
+
+def four_ranks_over_udp__one_line_of_configuration__every_octet_right(case: Case) -> None:
+    device = "uroce0:udp,ip=127.0.0.1%{OMPI_COMM_WORLD_LOCAL_RANK}" + SETTINGS
+    with Job(case.uroce) as job:
+        output = job.run(case, "rc_v", [["-np", "4", str(case.uroce), "run", "--device", device, "--"]])
+    holds(output, 4)
+
+
+def two_ranks__no_device__fail(case: Case) -> None:
+    output = two_ranks(case, "rc_v", configured=False)
+    assert output.status not in (0, None), output.tail()
+    assert "hello" not in output.text, output.text
+
+
+CASES = [two_ranks_over_memif__rc__every_octet_right, two_ranks_over_memif__ud__every_octet_right,
+         four_ranks_over_udp__one_line_of_configuration__every_octet_right, two_ranks__no_device__fail]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, CASES))
