@@ -28,14 +28,19 @@ class Meeting:
     stays: bool = False        # the server serves for ever
     unheard: bool = False      # nobody hears the client before the server has joined: it comes again
     meets_twice: bool = False  # and the server takes no other client after one that failed
+    ours: bool = False         # a program of this directory
     first: bool = False        # for the first kernel only: there are others like it
     refused: str = ""          # the client fails, and says this
     then: str = ""             # must then hold where the server is
     quirk: str = ""            # a server that ended badly saying this ended well
 
     @property
+    def path(self):
+        return "{ours}/" if self.ours else ""
+
+    @property
     def serve(self):
-        return f"{self.tool} {self.both} {self.more} {self.server}"
+        return f"{self.path}{self.tool} {self.both} {self.more} {self.server}"
 
     @property
     def asker(self):
@@ -43,7 +48,7 @@ class Meeting:
 
     @property
     def ask(self):
-        return f"{self.asker} {self.both} {self.more} {self.client}"
+        return f"{self.path}{self.asker} {self.both} {self.more} {self.client}"
 
     @property
     def name(self):
@@ -76,6 +81,7 @@ MEETINGS = (
     Meeting("riostream", "-p {port} -S 4096 -C 20", "-b {own}", "-s {peer}"),
     Meeting("rcopy", "", "-p {port}", "{ours}/verify {peer}:{copy} -p {port}", stays=True,
             then="cmp {ours}/verify {copy}"),
+    Meeting("partings", "-p {port}", "-a {own}", "{peer}", (4, 6), ours=True),
     perftest("ib_send_bw", "-s 4096"),
     perftest("ib_send_lat", "-s 4096", first=True),
     perftest("ib_write_bw", "-s 4096", first=True),

@@ -18,8 +18,8 @@ import time
 
 import cases
 import connections
-from sides import (GUEST_PORT, ROOT, RXE_PEER, SERVER_GRACE, Namespace, Rxe, Unavailable, Uroce,
-                   finish, must, tail)
+from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, Namespace, Rxe,
+                   Unavailable, Uroce, finish, must, tail)
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
@@ -185,8 +185,9 @@ def check_machine(options):
         raise Unavailable("no ip program (iproute2)")
     if "uroce" in ours and not (options.build / "app" / "uroce").exists():
         raise Unavailable(f"no {options.build}/app/uroce: not built")
-    if not (options.build / "tests" / "interop" / "verify").exists():
-        raise Unavailable("verify is not built: no libibverbs headers?")
+    for program in OUR_PROGRAMS:
+        if not (options.build / "tests" / "interop" / program).exists():
+            raise Unavailable(f"{program} is not built: no headers of libibverbs or librdmacm?")
     if "rxe" in ours:
         if not shutil.which("qemu-system-x86_64"):
             raise Unavailable("no qemu-system-x86_64")

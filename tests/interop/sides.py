@@ -15,7 +15,7 @@ LISTEN_SECONDS = 15
 SERVER_GRACE = 15  # for a server whose client is done
 SHOWN_LINES = 12
 CLOSED = 1  # nobody listens at the port so much after a side's own
-OUR_PROGRAMS = ("verify", "services")
+OUR_PROGRAMS = ("verify", "services", "partings")
 
 # One queueing discipline a direction, for what the filter means: ARP and the rest pass unharmed.
 # What the guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
