@@ -357,13 +357,17 @@ static bool has_to_say(const struct uro_cm *cm)
 /* rule CM.END.ALL */
 bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
 {
+    cm->now = now;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
         if (uro_link_used(&conn->link)) /* nobody's already */
             continue;
         if (cm->reply_count == URO_CM_REPLIES)
             return false;
-        uro_conn_close(conn, now);
+        if (conn->owned)
+            uro_conn_part(conn);
+        else
+            uro_conn_close(conn, now); /* a request that nobody fetched */
     }
     return !has_to_say(cm);
 }

@@ -318,13 +318,8 @@ int uro_conn_disconnect(struct uro_conn *conn, uro_time now)
     return conn->state == URO_CONN_DREQ_SENT || conn->state == URO_CONN_TIMEWAIT ? 0 : -EINVAL;
 }
 
-/* What the peer must be told when nobody is interested any more. */
-void uro_conn_close(struct uro_conn *conn, uro_time now)
+void uro_conn_part(struct uro_conn *conn)
 {
-    conn->cm->now = now;
-    conn->owned = false;
-    conn->events = 0;
-    uro_list_remove(&conn->event_link);
     switch (conn->state) {
     case URO_CONN_REQ_SENT:
         reject(conn, URO_CONN_REJ_TIMEOUT, NULL, 0);
@@ -356,4 +351,13 @@ void uro_conn_close(struct uro_conn *conn, uro_time now)
         uro_conn_end(conn);
         break;
     }
+}
+
+void uro_conn_close(struct uro_conn *conn, uro_time now)
+{
+    conn->cm->now = now;
+    conn->owned = false;
+    conn->events = 0;
+    uro_list_remove(&conn->event_link);
+    uro_conn_part(conn);
 }

@@ -55,6 +55,8 @@ void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
                        const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
+/* Tells the peer what it must know when nobody is interested any more. */
+void uro_conn_part(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
 /* Nothing more will happen: the owner, if any, closes it. */
 void uro_conn_end(struct uro_conn *conn);

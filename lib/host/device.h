@@ -50,6 +50,7 @@ struct uro_device {
     struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
     bool link_up;
     bool link_was_up; /* once */
+    bool closed;      /* the process ends: nothing comes or goes any more */
     atomic_bool gone; /* the port's link will never be up again */
     uro_time link_checked;
     struct uro_suspect suspect;

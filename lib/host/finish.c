@@ -4,7 +4,7 @@
  * The peers of its connections are told, as the kernel does for a process that ends: a DREQ for each
  * connection, a REJ for each that was not made yet. What they answer is not waited for.
  *
- * The port is closed, so that a peer sees it go and nothing is left behind, but only when that is
+ * The port is then closed, so that a peer sees it go and nothing is left behind, but only when that is
  * safe: the service thread must have ended and no other thread may be inside. A process that ends
  * in the middle of things (exit in a signal handler) is not held up for longer than PATIENCE.
  *
@@ -92,7 +92,6 @@ static void finish(struct uro_device *device)
     if (pthread_equal(pthread_self(), device->thread) ||
         pthread_timedjoin_np(device->thread, NULL, &until) != 0)
         return;
-    /* Kept for good: whoever tries the lock from now on finds the engine busy. */
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
         return;
     say_goodbye(device);
@@ -102,6 +101,8 @@ static void finish(struct uro_device *device)
     uro_capture_close(device);
     if (!kernel_closes(device))
         device->port->ops->close(device->port);
+    device->closed = true; /* the engine stays: programs clean up later than this, too */
+    (void)pthread_mutex_unlock(&device->mutex);
 }
 
 static void finish_all(void)

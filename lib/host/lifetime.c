@@ -284,5 +284,5 @@ bool uro_device_link_up(const struct uro_device *device)
 {
     if (!uro_device_started(device) || device->link_up)
         return true;
-    return device->port->awaits_peer && !device->link_was_up;
+    return !device->closed && device->port->awaits_peer && !device->link_was_up;
 }

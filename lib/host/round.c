@@ -143,6 +143,9 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
     struct uro_event event;
     uint32_t kept = 0;
 
+    *received = 0;
+    if (device->closed)
+        return 0;
     if (now - device->link_checked >= uro_round_link_interval(device)) {
         check_link(device, now);
         look_for_guesses(device, now);

@@ -122,8 +122,11 @@ static void connects(struct side *side)
 static void run_side(const char *role, const char *socket, const char *address, part *play, int say,
                      int hear)
 {
-    struct side side = { .say = say, .hear = hear };
+    static struct side side;
     char device[256];
+
+    side.say = say;
+    side.hear = hear;
 
     (void)alarm(PATIENT);
     (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s;ip=%s/24", role,
@@ -195,6 +198,38 @@ static void exit__client_connected__server_is_told(void **state)
 {
     (void)state;
     meet(serves_to_the_end, connects);
+}
+
+static struct side *to_clean_up;
+
+static void cleans_up(void)
+{
+    MUST(rdma_destroy_id(to_clean_up->id) == 0);
+    rdma_destroy_event_channel(to_clean_up->channel);
+}
+
+/* As a destructor of a program does that was made before the device was. */
+static void connects_and_cleans_up_at_exit(struct side *side)
+{
+    to_clean_up = side;
+    MUST(atexit(cleans_up) == 0);
+    connects(side);
+    MUST(rdma_disconnect(side->id) == 0);
+    expect(side, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static void connects_and_cleans_up_the_connection_at_exit(struct side *side)
+{
+    to_clean_up = side;
+    MUST(atexit(cleans_up) == 0);
+    connects(side);
+}
+
+static void exit__its_owner_cleans_up_after_us__does_not_hang(void **state)
+{
+    (void)state;
+    meet(serves_to_the_end, connects_and_cleans_up_at_exit);
+    meet(serves_to_the_end, connects_and_cleans_up_the_connection_at_exit);
 }
 
 static void exit__server_connected__client_is_told(void **state)
@@ -301,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit__client_connected__server_is_told),
+        cmocka_unit_test(exit__its_owner_cleans_up_after_us__does_not_hang),
         cmocka_unit_test(exit__server_connected__client_is_told),
         cmocka_unit_test(exit__client_asked__server_is_told),
         cmocka_unit_test(exit__server_was_asked__client_is_told),

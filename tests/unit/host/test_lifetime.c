@@ -298,6 +298,36 @@ static void exit__in_a_signal_handler_inside_the_lock__does_not_hang(void **stat
     assert_int_equal(status, 3);
 }
 
+static struct uro_device *left;
+
+/* A program's own handler, registered before the device started, comes after ours. */
+static void clean_up_late(void)
+{
+    uro_device_lock(left);
+    uro_device_unlock(left);
+    for (int i = 0; i < 10; i++)
+        uro_device_progress(left, true);
+    MUST(uro_device_link_up(left) == fake.link_up);
+    MUST(fake.closes == 1);
+    _exit(7);
+}
+
+static void cleans_up_late(void)
+{
+    left = first(DEVICE);
+    MUST(atexit(clean_up_late) == 0);
+    MUST(uro_device_start(left) == 0);
+}
+
+static void exit__program_cleans_up_after_us__is_not_held_up(void **state)
+{
+    int status;
+
+    (void)state;
+    assert_int_equal(closes_of(cleans_up_late, &status), 1);
+    assert_int_equal(status, 7);
+}
+
 static void *poll_for_ever(void *device)
 {
     for (;;)
@@ -373,6 +403,7 @@ int main(void)
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
         cmocka_unit_test(exit__in_a_signal_handler_inside_the_lock__does_not_hang),
+        cmocka_unit_test(exit__program_cleans_up_after_us__is_not_held_up),
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
         cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
     };
