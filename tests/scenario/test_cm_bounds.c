@@ -43,6 +43,57 @@ static void cm_req__closed_before_it_is_sent__only_the_rej_goes(void **state)
     assert_int_equal(s->a.sent[URO_CM_REJ], 1);
 }
 
+/* A listener at one address is not there for those who ask at another. */
+static void cm_listener__at_one_address__hears_nothing_of_others(void **state)
+{
+    struct managers *s = *state;
+    const uint8_t elsewhere[4] = { 10, 0, 0, 99 };
+
+    uro_conn_unlisten(s->b.cm, &s->b.listener);
+    s->b.listener.any_address = false;
+    s->b.listener.address = uro_gid_from_ipv4(elsewhere);
+    assert_int_equal(uro_conn_listen(s->b.cm, &s->b.listener), 0);
+    managers_ask(s);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_BAD_SERVICE);
+    managers_expect_nothing(s, &s->b);
+
+    uro_conn_unlisten(s->b.cm, &s->b.listener);
+    s->b.listener.address = s->b.address;
+    assert_int_equal(uro_conn_listen(s->b.cm, &s->b.listener), 0);
+    uro_conn_close(s->a.conn, s->now);
+    managers_ask(s);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+}
+
+/* The side that asked chose how often to try again, for both. */
+static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked(void **state)
+{
+    struct managers *s = *state;
+    const struct uro_conn_target target = {
+        .route = { .local = s->a.address, .remote = s->b.address, .hop_limit = 64 },
+        .service_id = MANAGERS_SERVICE,
+        .path_mtu = 3,
+        .ack_timeout = 17,
+        .response_timeout = 20,
+        .retries = 15
+    };
+    struct uro_conn_param asked = managers_param("hello"), answered = managers_param("welcome");
+    struct uro_qp_attr attr = { .state = URO_QPS_RTS };
+    unsigned mask;
+
+    asked.retry_count = 3;
+    answered.retry_count = 5;
+    assert_int_equal(uro_conn_connect(s->a.cm, &target, &asked, s->now, &s->a.conn), 0);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    assert_int_equal(uro_conn_accept(s->b.conn, &answered, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_qp_attr(s->a.conn, &attr, &mask), 0);
+    assert_int_equal(attr.retry_count, 3);
+    attr.state = URO_QPS_RTS;
+    assert_int_equal(uro_conn_qp_attr(s->b.conn, &attr, &mask), 0);
+    assert_int_equal(attr.retry_count, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -51,6 +102,11 @@ int main(void)
             managers_close),
         cmocka_unit_test_setup_teardown(cm_req__closed_before_it_is_sent__only_the_rej_goes,
                                         managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(cm_listener__at_one_address__hears_nothing_of_others,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(
+            cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked, managers_open,
+            managers_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
