@@ -53,6 +53,7 @@
     X(DROP_MALFORMED_ARP, "drop_arp", "malformed ARP, ND or ICMP message")                         \
     X(DROP_MEMBERSHIP, "drop_membership", "malformed IGMP or MLD message")                         \
     X(TX_NO_NEIGHBOR, "tx_no_neighbor", "frames dropped because the next hop did not answer")      \
+    X(TX_STUCK, "tx_stuck", "frames dropped because the link took none for 100 ms")                \
     X(ARP_RX, "arp_rx", "ARP and ND messages received")                                            \
     X(ARP_TX, "arp_tx", "ARP and ND messages sent")                                                \
     X(MEMBERSHIP_RX, "membership_rx", "IGMP and MLD queries received")                             \

@@ -329,6 +329,11 @@ uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_m
     return uro_member_macs(&engine->member, macs, room);
 }
 
+void uro_engine_lost(struct uro_engine *engine, uint32_t count)
+{
+    engine->shard.counters.value[URO_COUNT_TX_STUCK] += count;
+}
+
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
 {
     return &engine->shard.counters;

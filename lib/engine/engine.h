@@ -156,6 +156,9 @@ uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_m
                                    uint32_t room);
 uint32_t uro_engine_multicast_version(const struct uro_engine *engine);
 
+/* The link had no room for the @count frames of the last output: they are lost, and counted. */
+void uro_engine_lost(struct uro_engine *engine, uint32_t count);
+
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
 
 /* The link went down or came up, also for the first time: neighbours are asked again, groups

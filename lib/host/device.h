@@ -53,6 +53,7 @@ struct uro_device {
     bool closed;      /* the process ends: nothing comes or goes any more */
     atomic_bool gone; /* the port's link will never be up again */
     uro_time link_checked;
+    uro_time full_since; /* the port has no room; 0: it has */
     struct uro_suspect suspect;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */

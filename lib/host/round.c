@@ -5,7 +5,8 @@
 #include "host/capture.h"
 #include "host/device.h"
 
-#define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
+#define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
+#define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
 
@@ -35,21 +36,44 @@ static uint32_t looped(struct uro_device *device, uro_time now)
     return count;
 }
 
+/* A peer that was stopped leaves the link full for ever. Frames are lost then, as on any other, so
+ * that timers run and queue pairs learn that nobody answers. */
+static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
+{
+    if (room > 0)
+        device->full_since = 0;
+    else if (device->full_since == 0)
+        device->full_since = now;
+    return device->full_since != 0 && now - device->full_since >= STUCK;
+}
+
+/* What the engine had to send: to the port, or nowhere. */
+static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro_time now)
+{
+    if (stuck) {
+        uro_engine_lost(device->engine, count);
+        return;
+    }
+    if (count > 0 && device->capture != NULL)
+        uro_capture_sent(device, device->tx, count, now);
+    if (count > 0)
+        device->port->ops->transmit(device->port, device->tx, count);
+}
+
 /* Returns how many frames left by the port; adds those that went to ourselves to @kept. */
 static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept)
 {
-    const struct uro_port_ops *ops = device->port->ops;
     uint32_t sent = 0;
 
     for (uint32_t burst = 0; burst < OUTPUT_BURSTS; burst++) {
-        uint32_t room = ops->room(device->port);
+        uint32_t room = device->port->ops->room(device->port);
+        bool stuck = is_stuck(device, room, now);
+        if (stuck)
+            room = URO_PORT_BURST;
         if (room == 0)
             break;
         uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
-        if (count > 0 && device->capture != NULL)
-            uro_capture_sent(device, device->tx, count, now);
-        if (count > 0)
-            ops->transmit(device->port, device->tx, count);
+        hand_over(device, count, stuck, now);
         sent += count;
         uint32_t local = looped(device, now);
         *kept += local;

@@ -14,6 +14,8 @@
  *   -o NAME    only this operation
  *   -l OCTETS  no larger messages than this
  *   -z         also READs of no octets
+ * and for either end:
+ *   -t N       wait 4.096 us * 2^N for an acknowledgement (default 14, 67 ms)
  *
  * Status 0 and a last line "verified" if everything was right.
  */
@@ -28,7 +30,7 @@ static void parse(int argc, char **argv, struct verify_options *options)
 {
     int opt;
 
-    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:l:z")) != -1) {
+    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:l:zt:")) != -1) {
         switch (opt) {
         case 'p':
             options->port = (uint16_t)meet_number(optarg, 65535);
@@ -54,12 +56,15 @@ static void parse(int argc, char **argv, struct verify_options *options)
         case 'l':
             options->largest = meet_number(optarg, UINT32_MAX);
             break;
+        case 't':
+            options->timeout = (uint8_t)meet_number(optarg, 31);
+            break;
         case 'z':
             options->zero_read = true;
             break;
         default:
             meet_die("usage: verify [-p port] [-d device] [-x gid] [-m mtu] [-r rounds] "
-                     "[-s seed] [-o operation] [-l octets] [-z] [host]");
+                     "[-s seed] [-o operation] [-l octets] [-z] [-t timeout] [host]");
         }
     }
     if (optind < argc)
@@ -68,9 +73,13 @@ static void parse(int argc, char **argv, struct verify_options *options)
 
 int main(int argc, char **argv)
 {
-    struct verify_options options = {
-        .port = 18515, .gid_index = 1, .mtu = 1024, .rounds = 1, .seed = 1, .largest = UINT32_MAX
-    };
+    struct verify_options options = { .port = 18515,
+                                      .gid_index = 1,
+                                      .mtu = 1024,
+                                      .rounds = 1,
+                                      .seed = 1,
+                                      .largest = UINT32_MAX,
+                                      .timeout = 14 };
     struct verify_end end = { .peer = -1 };
 
     setvbuf(stdout, NULL, _IOLBF, 0);

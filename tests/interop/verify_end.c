@@ -123,7 +123,7 @@ static void to_rts(struct verify_end *end, const struct verify_options *options,
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,
         .sq_psn = mine->psn,
-        .timeout = 14, /* 67 ms */
+        .timeout = options->timeout,
         .retry_cnt = 7,
         .rnr_retry = 7,
         .max_rd_atomic = 4,

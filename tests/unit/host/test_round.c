@@ -171,11 +171,60 @@ static void round__group_joined__the_port_is_told_before_the_wire(void **state)
     assert_int_equal(status, 0);
 }
 
+/* The peer of a memif was stopped: its ring is full and stays so. */
+static void link_takes_nothing(void)
+{
+    uint32_t received;
+
+    fake.link_up = true;
+    MUST(setenv("UROCE_DEVICES", "one:fake0;ip=10.0.0.1/24", 1) == 0);
+    struct uro_device *device = uro_host_devices()[0];
+    MUST(device != NULL && uro_device_start(device) == 0);
+    fake_wait(&fake.reports, 1);
+    uro_device_lock(device);
+    const uint64_t *lost = &uro_engine_counters(device->engine)->value[URO_COUNT_TX_STUCK];
+    uro_time now = uro_device_now();
+    fake.room = 0;
+    fake.sent = 0;
+    fake_inject_echo(&device->port->mac);
+    (void)uro_round_run(device, now, &received);
+    MUST(received == 1);
+    (void)uro_round_run(device, now + URO_MS(99), &received);
+    MUST(fake.sent == 0 && *lost == 0); /* it waits for a peer that is slow */
+    (void)uro_round_run(device, now + URO_MS(101), &received);
+    MUST(fake.sent == 0 && *lost == 1);
+
+    fake.room = URO_PORT_BURST;
+    fake_inject_echo(&device->port->mac);
+    (void)uro_round_run(device, now + URO_MS(102), &received);
+    MUST(fake.sent == 1 && *lost == 1);
+    fake.room = 0; /* it has all its time again */
+    fake_inject_echo(&device->port->mac);
+    (void)uro_round_run(device, now + URO_MS(103), &received);
+    (void)uro_round_run(device, now + URO_MS(200), &received);
+    MUST(fake.sent == 1 && *lost == 1);
+    _exit(0); /* the lock is kept: nobody runs a round with an earlier time */
+}
+
+static void round__link_takes_nothing_for_long__frames_are_lost_and_timers_run(void **state)
+{
+    int status;
+
+    (void)state;
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        link_takes_nothing();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
         cmocka_unit_test(round__group_joined__the_port_is_told_before_the_wire),
+        cmocka_unit_test(round__link_takes_nothing_for_long__frames_are_lost_and_timers_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

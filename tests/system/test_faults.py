@@ -1,0 +1,263 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes wrong around a program: peers that are killed or stopped, interfaces that go, memory and
+disks that are full. Writes TAP.
+
+    test_faults.py build [--match REGEX]
+"""
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import apart
+import uroce_case
+from uroce_case import Case, Skip, equal, has
+import figures  # from tools/, which apart puts on the path
+import pairs
+
+SECONDS = 60      # in which everything is over, whatever happens
+SHORT_STOP = 0.3  # s
+PATIENT = ["-t", "18"]  # a peer may be silent for 8 s: this machine may have other things to do
+FLOWS = re.compile(r"octets, \d+ messages")  # what the program that checks every octet says
+
+
+class Checked:
+    """The program that checks every octet, on both sides of a pair."""
+
+    def __init__(self, case: Case, pair: pairs.Pair, rounds: int, host: str = "localhost",
+                 patience: list[str] = PATIENT):
+        program = case.build / "tests" / "interop" / "verify"
+        case.plugin()
+        if not program.exists():
+            raise Skip(f"{program.name} is not built: libibverbs is missing")
+        self.start(pair, [str(program), *patience], ["-r", str(rounds), "-l", "4096", host])
+
+    def start(self, pair: pairs.Pair, program: list[str], more: list[str]) -> None:
+        self.pair = pair
+        self.port = pairs.free_port()
+        program = [*program, "-p", str(self.port)]
+        self.sides = {"server": pair.start("server", program)}
+        assert pairs.wait_for(self.listens, 20), pair.said("server")
+        self.sides["client"] = pair.start("client", [*program, *more])
+
+    def listens(self) -> bool:
+        """In the server's network namespace, whichever that is."""
+        table = pathlib.Path(f"/proc/{self.process('server').pid}/net/tcp").read_text()
+        table += pathlib.Path(f"/proc/{self.process('server').pid}/net/tcp6").read_text()
+        return f":{self.port:04X} " in table or self.process("server").poll() is not None
+
+    def process(self, side: str) -> subprocess.Popen:
+        return self.sides[side][0]
+
+    def flow(self, messages: int = 1) -> None:
+        """Until so many steps are done: then packets are on their way, now and later."""
+        assert pairs.wait_for(lambda: len(FLOWS.findall(self.pair.said("client"))) >= messages,
+                              30), self.pair.said("client")
+
+    def end(self, *sides: str) -> list[pairs.Output]:
+        for side in sides:
+            self.pair.finish(side, *self.sides[side], SECONDS)
+        return [self.sides[side][1] for side in sides]
+
+    def all_right(self) -> None:
+        for output in self.end("client", "server"):
+            equal(output.status, 0, output.text[-3000:])
+            has(output.text, "verified")
+
+    def signal(self, side: str, number: int) -> None:
+        os.killpg(self.process(side).pid, number)
+
+
+class Stream(Checked):
+    """A program that writes to its peer without end, and tells each second how much."""
+
+    def __init__(self, case: Case, pair: pairs.Pair, host: str = "localhost"):
+        case.plugin()
+        if shutil.which("ib_write_bw") is None:
+            raise Skip("ib_write_bw (perftest) is not installed")
+        self.start(pair, ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"], [host])
+
+    def flow(self, messages: int = 1) -> None:
+        del messages
+        assert pairs.wait_for(lambda: figures.bandwidths(self.pair.said("client")), 30), \
+            self.pair.said("client")
+
+    def is_given_up(self) -> None:
+        output = self.end("client")[0]
+        ended_badly(output)
+        has(output.text.lower(), "status 12")
+
+
+def ended_badly(output: pairs.Output) -> None:
+    """By itself, with a reason: not by a signal, and not by us."""
+    assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
+    assert output.status > 0, f"{pairs.ending(output.status)}\n{output.tail()}"
+
+
+# ---- peers ------------------------------------------------------------------
+
+def killed(case: Case, victim: str) -> None:
+    """Both come again over the same link, time after time. The server, which only answers, cannot
+    know that nobody asks any more: it is ended; the client has to fail by itself."""
+    survivor = "client" if victim == "server" else "server"
+    rng = random.Random(1)
+    with pairs.Pair(case.uroce) as pair:
+        for _ in range(3):
+            run = Checked(case, pair, 1000, patience=[])
+            run.flow(1 + rng.randrange(40))
+            run.signal(victim, signal.SIGKILL)
+            run.end(victim)
+            if survivor == "server":
+                run.signal(survivor, signal.SIGKILL)
+                run.end(survivor)
+            else:
+                ended_badly(run.end(survivor)[0])
+            Checked(case, pair, 1).all_right()
+
+
+def peer__server_killed_at_any_moment__client_fails_and_both_come_again(case: Case) -> None:
+    killed(case, "server")
+
+
+def peer__client_killed_at_any_moment__both_come_again(case: Case) -> None:
+    killed(case, "client")
+
+
+def peer__stopped_for_less_than_the_retries_last__all_goes_on(case: Case) -> None:
+    with pairs.Pair(case.uroce) as pair:
+        run = Checked(case, pair, 2)
+        for side in ("server", "client"):
+            run.flow()
+            run.signal(side, signal.SIGSTOP)
+            time.sleep(SHORT_STOP)  # it is stopped for that long: nothing is waited for
+            run.signal(side, signal.SIGCONT)
+        run.all_right()
+
+
+def peer__stopped_for_longer__is_given_up_in_bounded_time(case: Case) -> None:
+    with pairs.Pair(case.uroce) as pair:
+        run = Stream(case, pair)
+        run.flow()
+        run.signal("server", signal.SIGSTOP)
+        run.is_given_up()
+        run.signal("server", signal.SIGCONT)
+
+
+# ---- interfaces -------------------------------------------------------------
+
+def segment(case: Case) -> apart.Pair:
+    why = apart.why_not()
+    if why:
+        raise Skip(why)
+    return apart.Pair(case.uroce)
+
+
+def change(pair: apart.Pair, *lines: str) -> None:
+    """All at once: half a second later the peer would give up."""
+    subprocess.run(["ip", "-n", pair.name("client"), "-batch", "-"], check=True, text=True,
+                   input="\n".join(f"link {line}" for line in lines))
+
+
+def interface__down_for_a_moment__all_goes_on(case: Case) -> None:
+    with segment(case) as pair:
+        run = Checked(case, pair, 3, "10.0.0.1")
+        run.flow()
+        change(pair, "set link0 down", "set link0 up")
+        run.all_right()
+
+
+def interface__renamed__all_goes_on(case: Case) -> None:
+    with segment(case) as pair:
+        run = Checked(case, pair, 3, "10.0.0.1")
+        run.flow()
+        change(pair, "set link0 down", "set link0 name other0", "set other0 up")
+        run.all_right()
+
+
+def interface__down_for_good__requests_fail(case: Case) -> None:
+    with segment(case) as pair:
+        run = Stream(case, pair, "10.0.0.1")
+        run.flow()
+        change(pair, "set link0 down")
+        run.is_given_up()
+
+
+def interface__removed__requests_fail(case: Case) -> None:
+    with segment(case) as pair:
+        run = Stream(case, pair, "10.0.0.1")
+        run.flow()
+        change(pair, "del link0")
+        run.is_given_up()
+
+
+# ---- what is full -----------------------------------------------------------
+
+def limited(case: Case, kind: int, most: int, **environment: str) -> subprocess.CompletedProcess:
+    case.plugin()
+    return subprocess.run([case.uroce, "devices", "--probe"], capture_output=True, text=True,
+                          timeout=SECONDS, check=False, env={**os.environ, **environment},
+                          preexec_fn=lambda: resource.setrlimit(kind, (most, most)))
+
+
+def memory__too_little_address_space__is_an_error_that_says_so(case: Case) -> None:
+    for mebibytes in range(100, 700, 100):
+        run = limited(case, resource.RLIMIT_AS, mebibytes << 20,
+                      UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
+        assert run.returncode in (0, 1), f"{mebibytes} MiB: {pairs.ending(run.returncode)}"
+        if run.returncode == 1:
+            has(run.stdout, "a  not usable: ", "memory")
+
+
+def memory__nothing_may_be_locked__is_no_hindrance(case: Case) -> None:
+    run = limited(case, resource.RLIMIT_MEMLOCK, 0, UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
+    equal(run.returncode, 0, run.stdout + run.stderr)
+
+
+def memory__few_descriptors__is_an_error_that_says_so(case: Case) -> None:
+    for most in (8, 10, 12, 14, 16):
+        run = limited(case, resource.RLIMIT_NOFILE, most,
+                      UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
+        assert run.returncode in (0, 1), f"{most}: {pairs.ending(run.returncode)} {run.stderr}"
+        if run.returncode == 1:
+            has(run.stdout, "a  not usable: ")
+
+
+def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None:
+    if os.geteuid() != 0:
+        raise Skip("only root can mount a small disk")
+    disk = case.scratch / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "tmpfs", disk],
+                             capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        raise Skip(f"a small disk cannot be mounted: {mounted.stderr.strip()}")
+    try:
+        case.scratch.chmod(0o755)
+        capture = disk / "full-%{ROLE}.pcap"
+        with pairs.Pair(case.uroce, settings=f";pcap={capture}".replace("-%{ROLE}", "")) as pair:
+            pair.configuration = lambda role, plain=pair.configuration: plain(role).replace(
+                "full", role)
+            run = Checked(case, pair, 2)
+            run.all_right()
+            said = pair.said("client") + pair.said("server")
+        has(said, "frames are missing")
+        dump = subprocess.run([case.uroce, "dump", disk / "client.pcap"], capture_output=True,
+                              text=True, check=False)
+        assert dump.returncode == 0 and len(dump.stdout.splitlines()) > 100, dump.stderr
+    finally:
+        subprocess.run(["umount", disk], check=False)
+
+
+CASES = [value for name, value in globals().items()
+         if name.startswith(("peer__", "interface__", "memory__", "disk__"))]
+
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, CASES))
