@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs for hours: who ends, who is wrong, who grows. Called by tools/soak."""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+import pairs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SAMPLE_SECONDS = 5
+WARM_SHARE = 0.3        # of the time: areas and rings are touched for the first time
+GROWTH_KIB = 1024       # that a process may grow afterwards, allocators being what they are
+LOSS_PER_MILLE = 5
+PATIENT = ["-t", "18"]    # a peer may be silent for 8 s: there are more programs than processors
+ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
+CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],
+         ["ib_send_lat", "-F", "-x", "1", "-n", "200"], ["ib_read_bw", "-F", "-x", "1", "-n", "100"],
+         ["ib_atomic_lat", "-F", "-x", "1", "-n", "200"]]
+
+
+class Lossy(pairs.Pair):
+    """Two namespaces, and between them one in which frames get lost."""
+
+    def name(self, role: str) -> str:
+        return f"{self.where.name}-{role}"
+
+    def __enter__(self) -> "Lossy":
+        super().__enter__()
+        self.drop = []
+        for role in ("middle", *ADDRESSES):
+            self.ip("netns", "add", self.name(role))
+        for role, address in ADDRESSES.items():
+            self.ip("link", "add", role, "netns", self.name("middle"), "type", "veth",
+                    "peer", "name", "link0", "netns", self.name(role))
+            self.ip("-n", self.name(role), "address", "add", address, "dev", "link0")
+            self.ip("-n", self.name(role), "link", "set", "lo", "up")
+            self.ip("-n", self.name(role), "link", "set", "link0", "up")
+            self.ip("-n", self.name("middle"), "link", "set", role, "up")
+        self.carrier = subprocess.Popen(
+            ["ip", "netns", "exec", self.name("middle"), sys.executable, "-B",
+             str(ROOT / "tools" / "lossy_link.py"), *ADDRESSES, str(LOSS_PER_MILLE), "1"],
+            stdout=subprocess.PIPE, text=True)
+        self.carrier.stdout.readline()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        super().__exit__(*why)
+        if self.carrier.poll() is None:
+            self.carrier.terminate()
+            self.carrier.wait()
+        for role in ("middle", *ADDRESSES):
+            subprocess.run(["ip", "netns", "del", self.name(role)], check=False)
+
+    @staticmethod
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    def configuration(self, role: str) -> str:
+        return f"uroce0:net_af_packet0,iface=link0;ip={ADDRESSES[role]}"
+
+    def command(self, role: str, program: list[str]) -> list[str]:
+        return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]
+
+    def listening(self, port: int) -> bool:
+        table = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat",
+                                "/proc/net/tcp", "/proc/net/tcp6"], text=True, check=False,
+                               capture_output=True).stdout
+        return f":{port:04X} " in table
+
+
+@dataclass
+class Watched:
+    """A process that lives all the time."""
+    what: str
+    process: subprocess.Popen
+    resident: list[int] = field(default_factory=list)
+    descriptors: list[int] = field(default_factory=list)
+
+    def sample(self) -> None:
+        try:
+            status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+            self.resident.append(int(status.split("VmRSS:", 1)[1].split()[0]))
+            self.descriptors.append(len(os.listdir(f"/proc/{self.process.pid}/fd")))
+        except (OSError, IndexError):
+            pass  # it has ended, which problem() says
+
+    def warm(self) -> int:
+        return max(1, int(len(self.resident) * WARM_SHARE))
+
+    def problem(self) -> str:
+        if self.process.poll() is not None:
+            return f"{self.what} {pairs.ending(self.process.returncode)}"
+        before, after = max(self.resident[:self.warm()]), max(self.resident[self.warm():])
+        if after > before + GROWTH_KIB:
+            return f"{self.what} grew from {before} to {after} KiB"
+        fds = self.descriptors[self.warm() - 1:]
+        return f"{self.what} went from {fds[0]} to {max(fds)} descriptors" \
+            if max(fds) > fds[0] else ""
+
+    def row(self) -> str:
+        return (f"{self.what:<34} {self.resident[self.warm() - 1]:>7} KiB to "
+                f"{self.resident[-1]:>7} KiB, {self.descriptors[self.warm() - 1]:>3} to "
+                f"{self.descriptors[-1]:>3} descriptors")
+
+
+def start_verify(pair: Lossy, build: pathlib.Path, rounds: int) -> list[tuple]:
+    port = pairs.free_port()
+    program = [str(build / "tests" / "interop" / "verify"), *PATIENT, "-p", str(port)]
+    server = pair.start("server", program)
+    pairs.wait_for(lambda: pair.listening(port), 20)
+    return [server, pair.start("client", [*program, "-r", str(rounds), "10.0.0.1"])]
+
+
+def start_stream(pair: pairs.Pair) -> list[tuple]:
+    port = pairs.free_port()
+    program = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "10", "-p", str(port)]
+    server = pair.start("server", program)
+    pairs.wait_for(lambda: pairs.listens(port), 20)
+    return [server, pair.start("client", [*program, "localhost"])]
+
+
+def churn(uroce: pathlib.Path, number: int) -> str:
+    with pairs.Pair(uroce) as pair:
+        return pair.run(CHURN[number % len(CHURN)], 120).problem()
+
+
+def run(build: pathlib.Path, seconds: float) -> int:
+    uroce = build / "app" / "uroce"
+    problems: list[str] = []
+    begin, sampled, count = time.monotonic(), 0.0, 0
+    with pairs.Pair(uroce) as stream:
+        watched = [Watched(f"ib_write_bw, {side}", process) for side, (process, _) in
+                   zip(("server", "client"), start_stream(stream))]
+        lossy = None
+        if os.geteuid() == 0 and shutil.which("ip"):
+            lossy = Lossy(uroce)
+            lossy.__enter__()
+            watched += [Watched(f"verify with loss, {side}", process) for side, (process, _) in
+                        zip(("server", "client"), start_verify(lossy, build, 1000000))]
+        else:
+            print("not root: nothing runs over a link that loses", flush=True)
+        try:
+            while time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
+                if time.monotonic() - sampled >= SAMPLE_SECONDS:
+                    sampled = time.monotonic()
+                    for one in watched:
+                        one.sample()
+                problem = churn(uroce, count)
+                count += 1
+                if problem:
+                    problems.append(f"short program {count}: {problem}")
+            problems += [problem for one in watched if (problem := one.problem())]
+            for one in watched:
+                print(one.row(), flush=True)
+            if lossy is not None:
+                lossy.carrier.terminate()
+                print(f"the link: {lossy.carrier.stdout.read().strip()}", flush=True)
+        finally:
+            if lossy is not None:
+                if problems:
+                    print(lossy.said("server")[-500:], lossy.said("client")[-500:])
+                lossy.__exit__()
+    print(f"{count} short programs; {time.monotonic() - begin:.0f} s, {len(problems)} problems")
+    for problem in problems:
+        print(f"FAILED {problem}")
+    return 1 if problems else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hours", type=float, default=0)
+    parser.add_argument("--minutes", type=float, default=0)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    options = parser.parse_args()
+    seconds = options.hours * 3600 + options.minutes * 60
+    if seconds <= 0:
+        parser.error("say how long: --hours N or --minutes N")
+    return run(options.build.resolve(), seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
