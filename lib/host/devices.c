@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devices.c - the list of devices of this process, read once. */
 #define _GNU_SOURCE /* secure_getenv */
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/config.h"
 #include "host/device.h"
@@ -68,4 +70,14 @@ const struct uro_device_config *const *uro_host_config(void)
 {
     (void)pthread_once(&once, read_all);
     return entries;
+}
+
+uint32_t uro_device_interface(const struct uro_device *device)
+{
+    const char *at = strstr(device->config.link, ",iface=");
+    char name[IF_NAMESIZE] = "";
+
+    if (at == NULL || sscanf(at, ",iface=%15[^,]", name) != 1)
+        return 0;
+    return if_nametoindex(name);
 }

@@ -103,6 +103,9 @@ struct uro_conn_sink {
 };
 void uro_host_set_conn_sink(const struct uro_conn_sink *sink);
 
+/* The index of the kernel's interface that the device's link names, 0 when there is none. */
+uint32_t uro_device_interface(const struct uro_device *device);
+
 /* Not started, or nobody joined a link that awaits a peer yet: up. */
 bool uro_device_link_up(const struct uro_device *device);
 

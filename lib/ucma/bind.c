@@ -107,12 +107,20 @@ static bool has(const struct uro_device *device, const struct uro_gid *gid, uint
     return false;
 }
 
+bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope)
+{
+    uint32_t interface = scope == 0 ? 0 : uro_device_interface(device);
+
+    return interface == 0 || interface == scope;
+}
+
 static int find_device(struct uro_id *id)
 {
     struct uro_gid gid = uro_sock_gid(&id->source);
+    uint32_t scope = uro_sock_scope(&id->source);
 
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
-        if (has(*device, &gid, &id->sgid_index)) {
+        if (uro_bind_in_scope(*device, scope) && has(*device, &gid, &id->sgid_index)) {
             id->device = *device;
             return 0;
         }

@@ -9,6 +9,10 @@
 
 #include "ucma/id.h"
 
+/* A link-local address of interface @scope is one of @device's link. Where that is not over an
+ * interface of the kernel, or @scope is 0 (which a kernel would refuse), any is. */
+bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
+
 /* Binds @id to the address @source, which is changed when it is the loopback address, and to its
  * port, or a free one when it has none. Returns 0, or without any change
  *   -EINVAL         it is bound already

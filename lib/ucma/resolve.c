@@ -2,7 +2,8 @@
 /* resolve.c - from an IP address to a device, one of its addresses, and a next hop that answers.
  *
  * An identifier that is not bound takes, of all devices' addresses, the destination itself (it is
- * ours), else the one in the destination's subnet, else the first one that has a gateway.
+ * ours), else the one in the destination's subnet, of several subnets in the smallest, else the first
+ * one that has a gateway.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,44 +13,53 @@
 #include "ucma/newer.h"
 #include "ucma/tell.h"
 
-/* How well an address of a device leads to @dest. */
-enum fitness { NOT_AT_ALL, BY_GATEWAY, SAME_SUBNET, ITSELF };
+/* How well an address of a device leads to a destination; a subnet the better the longer its prefix. */
+#define NOT_AT_ALL  0u
+#define ELSEWHERE   1u /* a group that a better address might reach */
+#define BY_GATEWAY  2u
+#define SAME_SUBNET 3u
+#define ITSELF      1000u
 
-static bool has_gateway(const struct uro_device_config *config, bool v4)
+static unsigned judge_group(const struct uro_gid *own, const struct uro_gid *group)
 {
-    return !uro_gid_is_zero(v4 ? &config->gateway4 : &config->gateway6);
+    bool near = (group->octets[1] & 0xf) == 2; /* IPv6: link-local scope */
+
+    return uro_gid_is_ipv4(own) || uro_gid_is_link_local(own) == near ? SAME_SUBNET : ELSEWHERE;
 }
 
-static enum fitness judge(const struct uro_device_config *config, uint32_t index,
-                          const struct uro_gid *dest)
+static unsigned judge(const struct uro_device_config *config, uint32_t index,
+                      const struct uro_gid *dest)
 {
     const struct uro_gid *own = &config->gids[index];
     bool v4 = uro_gid_is_ipv4(dest);
+    unsigned prefix = v4 ? config->prefix[index] + 96u : config->prefix[index];
 
     if (uro_gid_is_ipv4(own) != v4)
         return NOT_AT_ALL;
     if (uro_gid_equal(own, dest))
         return ITSELF;
-    if (uro_gid_is_link_local(dest) != uro_gid_is_link_local(own) && !uro_gid_is_multicast(dest))
+    if (uro_gid_is_multicast(dest))
+        return judge_group(own, dest);
+    if (uro_gid_is_link_local(dest) != uro_gid_is_link_local(own))
         return NOT_AT_ALL;
-    if (uro_gid_is_link_local(dest) || uro_gid_is_multicast(dest) ||
-        uro_gid_same_subnet(dest, own, v4 ? config->prefix[index] + 96u : config->prefix[index]))
-        return SAME_SUBNET;
-    return has_gateway(config, v4) ? BY_GATEWAY : NOT_AT_ALL;
+    if (uro_gid_is_link_local(dest) || uro_gid_same_subnet(dest, own, prefix))
+        return SAME_SUBNET + prefix;
+    return uro_gid_is_zero(v4 ? &config->gateway4 : &config->gateway6) ? NOT_AT_ALL : BY_GATEWAY;
 }
 
 /* Sets device and source address of @id. Returns 0, -ENODEV or -ENETUNREACH. */
-static int choose_source(struct uro_id *id, const struct uro_gid *dest)
+static int choose_source(struct uro_id *id, const struct uro_gid *dest, uint32_t scope)
 {
-    enum fitness best = NOT_AT_ALL;
+    unsigned best = NOT_AT_ALL;
     struct uro_device *const *devices = uro_host_devices();
 
     if (*devices == NULL)
         return -ENODEV;
     for (struct uro_device *const *device = devices; *device != NULL; device++) {
         const struct uro_device_config *config = uro_device_config(*device);
-        for (uint32_t i = 0; i < config->gid_count && !uro_device_gone(*device); i++) {
-            enum fitness fitness = judge(config, i, dest);
+        bool usable = !uro_device_gone(*device) && uro_bind_in_scope(*device, scope);
+        for (uint32_t i = 0; i < config->gid_count && usable; i++) {
+            unsigned fitness = judge(config, i, dest);
             if (fitness <= best)
                 continue;
             best = fitness;
@@ -120,12 +130,14 @@ static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_
         return error;
     id->remote = uro_sock_gid(dest);
     if (id->device == NULL || id->anywhere)
-        error = choose_source(id, &id->remote);
+        error = choose_source(id, &id->remote, uro_sock_scope(dest));
     if (error != 0)
         return error;
     id->dest = *dest;
     struct uro_gid own = uro_id_local(id);
     uro_sock_set_gid(&id->source, &own);
+    if (uro_sock_scope(dest) != 0)
+        id->source.v6.sin6_scope_id = dest->v6.sin6_scope_id;
     return ask(id, timeout_ms);
 }
 

@@ -83,6 +83,13 @@ bool uro_sock_is_loopback(const struct uro_sock *sock)
     return sock->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&sock->v6.sin6_addr);
 }
 
+uint32_t uro_sock_scope(const struct uro_sock *sock)
+{
+    bool local = sock->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&sock->v6.sin6_addr);
+
+    return local ? sock->v6.sin6_scope_id : 0;
+}
+
 bool uro_sock_fits(const struct uro_sock *sock, const struct uro_gid *gid)
 {
     return sock->any.sa_family == AF_IB || (sock->any.sa_family == AF_INET) == uro_gid_is_ipv4(gid);

@@ -41,6 +41,8 @@ void uro_sock_make(struct uro_sock *sock, int family, const struct uro_gid *gid,
 
 bool uro_sock_is_wildcard(const struct uro_sock *sock);
 bool uro_sock_is_loopback(const struct uro_sock *sock);
+/* The interface that a link-local address belongs to; 0 when it does not say. */
+uint32_t uro_sock_scope(const struct uro_sock *sock);
 /* @gid is an address of the IP version that the family stands for. */
 bool uro_sock_fits(const struct uro_sock *sock, const struct uro_gid *gid);
 
