@@ -161,6 +161,11 @@ static void cable_accept(struct uro_node *node, struct uro_world_frame *frame)
 {
     struct uro_cable *cable = cable_of(node);
 
+    if (cable->down) {
+        cable->counts.lost++;
+        uro_world_free_frame(cable->world, frame);
+        return;
+    }
     if (cable->world->now < cable->config.faults_from) {
         frame->due = departure(cable, frame->length) + cable->config.delay;
         insert(cable, frame);

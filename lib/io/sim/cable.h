@@ -48,6 +48,7 @@ struct uro_cable {
     struct uro_rng rng;
     struct uro_cable_config config;
     struct uro_cable_counts counts;
+    bool down;                      /* nothing enters */
     uint32_t losing;                /* frames still to lose in this run */
     uro_time busy_until;            /* the bottleneck has sent all it has */
     struct uro_world_frame *flying; /* by due, then by arrival */

@@ -50,6 +50,7 @@ static void check_time(const struct uro_load_cm_user *user)
         once += 2 * flight;
     uro_time most =
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
+    most += uro_swarm_trouble_max(cm->load->swarm, attempt->retries + 4u);
     /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
     if (attempt->polite && !attempt->slow)
         most = 6 * uro_swarm_flight_max(cm->load->swarm) + cm->plan->turn_wait_max;

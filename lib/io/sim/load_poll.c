@@ -96,6 +96,7 @@ static uro_time poller_next(const struct uro_node *node)
 static void poller_run(struct uro_node *node)
 {
     struct uro_load_cq *cq = cq_of(node);
+    const struct uro_swarm_trouble *trouble = &cq->load->swarm->trouble;
 
     cq->told = false;
     cq->armed = false;
@@ -107,6 +108,8 @@ static void poller_run(struct uro_node *node)
     }
     cq->poll_at =
         cq->load->world->now + uro_rng_below(&cq->rng, cq->load->swarm->poll_wait_max + 1);
+    if (!cq->load->calm && uro_world_chance(&cq->rng, trouble->doze_share))
+        cq->poll_at += URO_US(uro_rng_below(&cq->rng, trouble->doze_max));
 }
 
 void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,

@@ -9,6 +9,7 @@
 
 #include "io/pcap/pcap_write.h"
 #include "io/sim/load.h"
+#include "io/sim/trouble.h"
 
 #define SETTLE         URO_MS(200)    /* beyond every delay: the last frames have arrived */
 #define IDLE           URO_MS(100000) /* neighbours are asked again every 30 s */
@@ -38,6 +39,7 @@ struct sim {
     struct uro_sim_options options;
     struct uro_cable cables[2]; /* from station i to the other one */
     struct uro_station stations[2];
+    struct uro_trouble trouble;
     struct uro_world world;
     struct uro_swarm swarm;
 };
@@ -65,6 +67,7 @@ static void build(struct sim *sim)
                        &sim->stations[!i].node);
         sim->stations[i].out = &sim->cables[i].node;
     }
+    uro_trouble_init(&sim->trouble, &sim->world, &sim->swarm.trouble, sim->stations, sim->cables);
     uro_load_init(&sim->load, &sim->world, &sim->swarm, &sim->stations[0], &sim->stations[1]);
 }
 
@@ -85,6 +88,7 @@ static void calm(struct sim *sim)
         uro_cable_calm(&sim->cables[i]);
         uro_station_calm(&sim->stations[i]);
     }
+    uro_trouble_calm(&sim->trouble);
     uro_load_calm(&sim->load);
     uro_journal_note(sim->world.journal, sim->world.now, "faults stop");
 }

@@ -149,6 +149,8 @@ static void transmit(struct uro_station *station)
     judge_looped(station);
     if (count > 0 && station->config.tx_gap_max > 0)
         station->tx_free = now + uro_rng_below(&station->rng, station->config.tx_gap_max);
+    if (count > 0 && uro_world_chance(&station->rng, station->config.tx_stall_share))
+        station->tx_free = now + uro_rng_u64(&station->rng) % station->config.tx_stall_max;
 }
 
 void uro_station_events(struct uro_station *station)
@@ -204,4 +206,5 @@ void uro_station_fini(struct uro_station *station)
 void uro_station_calm(struct uro_station *station)
 {
     station->config.rx_ring = UINT32_MAX;
+    station->config.tx_stall_share = 0;
 }

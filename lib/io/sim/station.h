@@ -12,11 +12,13 @@
 
 struct uro_station_config {
     struct uro_engine_config engine;
-    char name;           /* in the journal */
-    uint32_t rx_burst;   /* frames given to the engine at once, 1 .. URO_STATION_BURST_MAX */
-    uint32_t rx_ring;    /* frames that wait; more are dropped */
-    uint32_t tx_burst;   /* frames taken at once, 1 .. URO_STATION_BURST_MAX */
-    uint32_t tx_gap_max; /* after a burst the transmit ring is full for up to this many ns */
+    char name;               /* in the journal */
+    uint32_t rx_burst;       /* frames given to the engine at once, 1 .. URO_STATION_BURST_MAX */
+    uint32_t rx_ring;        /* frames that wait; more are dropped */
+    uint32_t tx_burst;       /* frames taken at once, 1 .. URO_STATION_BURST_MAX */
+    uint32_t tx_gap_max;     /* after a burst the transmit ring is full for up to this many ns */
+    uint32_t tx_stall_share; /* of 65536 bursts, after which it is full for longer */
+    uro_time tx_stall_max;
 };
 
 struct uro_station {
@@ -52,5 +54,5 @@ void uro_station_fini(struct uro_station *station);
 /* Tells the events of the engine; after every command, as after every round. */
 void uro_station_events(struct uro_station *station);
 
-/* Faults stop: the receive ring is long enough for everything. */
+/* Faults stop: the receive ring is long enough for everything, the transmit ring soon has room. */
 void uro_station_calm(struct uro_station *station);

@@ -233,6 +233,7 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
     uro_swarm_draw_cm(swarm);
     draw_timeouts(swarm, &rng);
     uro_swarm_draw_shared(swarm);
+    uro_swarm_draw_trouble(swarm);
 }
 
 /* Generous: what is looked for is work that never ends, not work that is slow. */
@@ -280,14 +281,18 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
                              swarm->uc_count, swarm->party_count, swarm->cm.callers[0],
                              swarm->cm.callers[1], swarm->srq_count[0], swarm->srq_count[1],
                              swarm->pauses ? ", drains" : "", swarm->revokes ? ", revokes" : "");
+    const struct uro_swarm_trouble *trouble = &swarm->trouble;
+    used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used, "; down %u jump %u doze %u",
+                             trouble->down_max, trouble->jump_max, trouble->doze_max);
     for (unsigned side = 0; side < 2 && !swarm->clean; side++) {
         const struct uro_cable_config *c = &swarm->cables[side];
         used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
                                  "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-                                 "partition %u",
+                                 "partition %u stall %u",
                                  'A' + (char)side, c->lose, c->duplicate, c->corrupt, c->truncate,
                                  c->keep_order ? 0 : c->late, c->mark_ce, c->queue_octets,
-                                 (unsigned)(c->partition_for / 1000));
+                                 (unsigned)(c->partition_for / 1000),
+                                 (unsigned)(swarm->stations[side].tx_stall_max / 1000));
         URO_ASSERT(used < URO_SWARM_TEXT_MAX);
     }
 }

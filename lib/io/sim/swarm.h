@@ -168,6 +168,19 @@ struct uro_swarm_cm {
     uint8_t ack_more;
 };
 
+#define URO_SWARM_JUMPS_MAX 8u
+
+/* What happens to all alike; the most of everything is in us. */
+struct uro_swarm_trouble {
+    uint64_t seed;
+    uint32_t down_wait_max; /* until the link goes down; 0: never */
+    uint32_t down_max;
+    uint32_t jump_wait_max; /* until the clock jumps, JUMPS_MAX times; 0: never */
+    uint32_t jump_max;
+    uint32_t doze_share; /* of 65536 polls, after which the reader does something else */
+    uint32_t doze_max;
+};
+
 struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
@@ -188,6 +201,7 @@ struct uro_swarm {
     uint32_t party_count;
     struct uro_swarm_party parties[URO_SWARM_PARTIES_MAX];
     struct uro_swarm_cm cm;
+    struct uro_swarm_trouble trouble;
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
@@ -213,6 +227,11 @@ uro_time uro_swarm_cm_time(uint32_t exponent);
 #define URO_SWARM_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
 #define URO_SWARM_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
+/* swarm_trouble.c */
+void uro_swarm_draw_trouble(struct uro_swarm *swarm);
+/* By how much that may delay somebody who acts so many times. */
+uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions);
+
 /* What can be taken out of a run, to find out what it takes to fail: the faults, then the work. */
 #define URO_SWARM_PARTS(X)                                                                         \
     X(LOSE, "lose")                                                                                \
@@ -226,6 +245,10 @@ uro_time uro_swarm_cm_time(uint32_t exponent);
     X(PARTITION, "partition")                                                                      \
     X(RING, "ring")                                                                                \
     X(GAP, "gap")                                                                                  \
+    X(STALL, "stall")                                                                              \
+    X(DOWN, "down")                                                                                \
+    X(JUMP, "jump")                                                                                \
+    X(DOZE, "doze")                                                                                \
     X(INJECT, "inject")                                                                            \
     X(REVOKE, "revoke")                                                                            \
     X(PAUSE, "pause")                                                                              \
@@ -254,7 +277,7 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts);
 void uro_swarm_less(struct uro_swarm *swarm, uint32_t times);
 
 /* One line that says what is on, for people. */
-#define URO_SWARM_TEXT_MAX 480u
+#define URO_SWARM_TEXT_MAX 600u
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX]);
 
 /* The longest a frame may be on its way. */

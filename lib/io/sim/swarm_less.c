@@ -54,6 +54,8 @@ static void clear_station(struct uro_station_config *station, uint32_t parts)
         station->rx_ring = UINT32_MAX;
     if (parts & URO_SWARM_PART(GAP))
         station->tx_gap_max = 0;
+    if (parts & URO_SWARM_PART(STALL))
+        station->tx_stall_share = 0;
 }
 
 static void clear_shared(struct uro_swarm *swarm)
@@ -97,6 +99,12 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts)
         swarm->revokes = false;
     if (parts & URO_SWARM_PART(PAUSE))
         swarm->pauses = false;
+    if (parts & URO_SWARM_PART(DOWN))
+        swarm->trouble.down_wait_max = 0;
+    if (parts & URO_SWARM_PART(JUMP))
+        swarm->trouble.jump_wait_max = 0;
+    if (parts & URO_SWARM_PART(DOZE))
+        swarm->trouble.doze_share = 0;
     for (unsigned side = 0; side < 2; side++) {
         clear_cable(&swarm->cables[side], parts);
         clear_station(&swarm->stations[side], parts);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* swarm_trouble.c - draws what happens to links, clocks, transmit rings and readers; see swarm.h.
+ *
+ * From numbers of its own, so that seeds without them keep their meaning.
+ */
+#include "io/sim/swarm.h"
+
+#define ONE_IN          4u
+#define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
+#define DOZE_SHARE_MAX  10000u /* of 65536 polls */
+
+static bool chosen(struct uro_rng *rng)
+{
+    return uro_rng_below(rng, ONE_IN) == 0;
+}
+
+void uro_swarm_draw_trouble(struct uro_swarm *swarm)
+{
+    struct uro_swarm_trouble *trouble = &swarm->trouble;
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
+    trouble->seed = uro_rng_u64(&rng);
+    if (swarm->clean)
+        return;
+    if (chosen(&rng)) {
+        trouble->down_wait_max = uro_world_between(&rng, 500, 30000);
+        trouble->down_max = uro_world_between(&rng, 1, 3000);
+    }
+    if (chosen(&rng)) {
+        trouble->jump_wait_max = uro_world_between(&rng, 500, 20000);
+        trouble->jump_max = uro_world_between(&rng, 10, 40000);
+    }
+    if (chosen(&rng)) {
+        trouble->doze_share = uro_world_between(&rng, 1, DOZE_SHARE_MAX);
+        trouble->doze_max = uro_world_between(&rng, 10, 5000);
+    }
+    for (unsigned side = 0; side < 2; side++) {
+        struct uro_station_config *station = &swarm->stations[side];
+        if (!chosen(&rng))
+            continue;
+        station->tx_stall_share = uro_world_between(&rng, 1, STALL_SHARE_MAX);
+        station->tx_stall_max = URO_US(uro_world_between(&rng, 10, 2000));
+    }
+}
+
+uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions)
+{
+    uro_time stall = 0;
+
+    for (unsigned side = 0; side < 2; side++)
+        if (swarm->stations[side].tx_stall_max > stall)
+            stall = swarm->stations[side].tx_stall_max;
+    return stall * occasions + URO_SWARM_JUMPS_MAX * URO_US(swarm->trouble.jump_max);
+}
