@@ -61,6 +61,8 @@ static void rest(struct uro_load_cm_user *user)
 void uro_load_cm_let_go(struct uro_load_cm_user *user)
 {
     uro_load_cm_note(user, "lets go");
+    if (user->attempt != NULL)
+        user->attempt->left = true;
     if (user->conn != NULL)
         uro_conn_close(user->conn, now_of(user));
     user->conn = NULL;
@@ -256,6 +258,7 @@ void uro_load_cm_free(struct uro_load_cm *cm)
 
 void uro_load_cm_calm(struct uro_load_cm *cm)
 {
+    uro_load_cm_hear_calm(cm);
     for (unsigned side = 0; side < 2; side++) {
         if (cm->user_count[side] > 0)
             cm->houses[side].due = cm->load->world->now;

@@ -23,6 +23,7 @@
 #define URO_LOAD_CM_USERS_MAX    16u /* of a station */
 #define URO_LOAD_CM_MESSAGES_MAX 8u  /* of a side of a connection */
 #define URO_LOAD_CM_ANSWERS_MAX  16u /* to an attempt: its request may come again, much later */
+#define URO_LOAD_CM_FORGED_MAX   4u
 #define URO_LOAD_CM_NONE         UINT32_MAX
 #define URO_LOAD_CM_SERVICE      UINT64_C(0x1064000) /* and the one after it: datagrams */
 #define URO_LOAD_CM_BESIDE       8u                  /* octets before and behind each message */
@@ -72,6 +73,7 @@ struct uro_load_cm_attempt {
     uint8_t retries;
     uint8_t response_timeout;
     uint32_t requests; /* heard; its request may come again */
+    bool left;         /* somebody said that it is over, or went */
     uint32_t refusals; /* sent by an engine, or by a host that went */
     uint64_t tid;
     uint32_t extensions;             /* MRAs that were sent */
@@ -159,6 +161,8 @@ struct uro_load_cm {
     struct uro_rng rng;
     struct uro_load_cm_house houses[2];
     struct uro_load_cq cqs[2];
+    /* Requests that a hostile forged: nobody answers them, as long as there is room. Owned. */
+    struct uro_conn *forged[2][URO_LOAD_CM_FORGED_MAX];
     uint32_t user_count[2]; /* callers first */
     struct uro_load_cm_user users[2][URO_LOAD_CM_USERS_MAX];
     struct uro_load_cm_attempt **attempts; /* owned, and each of them */
@@ -198,6 +202,8 @@ void uro_load_cm_ask_turn(struct uro_load_cm_user *user);
 void uro_load_cm_ask_leave(struct uro_load_cm_user *user);
 
 /* load_cm_hear.c */
+/* Rejects what was forged. */
+void uro_load_cm_hear_calm(struct uro_load_cm *cm);
 /* Takes what the connection manager of a station has to tell. */
 void uro_load_cm_hear(struct uro_load_cm *cm, unsigned side);
 

@@ -162,6 +162,8 @@ static uint32_t owned(const struct uro_load_cm_user *user)
 
     for (uint32_t i = 0; i < cm->user_count[user->side]; i++)
         count += cm->users[user->side][i].conn != NULL;
+    for (uint32_t i = 0; i < URO_LOAD_CM_FORGED_MAX; i++)
+        count += cm->forged[user->side][i] != NULL;
     return count;
 }
 
@@ -278,6 +280,7 @@ static void confirm(struct uro_load_cm_user *user)
 static void disconnect(struct uro_load_cm_user *user)
 {
     uro_load_cm_note(user, "disconnects");
+    user->attempt->left = true;
     if (uro_conn_disconnect(user->conn, now_of(user)) != 0)
         uro_load_cm_fail(user, "could not disconnect");
     uro_load_cm_turn(user, URO_LOAD_CM_LEAVING);

@@ -92,6 +92,36 @@ static struct uro_load_cm_user *free_host(struct uro_load_cm *cm, unsigned side)
     return NULL;
 }
 
+static void keep_forged(struct uro_load_cm *cm, unsigned side, struct uro_conn *conn)
+{
+    for (unsigned i = 0; i < URO_LOAD_CM_FORGED_MAX && !cm->load->calm; i++) {
+        if (cm->forged[side][i] != NULL)
+            continue;
+        cm->forged[side][i] = conn;
+        conn->user = NULL;
+        return;
+    }
+    uro_conn_close(conn, cm->load->world->now);
+}
+
+static bool is_forged(const struct uro_load_cm *cm, unsigned side, const struct uro_conn *conn)
+{
+    for (unsigned i = 0; i < URO_LOAD_CM_FORGED_MAX; i++)
+        if (cm->forged[side][i] == conn)
+            return true;
+    return false;
+}
+
+void uro_load_cm_hear_calm(struct uro_load_cm *cm)
+{
+    for (unsigned i = 0; i < 2 * URO_LOAD_CM_FORGED_MAX; i++) {
+        struct uro_conn **conn = &cm->forged[i % 2][i / 2];
+        if (*conn != NULL)
+            uro_conn_close(*conn, cm->load->world->now);
+        *conn = NULL;
+    }
+}
+
 static void hear_request(struct uro_load_cm *cm, unsigned side, struct uro_conn *conn)
 {
     struct uro_world *world = cm->load->world;
@@ -99,6 +129,10 @@ static void hear_request(struct uro_load_cm *cm, unsigned side, struct uro_conn 
     struct uro_load_cm_user *host = free_host(cm, side);
     const char *problem = "has a number that nobody gave it";
 
+    if (number == URO_HOSTILE_NUMBER && cm->load->swarm->hostile.wait_max > 0) {
+        keep_forged(cm, side, conn);
+        return;
+    }
     if (number < cm->attempt_count)
         problem = request_problem(cm, side, conn, cm->attempts[number]);
     if (problem != NULL) {
@@ -254,6 +288,8 @@ static void hear_disconnected(struct uro_load_cm_user *user)
 
     if (!connected && user->step != URO_LOAD_CM_ANSWERED && user->step != URO_LOAD_CM_RESPONDED)
         uro_load_cm_fail(user, "was disconnected and is not connected");
+    if (uro_load_cm_sure(attempt) && !attempt->left)
+        uro_load_cm_fail(user, "was disconnected and nobody left");
     if (!attempt->polite)
         return;
     if (!connected || !uro_load_cm_data_done(user))
@@ -330,6 +366,8 @@ void uro_load_cm_hear(struct uro_load_cm *cm, unsigned side)
             continue;
         }
         struct uro_load_cm_user *user = event.user;
+        if (user == NULL && is_forged(cm, side, event.conn))
+            continue; /* the end of what never began */
         if (user == NULL || user->conn != event.conn)
             uro_world_fail(world, "%c is told of a connection that nobody has",
                            cm->load->stations[side]->config.name);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "io/pcap/pcap_write.h"
+#include "io/sim/hostile.h"
 #include "io/sim/load.h"
 #include "io/sim/trouble.h"
 
@@ -39,6 +40,7 @@ struct sim {
     struct uro_sim_options options;
     struct uro_cable cables[2]; /* from station i to the other one */
     struct uro_station stations[2];
+    struct uro_hostile hostile;
     struct uro_trouble trouble;
     struct uro_world world;
     struct uro_swarm swarm;
@@ -68,6 +70,11 @@ static void build(struct sim *sim)
         sim->stations[i].out = &sim->cables[i].node;
     }
     uro_trouble_init(&sim->trouble, &sim->world, &sim->swarm.trouble, sim->stations, sim->cables);
+    uro_hostile_init(&sim->hostile, &sim->world, &sim->swarm.hostile, sim->stations);
+    for (unsigned i = 0; i < 2; i++) {
+        sim->stations[i].tap = uro_hostile_overhear;
+        sim->stations[i].tapper = &sim->hostile;
+    }
     uro_load_init(&sim->load, &sim->world, &sim->swarm, &sim->stations[0], &sim->stations[1]);
 }
 
@@ -89,6 +96,7 @@ static void calm(struct sim *sim)
         uro_station_calm(&sim->stations[i]);
     }
     uro_trouble_calm(&sim->trouble);
+    uro_hostile_calm(&sim->hostile);
     uro_load_calm(&sim->load);
     uro_journal_note(sim->world.journal, sim->world.now, "faults stop");
 }

@@ -110,6 +110,8 @@ static void judge(struct uro_station *station, const struct uro_world_frame *fra
     if (leaks(frame, recode.read_response))
         uro_world_fail(world, "%c sent memory that is not registered", station->config.name);
     station->frames_sent++;
+    if (recode.roce && station->tap != NULL)
+        station->tap(station->tapper, station, frame);
     station->roce_sent += recode.roce;
     if (recode.roce && station->sent != NULL)
         station->sent(station->user, station, frame);

@@ -36,6 +36,10 @@ struct uro_station {
     void (*sent)(void *user, struct uro_station *station, const struct uro_world_frame *frame);
     void *user;
 
+    /* Each frame sent that is RoCE, to somebody who reads along; NULL: nobody does. */
+    void (*tap)(void *tapper, struct uro_station *station, const struct uro_world_frame *frame);
+    void *tapper;
+
     struct uro_world_frame *waiting; /* the receive ring */
     struct uro_world_frame *last;
     uint32_t waiting_count;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "io/sim/cable.h"
+#include "io/sim/hostile.h"
 #include "io/sim/station.h"
 
 #define URO_SWARM_PAIRS_MAX   8u
@@ -202,6 +203,7 @@ struct uro_swarm {
     struct uro_swarm_party parties[URO_SWARM_PARTIES_MAX];
     struct uro_swarm_cm cm;
     struct uro_swarm_trouble trouble;
+    struct uro_hostile_config hostile;
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
@@ -249,6 +251,7 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(DOWN, "down")                                                                                \
     X(JUMP, "jump")                                                                                \
     X(DOZE, "doze")                                                                                \
+    X(HOSTILE, "hostile")                                                                          \
     X(INJECT, "inject")                                                                            \
     X(REVOKE, "revoke")                                                                            \
     X(PAUSE, "pause")                                                                              \

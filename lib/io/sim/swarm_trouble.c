@@ -35,6 +35,10 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
         trouble->doze_share = uro_world_between(&rng, 1, DOZE_SHARE_MAX);
         trouble->doze_max = uro_world_between(&rng, 10, 5000);
     }
+    if (chosen(&rng))
+        swarm->hostile =
+            (struct uro_hostile_config){ .seed = uro_rng_u64(&rng),
+                                         .wait_max = uro_world_between(&rng, 20, 500) };
     for (unsigned side = 0; side < 2; side++) {
         struct uro_station_config *station = &swarm->stations[side];
         if (!chosen(&rng))

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hostile.h - somebody on the network who forges frames: with addresses of his own to queue pairs
+ * that exist, or with the addresses of others to queue pairs that he guesses; and messages of
+ * connections that he does not have. Nothing of it may change anything but counters, and the time
+ * and room that an honest request would take.
+ *
+ * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him, and
+ * he is not simulated.
+ */
+#pragma once
+
+#include "io/sim/station.h"
+
+#define URO_HOSTILE_HEARD  16u
+#define URO_HOSTILE_NUMBER UINT32_C(0x686f7374) /* in the private data of his requests */
+
+struct uro_hostile_config {
+    uint64_t seed;
+    uint32_t wait_max; /* us between frames; 0: he is not there */
+};
+
+struct uro_hostile {
+    struct uro_node node;
+    struct uro_world *world;
+    const struct uro_hostile_config *config;
+    struct uro_rng rng;
+    struct uro_station *stations; /* two, borrowed */
+    uro_time due;
+    /* What he overheard of each station: its queue pairs, and connections by both their IDs. */
+    uint32_t qpns[2][URO_HOSTILE_HEARD];
+    struct uro_hostile_ids {
+        uint32_t own;
+        uint32_t peers;
+    } ids[2][URO_HOSTILE_HEARD];
+    uint64_t sent;
+};
+
+/* Adds him to @world. */
+void uro_hostile_init(struct uro_hostile *hostile, struct uro_world *world,
+                      const struct uro_hostile_config *config,
+                      struct uro_station stations[static 2]);
+
+/* @user is the hostile: he reads along, as a station's tap, but for numbers of queue pairs and of
+ * connections only. */
+void uro_hostile_overhear(void *user, struct uro_station *station,
+                          const struct uro_world_frame *octets);
+
+/* He goes. */
+void uro_hostile_calm(struct uro_hostile *hostile);
