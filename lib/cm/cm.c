@@ -174,6 +174,7 @@ struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
     return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_conn, node);
 }
 
+/* rule CM.PEER */
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id)
 {
     struct uro_list *list = &cm->by_peer[bucket(cm, guid, peer_id)];

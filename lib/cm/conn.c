@@ -23,6 +23,7 @@ static bool is_xrc(const struct uro_conn *conn)
     return conn->local.type == URO_QPT_XRC_INI || conn->local.type == URO_QPT_XRC_TGT;
 }
 
+/* rule CM.TID: all messages of one exchange have that of its first. */
 void uro_conn_message(const struct uro_conn *conn, enum uro_cm_kind kind, struct uro_cm_msg *msg)
 {
     memset(msg, 0, sizeof *msg);
@@ -39,6 +40,7 @@ static void put_data(struct uro_cm_msg *msg, const void *data, uint32_t length)
         memcpy(msg->data, data, length);
 }
 
+/* rule CM.DATA */
 static bool data_fits(enum uro_cm_kind kind, uint32_t length)
 {
     return length <= uro_cm_data_room(kind);
@@ -254,6 +256,7 @@ void uro_conn_enter_timewait(struct uro_conn *conn)
     uro_conn_linger(conn);
 }
 
+/* rule CM.REJ.SAID */
 static void reject(struct uro_conn *conn, unsigned reason, const void *data, uint32_t length)
 {
     bool passive = conn->state == URO_CONN_REQ_RECEIVED;
@@ -318,6 +321,7 @@ int uro_conn_disconnect(struct uro_conn *conn, uro_time now)
     return conn->state == URO_CONN_DREQ_SENT || conn->state == URO_CONN_TIMEWAIT ? 0 : -EINVAL;
 }
 
+/* rule CM.PART */
 void uro_conn_part(struct uro_conn *conn)
 {
     switch (conn->state) {

@@ -32,6 +32,7 @@ static void keep_data(struct uro_conn *conn, const struct uro_cm_msg *msg)
 /* ---- REQ ----------------------------------------------------------------------------------- */
 
 /* False when it is none of ours. */
+/* rule CM.TYPE */
 static bool type_of(const struct uro_cm_msg *msg, enum uro_qp_type *type)
 {
     uint64_t transport = msg->value[URO_CM_TRANSPORT];
@@ -193,6 +194,7 @@ static void receive_rep(struct uro_conn *conn, const struct uro_cm_msg *msg)
     }
 }
 
+/* rule CM.RTU */
 static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     if (conn->state != URO_CONN_REP_SENT) {
@@ -222,6 +224,7 @@ static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
                   conn->cm->now + uro_conn_time(service) + uro_conn_time(conn->ack_timeout));
 }
 
+/* rule CM.REJ */
 static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     int reason = (int)msg->value[URO_CM_REASON];
@@ -275,6 +278,8 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
         unexpected(conn->cm);
         return;
     }
+    if (conn->state == URO_CONN_DREQ_SENT)
+        URO_MARK("CM.DREQ.BOTH");
     send_stray_drep(conn->cm, &conn->route, msg);
     uro_conn_enter_timewait(conn);
     uro_conn_raise(conn, URO_CONN_DISCONNECTED, 0);
@@ -305,7 +310,7 @@ static void receive_lap(struct uro_conn *conn, const struct uro_cm_msg *lap)
 
 /* ---- which connection ---------------------------------------------------------------------- */
 
-/* From the peer that the connection is with: its addresses, and once known its ID. */
+/* rule CM.FROM: the addresses of the connection, and once known the peer's ID. */
 static bool from_peer(const struct uro_conn *conn, const struct uro_cm_route *route,
                       const struct uro_cm_msg *msg)
 {
@@ -376,6 +381,7 @@ void uro_conn_receive(struct uro_cm *cm, const struct uro_cm_route *route,
         return;
     }
     if (!uro_conn_can_hear(conn)) {
+        URO_MARK("CM.BUSY");
         uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
         return;
     }

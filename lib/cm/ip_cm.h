@@ -25,6 +25,7 @@ void uro_ip_cm_encode(uint8_t out[static URO_IP_CM_LEN], const struct uro_ip_cm 
 URO_NODISCARD bool uro_ip_cm_decode(const uint8_t in[static URO_IP_CM_LEN],
                                     struct uro_ip_cm *header);
 
+/* rule CM.SERVICE */
 static inline uint64_t uro_ip_cm_service(uint16_t port_space, uint16_t port)
 {
     return (uint64_t)port_space << 16 | port;

@@ -95,6 +95,7 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
         return;
     }
     if (!uro_listen_take(listener, conn)) {
+        URO_MARK("CM.SIDR.BACKLOG");
         uro_conn_free(conn);
         send_answer(cm, route, &question, URO_CONN_SIDR_REJECTED, &nothing);
         return;

@@ -290,7 +290,7 @@ static void connect__no_route__unreachable(void **state)
 }
 
 /* What Linux put before the application's own octets: see wire/test_cm_msg.c. */
-/* rule CM.IP */
+/* rule CM.IP, CM.SERVICE */
 static void addresses_in_private_data__as_linux_has_them(void **state)
 {
     static const uint8_t known[URO_IP_CM_LEN] = { 0x00, 0x40, 0xec,      0x06, [16] = 10, 7,

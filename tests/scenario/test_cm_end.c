@@ -180,6 +180,7 @@ static void process_ends__accepted__the_peer_is_told(void **state)
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
 }
 
+/* rule CM.PART */
 static void process_ends__asked__the_request_is_taken_back(void **state)
 {
     struct managers *s = *state;

@@ -105,7 +105,7 @@ static void req__to_the_same_subnet__names_no_lids(void **state)
     assert_int_equal(req->value[URO_CM_HOP_LIMIT], 1);
 }
 
-/* The type on the wire, and as the passive side sees it. */
+/* rule CM.TYPE: on the wire, and as the passive side sees it. */
 static void req__of_each_type__is_of_that_type(void **state)
 {
     static const struct {
@@ -160,6 +160,7 @@ static void accept_as(struct managers *s, enum uro_qp_type type)
     assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
 }
 
+/* rule CM.TID */
 static void rep_rtu_dreq_drep__say_everything(void **state)
 {
     struct managers *s = *state;
@@ -230,6 +231,7 @@ static void mra__says_which_message_waits(void **state)
     EXPECT(&s->a.last, URO_CM_MRA, about_rep);
 }
 
+/* rule CM.REJ.SAID */
 static void rej__says_what_is_rejected(void **state)
 {
     struct managers *s = *state;
@@ -403,6 +405,7 @@ static void xrc__its_target_is_named_apart(void **state)
     assert_int_equal(s->a.conn->peer.qpn, 0x222);
 }
 
+/* rule CM.RTU */
 static void rtu__its_data_is_heard(void **state)
 {
     struct managers *s = *state;

@@ -125,6 +125,7 @@ static void both_disconnect__both_are_told_once(void **state)
     assert_int_equal(uro_conn_disconnect(s->b.conn, s->now), 0);
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    assert_true(uro_mark_hit("CM.DREQ.BOTH"));
     managers_pass_time(s, s->now + URO_MS(513));
     managers_expect(s, &s->a, URO_CONN_TIMEWAIT_EXIT, 0);
     managers_expect(s, &s->b, URO_CONN_TIMEWAIT_EXIT, 0);

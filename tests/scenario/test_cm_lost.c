@@ -195,6 +195,7 @@ static void drep_always_lost__both_are_told(void **state)
     assert_int_equal(s->b.sent[URO_CM_DREP], COPIES);
 }
 
+/* rule CM.REJ */
 /* The listener's application is asked again, and says no again. */
 static void rej_lost__said_again_to_the_next_request(void **state)
 {

@@ -219,6 +219,7 @@ static void dreq__before_the_response_was_fetched__comes_again(void **state)
     assert_int_equal(uro_conn_disconnect(s->b.conn, s->now), 0);
     managers_settle(s);
     assert_int_equal(s->counters.value[URO_COUNT_CM_DROP_BUSY], 1);
+    assert_true(uro_mark_hit("CM.BUSY"));
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     managers_expect_nothing(s, &s->a);
     managers_pass_time(s, s->now + URO_MS(4097));

@@ -44,6 +44,7 @@ static void accept_b(struct managers *s)
 
 /* ---- whose --------------------------------------------------------------- */
 
+/* rule CM.FROM */
 /* Our number, the right address, and another number of the peer's: of an older connection. */
 static void message__with_another_number_of_the_peer__is_nobodys(void **state)
 {
@@ -76,7 +77,7 @@ static void message__to_another_address_of_ours__is_nobodys(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
-/* CA GUID and number tell requests apart, and CA GUID and queue pair. */
+/* rule CM.PEER: CA GUID and number tell requests apart, and CA GUID and queue pair. */
 static void req__same_number_and_queue_pair_of_another_node__is_another(void **state)
 {
     struct managers *s = *state;
@@ -302,11 +303,13 @@ static void backlog__of_a_datagram_service__questions_are_refused(void **state)
     managers_ask_service(s, MANAGERS_SERVICE);
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_SIDR_REJECTED);
     assert_int_equal(s->b.cm->by_id.count, 1);
+    assert_true(uro_mark_hit("CM.SIDR.BACKLOG"));
     uro_conn_close(first, s->now);
 }
 
 /* ---- what an owner may not do -------------------------------------------- */
 
+/* rule CM.DATA */
 static void private_data__longer_than_its_message_has_room__einval(void **state)
 {
     struct managers *s = *state;
