@@ -123,3 +123,23 @@ uint32_t meet_number(const char *text, uint32_t most)
         meet_die("not a number up to %u: %s", most, text);
     return (uint32_t)value;
 }
+
+bool meet_option(struct meet_options *options, int option, const char *value)
+{
+    switch (option) {
+    case 'p':
+        options->port = (uint16_t)meet_number(value, 65535);
+        return true;
+    case 'd':
+        options->device = value;
+        return true;
+    case 'x':
+        options->gid_index = (uint8_t)meet_number(value, 255);
+        return true;
+    case 'm':
+        options->mtu = meet_number(value, 4096);
+        return true;
+    default:
+        return false;
+    }
+}

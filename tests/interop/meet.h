@@ -3,8 +3,27 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What both ends of every test are told on their command lines. */
+struct meet_options {
+    const char *host;   /* the argument behind the options; NULL: this end listens */
+    const char *device; /* -d; NULL: the first */
+    uint16_t port;      /* -p, of TCP, to meet at */
+    uint8_t gid_index;  /* -x */
+    uint32_t mtu;       /* -m, IB path MTU */
+};
+
+#define MEET_OPTIONS "p:d:x:m:" /* for getopt() */
+#define MEET_DEFAULTS                                                                              \
+    {                                                                                              \
+        .port = 18515, .gid_index = 1, .mtu = 1024                                                 \
+    }
+
+/* Takes what getopt() found, @option with @value; false: it is not one of MEET_OPTIONS. */
+bool meet_option(struct meet_options *options, int option, const char *value);
 
 /* Prints @format and ends the program with status 1. */
 _Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

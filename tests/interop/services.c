@@ -10,20 +10,10 @@ static void parse(int argc, char **argv, struct services_options *options)
 {
     int opt;
 
-    while ((opt = getopt(argc, argv, "p:d:x:m:k:g:")) != -1) {
+    while ((opt = getopt(argc, argv, MEET_OPTIONS "k:g:")) != -1) {
+        if (meet_option(&options->meet, opt, optarg))
+            continue;
         switch (opt) {
-        case 'p':
-            options->port = (uint16_t)meet_number(optarg, 65535);
-            break;
-        case 'd':
-            options->device = optarg;
-            break;
-        case 'x':
-            options->gid_index = (uint8_t)meet_number(optarg, 255);
-            break;
-        case 'm':
-            options->mtu = meet_number(optarg, 4096);
-            break;
         case 'k':
             options->kind = optarg;
             break;
@@ -36,19 +26,17 @@ static void parse(int argc, char **argv, struct services_options *options)
         }
     }
     if (optind < argc)
-        options->host = argv[optind];
+        options->meet.host = argv[optind];
 }
 
 int main(int argc, char **argv)
 {
-    struct services_options options = {
-        .port = 18515, .gid_index = 1, .mtu = 1024, .kind = "", .group = "224.0.0.1"
-    };
+    struct services_options options = { .meet = MEET_DEFAULTS, .kind = "", .group = "224.0.0.1" };
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     parse(argc, argv, &options);
     for (unsigned i = 0; i < services_kind_count; i++) {
-        struct services_end end = { .options = &options, .client = options.host != NULL };
+        struct services_end end = { .options = &options, .client = options.meet.host != NULL };
         if (strcmp(options.kind, services_kinds[i].name) != 0)
             continue;
         services_kinds[i].run(&end);

@@ -19,13 +19,9 @@
 #define SERVICES_ACCESS_FLUSH_GLOBAL (1u << 8)
 
 struct services_options {
-    const char *host;
-    const char *device;
+    struct meet_options meet;
     const char *kind;
     const char *group; /* of "group": an IP address */
-    uint16_t port;
-    uint8_t gid_index;
-    uint32_t mtu;
 };
 
 struct services_hello {

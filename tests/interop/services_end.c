@@ -74,7 +74,7 @@ static void connect_qp(struct services_end *end, enum ibv_qp_type type, uint32_t
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = meet_mtu(end->options->mtu),
+        .path_mtu = meet_mtu(end->options->meet.mtu),
         .dest_qp_num = end->theirs.qpn[i],
         .max_dest_rd_atomic = 1,
         .min_rnr_timer = 12,
@@ -84,7 +84,7 @@ static void connect_qp(struct services_end *end, enum ibv_qp_type type, uint32_t
         .max_rd_atomic = 1,
         .ah_attr = { .is_global = 1,
                      .port_num = 1,
-                     .grh = { .hop_limit = 64, .sgid_index = end->options->gid_index } },
+                     .grh = { .hop_limit = 64, .sgid_index = end->options->meet.gid_index } },
     };
     int to_rtr = IBV_QP_STATE;
     int to_rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
@@ -106,7 +106,7 @@ void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_
     struct services_hello mine = { 0 };
     struct ibv_srq_init_attr shared = { .attr = { .max_wr = SERVICES_DEPTH, .max_sge = 1 } };
 
-    end->context = meet_open_device(end->options->device);
+    end->context = meet_open_device(end->options->meet.device);
     end->pd = made(ibv_alloc_pd(end->context), "ibv_alloc_pd");
     end->cq = made(ibv_create_cq(end->context, 4 * SERVICES_DEPTH, NULL, NULL, 0), "ibv_create_cq");
     if (srq)
@@ -122,9 +122,9 @@ void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_
         make_qp(end, type, i);
         mine.qpn[i] = end->qps[i]->qp_num;
     }
-    must(ibv_query_gid(end->context, 1, end->options->gid_index, &end->gid), "ibv_query_gid");
+    must(ibv_query_gid(end->context, 1, end->options->meet.gid_index, &end->gid), "ibv_query_gid");
 
-    end->peer = meet_peer(end->options->host, end->options->port);
+    end->peer = meet_peer(end->options->meet.host, end->options->meet.port);
     memcpy(mine.gid, end->gid.raw, sizeof mine.gid);
     mine.address = (uintptr_t)end->memory;
     mine.rkey = end->mr->rkey;

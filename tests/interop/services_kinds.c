@@ -90,7 +90,8 @@ static struct ibv_ah *handle(struct services_end *end, const void *gid)
 {
     struct ibv_ah_attr attr = { .is_global = 1,
                                 .port_num = 1,
-                                .grh = { .hop_limit = 64, .sgid_index = end->options->gid_index } };
+                                .grh = { .hop_limit = 64,
+                                         .sgid_index = end->options->meet.gid_index } };
 
     memcpy(attr.grh.dgid.raw, gid, sizeof attr.grh.dgid);
     struct ibv_ah *ah = ibv_create_ah(end->pd, &attr);
@@ -103,7 +104,7 @@ static void send_datagrams(struct services_end *end, struct ibv_ah *ah, uint32_t
 {
     struct ibv_wc wc;
 
-    for (uint32_t i = 0; i < SIZES && sizes[i] <= end->options->mtu; i++) {
+    for (uint32_t i = 0; i < SIZES && sizes[i] <= end->options->meet.mtu; i++) {
         struct ibv_send_wr wr = { .wr_id = i,
                                   .opcode = i % 2 == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM,
                                   .imm_data = htonl(i) };
@@ -134,7 +135,7 @@ static void receive_datagrams(struct services_end *end)
 {
     struct ibv_wc wc;
 
-    for (uint32_t i = 0; i < SIZES && sizes[i] <= end->options->mtu; i++) {
+    for (uint32_t i = 0; i < SIZES && sizes[i] <= end->options->meet.mtu; i++) {
         const uint8_t *arrived = end->memory + SERVICES_ROOM;
         services_post_recv(end, 0, RECV_ID(i), 0, sizes[i] + SERVICES_GRH);
         meet_barrier(end->peer);

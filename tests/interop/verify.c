@@ -30,20 +30,10 @@ static void parse(int argc, char **argv, struct verify_options *options)
 {
     int opt;
 
-    while ((opt = getopt(argc, argv, "p:d:x:m:r:s:o:l:zt:")) != -1) {
+    while ((opt = getopt(argc, argv, MEET_OPTIONS "r:s:o:l:zt:")) != -1) {
+        if (meet_option(&options->meet, opt, optarg))
+            continue;
         switch (opt) {
-        case 'p':
-            options->port = (uint16_t)meet_number(optarg, 65535);
-            break;
-        case 'd':
-            options->device = optarg;
-            break;
-        case 'x':
-            options->gid_index = (uint8_t)meet_number(optarg, 255);
-            break;
-        case 'm':
-            options->mtu = meet_number(optarg, 4096);
-            break;
         case 'r':
             options->rounds = meet_number(optarg, 1000000);
             break;
@@ -68,18 +58,14 @@ static void parse(int argc, char **argv, struct verify_options *options)
         }
     }
     if (optind < argc)
-        options->host = argv[optind];
+        options->meet.host = argv[optind];
 }
 
 int main(int argc, char **argv)
 {
-    struct verify_options options = { .port = 18515,
-                                      .gid_index = 1,
-                                      .mtu = 1024,
-                                      .rounds = 1,
-                                      .seed = 1,
-                                      .largest = UINT32_MAX,
-                                      .timeout = 14 };
+    struct verify_options options = {
+        .meet = MEET_DEFAULTS, .rounds = 1, .seed = 1, .largest = UINT32_MAX, .timeout = 14
+    };
     struct verify_end end = { .peer = -1 };
 
     setvbuf(stdout, NULL, _IOLBF, 0);

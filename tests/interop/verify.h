@@ -11,18 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "meet.h"
+
 #define VERIFY_AREA      (4u << 20) /* octets of each of the two registered areas */
 #define VERIFY_DEPTH     64u        /* work requests each queue can hold */
 #define VERIFY_SECONDS   60         /* a step that takes longer has failed */
 #define VERIFY_RECV_WRID (1ull << 32)
 
 struct verify_options {
-    const char *host; /* NULL: this end listens, and takes mtu, seed and the rest from the other */
-    const char *device;
+    struct meet_options
+        meet;         /* without host this end takes mtu, seed and the rest from the other */
     const char *only; /* NULL or the one operation to run */
-    uint16_t port;
-    uint8_t gid_index;
-    uint32_t mtu;
     uint32_t rounds;
     uint32_t seed;
     uint32_t largest; /* message */

@@ -105,14 +105,14 @@ static void to_rts(struct verify_end *end, const struct verify_options *options,
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = meet_mtu(options->mtu),
+        .path_mtu = meet_mtu(options->meet.mtu),
         .dest_qp_num = theirs->qpn,
         .rq_psn = theirs->psn,
         .max_dest_rd_atomic = 4,
         .min_rnr_timer = 12, /* 0.64 ms */
         .ah_attr = { .is_global = 1,
                      .port_num = 1,
-                     .grh = { .hop_limit = 64, .sgid_index = options->gid_index } },
+                     .grh = { .hop_limit = 64, .sgid_index = options->meet.gid_index } },
     };
 
     memcpy(attr.ah_attr.grh.dgid.raw, theirs->gid, sizeof theirs->gid);
@@ -139,21 +139,21 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     struct hello mine = { 0 };
     static struct hello theirs; /* static: options->only may stay in it */
     union ibv_gid gid;
-    bool client = options->host != NULL;
+    bool client = options->meet.host != NULL;
 
-    end->context = meet_open_device(options->device);
+    end->context = meet_open_device(options->meet.device);
     make_objects(end);
-    if (ibv_query_gid(end->context, 1, options->gid_index, &gid) != 0)
-        meet_die("no GID %u", options->gid_index);
+    if (ibv_query_gid(end->context, 1, options->meet.gid_index, &gid) != 0)
+        meet_die("no GID %u", options->meet.gid_index);
     to_init(end);
 
-    end->peer = meet_peer(options->host, options->port);
+    end->peer = meet_peer(options->meet.host, options->meet.port);
     memcpy(mine.gid, gid.raw, sizeof mine.gid);
     mine.target = (uintptr_t)end->target;
     mine.key = end->target_mr->rkey;
     mine.qpn = end->qp->qp_num;
     mine.psn = client ? CLIENT_PSN : SERVER_PSN;
-    mine.mtu = options->mtu;
+    mine.mtu = options->meet.mtu;
     mine.rounds = options->rounds;
     mine.seed = options->seed;
     mine.largest = options->largest;
@@ -163,7 +163,7 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     meet_tell(end->peer, &mine, sizeof mine);
     meet_hear(end->peer, &theirs, sizeof theirs);
     if (!client) {
-        options->mtu = theirs.mtu;
+        options->meet.mtu = theirs.mtu;
         options->rounds = theirs.rounds;
         options->seed = theirs.seed;
         options->largest = theirs.largest;

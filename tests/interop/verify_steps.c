@@ -254,7 +254,7 @@ void verify_steps_run(struct verify_end *end, const struct verify_options *optio
 {
     static const char *const names[DIRECTION_COUNT] = { "client asks", "server asks", "both ask" };
     struct step *asked = verify_plan_new(), *answered = verify_plan_new();
-    uint32_t client = options->host != NULL;
+    uint32_t client = options->meet.host != NULL;
 
     for (uint32_t i = 0; i < DIRECTION_COUNT * verify_operation_count; i++) {
         uint32_t d = i / verify_operation_count, o = i % verify_operation_count;
