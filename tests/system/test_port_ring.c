@@ -26,6 +26,31 @@ static void ring__frames_of_every_length__come_back(void **state)
     port->ops->close(port);
 }
 
+/* What a buffer held before, a card might send behind a short frame. */
+static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[KIT_FRAME_MIN];
+    struct uro_port *port = kit_open("net_ring9", 0);
+    struct uro_tx tx = { .head_length = 42 };
+    struct uro_pkt pkt;
+    uint32_t sequence;
+
+    for (uint32_t i = 1; i < 2000; i++) { /* until every buffer has been used */
+        kit_send(port, i, 1000);
+        assert_int_equal(kit_receive(port, &sequence, 5), 1000);
+    }
+    memset(tx.head, 0xff, tx.head_length);
+    port->ops->transmit(port, &tx, 1);
+    while (port->ops->receive(port, &pkt, 1) == 0)
+        (void)port->ops->room(port);
+    assert_int_equal(pkt.length, KIT_FRAME_MIN);
+    assert_memory_equal(pkt.octets, tx.head, tx.head_length);
+    assert_memory_equal(pkt.octets + tx.head_length, zeros, KIT_FRAME_MIN - tx.head_length);
+    port->ops->release(port, &pkt, 1);
+    port->ops->close(port);
+}
+
 static void ring__two_ports_in_one_process__do_not_meet(void **state)
 {
     (void)state;
@@ -157,6 +182,7 @@ int main(void)
         cmocka_unit_test(open__any_port__leaves_affinity_and_signals_alone), /* starts DPDK */
         cmocka_unit_test(open__any_port__loads_no_driver_from_outside),
         cmocka_unit_test(ring__frames_of_every_length__come_back),
+        cmocka_unit_test(ring__shorter_than_ethernet_allows__is_filled_up_with_zeros),
         cmocka_unit_test(ring__two_ports_in_one_process__do_not_meet),
         cmocka_unit_test(ring__closed_port__opens_again),
         cmocka_unit_test(ring__arm_with_frames_there__does_not_sleep),

@@ -16,6 +16,9 @@
 /* Receives without a frame between looks at the link, which may want to be connected again. */
 #define LOOK_EVERY 1024u
 
+/* Of an Ethernet frame without its checksum. Cards fill up what is shorter, who knows with what. */
+#define SHORTEST 60u
+
 static_assert(1 + RTE_MAX_ETHPORTS < RTE_MAX_LCORE, "every port has a logical core of its own");
 
 static unsigned enter(const struct uro_dpdk *dpdk)
@@ -191,7 +194,12 @@ static struct rte_mbuf *write_frame(struct uro_dpdk *dpdk, const struct uro_tx *
         dpdk->counters.tx_dropped++;
         return NULL;
     }
-    uro_tx_write(frame, rte_pktmbuf_mtod(mbuf, uint8_t *));
+    uint8_t *octets = rte_pktmbuf_mtod(mbuf, uint8_t *);
+    uro_tx_write(frame, octets);
+    if (length < SHORTEST) {
+        memset(octets + length, 0, SHORTEST - length);
+        length = SHORTEST;
+    }
     rte_pktmbuf_data_len(mbuf) = (uint16_t)length;
     rte_pktmbuf_pkt_len(mbuf) = length;
     return mbuf;
