@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import covering
 import fuzzing
 import tally
 
@@ -141,7 +142,7 @@ def lint() -> tally.Row:
     return row
 
 
-OTHERS = {"tsan": threads, "valgrind": memory, "lint": lint,
+OTHERS = {"tsan": threads, "valgrind": memory, "coverage": covering.stage, "lint": lint,
           "fuzz": None}  # seconds are an argument
 
 

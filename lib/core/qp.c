@@ -136,11 +136,6 @@ uint32_t uro_qp_number(const struct uro_qp *qp)
     return qp->node.number;
 }
 
-void *uro_qp_user(const struct uro_qp *qp)
-{
-    return qp->user;
-}
-
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp)
 {
     return &qp->send;

@@ -88,7 +88,6 @@ void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
 uint32_t uro_qp_number(const struct uro_qp *qp);
-void *uro_qp_user(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
 struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* why.h - the reason behind a completion that is not a success: ibv_wc.vendor_err.
  *
- * To add one: a line here; uro_why_text() and docs/PROTOCOL.md follow.
+ * To add one: a line here, and docs/PROTOCOL.md.
  */
 #pragma once
 
@@ -41,5 +41,3 @@ enum uro_why {
 #undef X
         URO_WHY_COUNT
 };
-
-const char *uro_why_text(enum uro_why why);

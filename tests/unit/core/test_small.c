@@ -102,6 +102,22 @@ static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
     assert_int_equal(uro_path_source_port(0xcb0c0, 5, 6), 0xf0f2);
 }
 
+static void source_port__of_a_link_that_has_one__wins(void **state)
+{
+    static struct uro_shard shard;
+    struct uro_hop hop = { .state = URO_HOP_KNOWN };
+    const struct uro_address address = { .hop = &hop };
+    struct uro_path path;
+
+    (void)state;
+    shard.config.source_port = 4791;
+    uro_path_init(&path, &shard, &address, 1024, 0xe341);
+    assert_int_equal(path.source_port, 4791);
+    shard.config.source_port = 0;
+    uro_path_init(&path, &shard, &address, 1024, 0xe341);
+    assert_int_equal(path.source_port, 0xe341);
+}
+
 static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **state)
 {
     (void)state;
@@ -174,6 +190,7 @@ int main(void)
         cmocka_unit_test(qp_state__rc_path__needs_each_required_attribute),
         cmocka_unit_test(qp_state__transitions_of_rc__are_these),
         cmocka_unit_test(source_port__flow_label_and_qpns__as_peers_compute_it),
+        cmocka_unit_test(source_port__of_a_link_that_has_one__wins),
         cmocka_unit_test(verdicts__each_one_answers_and_only_two_leave_the_pair_alive),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_octets),
     };

@@ -130,6 +130,19 @@ static void gid__questions__have_the_right_answers(void **state)
     }
 }
 
+static void gid_is_loopback__127_and_1__nothing_else(void **state)
+{
+    static const char *const yes[] = { "127.0.0.1", "127.255.0.9", "::1" };
+    static const char *const no[] = { "10.0.0.127", "::2", "fe80::1", "128.0.0.1" };
+    struct uro_gid gid;
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(yes); i++)
+        assert_true(uro_gid_parse(yes[i], &gid) && uro_gid_is_loopback(&gid));
+    for (size_t i = 0; i < URO_ARRAY_LEN(no); i++)
+        assert_true(uro_gid_parse(no[i], &gid) && !uro_gid_is_loopback(&gid));
+}
+
 static void gid__made_from_a_mac_or_an_address(void **state)
 {
     const struct uro_mac mac = { { 0x52, 0x54, 0x00, 0x12, 0x34, 0x56 } };
@@ -188,6 +201,7 @@ int main(void)
         cmocka_unit_test(gid_parse__what_is_no_address__is_refused),
         cmocka_unit_test(mac_parse__six_pairs_and_nothing_else),
         cmocka_unit_test(gid__questions__have_the_right_answers),
+        cmocka_unit_test(gid_is_loopback__127_and_1__nothing_else),
         cmocka_unit_test(gid__made_from_a_mac_or_an_address),
         cmocka_unit_test(gid_same_subnet__compares_just_the_prefix),
         cmocka_unit_test(multicast__groups_have_the_mac_that_the_standards_say),

@@ -152,8 +152,10 @@ static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
     assert_false(icmp.has_mac);
     message[25] = 0; /* no length, and so no way past it */
     assert_false(decode(&ip, 32, &icmp));
-    message[25] = 1;
     message[24] = 1;
+    message[25] = 2; /* longer than a MAC address is */
+    assert_false(decode(&ip, 40, &icmp));
+    message[25] = 1;
 
     message[1] = 1; /* code */
     assert_false(decode(&ip, 32, &icmp));

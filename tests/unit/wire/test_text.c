@@ -8,6 +8,7 @@
 #include "support/make_frame.h"
 #include "unit/wire/vectors.h"
 #include "wire/arp.h"
+#include "wire/ip.h"
 #include "wire/text.h"
 
 static char line[URO_TEXT_LINE_MAX];
@@ -71,6 +72,52 @@ static void text__frames_that_are_not_roce(void **state)
     octets[12] = 0x88;
     assert_false(uro_text_line(octets, sizeof octets, line));
     assert_string_equal(line, "64 octets !neither IPv4, IPv6 nor ARP");
+}
+
+/* The line of an IP packet with @length octets of @protocol; checksums of ICMP and IGMP are made right,
+ * ICMPv6's is with its pseudo header. */
+static void expect_ip(const char *from, uint8_t protocol, const uint8_t *octets, uint32_t length,
+                      const char *expected)
+{
+    uint8_t frame[128];
+    const struct uro_ether ether = { .type =
+                                         from[0] == 'f' ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    struct uro_ip ip = { .v6 = from[0] == 'f',
+                         .hop_limit = protocol == URO_IPPROTO_IGMP ? 1 : 255,
+                         .protocol = protocol,
+                         .payload_length = (uint16_t)length };
+
+    assert_true(uro_gid_parse(from, &ip.source) && uro_gid_parse(from, &ip.dest));
+    size_t at = uro_ether_put(frame, &ether);
+    at += uro_ip_put(frame + at, &ip);
+    memcpy(frame + at, octets, length);
+    uint32_t sum = ip.v6 ? uro_ip_pseudo_sum(&ip, protocol, length) : 0;
+    sum = uro_ip_sum_finish(uro_ip_sum(sum, frame + at, length));
+    uro_put_be16(frame + at + 2, (uint16_t)sum);
+    (void)uro_text_line(frame, (uint32_t)(at + length), line);
+    if (strstr(line, expected) == NULL)
+        fail_msg("\"%s\" has no \"%s\"", line, expected);
+}
+
+static void text__icmp_and_igmp__are_told(void **state)
+{
+    const uint8_t request[] = { 8, 0, 0, 0, 0, 5, 0, 9 }, reply[] = { 0, 0, 0, 0, 0, 5, 0, 9 };
+    const uint8_t other[] = { 3, 1, 0, 0, 0, 0, 0, 0 }, wrong[] = { 8, 1, 0, 0, 0, 5, 0, 9 };
+    const uint8_t report[] = { 0x16, 0, 0, 0, 239, 1, 2, 3 }, cut[] = { 0x11, 0, 0, 0 };
+    uint8_t advert[32] = {
+        136, 0, 0, 0, 0x20, [8] = 0xfe, [9] = 0x80, [23] = 7, [24] = 2, [25] = 1, [26] = 2, [31] = 7
+    };
+
+    (void)state;
+    expect_ip("10.0.0.1", 1, request, sizeof request, "ICMP echo request id 5 seq 9");
+    expect_ip("10.0.0.1", 1, reply, sizeof reply, "ICMP echo reply id 5 seq 9");
+    expect_ip("10.0.0.1", 1, other, sizeof other, "ICMP type 3");
+    expect_ip("10.0.0.1", 1, wrong, sizeof wrong, "ICMP !malformed");
+    expect_ip("fe80::1", 58, advert, sizeof advert, "ICMPv6 fe80::7 is here at 02:00:00:00:00:07");
+    advert[25] = 0; /* an option of no length */
+    expect_ip("fe80::1", 58, advert, sizeof advert, "ICMPv6 !malformed");
+    expect_ip("10.0.0.1", 2, report, sizeof report, "IGMP type 22");
+    expect_ip("10.0.0.1", 2, cut, sizeof cut, "IGMP !malformed");
 }
 
 static void text__naks__are_told_by_name(void **state)
@@ -152,6 +199,7 @@ int main(void)
         cmocka_unit_test(text__every_vector__has_the_line_people_expect),
         cmocka_unit_test(text__wrong_icrc__shows_both),
         cmocka_unit_test(text__frames_that_are_not_roce),
+        cmocka_unit_test(text__icmp_and_igmp__are_told),
         cmocka_unit_test(text__naks__are_told_by_name),
         cmocka_unit_test(text__any_octets__end_within_the_line),
         cmocka_unit_test(text__longest_line__is_not_cut),

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_edges.c - answers that fit nothing, requests beyond every bound, and completion queues that
+ * are full in the middle of something.
+ */
+#include "core/why.h"
+#include "scene.h"
+
+/* ---- beyond bounds ------------------------------------------------------------------------------ */
+
+static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .depth = 0);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_DEPTH);
+    scene_close(s);
+}
+
+static void rc_read__of_more_than_a_message_may_have__invalid_request(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 0x80000001));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
+    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
+static void qp__with_more_than_any_limit__has_no_size(void **state)
+{
+    (void)state;
+    const struct uro_qp_init init = { .type = URO_QPT_RC, .send_capacity = UINT32_MAX };
+
+    assert_int_equal(uro_qp_size(&init), 0);
+}
+
+static void post_and_read(struct scene *s, uint32_t id, uint32_t psn)
+{
+    scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = psn, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+}
+
+/* ---- answers that fit nothing ------------------------------------------------------------------- */
+
+static void rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x2000, .compare_add = 1));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_FETCH_ADD", .psn = 5, .ack_req = true, .va = 0x2000,
+                           .rkey = 0x77, .swap_add = 1));
+    scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 5, .syndrome = 0x62, .original = 7));
+    scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+    scene_expect_mark(s, "REQ.RESP.BAD");
+    scene_close(s);
+}
+
+static void rc_send__a_read_response_in_its_middle__bad_response(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .length = 2100));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_SEND_FIRST", .psn = 5, .octets = s->local, .length = 1024));
+    scene_expect_tx(
+        s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 6, .octets = s->local + 1024, .length = 1024));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_SEND_LAST", .psn = 7, .ack_req = true,
+                           .octets = s->local + 2048, .length = 52));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 7, .msn = 1, .length = 8));
+    scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+    scene_expect_mark(s, "REQ.RESP.BAD");
+    scene_close(s);
+}
+
+/* Not what a peer does that keeps to the rules: the wait that it asked for stays nevertheless. */
+static void rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    post_and_read(s, 1, 5);
+    post_and_read(s, 2, 6);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .syndrome = 0x2c)); /* RNR, 0.64 ms */
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2, .length = 8));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2, .length = 8));
+    scene_expect_silence(s, URO_US(600));
+    scene_expect_no_completion(s);
+    scene_expect_tx(s, URO_US(700),
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_expect_tx(s, URO_US(700),
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 6, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_close(s);
+}
+
+/* ---- the buffer is gone when the answer comes ---------------------------------------------------- */
+
+static void rc_read__its_buffer_is_no_longer_registered__protection_error(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &s->local_key), 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 8));
+    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    uro_key_register(uro_engine_shard(s->engine), &s->local_key);
+    scene_close(s);
+}
+
+static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x2000, .compare_add = 1));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_FETCH_ADD", .psn = 5, .ack_req = true, .va = 0x2000,
+                           .rkey = 0x77, .swap_add = 1));
+    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &s->local_key), 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 5, .msn = 1, .original = 7));
+    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    uro_key_register(uro_engine_shard(s->engine), &s->local_key);
+    scene_close(s);
+}
+
+/* ---- a completion queue with one place ----------------------------------------------------------- */
+
+/* What follows when the second completion finds no place. */
+static void expect_overrun(struct scene *s)
+{
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "CQ.OVERRUN");
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    scene_expect_event(s, URO_EVENT_QP_FATAL);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
+static void post_and_send(struct scene *s, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        scene_post_send(s, SEND(.id = i + 1, .text = "x"));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_SEND_ONLY", .psn = 5 + i, .ack_req = true, .text = "x"));
+    }
+}
+
+static void cq__full_when_a_nak_acknowledges_those_before__nobody_is_blamed(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
+
+    post_and_send(s, 3);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7, .syndrome = 0x62));
+    expect_overrun(s);
+}
+
+static void cq__full_when_a_response_acknowledges_those_before__the_data_is_not_taken(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
+
+    post_and_send(s, 2);
+    post_and_read(s, 3, 7);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 7, .msn = 3, .length = 8));
+    expect_overrun(s);
+}
+
+static void cq__full_when_a_read_is_complete__nothing_goes_on(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
+
+    post_and_send(s, 1);
+    post_and_read(s, 2, 6);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2, .length = 8));
+    expect_overrun(s);
+}
+
+static void cq__full_when_a_reserved_syndrome_comes__nobody_is_blamed(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
+
+    post_and_send(s, 3);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7, .syndrome = 0x42));
+    expect_overrun(s);
+}
+
+static void cq__full_when_uc_has_sent__the_queue_pair_ends(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 5, .cq_capacity = 1);
+
+    for (uint32_t i = 0; i < 2; i++)
+        scene_post_send(s, SEND(.id = i + 1, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 5, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 6, .text = "x"));
+    scene_expect_silence(s, 0);
+    expect_overrun(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_read__posted_where_none_may_be_outstanding__fails_by_itself),
+        cmocka_unit_test(rc_read__of_more_than_a_message_may_have__invalid_request),
+        cmocka_unit_test(qp__with_more_than_any_limit__has_no_size),
+        cmocka_unit_test(rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response),
+        cmocka_unit_test(rc_send__a_read_response_in_its_middle__bad_response),
+        cmocka_unit_test(rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on),
+        cmocka_unit_test(rc_read__its_buffer_is_no_longer_registered__protection_error),
+        cmocka_unit_test(rc_atomic__its_buffer_is_no_longer_registered__protection_error),
+        cmocka_unit_test(cq__full_when_a_nak_acknowledges_those_before__nobody_is_blamed),
+        cmocka_unit_test(cq__full_when_a_response_acknowledges_those_before__the_data_is_not_taken),
+        cmocka_unit_test(cq__full_when_a_read_is_complete__nothing_goes_on),
+        cmocka_unit_test(cq__full_when_a_reserved_syndrome_comes__nobody_is_blamed),
+        cmocka_unit_test(cq__full_when_uc_has_sent__the_queue_pair_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
