@@ -120,6 +120,7 @@ static void make_handles(struct uro_load_ud_party *party)
                 uro_world_fail(load->world, "an address handle could not be made: %d", result);
         }
     }
+    uro_load_ud_group_begin(party);
 }
 
 static void drop_handles(struct uro_load_ud_party *party)
@@ -195,6 +196,7 @@ static void bury(struct uro_load_ud_party *party)
 
     party->ended = true;
     uro_load_pause_end(&party->pause);
+    uro_load_ud_group_end(party);
     if (party->srq != NULL)
         uro_load_srq_on_stop(party->srq, party->cq.cq, party->qpn);
     if (reuse)
@@ -354,6 +356,8 @@ static void init_party(struct uro_load_ud *ud, uint32_t number)
     party->control = (struct uro_node){ NULL, control_next, control_run };
     uro_rng_init_number(&party->rng, party->plan->seed);
     party->qkey = uro_rng_u32(&party->rng) & 0x7fffffff;
+    if (load->swarm->groups) /* or a group could not be written to */
+        party->qkey = (uint32_t)load->swarm->seed & 0x7fffffff;
     uro_load_own(load, &party->owner, party->station, on_event, problem);
     uint32_t receives = party->plan->recv_capacity;
     if (party->plan->shared)

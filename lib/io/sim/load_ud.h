@@ -4,6 +4,7 @@
  *
  *   load_ud.c        lives: made, ended
  *   load_ud_post.c   what is written, to whom
+ *   load_ud_group.c  groups that parties join and leave
  *   load_ud_judge.c  completions and frames against what was written
  *
  * A party is a queue pair. A letter is a datagram that was posted; it is remembered for ever, since
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "core/ah.h"
+#include "core/mcast.h"
 #include "io/sim/load.h"
 #include "wire/frame.h"
 
@@ -36,13 +38,14 @@ struct uro_load_ud_letter {
     uint32_t qkey;
     uint32_t from; /* party */
     uint32_t to;
+    bool group; /* to the group of its IP version: each member gets it */
     bool v6;
     bool deliverable;
     bool has_imm;
     uint32_t imm;
     uint32_t length;
     uint64_t seed;
-    uint32_t taken;
+    uint32_t taken[URO_SWARM_PARTIES_MAX]; /* by each party */
 };
 
 struct uro_load_ud_op {
@@ -88,6 +91,9 @@ struct uro_load_ud_party {
     void *qp_memory; /* owned */
     struct uro_arena arena;
     struct uro_ah handles[URO_SWARM_PARTIES_MAX][2]; /* to each party, IPv4 and IPv6 */
+    struct uro_ah group_handles[2];
+    struct uro_mcast memberships[2];
+    bool is_member[2];
     uint32_t sends;
     uint32_t posted;
     uint32_t confirmed;
@@ -125,6 +131,18 @@ bool uro_load_ud_over(const struct uro_load_ud *ud);
 uint32_t uro_load_ud_pd(const struct uro_load_ud_party *party);
 /* Where @party writes to @other: the address that an address handle of it has. */
 struct uro_address uro_load_ud_address(const struct uro_load_ud_party *other, bool v6);
+
+/* load_ud_group.c */
+/* The address of the group, as an address handle has it. */
+struct uro_address uro_load_ud_group(bool v6);
+/* The queue pair is made, and may become a member. */
+void uro_load_ud_group_begin(struct uro_load_ud_party *party);
+/* It is about to be reset or destroyed. */
+void uro_load_ud_group_end(struct uro_load_ud_party *party);
+/* In the last life: everybody is there and has a receive for one more. */
+bool uro_load_ud_group_ready(const struct uro_load_ud *ud, bool v6);
+/* A letter to it was written in the last life. */
+void uro_load_ud_group_expect(struct uro_load_ud *ud, bool v6);
 
 /* load_ud_post.c */
 void uro_load_ud_post_init(struct uro_load_ud_party *party);

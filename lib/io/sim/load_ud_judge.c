@@ -23,7 +23,13 @@ static struct uro_load_ud_letter *letter_of(const struct uro_load_ud_party *part
 
 static bool is_local(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
 {
-    return ud->parties[letter->from].station == ud->parties[letter->to].station;
+    return !letter->group && ud->parties[letter->from].station == ud->parties[letter->to].station;
+}
+
+static struct uro_gid dest_of(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
+{
+    return letter->group ? uro_load_ud_group(letter->v6).dest
+                         : uro_load_ud_address(&ud->parties[letter->to], letter->v6).dest;
 }
 
 /* Whether nothing of the request is ever sent. */
@@ -46,8 +52,7 @@ static bool is_frame(const struct uro_load_ud_party *party, uint32_t number,
                      const struct uro_frame *frame)
 {
     const struct uro_load_ud_letter *letter = letter_of(party, number);
-    const struct uro_load_ud_party *to = &party->ud->parties[letter->to];
-    const struct uro_gid dest = uro_load_ud_address(to, letter->v6).dest;
+    const struct uro_gid dest = dest_of(party->ud, letter);
 
     return frame->bth.dest_qpn == letter->to_qpn && frame->deth.qkey == letter->qkey &&
            frame->payload_length == letter->length && uro_gid_equal(&frame->ip.dest, &dest) &&
@@ -182,11 +187,19 @@ void uro_load_ud_judge_silent(struct uro_load_ud_party *party)
 /* ---- receives ---------------------------------------------------------------------------------- */
 
 /* How often a letter may come: as often as the network makes copies of it. */
-static uint32_t copies(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
+static uint32_t copies(const struct uro_load_ud_party *to, const struct uro_load_ud_letter *letter)
 {
-    uint32_t side = ud->parties[letter->from].plan->side;
+    const struct uro_load_ud_party *from = &to->ud->parties[letter->from];
+    uint32_t side = from->plan->side;
 
-    return !is_local(ud, letter) && ud->load->swarm->cables[side].duplicate > 0 ? 2 : 1;
+    return from->station != to->station && to->ud->load->swarm->cables[side].duplicate > 0 ? 2 : 1;
+}
+
+static bool is_to(const struct uro_load_ud_letter *letter, const struct uro_load_ud_party *party)
+{
+    if (letter->group)
+        return party->is_member[letter->v6];
+    return letter->to_qpn == party->qpn && letter->to == party->number;
 }
 
 /* The IP header as it came; an IPv4 one in the second half. */
@@ -194,7 +207,7 @@ static bool is_grh(const struct uro_load_ud_letter *letter, const struct uro_loa
                    const uint8_t *grh)
 {
     const struct uro_gid from = uro_load_ud_address(&ud->parties[letter->from], letter->v6).dest;
-    const struct uro_gid to = uro_load_ud_address(&ud->parties[letter->to], letter->v6).dest;
+    const struct uro_gid to = dest_of(ud, letter);
 
     if (letter->v6)
         return grh[0] >> 4 == 6 && memcmp(grh + 8, from.octets, sizeof from.octets) == 0 &&
@@ -206,9 +219,8 @@ static bool is_grh(const struct uro_load_ud_letter *letter, const struct uro_loa
 static bool could_be(const struct uro_load_ud_party *party, const struct uro_load_ud_letter *letter,
                      const struct uro_cqe *cqe, const uint8_t *octets)
 {
-    return letter->deliverable && letter->from_qpn == cqe->source_qpn &&
-           letter->to_qpn == party->qpn && letter->to == party->number &&
-           letter->taken < copies(party->ud, letter) &&
+    return letter->deliverable && letter->from_qpn == cqe->source_qpn && is_to(letter, party) &&
+           letter->taken[party->number] < copies(party, letter) &&
            cqe->byte_len == URO_LOAD_UD_GRH + letter->length &&
            !(cqe->flags & URO_WC_WITH_IMM) == !letter->has_imm &&
            (!letter->has_imm || cqe->imm == letter->imm) && is_grh(letter, party->ud, octets) &&
@@ -242,7 +254,7 @@ static void judge_letter(struct uro_load_ud_party *party, const struct place *pl
     for (uint32_t i = party->ud->letter_count; i-- > 0;) {
         if (!could_be(party, &party->ud->letters[i], cqe, octets))
             continue;
-        party->ud->letters[i].taken++;
+        party->ud->letters[i].taken[party->number]++;
         party->taken++;
         return;
     }

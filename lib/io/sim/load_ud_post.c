@@ -78,6 +78,10 @@ static void write_letter(struct uro_load_ud_party *party, struct uro_load_ud_op 
     const struct uro_swarm_party *plan = party->plan;
     struct uro_load_ud_party *to = addressee(party, uro_rng_below(rng, ud->count));
 
+    bool v6 = uro_rng_below(rng, 2) == 0;
+    bool group = ud->load->swarm->groups && !in_error(party) && uro_rng_below(rng, 3) == 0 &&
+                 (!party->last_life || uro_load_ud_group_ready(ud, v6));
+
     if (to == NULL) /* late, into ERR */
         to = party;
     *op = (struct uro_load_ud_op){ .letter = ud->letter_count };
@@ -88,16 +92,19 @@ static void write_letter(struct uro_load_ud_party *party, struct uro_load_ud_op 
         .from = party->number,
         .from_qpn = party->qpn,
         .to = to->number,
-        .to_qpn = to->qpn,
+        .to_qpn = group ? URO_QPN_MULTICAST : to->qpn,
+        .group = group,
         .qkey = op->fault == URO_LOAD_UD_BAD_QKEY ? to->qkey ^ 1 : to->qkey,
-        .v6 = uro_rng_below(rng, 2) == 0,
+        .v6 = v6,
         .has_imm = uro_rng_below(rng, 2) == 0,
         .imm = uro_rng_u32(rng),
         .seed = uro_rng_u64(rng),
         .length = choose_length(party, op->fault),
         .deliverable = op->fault == URO_LOAD_UD_RIGHT,
     };
-    if (party->last_life && !in_error(party))
+    if (party->last_life && group)
+        uro_load_ud_group_expect(ud, v6);
+    else if (party->last_life && !in_error(party))
         to->expected++;
     if (plan->signal_all || uro_rng_below(rng, 3) > 0 || party->posted + 1 == party->sends ||
         party->posted + 1 - party->signalled >= (plan->send_capacity + 1) / 2 || in_error(party))
@@ -147,7 +154,8 @@ static void fill_wqe(struct uro_load_ud_party *party, const struct uro_load_ud_o
                              .length = letter->length,
                              .opcode = letter->has_imm ? URO_WR_SEND_WITH_IMM : URO_WR_SEND,
                              .flags = op->flags };
-    wqe->to.ah = uro_ah_number(&party->handles[letter->to][letter->v6]);
+    wqe->to.ah = uro_ah_number(letter->group ? &party->group_handles[letter->v6]
+                                             : &party->handles[letter->to][letter->v6]);
     wqe->to.qpn = letter->to_qpn;
     wqe->qkey = own ? PRIVILEGED | uro_rng_u32(&party->rng) : letter->qkey;
     if (op->fault == URO_LOAD_UD_NO_HANDLE)

@@ -11,6 +11,7 @@
 
 #define ALIGNMENT  64u
 #define OUT        '>' /* in the journal: over the cable */
+#define GROUP_BIT  1u  /* of the first octet of a MAC address: it went over the cable, too */
 #define TO_ITSELF  '@'
 #define CANARY     0xa5u
 #define CANARY_ROW 8u
@@ -113,7 +114,8 @@ static void judge(struct uro_station *station, const struct uro_world_frame *fra
     if (recode.roce && station->tap != NULL)
         station->tap(station->tapper, station, frame);
     station->roce_sent += recode.roce;
-    if (recode.roce && station->sent != NULL)
+    bool copy = way == TO_ITSELF && (frame->octets[0] & GROUP_BIT) != 0;
+    if (recode.roce && !copy && station->sent != NULL)
         station->sent(station->user, station, frame);
 }
 

@@ -277,8 +277,9 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
         swarm->clean ? "clean" : "faulty", swarm->forever ? "retries for ever" : "retries run out",
         swarm->calm_at / 1000);
     used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
-                             "; %u UC, %u UD, %u and %u CM, %u and %u shared queues%s%s",
-                             swarm->uc_count, swarm->party_count, swarm->cm.callers[0],
+                             "; %u UC, %u UD%s, %u and %u CM, %u and %u shared queues%s%s",
+                             swarm->uc_count, swarm->party_count,
+                             swarm->groups ? " with groups" : "", swarm->cm.callers[0],
                              swarm->cm.callers[1], swarm->srq_count[0], swarm->srq_count[1],
                              swarm->pauses ? ", drains" : "", swarm->revokes ? ", revokes" : "");
     const struct uro_swarm_trouble *trouble = &swarm->trouble;

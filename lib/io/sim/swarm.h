@@ -199,6 +199,7 @@ struct uro_swarm {
     bool pauses;  /* send queues are drained now and then */
     uint32_t uc_count;
     struct uro_swarm_uc ucs[URO_SWARM_UCS_MAX];
+    bool groups; /* parties write to groups as well */
     uint32_t party_count;
     struct uro_swarm_party parties[URO_SWARM_PARTIES_MAX];
     struct uro_swarm_cm cm;
@@ -259,6 +260,7 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(PAIRS, "pairs")                                                                              \
     X(UC, "uc")                                                                                    \
     X(UD, "ud")                                                                                    \
+    X(GROUPS, "groups")                                                                            \
     X(CM, "cm")
 
 enum uro_swarm_part {

@@ -87,6 +87,8 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts)
         swarm->pair_count = 0;
     if (parts & URO_SWARM_PART(UC))
         swarm->uc_count = 0;
+    if (parts & URO_SWARM_PART(GROUPS))
+        swarm->groups = false;
     if (parts & URO_SWARM_PART(UD))
         swarm->party_count = 0;
     if (parts & URO_SWARM_PART(CM))

@@ -68,4 +68,5 @@ void uro_swarm_draw_loose(struct uro_swarm *swarm)
         swarm->parties[i].side = i;
     swarm->pauses = uro_rng_below(&rng, 3) == 0;
     swarm->revokes = often(&rng);
+    swarm->groups = !swarm->clean && often(&rng);
 }
