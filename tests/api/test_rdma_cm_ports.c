@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdma_cm_ports.c - addresses and ports of rdma_cm: who may share one, which are chosen, and who
+ * hears what.
+ */
+#include "api/api.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define WAIT_MS   2000
+#define PORT      4100
+#define FIRST     32768 /* as Linux chooses */
+#define LAST      60999
+#define EPHEMERAL 200
+
+struct stage {
+    struct rdma_event_channel *channel;
+};
+
+static int open_stage(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    stage->channel = rdma_create_event_channel();
+    assert_non_null(stage->channel);
+    *state = stage;
+    return 0;
+}
+
+static int close_stage(void **state)
+{
+    struct stage *stage = *state;
+
+    rdma_destroy_event_channel(stage->channel);
+    free(stage);
+    return 0;
+}
+
+static struct rdma_cm_id *make(const struct stage *stage, enum rdma_port_space space)
+{
+    struct rdma_cm_id *id;
+
+    assert_int_equal(rdma_create_id(stage->channel, &id, NULL, space), 0);
+    return id;
+}
+
+static int bind_at(struct rdma_cm_id *id, const char *text, uint16_t port)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return rdma_bind_addr(id, (struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return rdma_bind_addr(id, (struct sockaddr *)&v6);
+}
+
+static void only_its_family(struct rdma_cm_id *id)
+{
+    int on = 1;
+
+    assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on), 0);
+}
+
+static struct rdma_cm_event expect(const struct stage *stage, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event, copy;
+
+    assert_int_equal(rdma_get_cm_event(stage->channel, &event), 0);
+    assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+    copy = *event;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    return copy;
+}
+
+/* Asks at an address; what comes of it: a request for @listener, or NULL when nobody heard it. */
+static void ask(const struct stage *stage, enum rdma_port_space space, const char *text,
+                uint16_t port, const struct rdma_cm_id *listener)
+{
+    struct rdma_cm_id *id = make(stage, space);
+    struct rdma_conn_param param = { .retry_count = 1, .qp_num = 7 };
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+    struct sockaddr *to = (struct sockaddr *)&v4;
+
+    if (inet_pton(AF_INET, text, &v4.sin_addr) != 1) {
+        assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+        to = (struct sockaddr *)&v6;
+    }
+    assert_int_equal(rdma_resolve_addr(id, NULL, to, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ADDR_RESOLVED);
+    assert_int_equal(rdma_resolve_route(id, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    assert_int_equal(rdma_connect(id, &param), 0);
+    if (listener == NULL) {
+        expect(stage, space == RDMA_PS_UDP || space == RDMA_PS_IPOIB ? RDMA_CM_EVENT_UNREACHABLE
+                                                                     : RDMA_CM_EVENT_REJECTED);
+    } else {
+        struct rdma_cm_event request = expect(stage, RDMA_CM_EVENT_CONNECT_REQUEST);
+        assert_ptr_equal(request.listen_id, listener);
+        assert_int_equal(rdma_get_dst_port(id), htons(port));
+        assert_int_equal(rdma_get_src_port(request.id), htons(port));
+        assert_int_equal(rdma_get_dst_port(request.id), rdma_get_src_port(id));
+        assert_int_equal(rdma_destroy_id(request.id), 0);
+        expect(stage, space == RDMA_PS_UDP || space == RDMA_PS_IPOIB ? RDMA_CM_EVENT_UNREACHABLE
+                                                                     : RDMA_CM_EVENT_REJECTED);
+    }
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void wildcard__hears_its_family__ipv6_both_unless_told(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *both = make(stage, RDMA_PS_TCP);
+    struct rdma_cm_id *six = make(stage, RDMA_PS_TCP);
+
+    assert_int_equal(bind_at(four, "0.0.0.0", PORT), 0);
+    assert_int_equal(rdma_listen(four, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT, four);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT, NULL);
+    assert_int_equal(bind_at(both, "::", PORT + 1), 0);
+    assert_int_equal(rdma_listen(both, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT + 1, both);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT + 1, both);
+    only_its_family(six);
+    assert_int_equal(bind_at(six, "::", PORT + 2), 0);
+    assert_int_equal(rdma_listen(six, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT + 2, NULL);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT + 2, six);
+    rdma_destroy_id(four);
+    rdma_destroy_id(both);
+    rdma_destroy_id(six);
+}
+
+/* Each family has the port to itself only when both say so. */
+static void families__share_a_port_when_both_keep_to_themselves(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
+
+    only_its_family(four);
+    assert_int_equal(bind_at(four, "0.0.0.0", PORT), 0);
+    errno = 0;
+    assert_int_equal(bind_at(six, "::", PORT), -1);
+    assert_int_equal(errno, EADDRNOTAVAIL);
+    only_its_family(six);
+    assert_int_equal(bind_at(six, "::", PORT), 0);
+    assert_int_equal(rdma_listen(four, 4), 0);
+    assert_int_equal(rdma_listen(six, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT, four);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT, six);
+    rdma_destroy_id(four);
+    rdma_destroy_id(six);
+}
+
+static void specific__hears_its_own_address_only(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
+
+    assert_int_equal(bind_at(four, "10.0.0.1", PORT), 0);
+    assert_int_equal(rdma_listen(four, 4), 0);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT, NULL);
+    assert_int_equal(bind_at(six, "fd00::1", PORT), 0);
+    assert_int_equal(rdma_listen(six, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT, four);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT, six);
+    rdma_destroy_id(four);
+    rdma_destroy_id(six);
+}
+
+/* The same port, four services. */
+static void port_spaces__do_not_hear_each_other(void **state)
+{
+    static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
+                                                   RDMA_PS_IPOIB };
+    struct stage *stage = *state;
+    struct rdma_cm_id *listeners[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned j = 0; j < 4; j++)
+            if (spaces[j] != RDMA_PS_IB)
+                ask(stage, spaces[j], "10.0.0.1", PORT, j < i ? listeners[j] : NULL);
+        listeners[i] = make(stage, spaces[i]);
+        assert_int_equal(bind_at(listeners[i], "10.0.0.1", PORT), 0);
+        assert_int_equal(rdma_listen(listeners[i], 4), 0);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        rdma_destroy_id(listeners[i]);
+}
+
+static void port_0__each_gets_one_of_its_own(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *ids[EPHEMERAL];
+
+    for (unsigned i = 0; i < EPHEMERAL; i++) {
+        ids[i] = make(stage, RDMA_PS_TCP);
+        assert_int_equal(bind_at(ids[i], "10.0.0.1", 0), 0);
+        uint16_t port = ntohs(rdma_get_src_port(ids[i]));
+        assert_in_range(port, FIRST, LAST);
+        for (unsigned j = 0; j < i; j++)
+            assert_int_not_equal(rdma_get_src_port(ids[j]), htons(port));
+    }
+    for (unsigned i = 0; i < EPHEMERAL; i++)
+        rdma_destroy_id(ids[i]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(wildcard__hears_its_family__ipv6_both_unless_told),
+        TEST(families__share_a_port_when_both_keep_to_themselves),
+        TEST(specific__hears_its_own_address_only),
+        TEST(port_spaces__do_not_hear_each_other),
+        TEST(port_0__each_gets_one_of_its_own),
+    };
+    return API_RUN(tests);
+}
