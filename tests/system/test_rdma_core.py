@@ -4,16 +4,21 @@
 
     test_rdma_core.py build/app/uroce [--match REGEX]
 
-A line for each of their files, with addresses of IPv4 and of IPv6. What they skip must be for a
-reason that is known below, so that nothing that worked is skipped unnoticed.
+A line for each of their files, with addresses of IPv4 and of IPv6; for those of rdma_cm each
+side is a process. What they skip must be for a reason that is known below, so that nothing that worked is
+skipped unnoticed.
 """
 import argparse
 import gzip
+import os
 import pathlib
+import queue
 import re
 import shutil
 import sys
+import threading
 from dataclasses import dataclass, field
+from multiprocessing import managers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -25,8 +30,15 @@ GIDS = {"ipv4": "1", "ipv6": "0"}
 OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # cards of others
 SECONDS = 120
 
+SIDE = pathlib.Path(__file__).resolve().parent / "rdmacm_side.py"
+ADDRESS = {"server": "10.0.0.1", "client": "11.0.0.1"}
+BARRIER_SECONDS = 15
+LOCK = threading.Lock()  # of what both sides of the tests of rdma_cm meet at, by name
+BARRIERS: dict[str, threading.Barrier] = {}
+QUEUES: dict[str, queue.Queue] = {}
+
 # Reasons to skip: other hardware, settings of the machine, packets past the transport, tag matching.
-NEVER = re.compile(r"dmabuf|huge pages|net interface|PCI device|Raw Packet|by root on Ethernet"
+NEVER = re.compile(r"dmabuf|huge pages|PCI device|Raw Packet|by root on Ethernet"
                    r"|QP type 8 |^Extended CQ")
 # May fail. A child of a process whose engine ran has no device (lib/host/fork.c); the other takes it
 # for granted that what was posted has completed by the next call.
@@ -84,13 +96,70 @@ def read(text: str) -> dict[str, Module]:
     return modules
 
 
+def barrier(name: str) -> threading.Barrier:
+    with LOCK:
+        return BARRIERS.setdefault(name, threading.Barrier(2, timeout=BARRIER_SECONDS))
+
+
+def messages(name: str) -> queue.Queue:
+    with LOCK:
+        return QUEUES.setdefault(name, queue.Queue())
+
+
+class Meeting(managers.BaseManager):
+    """The other end of rdmacm_side.Meeting."""
+
+
+Meeting.register("barrier", barrier, proxytype=managers.BarrierProxy)
+Meeting.register("queue", messages)
+
+
+class Sides(pairs.Pair):
+    """Addresses of one subnet that differ in the first octet only: the tests make the address of a
+    group from the others."""
+
+    def configuration(self, role: str) -> str:
+        link = pairs.LINK.format(role=role, where=self.where)
+        return f"uroce0:{link};ip={ADDRESS[role]}/7"
+
+
+def run_rdmacm(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
+    """Their tests of rdma_cm, each side a process of its own; a test holds when both halves do."""
+    with Sides(uroce) as pair:
+        unpack(pair.where)
+        mask = os.umask(0)  # the sides may be another user
+        with Meeting(address=str(pair.where / "meeting"), authkey=b"uroce"):
+            os.umask(mask)
+            sides = {}
+            for role, name in (("server", "passive"), ("client", "active")):
+                sides[role] = pair.start(role, [
+                    "/usr/bin/python3", str(SIDE), name, ADDRESS[role], ADDRESS["server"], "--dev", "uroce0",
+                    "--gid", "1", "-v"])
+            for role, (process, output) in sides.items():
+                pair.finish(role, process, output, SECONDS)
+    halves = [understood(output) for _, output in sides.values()]
+    problem = "\n".join(why for _, why in halves if why)
+    both = Module()
+    for modules, _ in halves:
+        for half in modules.values():
+            both.problems += half.problems
+            both.passed = min(both.passed or half.passed, half.passed)
+    return {"test_rdmacm": both}, problem
+
+
 def run(uroce: pathlib.Path, gid: str) -> tuple[dict[str, Module], str]:
     """(their files, why there are none)"""
     with pairs.Pair(uroce) as pair:
         unpack(pair.where)
+        (pair.where / "tests" / "test_rdmacm.py").unlink()  # run_rdmacm()
         pair.command = lambda _role, program: [str(uroce), "run", "-d", DEVICE, "--", *program]
         output = pair.alone(["/usr/bin/python3", "tests/run_tests.py", "--dev", "uroce0", "--gid",
                              gid, "-v"], SECONDS)
+    return understood(output)
+
+
+def understood(output: pairs.Output) -> tuple[dict[str, Module], str]:
+    """(their files, why there are none)"""
     modules = read(output.text)
     total = re.search(r"^Ran (\d+) tests", output.text, re.M)
     seen = sum(m.passed + m.absent + len(m.problems) for m in modules.values())
@@ -114,8 +183,11 @@ def main() -> int:
         print("1..0 # SKIP uroce is not built, or Debian's python3-pyverbs has no tests here")
         return 0
     lines, failed = [], False
-    for address, gid in GIDS.items():
-        modules, problem = run(options.uroce.resolve(), gid)
+    uroce = options.uroce.resolve()
+    runs = {address: lambda gid=gid: run(uroce, gid) for address, gid in GIDS.items()}
+    runs["between two processes"] = lambda: run_rdmacm(uroce)
+    for address, made in runs.items():
+        modules, problem = made()
         if problem:
             modules = {"all": Module(problems=problem.splitlines())}
         for name, module in sorted(modules.items()):
