@@ -8,7 +8,7 @@
 #include "script/play_inside.h"
 
 #define MEET_WAIT   URO_MS(10000) /* for the endpoint's MAC address */
-#define EXPECT_WAIT URO_MS(1000)  /* unless the step says otherwise */
+#define EXPECT_WAIT URO_MS(3000)  /* unless the step says otherwise */
 #define STEPS_ONCE  64u           /* in one call: a round is bounded */
 
 int uro_play_init(struct uro_play *play, const struct uro_script *script,

@@ -346,7 +346,7 @@ static const struct verb {
 
 #define VERBS                                                                                      \
     "connect, accept, qp, send, expect, await, nothing, wait, repeat, end, on, drop, set, fresh, " \
-    "disconnect, title or rule"
+    "disconnect, title, rule or open"
 
 static bool read_step(struct reader *r)
 {
@@ -387,6 +387,8 @@ static bool read_line(struct reader *r)
         r->script->title = rest(&r->words);
     else if (uro_words_are(&r->words, "rule"))
         r->script->rules = rest(&r->words);
+    else if (uro_words_are(&r->words, "open"))
+        r->script->open = true;
     else
         return read_step(r);
     return true;

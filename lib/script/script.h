@@ -99,6 +99,7 @@ struct uro_script_step {
 struct uro_script {
     struct uro_script_text title;
     struct uro_script_text rules; /* the ids of docs/PROTOCOL.md, as they are written */
+    bool open;                    /* the architecture leaves it open */
     struct uro_script_step steps[URO_SCRIPT_STEPS_MAX];
     uint32_t step_count;
     struct uro_script_field fields[URO_SCRIPT_FIELDS_MAX];

@@ -35,11 +35,12 @@ static void script__title_rules_comments_blank_lines(void **state)
 {
     (void)state;
     good("# all of it\n\ntitle A \"quoted # title\"   # not this\nrule RSP.ACK, RSP.MSN\n\n"
-         "  wait 5ms # a comment\r\n");
+         "open\n  wait 5ms # a comment\r\n");
     assert_true(text_is(&script.title, "A \"quoted # title\""));
     assert_true(text_is(&script.rules, "RSP.ACK, RSP.MSN"));
+    assert_true(script.open);
     assert_int_equal(script.step_count, 1);
-    assert_int_equal(script.steps[0].line, 6);
+    assert_int_equal(script.steps[0].line, 7);
     assert_int_equal(script.steps[0].time, URO_MS(5));
     assert_true(text_is(&script.steps[0].text, "wait 5ms"));
 }

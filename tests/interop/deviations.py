@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""deviations.py - the scripts of tests/peer against Linux rxe and against uroce: docs/DEVIATIONS.md.
+
+    deviations.py --write                   plays all, on both kernels, and writes the page; 5 minutes
+    deviations.py --kernel 6.1 --match gap  plays some; each must do what the page says; TAP
+
+Needs root and the rxe peer, as run.py; says what is missing and ends with status 77 otherwise.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from sides import ROOT, RXE_PEER, Namespace, Unavailable, must
+
+PAGE = ROOT / "docs" / "DEVIATIONS.md"
+SCRIPTS = ROOT / "tests" / "peer"
+KERNELS = ("6.1", "6.12")
+PORT = 7471
+SECONDS = 280
+TRIES = 3
+LISTEN_SECONDS = 20
+GUEST, OURS = "10.77.0.2", "10.77.0.1"
+LINK = "uroce0:net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0;ip={}/24;mtu=4200"
+HOLDS = "holds"
+RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+)\.peer")
+ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.M)
+# A part of a guest's life would be in the table otherwise.
+NUMBERS = ((r"psn is \d+ \(([+-]\d+)\), not \d+ \(([+-]\d+)\)", r"PSN is \1, not \2"),
+           (r"(local_qpn|local_id|remote_id) is 0x[0-9a-f]+, not 0x[0-9a-f]+", r"\1 is another"))
+
+HEAD = """\
+# Where endpoints differ
+
+Made by `tests/interop/deviations.py --write`; do not edit. Every script of `tests/peer` was played by
+`uroce peer` ([PEER](PEER.md)) against a plain rdma_cm server: over Linux rxe as Debian's kernels {kernels}
+have it, and over uroce; one that did not hold was played twice more. A script says what the rule of [PROTOCOL](PROTOCOL.md) says; where the
+architecture leaves the matter to the endpoint its row is marked *open*, and to differ is not to be wrong.
+
+{counts}
+
+| script | what it shows | rule | rxe 6.1 | rxe 6.12 | uroce |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def title_of(name):
+    text = (SCRIPTS / f"{name}.peer").read_text()
+    title = re.search(r"^title (.*)$", text, re.M)[1]
+    rule = re.search(r"^rule (.*)$", text, re.M)[1]
+    return title + (" (*open*)" if re.search(r"^open$", text, re.M) else ""), rule
+
+
+def observed(lines):
+    """What a script that is not held saw, in words that are the same in every run."""
+    if not lines:
+        return "does not hold"
+    text = re.sub(r"^#\s+[\d.]+\s+", "", lines[-1])
+    came = re.search(r": came \S+ > \S+ (\w+)", text)
+    said = text.split("; ", 1)[1] if "; " in text else text
+    if "it is another packet" in said or (came and "; " not in text):
+        nak = re.search(r" (nak \S+|rnr-nak)", text)
+        said = f"{came[1]} {nak[1] + ' ' if nak else ''}comes"
+    elif "nothing such came" in text or "no answer" in text:
+        said = "nothing comes"
+    for pattern, by in NUMBERS:
+        said = re.sub(pattern, by, said)
+    return said.replace("|", "/")
+
+
+def read_tap(text):
+    """script -> holds, or what was seen."""
+    results, lines = {}, []
+    for line in text.splitlines():
+        match = RESULT.match(line)
+        if match:
+            results[match[2]] = HOLDS if match[1] == "ok" else observed(lines)
+            lines = []
+        elif re.search(r"  (line \d+|at the end): ", line):
+            lines.append(line)
+    return results
+
+
+class Guest:
+    """Linux rxe with the server that scripts are played against."""
+
+    def __init__(self, namespace, kernel, build):
+        self.name = f"d{kernel.replace('.', '')}"
+        must(RXE_PEER.parent / "build-image", "-k", kernel)
+        must(RXE_PEER, "start", "-n", self.name, "-k", kernel, "-N", namespace.name, "-M", 4200,
+             "-4", f"{GUEST}/24")
+        must(RXE_PEER, "put", "-n", self.name, build / "tests/peer/peer_target", "/tmp/peer_target")
+        self.target = subprocess.Popen(
+            [RXE_PEER, "exec", "-n", self.name, "-T", str(2 * SECONDS),
+             f"modprobe rdma_ucm; /tmp/peer_target {PORT} {GUEST}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.tap = f"rxetap-{self.name}"
+        self.wait_listening()
+
+    def wait_listening(self):
+        until = time.monotonic() + LISTEN_SECONDS
+        while "LISTEN" not in must(RXE_PEER, "exec", "-n", self.name, "rdma resource show cm_id"):
+            if time.monotonic() > until or self.target.poll() is not None:
+                raise Unavailable("the server does not listen in the guest")
+            time.sleep(0.1)
+
+    def stop(self):
+        subprocess.run([RXE_PEER, "stop", "-n", self.name], check=False)
+        self.target.wait()
+
+
+def play_once(options, namespace, guest, names):
+    done = subprocess.run(
+        namespace.command(options.build / "app" / "uroce", "peer", "-d",
+                          LINK.format(guest.tap, OURS), "--peer", GUEST, "-p", PORT,
+                          "--tap", "-q", *scripts(names)),
+        capture_output=True, text=True, timeout=SECONDS, check=False)
+    results = read_tap(done.stdout)
+    if set(names) - set(results):
+        raise Unavailable(f"not all was played: {done.stderr}{done.stdout[-500:]}")
+    return results
+
+
+def play_rxe(options, kernel, names):
+    """In a namespace and a guest of its own. What is not held is played again: the clock of an
+    emulated machine may stand still for a while, and then run."""
+    namespace = Namespace(f"uroce-deviations-{os.getpid()}")
+    guest, results, left = None, {}, names
+    try:
+        guest = Guest(namespace, kernel, options.build)
+        for _ in range(TRIES):
+            results |= play_once(options, namespace, guest, left)
+            left = [name for name in left if results[name] != HOLDS]
+            if not left:
+                break
+        return results
+    finally:
+        if guest:
+            guest.stop()
+        namespace.remove()
+
+
+def scripts(names):
+    return [SCRIPTS / f"{name}.peer" for name in names]
+
+
+def play_uroce(options, names):
+    """In virtual time."""
+    done = subprocess.run([options.build / "tests/peer/peer_engine", *scripts(names)],
+                          capture_output=True, text=True, check=False)
+    return read_tap(done.stdout)
+
+
+def recorded(kernel):
+    """script -> what the page says of that kernel."""
+    column = 2 + KERNELS.index(kernel)
+    return {m[1]: [cell.strip() for cell in m[2].split(" | ")][column]
+            for m in ROW.finditer(PAGE.read_text())}
+
+
+def write(options, names):
+    played = {kernel: play_rxe(options, kernel, names) for kernel in KERNELS}
+    uroce = play_uroce(options, names)
+    columns = [played[kernel] for kernel in KERNELS] + [uroce]
+    counts = "; ".join(f"{who} holds {sum(c[n] == HOLDS for n in names)}" for who, c in
+                       zip(("rxe 6.1", "rxe 6.12", "uroce"), columns))
+    rows = []
+    for name in sorted(names, key=lambda n: (all(c[n] == HOLDS for c in columns), n)):
+        title, rule = title_of(name)
+        rows.append(f"| `{name}` | {title} | {rule} | " +
+                    " | ".join(c[name] for c in columns) + " |")
+    PAGE.write_text(HEAD.format(kernels=" and ".join(KERNELS),
+                                counts=f"Of {len(names)} scripts {counts}.") +
+                    "\n".join(rows) + "\n")
+
+
+def compare(options, names):
+    """Every script does what the page says."""
+    page, failed = recorded(options.kernel), 0
+    results = play_rxe(options, options.kernel, names)
+    print(f"1..{len(names)}")
+    for number, name in enumerate(names, 1):
+        wanted, got = page.get(name, "no row"), results[name]
+        good = (wanted == HOLDS) == (got == HOLDS) and name in page
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - rxe {options.kernel} {name}: {got}")
+        if not good:
+            print(f"# the page says: {wanted}")
+    return 1 if failed else 0
+
+
+def check_machine(options):
+    if os.geteuid() != 0:
+        raise Unavailable("not root: cannot make a network namespace")
+    for program in ("ip", "qemu-system-x86_64"):
+        if not shutil.which(program):
+            raise Unavailable(f"no {program}")
+    for program in ("app/uroce", "tests/peer/peer_target", "lib/io/dpdk/liburoce-dpdk.so"):
+        if not (options.build / program).exists():
+            raise Unavailable(f"no {options.build}/{program}: not built")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--kernel", default="6.1", choices=KERNELS)
+    parser.add_argument("--match", default="", help="only scripts whose name has this pattern")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    return options
+
+
+def main():
+    # ended by the test runner's time limit: guest and namespace go too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    options = parse()
+    names = sorted(path.stem for path in SCRIPTS.glob("*.peer")
+                   if options.write or re.search(options.match, path.stem))
+    with tempfile.TemporaryDirectory(prefix="uroce-deviations-") as scratch:
+        os.environ["UROCE_RXE_DIR"] = scratch
+        try:
+            check_machine(options)
+            if options.write:
+                write(options, names)
+                return 0
+            return compare(options, names)
+        except Unavailable as reason:
+            print(f"1..0 # SKIP {reason}", flush=True)
+            return 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
