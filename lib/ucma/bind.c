@@ -140,24 +140,25 @@ bool uro_bind_stands_for_us(const struct uro_sock *sock)
     return true;
 }
 
-/* The first device's first address of that family. */
-static void follow_loopback(struct uro_sock *source)
+bool uro_bind_take_first(struct uro_sock *sock)
 {
-    struct uro_device *const *device = uro_host_devices();
-
-    if (!uro_bind_stands_for_us(source) || *device == NULL)
-        return;
-    const struct uro_device_config *config = uro_device_config(*device);
-    for (uint32_t i = config->gid_count; i-- > 0;)
-        if (uro_sock_fits(source, &config->gids[i]))
-            uro_sock_set_gid(source, &config->gids[i]);
+    for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
+        const struct uro_device_config *config = uro_device_config(*device);
+        for (uint32_t i = 0; i < config->gid_count && !uro_device_gone(*device); i++)
+            if (uro_sock_fits(sock, &config->gids[i])) {
+                uro_sock_set_gid(sock, &config->gids[i]);
+                return true;
+            }
+    }
+    return false;
 }
 
 int uro_bind_to(struct uro_id *id, struct uro_sock *source)
 {
     if (id->state != URO_ID_IDLE)
         return -EINVAL;
-    follow_loopback(source);
+    if (uro_bind_stands_for_us(source))
+        (void)uro_bind_take_first(source);
     id->source = *source;
     int error = uro_sock_is_wildcard(source) ? 0 : find_device(id);
     if (error == 0)

@@ -20,9 +20,11 @@ bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
  *   -EADDRNOTAVAIL  no device has the address; the port is taken at a wildcard, or none is free */
 URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 
-/* A loopback address means this very machine: its first device, unless a device has such an address
- * itself. */
+/* A loopback address means this very machine, unless a device has such an address itself. */
 bool uro_bind_stands_for_us(const struct uro_sock *sock);
+
+/* Makes it the first address of its family that a device has; false when none has one. */
+bool uro_bind_take_first(struct uro_sock *sock);
 
 /* Stops listening: afterwards no request names @id. */
 void uro_bind_silence(struct uro_id *id);

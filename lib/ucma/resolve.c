@@ -73,17 +73,9 @@ static int choose_source(struct uro_id *id, const struct uro_gid *dest, uint32_t
 /* A wildcard and the loopback address as destination mean this very machine. */
 static int follow_loopback(struct uro_sock *dest)
 {
-    struct uro_device *const *device = uro_host_devices();
-
     if (!uro_sock_is_wildcard(dest) && !uro_bind_stands_for_us(dest))
         return 0;
-    if (*device == NULL)
-        return -ENODEV;
-    const struct uro_device_config *config = uro_device_config(*device);
-    for (uint32_t i = config->gid_count; i-- > 0;)
-        if (uro_sock_fits(dest, &config->gids[i]))
-            uro_sock_set_gid(dest, &config->gids[i]);
-    return uro_sock_is_wildcard(dest) || uro_bind_stands_for_us(dest) ? -ENODEV : 0;
+    return uro_bind_take_first(dest) ? 0 : -ENODEV;
 }
 
 /* Binds @id where it is not, as far as the program says, to a port of any address. */

@@ -149,6 +149,9 @@ static void interface__is_removed__all_bound_to_it_are_told_and_the_other_device
     assert_int_equal(errno, EADDRNOTAVAIL);
     rdma_destroy_id(client);
 
+    client = resolve(&stage, "127.0.0.1", 1);
+    assert_string_equal(ibv_get_device_name(client->verbs->device), "uroce1");
+    rdma_destroy_id(client);
     connect_to(&stage, stage.anywhere, "10.2.0.1", &client, &server);
     rdma_destroy_id(client);
     rdma_destroy_id(server);
