@@ -11,6 +11,7 @@
 #define EXPONENT_OF_MS  8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
 #define MESSAGES_OF_ONE 24u
 #define RETRIES_MAX     15u
+#define NS_PER_US       1000u
 
 static bool often(struct uro_rng *rng)
 {
@@ -40,8 +41,8 @@ void uro_swarm_draw_cm(struct uro_swarm *swarm)
     cm->path_mtu = 256u << uro_rng_below(&rng, 5);
     cm->message_max = cm->path_mtu * uro_world_between(&rng, 1, 4) - uro_rng_below(&rng, 64);
     cm->message_count = uro_rng_below(&rng, 9);
-    cm->call_wait_max = URO_US(uro_world_between(&rng, 1, 3000));
-    cm->turn_wait_max = URO_US(uro_world_between(&rng, 1, 2000));
+    cm->call_wait_max = NS_PER_US * uro_world_between(&rng, 1, 3000);
+    cm->turn_wait_max = NS_PER_US * uro_world_between(&rng, 1, 2000);
     cm->stay_max = uro_world_between(&rng, 100, 30000);
     cm->query_share = share(&rng, 40000);
     cm->self_share = share(&rng, 20000);
