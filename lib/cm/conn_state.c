@@ -16,6 +16,7 @@
 #define EXTENDED_XRC    1u
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
+#define PKEY_DEFAULT    0x7fffu /* without the bit that says how much of a member one is */
 
 static void unexpected(struct uro_cm *cm)
 {
@@ -115,7 +116,8 @@ static unsigned judge_req(struct uro_cm *cm, const struct uro_cm_route *route,
 
     if (!type_of(msg, type))
         return URO_CONN_REJ_BAD_TRANSPORT;
-    if (!uro_gid_equal(&msg->remote_gid, &route->local))
+    if (!uro_gid_equal(&msg->remote_gid, &route->local) ||
+        (msg->value[URO_CM_PKEY] & PKEY_DEFAULT) != PKEY_DEFAULT) /* as Linux says it, too */
         return URO_CONN_REJ_BAD_GID;
     if (mtu == 0 || mtu > MTU_MOST || mtu > cm->config.path_mtu)
         return URO_CONN_REJ_BAD_MTU;

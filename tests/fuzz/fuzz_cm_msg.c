@@ -104,6 +104,7 @@ static void message(struct stage *s)
     msg.value[URO_CM_LOCAL_QPN] = next(s) % 4;
     msg.value[URO_CM_REMOTE_QPN] = conn != NULL ? conn->local.qpn : 0;
     msg.value[URO_CM_PATH_MTU] = 3;
+    msg.value[URO_CM_PKEY] = 0xffff;
     msg.value[URO_CM_MAX_RETRIES] = next(s) % 16;
     msg.remote_gid = address(1);
     msg.local_gid = route.remote;

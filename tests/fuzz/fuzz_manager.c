@@ -57,6 +57,7 @@ static void describe(struct uro_cm_msg *msg, const struct uro_conn *conn)
     msg->value[URO_CM_LOCAL_QPN] = STAGE_PEER;
     msg->value[URO_CM_REMOTE_QPN] = conn != NULL ? conn->local.qpn : 0;
     msg->value[URO_CM_PATH_MTU] = 1;
+    msg->value[URO_CM_PKEY] = 0xffff;
     msg->value[URO_CM_MAX_RETRIES] = 3;
     msg->remote_gid = stage_gid;
     msg->local_gid = stage_peer_gid;

@@ -37,6 +37,7 @@ static struct uro_cm_msg request(uint32_t number)
     req.value[URO_CM_CA_GUID] = 77;
     req.value[URO_CM_LOCAL_QPN] = number;
     req.value[URO_CM_PATH_MTU] = 3;
+    req.value[URO_CM_PKEY] = 0xffff;
     req.value[URO_CM_MAX_RETRIES] = 15;
     req.value[URO_CM_LOCAL_RESPONSE_TIMEOUT] = 20;
     assert_true(uro_gid_parse("10.0.0.1", &req.remote_gid));

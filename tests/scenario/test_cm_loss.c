@@ -227,6 +227,7 @@ static void bad_requests__rejected_with_the_reason(void **state)
     } cases[] = {
         { URO_CM_SERVICE_ID, 0x1069999, URO_CONN_REJ_BAD_SERVICE },
         { URO_CM_TRANSPORT, 2, URO_CONN_REJ_BAD_TRANSPORT },
+        { URO_CM_PKEY, 0x8001, URO_CONN_REJ_BAD_GID },
         { URO_CM_PATH_MTU, 5, URO_CONN_REJ_BAD_MTU },
         { URO_CM_PATH_MTU, 0, URO_CONN_REJ_BAD_MTU },
         { URO_CM_PATH_MTU, 9, URO_CONN_REJ_BAD_MTU },
@@ -252,7 +253,7 @@ static void bad_requests__rejected_with_the_reason(void **state)
     assert_int_equal(s->b.last.value[URO_CM_REASON], URO_CONN_REJ_BAD_GID);
     assert_memory_equal(s->b.last.info, &s->b.address, sizeof s->b.address);
     assert_int_equal(s->b.cm->by_id.count, 0);
-    assert_int_equal(s->counters.value[URO_COUNT_CM_REFUSED], 6);
+    assert_int_equal(s->counters.value[URO_COUNT_CM_REFUSED], 7);
 }
 
 static void messages_of_nobody__answered_or_counted(void **state)

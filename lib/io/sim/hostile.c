@@ -127,6 +127,7 @@ static void fill_message(struct uro_hostile *hostile, const struct forged *forge
     msg->value[URO_CM_SERVICE_ID] = SERVICE + below(hostile, 3);
     msg->value[URO_CM_TRANSPORT] = below(hostile, 4);
     msg->value[URO_CM_PATH_MTU] = below(hostile, MTU_CODE_MAX);
+    msg->value[URO_CM_PKEY] = URO_PKEY_DEFAULT;
     msg->value[URO_CM_INFO_LENGTH] = below(hostile, URO_CM_INFO_MAX);
     const struct uro_hostile_ids *ids = &hostile->ids[side][below(hostile, URO_HOSTILE_HEARD)];
     if (!as_peer && below(hostile, 2) == 0) {
