@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hello.c - a connection by rdma_cm, step by step: one side listens, the other sends a word.
+/* hello.c - a connection by rdma_cm, step by step: one side listens, the other sends a word and gets
+ * one back.
  *
  *     hello                  serves one client
  *     hello 10.0.0.1         is that client
@@ -25,8 +26,10 @@ struct side {
     struct ibv_comp_channel *completions;
     struct ibv_cq *cq;
     struct ibv_mr *mr;
-    char buffer[64];
+    char buffer[2][64]; /* what is sent, what comes */
 };
+
+enum { OUT, IN };
 
 static void must(int holds, const char *what)
 {
@@ -75,18 +78,47 @@ static void prepare(struct side *side)
     must(side->mr != NULL, "ibv_reg_mr");
 }
 
-static void wait_for_completion(struct side *side)
+static void post_receive(struct side *side)
+{
+    struct ibv_sge room = { (uintptr_t)side->buffer[IN], sizeof side->buffer[IN], side->mr->lkey };
+    struct ibv_recv_wr receive = { .wr_id = IN, .sg_list = &room, .num_sge = 1 }, *bad;
+
+    must(ibv_post_recv(side->id->qp, &receive, &bad) == 0, "ibv_post_recv");
+}
+
+static void post_send(struct side *side, const char *text)
+{
+    struct ibv_sge word = { (uintptr_t)side->buffer[OUT], 0, side->mr->lkey };
+    struct ibv_send_wr send = { .wr_id = OUT,
+                                .sg_list = &word,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_SEND,
+                                .send_flags = IBV_SEND_SIGNALED },
+                       *bad;
+
+    word.length = 1 + (uint32_t)snprintf(side->buffer[OUT], sizeof side->buffer[OUT], "%s", text);
+    must(ibv_post_send(side->id->qp, &send, &bad) == 0, "ibv_post_send");
+}
+
+/* Waits for @count completions. An event says that there are some; the next one has to be asked for
+ * before looking, or what comes in between is missed. */
+static void wait_for_completions(struct side *side, int count)
 {
     struct ibv_cq *cq;
     struct ibv_wc wc;
     void *context;
 
-    must(ibv_get_cq_event(side->completions, &cq, &context) == 0, "ibv_get_cq_event");
-    ibv_ack_cq_events(cq, 1);
-    must(ibv_poll_cq(cq, 1, &wc) == 1, "ibv_poll_cq");
-    if (wc.status != IBV_WC_SUCCESS) {
-        fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc.status));
-        exit(1);
+    while (count > 0) {
+        must(ibv_get_cq_event(side->completions, &cq, &context) == 0, "ibv_get_cq_event");
+        ibv_ack_cq_events(cq, 1);
+        must(ibv_req_notify_cq(cq, 0) == 0, "ibv_req_notify_cq");
+        while (ibv_poll_cq(cq, 1, &wc) > 0) {
+            if (wc.status != IBV_WC_SUCCESS) {
+                fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc.status));
+                exit(1);
+            }
+            count--;
+        }
     }
 }
 
@@ -114,14 +146,14 @@ static void serve(struct rdma_event_channel *events)
 
     side.id = expect(events, RDMA_CM_EVENT_CONNECT_REQUEST);
     prepare(&side);
-    struct ibv_sge room = { (uintptr_t)side.buffer, sizeof side.buffer, side.mr->lkey };
-    struct ibv_recv_wr receive = { .sg_list = &room, .num_sge = 1 }, *bad;
-    must(ibv_post_recv(side.id->qp, &receive, &bad) == 0, "ibv_post_recv");
+    post_receive(&side);
     must(rdma_accept(side.id, &param) == 0, "rdma_accept"); /* after the receive was posted */
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
 
-    wait_for_completion(&side);
-    printf("server: got \"%.*s\"\n", (int)sizeof side.buffer, side.buffer);
+    wait_for_completions(&side, 1);
+    printf("server: got \"%.*s\"\n", (int)sizeof side.buffer[IN], side.buffer[IN]);
+    post_send(&side, "welcome");
+    wait_for_completions(&side, 1);
     expect(events, RDMA_CM_EVENT_DISCONNECTED);
     rdma_disconnect(side.id);
     clean_up(&side);
@@ -142,19 +174,13 @@ static void ask(struct rdma_event_channel *events, const char *server)
     must(rdma_resolve_route(side.id, WAIT_MS) == 0, "rdma_resolve_route");
     expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
     prepare(&side);
+    post_receive(&side);
     must(rdma_connect(side.id, &param) == 0, "rdma_connect");
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
 
-    snprintf(side.buffer, sizeof side.buffer, "hello");
-    struct ibv_sge word = { (uintptr_t)side.buffer, sizeof "hello", side.mr->lkey };
-    struct ibv_send_wr send = { .sg_list = &word,
-                                .num_sge = 1,
-                                .opcode = IBV_WR_SEND,
-                                .send_flags = IBV_SEND_SIGNALED },
-                       *bad;
-    must(ibv_post_send(side.id->qp, &send, &bad) == 0, "ibv_post_send");
-    wait_for_completion(&side);
-    puts("client: sent");
+    post_send(&side, "hello");
+    wait_for_completions(&side, 2); /* it was sent, and the answer is there */
+    printf("client: got \"%.*s\"\n", (int)sizeof side.buffer[IN], side.buffer[IN]);
     must(rdma_disconnect(side.id) == 0, "rdma_disconnect");
     expect(events, RDMA_CM_EVENT_DISCONNECTED);
     clean_up(&side);
