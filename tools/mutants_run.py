@@ -5,6 +5,7 @@ The copy and its build stay in build-mutants/, so that only what a mutant touche
 """
 import argparse
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -120,12 +121,21 @@ def setup() -> None:
                        stdout=subprocess.DEVNULL)
 
 
-def targets(*wanted: str) -> list[str]:
-    listed = subprocess.run(["ninja", "-C", str(BUILD), "-t", "targets", "all"], text=True,
-                            capture_output=True, check=True).stdout
-    names = [line.split(": ")[0] for line in listed.splitlines()
-             if line.endswith("c_LINKER") or "_LINKER" in line]
-    return [name for name in names if name.startswith(wanted) and "." not in name.split("/")[-1]]
+def introspect(what: str) -> list[dict]:
+    return json.loads(subprocess.run(["meson", "introspect", f"--{what}", str(BUILD)], text=True,
+                                     capture_output=True, check=True).stdout)
+
+
+def programs_of(suites: set[str]) -> list[str]:
+    """What must be built for the tests of these suites."""
+    files = {target["id"]: target["filename"] for target in introspect("targets")}
+    wanted: set[str] = set()
+    for test in introspect("tests"):
+        if suites & {suite.split(":")[-1] for suite in test["suite"]}:
+            wanted.update(word for word in test["cmd"] if word.startswith(str(BUILD)))
+            wanted.update(name for one in test["depends"] for name in files[one])
+    built = {name for names in files.values() for name in names}
+    return [str(pathlib.Path(name).relative_to(BUILD)) for name in sorted(wanted & built)]
 
 
 def ninja(names: list[str]) -> str:
@@ -179,12 +189,13 @@ def by_storm(seeds: int) -> str:
 
 
 def by_tests() -> str:
-    problem = ninja(targets("tests/scenario/", "tests/unit/", "tests/fuzz/"))
+    problem = ninja(programs_of({"scenario", "unit"}))
     if problem:
-        return ""
+        raise RuntimeError(f"the tests do not build:\n{problem}")
     run = subprocess.run(["meson", "test", "-C", str(BUILD), "--no-rebuild", "--suite", "scenario",
-                          "--suite", "unit", "-t", "0.3"], text=True, capture_output=True,
-                         check=False)
+                          "--suite", "unit"], text=True, capture_output=True, check=False)
+    if not re.search(r"^Ok: +\d", run.stdout, re.M):
+        raise RuntimeError(f"the tests did not run:\n{run.stdout[-1000:]}{run.stderr[-1000:]}")
     failed = re.findall(r"^ *\d+/\d+ (?:\S+ / )?(\S+) +(?:FAIL|TIMEOUT|ERROR)", run.stdout, re.M)
     return ", ".join(dict.fromkeys(failed))
 
@@ -209,8 +220,24 @@ def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
         path.write_text(whole)
 
 
+def read_rules() -> dict[str, str]:
+    """What the oracle demands, by the words in which it complains."""
+    lines = (TABLES / "oracle.rules").read_text().splitlines()
+    return {rule: words for line in lines if line and not line.startswith("#")
+            for words, rule in [line.split("  ", 1)]}
+
+
+def tell_rules(complaints: list[str]) -> None:
+    rules = {rule.strip(): sum(bool(re.search(words, said)) for said in complaints)
+             for rule, words in read_rules().items()}
+    print("rules of the oracle, and how many mutants broke each:")
+    for rule, count in rules.items():
+        print(f"  {count or 'none':>4}  {rule}")
+
+
 def run_all(mutants: list[Mutant], seeds: int) -> int:
     bad: list[str] = []
+    complaints: list[str] = []
     count: dict[str, int] = {}
     begin = time.monotonic()
     setup()
@@ -222,6 +249,7 @@ def run_all(mutants: list[Mutant], seeds: int) -> int:
     for mutant in mutants:
         who, said = judge(mutant, seeds)
         count[who] = count.get(who, 0) + 1
+        complaints += [said] if who in ("sim", "storm") else []
         weaker = who == "tests" and mutant.by != "tests"
         if weaker or who in ("nobody", "compiler"):
             bad.append(mutant.mutant)
@@ -230,6 +258,7 @@ def run_all(mutants: list[Mutant], seeds: int) -> int:
               flush=True)
     print(", ".join(f"{number} by {who}" for who, number in sorted(count.items())) +
           f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
+    tell_rules(complaints)
     for name in bad:
         print(f"to mend: {name}")
     return 1 if bad else 0

@@ -183,6 +183,20 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
     free(tables);
 }
 
+static void path_mtu__of_a_link__leaves_room_for_every_header(void **state)
+{
+    static const struct {
+        uint32_t link, path;
+    } cases[] = { { 576, 256 },   { 599, 256 },   { 600, 512 },   { 1111, 512 },  { 1112, 1024 },
+                  { 1500, 1024 }, { 2136, 2048 }, { 4183, 2048 }, { 4184, 4096 }, { 9600, 4096 } };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        shard.config.mtu = cases[i].link;
+        assert_int_equal(uro_shard_path_mtu(&shard), cases[i].path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +207,7 @@ int main(void)
         cmocka_unit_test(source_port__of_a_link_that_has_one__wins),
         cmocka_unit_test(verdicts__each_one_answers_and_only_two_leave_the_pair_alive),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_octets),
+        cmocka_unit_test(path_mtu__of_a_link__leaves_room_for_every_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
