@@ -161,6 +161,7 @@ static void cable_accept(struct uro_node *node, struct uro_world_frame *frame)
 {
     struct uro_cable *cable = cable_of(node);
 
+    uro_foreign_rewrite(frame, cable->config.foreign, cable->entered++);
     if (cable->down) {
         cable->counts.lost++;
         uro_world_free_frame(cable->world, frame);
@@ -222,7 +223,8 @@ void uro_cable_fini(struct uro_cable *cable)
 
 void uro_cable_calm(struct uro_cable *cable)
 {
-    struct uro_cable_config calm = { .delay = cable->config.delay,
+    struct uro_cable_config calm = { .foreign = cable->config.foreign,
+                                     .delay = cable->config.delay,
                                      .jitter = cable->config.jitter,
                                      .keep_order = true,
                                      .ps_per_octet = cable->config.ps_per_octet };

@@ -8,10 +8,11 @@
  */
 #pragma once
 
-#include "io/sim/world.h"
+#include "io/sim/foreign.h"
 
 /* Shares are of 65536 frames; zero switches a fault off. */
 struct uro_cable_config {
+    unsigned foreign;     /* set of URO_FOREIGN_*: how its sender writes, no fault */
     uro_time faults_from; /* none before */
     uint32_t lose;
     uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
@@ -48,6 +49,7 @@ struct uro_cable {
     struct uro_rng rng;
     struct uro_cable_config config;
     struct uro_cable_counts counts;
+    uint32_t entered;               /* frames, ever */
     bool down;                      /* nothing enters */
     uint32_t losing;                /* frames still to lose in this run */
     uro_time busy_until;            /* the bottleneck has sent all it has */

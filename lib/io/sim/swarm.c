@@ -290,11 +290,11 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
         const struct uro_cable_config *c = &swarm->cables[side];
         used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
                                  "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-                                 "partition %u stall %u",
+                                 "partition %u stall %u foreign %x",
                                  'A' + (char)side, c->lose, c->duplicate, c->corrupt, c->truncate,
                                  c->keep_order ? 0 : c->late, c->mark_ce, c->queue_octets,
                                  (unsigned)(c->partition_for / 1000),
-                                 (unsigned)(swarm->stations[side].tx_stall_max / 1000));
+                                 (unsigned)(swarm->stations[side].tx_stall_max / 1000), c->foreign);
         URO_ASSERT(used < URO_SWARM_TEXT_MAX);
     }
 }

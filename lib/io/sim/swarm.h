@@ -253,6 +253,7 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(JUMP, "jump")                                                                                \
     X(DOZE, "doze")                                                                                \
     X(HOSTILE, "hostile")                                                                          \
+    X(FOREIGN, "foreign")                                                                          \
     X(INJECT, "inject")                                                                            \
     X(REVOKE, "revoke")                                                                            \
     X(PAUSE, "pause")                                                                              \

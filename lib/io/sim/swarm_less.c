@@ -28,6 +28,8 @@ const char *uro_swarm_part_name(size_t number)
 
 static void clear_cable(struct uro_cable_config *cable, uint32_t parts)
 {
+    if (parts & URO_SWARM_PART(FOREIGN))
+        cable->foreign = 0;
     if (parts & URO_SWARM_PART(LOSE))
         cable->lose = 0;
     if (parts & URO_SWARM_PART(DUPLICATE))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* swarm_trouble.c - draws what happens to links, clocks, transmit rings and readers; see swarm.h.
+/* swarm_trouble.c - draws what happens to links, clocks, transmit rings and readers, and strangers; see swarm.h.
  *
  * From numbers of its own, so that seeds without them keep their meaning.
  */
@@ -21,6 +21,9 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
 
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
+    for (unsigned side = 0; side < 2; side++)
+        if (chosen(&rng))
+            swarm->cables[side].foreign = 1 + uro_rng_below(&rng, (1u << URO_FOREIGN_HABITS) - 1);
     if (swarm->clean)
         return;
     if (chosen(&rng)) {
