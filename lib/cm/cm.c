@@ -358,6 +358,8 @@ static bool has_to_say(const struct uro_cm *cm)
 /* rule CM.END.ALL */
 bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
 {
+    bool answered = uro_list_empty(&cm->leaving);
+
     cm->now = now;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
@@ -365,12 +367,14 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
             continue;
         if (cm->reply_count == URO_CM_REPLIES)
             return false;
-        if (conn->owned)
-            uro_conn_part(conn);
-        else
-            uro_conn_close(conn, now); /* a request that nobody fetched */
+        if (!conn->owned) { /* a request that nobody fetched */
+            uro_conn_close(conn, now);
+            continue;
+        }
+        uro_conn_part(conn);
+        answered = answered && conn->state != URO_CONN_DREQ_SENT;
     }
-    return !has_to_say(cm);
+    return answered && !has_to_say(cm);
 }
 
 uro_time uro_cm_next(const struct uro_cm *cm)

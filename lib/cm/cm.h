@@ -88,8 +88,8 @@ void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 
 /* The process ends: the peer of every connection is told, as far as there is room for that. To be called
- * again after output until it says that nothing is left to say; nobody waits for what peers answer.
- * Owners still have to close what they own, should they come to it. */
+ * again after input and output until it says that all have answered, or for as long as the process may
+ * be held up. Owners still have to close what they own, should they come to it. */
 URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 
 /* When output must be called even if nothing arrives. */

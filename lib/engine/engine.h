@@ -90,8 +90,8 @@ bool uro_engine_rung(const struct uro_engine *engine);
 /* For the functions of cm/conn.h. Its events are fetched with uro_conn_event() after each round. */
 struct uro_cm *uro_engine_cm(struct uro_engine *engine);
 
-/* Ends all connections, see uro_cm_end_all(). To be called again after output until it says that the
- * peers have been told. */
+/* Ends all connections, see uro_cm_end_all(). To be called again after rounds until it says that the
+ * peers have been told and have answered. */
 URO_NODISCARD bool uro_engine_end_connections(struct uro_engine *engine, uro_time now);
 
 /* For core's object functions: uro_qp_create(), uro_key_register() ... */

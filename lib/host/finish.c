@@ -2,7 +2,8 @@
 /* finish.c - what happens to devices when the process ends.
  *
  * The peers of its connections are told, as the kernel does for a process that ends: a DREQ for each
- * connection, a REJ for each that was not made yet. What they answer is not waited for.
+ * connection, a REJ for each that was not made yet. A peer that answers has read it; who does not in a
+ * moment is not waited for.
  *
  * The port is then closed, so that a peer sees it go and nothing is left behind, but only when that is
  * safe: the service thread must have ended and no other thread may be inside. A process that ends
@@ -23,9 +24,10 @@
 #include "host/device.h"
 
 #define PATIENCE_NS 300000000L
-#define LINGER      URO_MS(50)  /* a peer that is ready to run has been given a processor by then */
-#define GOODBYE     URO_MS(200) /* at most; next hops may have to be asked for */
-#define LOOK_NS     100000L     /* while they are */
+#define LINGER      URO_MS(50) /* a peer that is ready to run has been given a processor by then */
+#define GOODBYE                                                                                    \
+    URO_MS(300) /* at most; next hops may have to be asked for, peers be given a processor */
+#define LOOK_NS 100000L /* while they are */
 
 /* verbose=yes: what the engine counted, when the process ends. */
 static void report(const struct uro_device *device)

@@ -167,6 +167,21 @@ static void process_ends__connected__the_peer_is_told(void **state)
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0); /* whoever still looks */
 }
 
+static void process_ends__answer_lost__not_done_before_it_is_asked_for_again(void **state)
+{
+    struct managers *s = *state;
+
+    managers_establish(s);
+    s->b.lose[URO_CM_DREP] = 1;
+    assert_false(uro_cm_end_all(s->a.cm, s->now));
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
+    assert_false(uro_cm_end_all(s->a.cm, s->now));
+    managers_pass_time(s, s->now + URO_MS(20000));
+    assert_int_equal(s->a.sent[URO_CM_DREQ], 2);
+    assert_true(uro_cm_end_all(s->a.cm, s->now));
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
+}
+
 static void process_ends__accepted__the_peer_is_told(void **state)
 {
     struct managers *s = *state;
@@ -269,6 +284,7 @@ int main(void)
         TEST(pool__all_owned__requests_are_refused),
         TEST(service_answered__owner_gone__the_same_question_is_answered_again),
         TEST(process_ends__connected__the_peer_is_told),
+        TEST(process_ends__answer_lost__not_done_before_it_is_asked_for_again),
         TEST(process_ends__accepted__the_peer_is_told),
         TEST(process_ends__asked__the_request_is_taken_back),
         TEST(process_ends__answered__the_answer_is_refused),
