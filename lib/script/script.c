@@ -206,6 +206,13 @@ static bool read_connect(struct reader *r)
            read_fields(r, &step->subject, false);
 }
 
+static bool begins(const struct uro_script_text *word, const char *with)
+{
+    const size_t length = strlen(with);
+
+    return word->length >= length && memcmp(word->at, with, length) == 0;
+}
+
 /* qp qpn=.. psn=.. mypsn=.. myqpn=.. : sets the variables of a connection. */
 static bool read_qp(struct reader *r)
 {
@@ -221,8 +228,7 @@ static bool read_qp(struct reader *r)
 
     while (uro_words_next(words)) {
         size_t i = 0;
-        while (i < URO_ARRAY_LEN(numbers) &&
-               strncmp(words->word.at, numbers[i].name, strlen(numbers[i].name)) != 0)
+        while (i < URO_ARRAY_LEN(numbers) && !begins(&words->word, numbers[i].name))
             i++;
         if (i == URO_ARRAY_LEN(numbers))
             return uro_words_refuse(words, 0, "qpn=, myqpn=, psn= or peerpsn=");

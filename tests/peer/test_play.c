@@ -203,6 +203,22 @@ static void disconnect__is_said_once(void **state)
     assert_null(strstr(first + 1, "DREQ"));
 }
 
+static void fresh__what_comes_for_the_connection_before__is_not_taken(void **state)
+{
+    (void)state;
+    holds("send REQ port=$port remote_response_timeout=14 local_response_timeout=14\n"
+          "expect REP\n"
+          "fresh\n"
+          "wait 100ms\n"
+          "connect $port\n"
+          "send SEND_ONLY psn=+0 ackreq\n"
+          "expect ACKNOWLEDGE psn=+0\n");
+    const char *first = strstr(said, "REP");
+    const char *again = first != NULL ? strstr(first + 1, "REP") : NULL;
+    assert_non_null(again); /* it was repeated */
+    assert_true(again < strstr(said, "RTU"));
+}
+
 static void peer__is_not_there__unreached(void **state)
 {
     static struct uro_script script;
@@ -249,6 +265,7 @@ int main(void)
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
         cmocka_unit_test(accept__the_endpoint_connects__and_is_served),
         cmocka_unit_test(disconnect__is_said_once),
+        cmocka_unit_test(fresh__what_comes_for_the_connection_before__is_not_taken),
         cmocka_unit_test(peer__is_not_there__unreached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
