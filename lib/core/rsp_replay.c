@@ -42,6 +42,20 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
     return true;
 }
 
+/* An atomic, ATOMIC_WRITE or FLUSH. Linux rxe 6.12 repeats a FLUSH with address 0. */
+static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
+{
+    uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
+
+    if (rd->verb != frame->op->verb)
+        return false;
+    if (rd->verb == URO_FLUSH && va == 0) {
+        URO_MARK("RSP.DUP.FLUSH");
+        return true;
+    }
+    return rd->va == va;
+}
+
 /* True when @frame repeats the request that @rd remembers; it is then due again. */
 static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame *frame)
 {
@@ -56,8 +70,7 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
         URO_MARK("RSP.DUP.READ");
         rd->stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
     } else {
-        bool atomic = frame->op->ext & URO_EXT_ATOMIC;
-        if (rd->verb != frame->op->verb || rd->va != (atomic ? frame->atomic.va : frame->reth.va))
+        if (!same_other(rd, frame))
             return false;
         URO_MARK("RSP.DUP.ATOMIC");
     }

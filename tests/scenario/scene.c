@@ -107,7 +107,7 @@ uint32_t scene_frame(const struct scene *scene, const struct scene_packet *packe
 
     if (full.rkey == 0)
         full.rkey = uro_key_number(&scene->remote_key);
-    if (full.va == 0)
+    if (full.va == 0 && !full.no_va)
         full.va = (uintptr_t)scene->remote;
     if (full.qpn == 0)
         full.qpn = uro_qp_number(scene->qp);

@@ -116,6 +116,7 @@ struct scene_packet {
     uint8_t syndrome; /* AETH, 0x1f when left 0 */
     uint32_t msn;     /* AETH */
     uint64_t va;      /* RETH or AtomicETH; left 0: start of scene->remote */
+    bool no_va;       /* 0 means 0 */
     uint32_t rkey;    /* left 0: key of scene->remote */
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;

@@ -91,6 +91,20 @@ static void rc_flush__repeated_for_another_address__is_dropped(void **state)
     scene_close(s);
 }
 
+/* So Linux rxe 6.12 repeats it. */
+static void rc_flush__repeated_without_its_address__is_answered_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_flushable(4);
+
+    scene_rx(s, 0, FLUSH_PACKET(.psn = 100, .dma = 64, .rxe_icrc = true));
+    scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
+    scene_rx(s, 0, FLUSH_PACKET(.psn = 100, .dma = 64, .rxe_icrc = true, .no_va = true));
+    scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
+    scene_expect_mark(s, "RSP.DUP.FLUSH");
+    scene_close(s);
+}
+
 /* The answer of the SEND would acknowledge the FLUSH. */
 static void rc_flush__send_behind_it__its_ack_waits(void **state)
 {
@@ -285,6 +299,7 @@ int main(void)
         cmocka_unit_test(rc_flush__whole_region__looks_at_the_key_only),
         cmocka_unit_test(rc_flush__summed_as_rxe_does__is_answered),
         cmocka_unit_test(rc_flush__repeated__is_answered_again),
+        cmocka_unit_test(rc_flush__repeated_without_its_address__is_answered_again),
         cmocka_unit_test(rc_flush__repeated_for_another_address__is_dropped),
         cmocka_unit_test(rc_flush__send_behind_it__its_ack_waits),
         cmocka_unit_test(rc_flush__more_than_the_depth_and_a_read__all_are_answered),
