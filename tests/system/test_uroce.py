@@ -47,6 +47,17 @@ def run__config_that_is_not_there__is_said_at_once(case: Case) -> None:
     equal(run.stderr, "uroce run: --config /no/such.ini: No such file or directory\n")
 
 
+def run__config_that_is_a_link__is_not_followed(case: Case) -> None:
+    file, link = case.scratch / "a.ini", case.scratch / "link.ini"
+    file.write_text("[a]\nlink=net_null0\n")
+    link.symlink_to(file)
+    found = case.environment("--config", link)
+    equal(found["UROCE_CONFIG"], str(link))
+    run = case.call("devices", UROCE_CONFIG=str(link))
+    equal(run.returncode, 1)
+    has(run.stdout, "is a symbolic link; name the file itself")
+
+
 def run__library__is_preloaded_and_found_by_name(case: Case) -> None:
     found = case.environment("-d", LEFT)
     where = (case.build / "lib").resolve()
