@@ -71,10 +71,10 @@ def run__no_paths__leaves_that_library_out(case: Case) -> None:
     assert "UROCE_TREE" not in found
 
 
-def run__no_device__needs_no_files(case: Case) -> None:
+def run__no_device__makes_one_over_udp(case: Case) -> None:
     found = case.environment()
-    equal(found["LD_PRELOAD"], str((case.build / "lib" / "abi" / LIBRARY).resolve()))
-    assert "UROCE_TREE" not in found
+    equal(found["UROCE_DEVICES"], "uroce0:udp,ip=auto")
+    assert os.path.isdir(f"{found['UROCE_TREE']}/class/infiniband/uroce0")
 
 
 def run__variables_of_the_loader__keep_what_they_had(case: Case) -> None:
