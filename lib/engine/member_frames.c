@@ -87,6 +87,7 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
 /* The first of our addresses that is of the right kind, or none: zero, which both protocols take. */
 static struct uro_gid source(const struct uro_engine_config *config, bool v6)
 {
+    static const struct uro_gid unspecified;
     static const uint8_t none[4];
 
     for (uint32_t i = 0; i < config->address_count; i++) {
@@ -94,7 +95,7 @@ static struct uro_gid source(const struct uro_engine_config *config, bool v6)
         if (v6 ? uro_gid_is_link_local(gid) : uro_gid_is_ipv4(gid))
             return *gid;
     }
-    return v6 ? (struct uro_gid){ { 0 } } : uro_gid_from_ipv4(none);
+    return v6 ? unspecified : uro_gid_from_ipv4(none);
 }
 
 /* Who is told: those who listen for reports; before there were any, the group's own members, and of

@@ -129,8 +129,10 @@ static void resolve(struct uro_dpdk *dpdk)
     if (region == NULL)
         return;
     const uint8_t *memory = pointer_at(region, 0);
+    if (memory == NULL)
+        return;
     uint8_t *ring = (uint8_t *)(uintptr_t)memory + u32_at(queue, AT_OFFSET);
-    if (memory == NULL || u32_at(ring, AT_COOKIE) != COOKIE)
+    if (u32_at(ring, AT_COOKIE) != COOKIE)
         return;
     const struct rte_intr_handle *handle = (const void *)pointer_at(queue, AT_INTERRUPT);
     int doorbell = dup(rte_intr_fd_get(handle));
