@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include "app.h"
+#include "host/plugin.h"
 #include "peer_link.h"
 
 #define STATUS_HELD     0
@@ -343,6 +344,13 @@ static int play_on(struct settings *settings, const struct file *files, uint32_t
     if (!uro_gid_parse(settings->peer, &config.peer) || !choose_address(device, &config)) {
         (void)fprintf(stderr, "uroce peer: --peer %s: no address that %s has an address for\n",
                       settings->peer, device->name);
+        return STATUS_USAGE;
+    }
+    if (uro_plugin_is_udp(device->link)) {
+        (void)fprintf(stderr,
+                      "uroce peer: %s: scripts write whole frames, headers and ICRC; a link "
+                      "over UDP sockets carries none: use af_packet, tap, memif or a card\n",
+                      device->name);
         return STATUS_USAGE;
     }
     if (!uro_peer_link_open(&link, device, settings->pcap, error)) {
