@@ -66,6 +66,7 @@ struct uro_listener {
     struct uro_gid address; /* unless any_address */
     uint32_t backlog;       /* requests that wait to be accepted or rejected */
     uint32_t waiting;       /* such requests; listen.c */
+    uint32_t unanswered;    /* requests beyond them since one of them was taken; listen.c */
     void *user;
 };
 

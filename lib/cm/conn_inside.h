@@ -71,6 +71,8 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
                                      const struct uro_gid *address);
 /* A request waits with the listener, or does not any more. */
 bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn);
+/* Of a request that found no room: false lets it go unanswered, true when so many did that it is a flood. */
+bool uro_listen_overrun(struct uro_listener *listener);
 void uro_listen_done(struct uro_conn *conn);
 
 /* sidr.c */

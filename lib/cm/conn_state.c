@@ -145,10 +145,13 @@ static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
     if (reason == 0 && (conn = uro_conn_new(cm, route)) == NULL)
         reason = URO_CONN_REJ_NO_RESOURCES;
     if (reason == 0 && !uro_listen_take(listener, conn)) {
-        /* Silence, as Linux: who asked will ask again, and there may be room then. */
         uro_conn_free(conn);
-        uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
-        return;
+        if (!uro_listen_overrun(listener)) {
+            /* Silence, as Linux: who asked will ask again, and there may be room then. */
+            uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
+            return;
+        }
+        reason = URO_CONN_REJ_NO_RESOURCES;
     }
     if (reason != 0) {
         refuse(cm, route, msg, reason);

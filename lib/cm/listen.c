@@ -5,6 +5,10 @@
 #include "base/mark.h"
 #include "cm/conn_inside.h"
 
+/* Requests beyond the backlog come again, which some do while the application takes those before them. When
+ * it has taken none of them and so many times as many have come, it is a flood, or nobody reads. */
+#define PATIENCE 16u
+
 static bool hears(const struct uro_listener *listener, uint64_t service_id,
                   const struct uro_gid *address)
 {
@@ -38,7 +42,7 @@ int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
             (other->any_address || uro_gid_equal(&other->address, &listener->address)))
             return -EADDRINUSE;
     }
-    listener->waiting = 0;
+    listener->waiting = listener->unanswered = 0;
     uro_list_append(&cm->listeners, &listener->link);
     cm->listeners_version++;
     return 0;
@@ -62,6 +66,15 @@ void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
     }
 }
 
+/* rule CM.FLOOD */
+bool uro_listen_overrun(struct uro_listener *listener)
+{
+    if (listener->unanswered / PATIENCE >= listener->backlog)
+        return true;
+    listener->unanswered++;
+    return false;
+}
+
 bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn)
 {
     if (listener->waiting >= listener->backlog) {
@@ -78,5 +91,6 @@ void uro_listen_done(struct uro_conn *conn)
     if (conn->listener == NULL)
         return;
     conn->listener->waiting--;
+    conn->listener->unanswered = 0;
     conn->listener = NULL;
 }
