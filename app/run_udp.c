@@ -21,7 +21,7 @@ static bool is_set(const char *name)
 {
     const char *value = getenv(name);
 
-    return value != NULL && value[0] != '\0';
+    return value != NULL && value[strspn(value, " \t\n")] != '\0';
 }
 
 void uro_run_default_device(void)

@@ -72,6 +72,7 @@ struct uro_port {
     const struct uro_port_ops *ops;
     struct uro_mac mac; /* the address in use */
     uint32_t mtu;       /* largest IP packet in use */
+    uint32_t window;    /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
 };

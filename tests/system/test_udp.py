@@ -32,10 +32,19 @@ SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_bw_ud 
 ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime""".split()
 GROUPS = re.compile("group|mckey")  # the link has no multicast
 IPV6 = re.compile("ipv6")           # loopback has one address of it
-LOOPBACK = {"10.0.0.1": "127.0.0.2", "10.0.0.2": "127.0.0.3"}
-ADDRESSES = {"server": "127.0.0.2", "client": "127.0.0.3"}
-SHARED_ADDRESS = "127.0.0.7"
+# Other tests may run on this machine, by other users too: each has a subnet of its own.
+SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
+ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
+LOOPBACK = {"10.0.0.1": ADDRESSES["server"], "10.0.0.2": ADDRESSES["client"]}
+SHARED_ADDRESS = f"{SUBNET}.7"
+TAKEN_ADDRESS = f"{SUBNET}.9"
 PORT = 4791
+
+
+def is_bound(address: str) -> bool:
+    """As /proc/net/udp writes it."""
+    local = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{PORT:04X}"
+    return local in pathlib.Path("/proc/net/udp").read_text()
 
 
 class Pair(pairs.Pair):
@@ -46,7 +55,7 @@ class Pair(pairs.Pair):
         return f"{self.device}:udp,ip={ADDRESSES[role]}{self.words[role]}{self.settings}"
 
     def listens(self) -> bool:
-        return "0200007F:12B7" in pathlib.Path("/proc/net/udp").read_text()
+        return is_bound(ADDRESSES["server"])
 
 
 class Shared(Pair):
@@ -56,7 +65,7 @@ class Shared(Pair):
         return f"{self.device}:udp,ip={SHARED_ADDRESS}{self.settings}"
 
     def listens(self) -> bool:
-        return "0700007F:12B7" in pathlib.Path("/proc/net/udp").read_text()
+        return is_bound(SHARED_ADDRESS)
 
 
 def here(words: list[str], addresses: dict[str, str]) -> list[str]:
@@ -145,9 +154,9 @@ def shared__another_broker_after_the_first_was_killed__traffic_goes_on(case: Cas
 
 def hub_alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind(("127.0.0.9", PORT))
-        run = case.call("hub", "--address", "127.0.0.9")
-    has(run.stderr, "UDP port 4791 of 127.0.0.9 is taken by process ", "(python3)")
+        holder.bind((TAKEN_ADDRESS, PORT))
+        run = case.call("hub", "--address", TAKEN_ADDRESS)
+    has(run.stderr, f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ", "(python3)")
     equal(run.returncode, 1)
 
 
@@ -245,8 +254,8 @@ def refused(case: Case, link: str, *words: str) -> None:
 
 def port_taken__the_holder_is_named(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind(("127.0.0.9", PORT))
-        refused(case, "udp,ip=127.0.0.9", "UDP port 4791 of 127.0.0.9 is taken by process ",
+        holder.bind((TAKEN_ADDRESS, PORT))
+        refused(case, f"udp,ip={TAKEN_ADDRESS}", f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ",
                 "(python3)", "ip=")
 
 
@@ -255,7 +264,7 @@ def address_of_another_machine__says_so(case: Case) -> None:
 
 
 def unknown_word__the_known_ones_are_named(case: Case) -> None:
-    refused(case, "udp,ip=127.0.0.2,speed=fast", 'unknown word "speed"', "gso=", "ident=")
+    refused(case, f"udp,ip={TAKEN_ADDRESS},speed=fast", 'unknown word "speed"', "gso=", "ident=")
 
 
 def listed(case: Case, device: str) -> str:

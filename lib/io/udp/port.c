@@ -12,12 +12,15 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
+#include "core/limits.h"
 #include "io/udp/udp.h"
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
-#define SHARE_ROUNDS 8u /* brokers pass on what is not in a hurry */
+#define WINDOW_LEAST    8u
+#define PACKET_OVERHEAD 512u /* of the kernel, for each */
+#define SHARE_ROUNDS    8u   /* brokers pass on what is not in a hurry */
 
 /* ---- shared addresses --------------------------------------------------- */
 
@@ -208,6 +211,20 @@ static const struct uro_port_ops ops = {
     .services = services,
 };
 
+/* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours: a
+ * window that it cannot hold is lost whenever its process is not running. The kernel charges memory, not
+ * octets: up to twice the packet, and its own records. */
+static uint32_t window_of(const struct uro_udp_port *udp)
+{
+    uint32_t least = URO_WINDOW_DEFAULT;
+
+    for (uint32_t i = 0; i < udp->sock_count; i++) {
+        uint32_t packets = udp->socks[i].receive_octets / (2 * udp->port.mtu + PACKET_OVERHEAD);
+        least = packets < least ? packets : least;
+    }
+    return least < WINDOW_LEAST ? WINDOW_LEAST : least;
+}
+
 /* ---- opening ------------------------------------------------------------ */
 
 struct words {
@@ -337,5 +354,6 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         close_port(&udp->port);
         return NULL;
     }
+    udp->port.window = window_of(udp);
     return &udp->port;
 }
