@@ -65,7 +65,20 @@ uint32_t uro_ident_change(uint16_t id, uint32_t behind)
             bits[behind][bit] = uro_crc32(uro_crc32(0, octets, 2), zeros, behind);
         }
     for (unsigned bit = 0; bit < ID_BITS; bit++)
-        change ^= bits[behind][bit] & -(uint32_t)(id >> bit & 1u);
+        change ^= (id >> bit & 1u) != 0 ? bits[behind][bit] : 0;
+    return change;
+}
+
+uint32_t uro_ident_icrc_change(uint16_t id, uint32_t behind)
+{
+    static const uint8_t zeros[256];
+    const uint8_t octets[2] = { (uint8_t)(id >> 8), (uint8_t)id };
+    uint32_t change = uro_crc32(0, octets, sizeof octets);
+
+    for (uint32_t left = behind, part; left > 0; left -= part) {
+        part = left < sizeof zeros ? left : sizeof zeros;
+        change = uro_crc32(change, zeros, part);
+    }
     return change;
 }
 

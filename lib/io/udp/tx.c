@@ -17,6 +17,7 @@
 #define SEGMENTS_MAX       URO_IDENT_BATCH
 #define DATAGRAM_MAX       65507u /* octets that IPv4 and UDP carry */
 #define AT_IPV4_IDENT      4u
+#define ICRC_LEN           4u
 
 bool uro_udp_tx_open(struct uro_udp_tx *tx, struct uro_sock *socks, uint32_t sock_count,
                      uint32_t mtu, bool verbose)
@@ -185,6 +186,37 @@ static void drop_first(struct uro_udp_tx *tx)
     tx->first++;
 }
 
+/* The link cannot cut, for example because it makes no checksums. The packets leave one by one, which gives
+ * all of them identification 0. */
+static void send_apart(struct uro_udp_tx *tx)
+{
+    uint32_t i = tx->first;
+    struct uro_sock *by = tx->by[i];
+    struct msghdr header = tx->messages[i].msg_hdr;
+    uint8_t *at = tx->octets[i].iov_base;
+    size_t left = tx->octets[i].iov_len;
+    struct iovec part;
+
+    by->segments = false;
+    header.msg_iov = &part;
+    header.msg_control = NULL; /* the traffic class is lost with these few */
+    header.msg_controllen = 0;
+    for (uint32_t k = 0; left > 0; k++) {
+        uint32_t length = left < tx->segment[i] ? (uint32_t)left : tx->segment[i];
+        uint8_t *icrc = at + length - ICRC_LEN;
+        if (!by->v6 && k > 0)
+            uro_put_le32(icrc, uro_get_le32(icrc) ^
+                                   uro_ident_icrc_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT -
+                                                                          2 + URO_UDP_LEN + length -
+                                                                          ICRC_LEN));
+        part = (struct iovec){ at, length };
+        tx->dropped += sendmsg(by->fd, &header, MSG_DONTWAIT) < 0;
+        at += length;
+        left -= length;
+    }
+    tx->first++;
+}
+
 /* The kernel did not take the first one. True when it may take the next, or the same again. */
 static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
 {
@@ -202,9 +234,10 @@ static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
     case EIO:
     case EINVAL:
     case EOPNOTSUPP:
-        /* The link cannot cut; what was made for cutting has other ICRCs and is lost. */
-        if (tx->packets[tx->first] > 1)
-            by->segments = false;
+        if (tx->packets[tx->first] > 1) {
+            send_apart(tx);
+            return true;
+        }
         break;
     default:
         /* What the network said of an earlier packet is told here, once. */

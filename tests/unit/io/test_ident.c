@@ -37,7 +37,12 @@ static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **sta
             uint32_t plain = icrc_of(packet, length, 0, false);
             assert_int_equal(icrc_of(packet, length, ident, false) ^ plain,
                              uro_ident_change(ident, length - 6));
+            assert_int_equal(uro_ident_change(ident, length - 6),
+                             uro_ident_icrc_change(ident, length - 6));
         }
+    for (uint32_t length = 250; length < PACKET_MAX; length += 251)
+        assert_int_equal(icrc_of(packet, length, 0x1234, false) ^ icrc_of(packet, length, 0, false),
+                         uro_ident_icrc_change(0x1234, length - 6));
 }
 
 static void solve__any_ident__is_found_with_df_or_without(void **state)
