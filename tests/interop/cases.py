@@ -98,13 +98,19 @@ class Case:
     role: str
     impairment: tuple = ()
     meeting: connections.Meeting | None = None  # they find each other by rdma_cm
+    link: str = ""       # of uroce, when it is this one in every run
+    settings: str = ""   # of its device, instead of the usual
+    says: str = ""       # uroce prints it
+    refused: str = ""    # why the client must fail
 
     @property
     def name(self):
         size = f" {self.size}" if self.size else ""
         words = [f"{self.tool}{size} {self.extra}".strip(),
                  f"mtu {self.ib_mtu}", f"IPv{self.family}", f"uroce is {self.role}"]
-        return ", ".join(words + ([self.impairment[0]] if self.impairment else []))
+        words += [self.impairment[0]] if self.impairment else []
+        words += [f"over {self.link}"] if self.link else []
+        return ", ".join(words + ([self.refused] if self.refused else []))
 
     @property
     def netdev_mtu(self):
@@ -155,6 +161,27 @@ def impaired():
                 yield Case(command, tool, extra, size, *link, role, impairment)
 
 
+# A socket does not see the identification of IPv4, which rxe sets and the ICRC covers: it is worked out,
+# and the packet counted, unless the user wants it refused. IPv6 has none.
+WORKED_OUT = r"rx_weak_icrc +[1-9]"
+ALL_SEEN = r"(?s)^(?!.*(rx_weak_icrc|drop_icrc)).*rx_frames +[1-9]"
+
+
+def over_udp(kernel):
+    """In any run: the kernel's interface, and a UDP socket."""
+    verbose = ";retry_7=forever;verbose=yes"
+    yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "server", link="udp", settings=verbose,
+               says=WORKED_OUT)
+    if kernel != FIRST_KERNEL:
+        return
+    yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 4096, *LINKS[1], "client", link="udp", settings=verbose,
+               says=ALL_SEEN)
+    yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "client", link="udp,ident=plain",
+               settings=";verbose=yes", says=r"drop_icrc +[1-9]", refused="refused")
+    rping = next(meeting for meeting in connections.MEETINGS if meeting.tool == "rping")
+    yield Case("", rping.name, "by rdma_cm", 0, *LINKS[0], "server", (), rping, link="udp")
+
+
 def compact():
     """What a second kernel is asked: all operations once, in both roles."""
     for link, role in zip(LINKS[:2], ROLES):
@@ -164,9 +191,9 @@ def compact():
 
 def plan(full=False, kernel=FIRST_KERNEL):
     """All cases, those that need the same link next to each other."""
-    cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel))
+    cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel)) + list(over_udp(kernel))
     if full or kernel == FIRST_KERNEL:
         cases += list(plain(full)) + list(impaired())
     else:
         cases += compact()
-    return sorted(cases, key=lambda c: (c.impairment, c.ib_mtu))
+    return sorted(cases, key=lambda c: (bool(c.link), c.impairment, c.ib_mtu))

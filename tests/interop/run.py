@@ -18,8 +18,8 @@ import time
 
 import cases
 import connections
-from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, Namespace, Rxe,
-                   Unavailable, Uroce, finish, must, tail)
+from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
+                   Rxe, Unavailable, Uroce, finish, must, tail)
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
@@ -27,6 +27,7 @@ PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 # qdisc_bypass=0: what bypasses the queue is not seen by dumpcap.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
 VHOST = "net_vhost0,iface={}"
+UDP = "udp"
 
 
 class Pair:
@@ -38,6 +39,8 @@ class Pair:
         self.scratch = scratch
         self.tap = None  # where to record
         self.set_up = None  # the netdev MTU and impairment in force
+        self.ours_by_link = {}  # where one interface carries several links of uroce
+        self.link = options.link
         {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
          "uroce-uroce": self.no_guest}[options.pair](scratch)
 
@@ -54,7 +57,11 @@ class Pair:
             return
         guest = self.guest("-f", GUEST_PORT)
         self.tap = guest.tap
-        self.sides = (self.uroce(AF_PACKET.format(guest.tap)), guest)
+        self.ours_by_link = {
+            "af_packet": self.uroce(AF_PACKET.format(guest.tap)),
+            UDP: OverUdp(guest.tap, self.namespace, self.options.build, self.ours, self.scratch, UDP)}
+        self.sides = (self.ours_by_link[self.link], guest)
+        self.sides[0].take()
 
     def over_vhost(self, socket):
         """The guest starts only when somebody serves its socket; later it comes back by itself."""
@@ -83,7 +90,22 @@ class Pair:
                       self.uroce(AF_PACKET.format("vb"), 2, 18603))
         self.hosts = ("127.0.0.1", "127.0.0.1")
 
+    def use(self, link):
+        """The guest must not send to who had the address before."""
+        if link == self.link:
+            return
+        self.sides[0].leave()
+        self.link, self.sides = link, (self.ours_by_link[link], self.sides[1])
+        self.sides[0].take()
+        self.sides[1].forget_neighbors()
+        self.set_up = None
+
     def prepare(self, case):
+        if case.link:
+            self.use(case.link.split(",")[0])
+            self.sides[0].link = case.link
+        if self.options.pair == "uroce-rxe":
+            self.sides[0].settings = case.settings or USUAL
         if self.set_up == (case.netdev_mtu, case.impairment):
             return
         for side in self.sides:
@@ -116,7 +138,12 @@ def run_case(pair, case):
         return f"the server does not listen\n{tail(out)}"
     asking = client.spawn(case.text(**client.where(case, pair.hosts[at], server)), seconds)
     client_out, client_bad = finish(client, asking, case.tool, seconds)
-    server_out, server_bad = finish(server, serving, case.tool, 2 if client_bad else SERVER_GRACE)
+    patience = 0 if case.refused else 2 if client_bad else SERVER_GRACE
+    server_out, server_bad = finish(server, serving, case.tool, patience)
+    if case.refused:
+        client_bad, server_bad = "" if client_bad else "was not refused", ""
+    if not re.search(case.says, client_out if case.role == "client" else server_out):
+        client_bad = client_bad or f"uroce does not say {case.says}"
     if not client_bad and not server_bad:
         return None
     return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
@@ -201,8 +228,8 @@ def parse():
                         help="others than the first meet a selection")
     parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
                         help="rxe-rxe: what the cases themselves do, without uroce")
-    parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost"),
-                        help="of uroce to rxe")
+    parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP),
+                        help="of uroce to rxe; a few cases are over udp always")
     parser.add_argument("--match", default="", help="only cases whose name has this pattern")
     parser.add_argument("--full", action="store_true", help="every combination")
     parser.add_argument("--list", action="store_true")
@@ -226,6 +253,8 @@ def main():
               if re.search(options.match, c.name)]
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
+    if options.pair != PAIRS[0] or options.link == "vhost":
+        chosen = [c for c in chosen if not c.link]
     if options.list:
         print("\n".join(c.name for c in chosen))
         return 0

@@ -15,6 +15,9 @@ LISTEN_SECONDS = 15
 SERVER_GRACE = 15  # for a server whose client is done
 SHOWN_LINES = 12
 CLOSED = 1  # nobody listens at the port so much after a side's own
+# of uroce's device; how rxe reads a retry count of 7, too: a loaded machine can keep an emulated peer from
+# answering for seconds
+USUAL = ";retry_7=forever"
 OUR_PROGRAMS = ("verify", "services", "partings")
 
 # One queueing discipline a direction, for what the filter means: ARP and the rest pass unharmed.
@@ -194,6 +197,9 @@ class Rxe(Side):
     def listen_tables(self):
         return self.run("cat /proc/net/tcp /proc/net/tcp6")
 
+    def forget_neighbors(self):
+        self.run("/bin/ip neigh flush dev eth0")
+
     def set_mtu(self, mtu):
         self.run(f"/bin/ip link set eth0 mtu {mtu}")
         if self.tap:
@@ -215,13 +221,21 @@ class Uroce(Side):
         self.program = build / "app" / "uroce"
         self.port = port
         self.mtu = 1500
+        self.settings = USUAL
         self.socket = None  # of vhost: what a killed program leaves behind is in the way
 
+    @property
+    def addresses(self):
+        return (f"10.77.0.{self.number}/24", f"fd77::{self.number}/64")
+
     def description(self):
-        # retry_7=forever is how rxe reads it too: a loaded machine can keep an emulated peer from
-        # answering for seconds.
-        return (f"{self.device}:{self.link};ip=10.77.0.{self.number}/24,fd77::{self.number}/64;"
-                f"mtu={self.mtu};retry_7=forever")
+        return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{self.settings}"
+
+    def take(self):
+        """The link is this side's from now on."""
+
+    def leave(self):
+        """It is another one's."""
 
     def spawn(self, command, seconds):
         del seconds  # the runner kills what is late
@@ -250,3 +264,28 @@ class Uroce(Side):
 
     def impair(self, impairment):
         pass
+
+
+class OverUdp(Uroce):
+    """Over a UDP socket: the interface is the kernel's, and has the addresses."""
+
+    def __init__(self, interface, *others):
+        super().__init__(*others)
+        self.interface = interface
+
+    @property
+    def addresses(self):
+        return tuple(text.split("/")[0] for text in super().addresses)
+
+    def switch_ipv6(self, off):
+        must(*self.namespace.command("sh", "-c",
+                                     f"echo {off} >/proc/sys/net/ipv6/conf/{self.interface}/disable_ipv6"))
+
+    def take(self):
+        self.switch_ipv6(0)
+        for address in super().addresses:
+            must("ip", "-n", self.namespace.name, "address", "add", address, "dev", self.interface, "nodad")
+
+    def leave(self):
+        must("ip", "-n", self.namespace.name, "address", "flush", "dev", self.interface)
+        self.switch_ipv6(1)

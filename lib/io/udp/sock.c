@@ -13,9 +13,10 @@
 #include "io/udp/holder.h"
 #include "wire/ip.h"
 
-/* Of <netinet/udp.h>, which some C libraries have without them. */
-#define UDP_OPTION_SEGMENT 103
-#define UDP_OPTION_GRO     104
+/* Of <netinet/udp.h> and <linux/udp.h>, which some C libraries have without them. */
+#define UDP_OPTION_NO_CHECK6_RX 102
+#define UDP_OPTION_SEGMENT      103
+#define UDP_OPTION_GRO          104
 
 /* A receiver's buffer is what a whole window must fit in. More than the administrator allows is not
  * given, unless we are the administrator. */
@@ -73,13 +74,16 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
 }
 
-/* With DF and without a peer the identification is 0, or for segments 0, 1, 2 ... */
+/* With DF and without a peer the identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most
+ * senders of RoCE leave the UDP checksum out, because the ICRC is there. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)
         return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
                set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-               set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) && set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+               set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+               set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
+               set(fd, IPPROTO_UDP, UDP_OPTION_NO_CHECK6_RX, 1);
     return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
            set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
