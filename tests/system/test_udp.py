@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -107,57 +106,6 @@ def rows(build: pathlib.Path, every: bool) -> list:
             run.__name__ = row.name if kind is Pair else f"shared_{row.name}"
             chosen.append(run)
     return chosen
-
-
-def brokers() -> list[int]:
-    """Of the shared address, ours to end: nobody else is in this range."""
-    found = subprocess.run(["pgrep", "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True, text=True,
-                           check=False)
-    return [int(pid) for pid in found.stdout.split()]
-
-
-def shared__a_killed_process__leaves_its_place_to_others(case: Case) -> None:
-    """More of them one after the other than there are places."""
-    with Shared(case.uroce) as pair:
-        for _ in range(70):
-            port = pairs.free_port()
-            process, _ = pair.start("server", ["ibv_rc_pingpong", "-g", "1", "-p", str(port)])
-            assert pairs.wait_for(lambda: pairs.listens(port) or process.poll() is not None, 20), "it does not start"
-            assert process.poll() is None, pair.said("server")
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        problem = pair.run(["ibv_rc_pingpong", "-g", "1", "-c"], 30).problem()
-    assert not problem, problem
-
-
-def shared__another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> None:
-    program_ = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
-
-    def lines() -> int:
-        return len(programs.figures.bandwidths(pair.said("client")))
-
-    with Shared(case.uroce) as pair:
-        port = pairs.free_port()
-        server, _ = pair.serve(program_, port)
-        client, _ = pair.start("client", [*program_, "-p", str(port), "localhost"])
-        assert pairs.wait_for(lambda: lines() > 0 or client.poll() is not None, 30), pair.said("client")
-        for pid in brokers():
-            os.kill(pid, signal.SIGKILL)
-        again = subprocess.run([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"],
-                               check=False)
-        equal(again.returncode, 0)
-        # Figures of the second that was interrupted, and of two that were not.
-        before = lines()
-        assert pairs.wait_for(lambda: lines() > before + 3 or client.poll() is not None, 30), pair.said("client")
-        assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
-
-
-def hub_alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind((TAKEN_ADDRESS, PORT))
-        run = case.call("hub", "--address", TAKEN_ADDRESS)
-    has(run.stderr, f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ", "(python3)")
-    equal(run.returncode, 1)
 
 
 def checked_octets(case: Case, server: str, client: str) -> None:
@@ -305,9 +253,7 @@ OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octe
        ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet,
        link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost, port_taken__the_holder_is_named, address_of_another_machine__says_so,
        unknown_word__the_known_ones_are_named, without_address__that_of_the_default_route,
-       auto_on_another_link__is_refused, shared__a_killed_process__leaves_its_place_to_others,
-       shared__another_broker_after_the_first_was_killed__traffic_goes_on,
-       hub_alone_on_a_port_that_is_taken__names_the_holder]
+       auto_on_another_link__is_refused]
 
 if __name__ == "__main__":
     EVERY = "--all" in sys.argv

@@ -127,7 +127,8 @@ static void disarm(struct uro_port *port)
     (void)port;
 }
 
-/* Down while a broker is gone: it is looked for each time somebody asks. */
+/* Down while a broker is gone, and once at least, so that everybody is told: what was on its way is lost,
+ * also when another broker is there at once. It is looked for each time somebody asks. */
 static bool link_up(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -136,9 +137,11 @@ static bool link_up(struct uro_port *port)
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         struct uro_sock *sock = &udp->socks[i];
+        bool said = sock->said_down;
+        sock->said_down = sock->fd < 0;
         if (sock->fd >= 0)
             continue;
-        if (join(udp, sock, error) == URO_SHARE_JOINED)
+        if (said && join(udp, sock, error) == URO_SHARE_JOINED)
             uro_share_services(sock->share, sock->share->services, sock->share->service_count);
         else
             up = false;

@@ -18,6 +18,7 @@ struct uro_share;
 struct uro_sock {
     int fd;                  /* -1: an address whose broker is gone */
     struct uro_share *share; /* other processes have the address too, or NULL */
+    bool said_down;          /* that it is gone was said */
     struct uro_gid address;
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */

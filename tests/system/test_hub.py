@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Processes that share an address over UDP, and the broker between them: who of them dies, when, and how
+many. Writes TAP.
+
+    test_hub.py BUILD [--match REGEX]
+    UROCE_HUB_LIVES=1000 test_hub.py BUILD --match come_and_die
+"""
+import contextlib
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import programs
+import pairs  # from tools/, which programs put on the path
+from test_udp import PORT, SHARED_ADDRESS, TAKEN_ADDRESS, Shared, is_bound
+from uroce_case import Case, Skip, equal, has, main
+
+LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # more than there are places
+AT_ONCE = 4
+LIFE = 0.3       # s; none waits for anything then, so every moment of a life is met
+GROWN = 256      # KiB that a broker may take more, once it has seen everything
+EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
+
+
+class Broker:
+    """Of the shared address, not one that `uroce run` started."""
+
+    def __init__(self, uroce: pathlib.Path, drop: list[str]):
+        self.process = subprocess.Popen([*drop, uroce, "hub", "--address", SHARED_ADDRESS], stderr=subprocess.PIPE)
+        assert pairs.wait_for(lambda: self.process.poll() is not None or len(self.descriptors()) > 63, 10)
+        assert self.process.poll() is None, self.process.stderr.read()
+
+    def descriptors(self) -> list[str]:
+        return os.listdir(f"/proc/{self.process.pid}/fd")
+
+    def memory(self) -> int:
+        """KiB of its own: pages of libraries come and go."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+)", text)[1])
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def broker(pair: Shared):
+    """The one of an earlier case is idle, and goes first."""
+    for pid in brokers():
+        os.kill(pid, signal.SIGKILL)
+    assert pairs.wait_for(lambda: not is_bound(SHARED_ADDRESS), 10), f"{SHARED_ADDRESS} stays taken"
+    made = Broker(pair.uroce, pair.drop)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def brokers() -> list[int]:
+    """Of the shared address, ours to end: nobody else is in this range."""
+    found = subprocess.run(["pgrep", "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True, text=True,
+                           check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+class Crowd:
+    """At most so many processes at once, each ended after its time, unless it has ended by itself."""
+    KINDS = (["ibv_rc_pingpong", "-g", "1", "-p", "{port}"], ["rping", "-s", "-a", SHARED_ADDRESS, "-p", "{port}"],
+             ["rping", "-c", "-C", "1", "-a", SHARED_ADDRESS, "-p", "{port}"])  # rejected: nobody listens there
+
+    def __init__(self, pair: Shared, rng: random.Random):
+        self.pair, self.rng = pair, rng
+        self.living: list[tuple[float, subprocess.Popen]] = []
+        self.killed = 0
+
+    def add(self, number: int) -> None:
+        while len(self.living) == AT_ONCE:
+            self.end_first()
+        program = [word.format(port=20000 + number % 10000) for word in self.KINDS[number % len(self.KINDS)]]
+        process = subprocess.Popen([*self.pair.drop, *self.pair.command("server", program)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.living.append((time.monotonic() + self.rng.uniform(0, LIFE), process))
+        self.living.sort(key=lambda entry: entry[0])
+
+    def end_first(self) -> None:
+        until, process = self.living.pop(0)
+        try:
+            process.wait(max(0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self.killed += 1
+
+    def end(self) -> None:
+        while self.living:
+            self.end_first()
+
+
+def crowd(pair: Shared, rng: random.Random, lives: int) -> int:
+    """How many of them had to be killed."""
+    made = Crowd(pair, rng)
+    try:
+        for number in range(lives):
+            made.add(number)
+    finally:
+        made.end()
+    return made.killed
+
+
+def connect(pair: Shared) -> None:
+    problem = pair.run(["ibv_rc_pingpong", "-g", "1", "-c"], 30).problem()
+    assert not problem, problem
+
+
+def processes_come_and_die__the_broker_keeps_nothing_of_them(case: Case) -> None:
+    rng = random.Random(7)
+    with Shared(case.uroce) as pair, broker(pair) as hub:
+        alone = len(hub.descriptors())
+        crowd(pair, rng, 12)
+        assert pairs.wait_for(lambda: len(hub.descriptors()) == alone, 10), hub.descriptors()
+        before = hub.memory()
+        killed = crowd(pair, rng, LIVES)
+        assert pairs.wait_for(lambda: len(hub.descriptors()) == alone, 10), hub.descriptors()
+        equal(hub.memory() - before < GROWN, True, f"{before} KiB before, {hub.memory()} after {LIVES} processes")
+        assert 0 < killed < LIVES, f"{killed} of {LIVES} were killed: the rest ended by themselves"
+        connect(pair)
+        equal(hub.process.poll(), None)
+
+
+def the_broker_dies__programs_are_told_and_told_again_when_there_is_another(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        watcher, _ = pair.start("server", ["/usr/bin/python3", str(EVENTS)])
+
+        def told(*words: str) -> None:
+            pairs.wait_for(lambda: watcher.poll() is not None or all(w in pair.said("server") for w in words), 20)
+            has(pair.said("server"), *words)
+
+        assert pairs.wait_for(lambda: watcher.poll() is not None or "started" in pair.said("server"), 20)
+        if watcher.poll() == 77:
+            raise Skip("pyverbs is not installed")
+        with broker(pair):
+            told("IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE")
+        assert pairs.wait_for(lambda: pair.said("server").count("IBV_EVENT_PORT_ERR") == 2, 20), pair.said("server")
+
+
+def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> None:
+    program_ = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+
+    def lines() -> int:
+        return len(programs.figures.bandwidths(pair.said("client")))
+
+    with Shared(case.uroce) as pair:
+        port = pairs.free_port()
+        server, _ = pair.serve(program_, port)
+        client, _ = pair.start("client", [*program_, "-p", str(port), "localhost"])
+        assert pairs.wait_for(lambda: lines() > 0 or client.poll() is not None, 30), pair.said("client")
+        for pid in brokers():
+            os.kill(pid, signal.SIGKILL)
+        again = subprocess.run([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"],
+                               check=False)
+        equal(again.returncode, 0)
+        # Figures of the second that was interrupted, and of two that were not.
+        before = lines()
+        assert pairs.wait_for(lambda: lines() > before + 3 or client.poll() is not None, 30), pair.said("client")
+        assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
+
+
+def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind((TAKEN_ADDRESS, PORT))
+        run = case.call("hub", "--address", TAKEN_ADDRESS)
+    has(run.stderr, f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ", "(python3)")
+    equal(run.returncode, 1)
+
+
+CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
+         the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
+         another_broker_after_the_first_was_killed__traffic_goes_on, alone_on_a_port_that_is_taken__names_the_holder]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, CASES))
