@@ -19,9 +19,20 @@ bool uro_load_cm_polite(const struct uro_load_cm *cm)
     return cm->load->calm || cm->load->swarm->clean;
 }
 
-bool uro_load_cm_sure(const struct uro_load_cm_attempt *attempt)
+uint64_t uro_load_cm_unheard(const struct uro_load_cm *cm, unsigned side)
 {
-    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0;
+    return uro_engine_counters(cm->load->stations[side]->engine)->value[URO_COUNT_CM_DROP_BUSY];
+}
+
+bool uro_load_cm_crowded(const struct uro_load_cm *cm, const struct uro_load_cm_attempt *attempt)
+{
+    return uro_load_cm_unheard(cm, attempt->to) != attempt->unheard;
+}
+
+bool uro_load_cm_sure(const struct uro_load_cm *cm, const struct uro_load_cm_attempt *attempt)
+{
+    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 &&
+           (attempt->requests > 0 || !uro_load_cm_crowded(cm, attempt));
 }
 
 void uro_load_cm_fail(const struct uro_load_cm_user *user, const char *what)
@@ -79,7 +90,7 @@ void uro_load_cm_let_go(struct uro_load_cm_user *user)
  * answer as well. */
 static void limit_stay(struct uro_load_cm_user *user)
 {
-    if (user->cm->load->calm && !uro_load_cm_sure(user->attempt))
+    if (user->cm->load->calm && !uro_load_cm_sure(user->cm, user->attempt))
         user->leave_at = now_of(user) + URO_US(user->cm->plan->stay_max);
 }
 

@@ -72,6 +72,7 @@ struct uro_load_cm_attempt {
     bool stays;   /* long connected */
     uint8_t retries;
     uint8_t response_timeout;
+    uint64_t unheard;  /* requests of anybody's, when it began */
     uint32_t requests; /* heard; its request may come again */
     bool left;         /* somebody said that it is over, or went */
     uint32_t refusals; /* sent by an engine, or by a host that went */
@@ -190,7 +191,10 @@ void uro_load_cm_on_progress(struct uro_load_cm_attempt *attempt);
 void uro_load_cm_fail(const struct uro_load_cm_user *user, const char *what);
 void uro_load_cm_note(const struct uro_load_cm_user *user, const char *what);
 /* Nobody had a reason to end the attempt, whatever the network did. */
-bool uro_load_cm_sure(const struct uro_load_cm_attempt *attempt);
+bool uro_load_cm_sure(const struct uro_load_cm *cm, const struct uro_load_cm_attempt *attempt);
+/* Requests that a station's listener had no room for, so far; whether there were any since the attempt began. */
+uint64_t uro_load_cm_unheard(const struct uro_load_cm *cm, unsigned side);
+bool uro_load_cm_crowded(const struct uro_load_cm *cm, const struct uro_load_cm_attempt *attempt);
 /* Nobody leaves early any more. */
 bool uro_load_cm_polite(const struct uro_load_cm *cm);
 

@@ -85,6 +85,7 @@ static struct uro_load_cm_attempt *new_attempt(struct uro_load_cm_user *user)
     attempt->from = attempt->to = user->side;
     if (!uro_world_chance(&cm->rng, plan->self_share))
         attempt->to = !user->side;
+    attempt->unheard = uro_load_cm_unheard(cm, attempt->to);
     attempt->polite = uro_load_cm_polite(cm);
     attempt->query = uro_world_chance(&cm->rng, plan->query_share);
     attempt->nobody = !attempt->polite && uro_world_chance(&cm->rng, plan->nobody_share);

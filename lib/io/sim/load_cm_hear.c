@@ -52,7 +52,7 @@ static void check_time(const struct uro_load_cm_user *user)
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
     most += uro_swarm_trouble_max(cm->load->swarm, attempt->retries + 4u);
     /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
-    if (attempt->polite && !attempt->slow)
+    if (attempt->polite && !attempt->slow && !uro_load_cm_crowded(cm, attempt))
         most = 6 * uro_swarm_flight_max(cm->load->swarm) + cm->plan->turn_wait_max;
     if (waited > most + SLACK)
         uro_load_cm_fail(user, "was told too late");
@@ -262,7 +262,7 @@ static void hear_rejected(struct uro_load_cm_user *user, int status)
 
     if (!waits)
         uro_load_cm_fail(user, "was rejected and did not ask");
-    else if (!user->calls && uro_load_cm_sure(user->attempt))
+    else if (!user->calls && uro_load_cm_sure(user->cm, user->attempt))
         uro_load_cm_fail(user, "was rejected by a patient caller");
     else if (user->calls && !may_reject(user, status))
         uro_load_cm_fail(user, "was rejected for a reason that nobody had");
@@ -277,7 +277,7 @@ static void hear_unreachable(const struct uro_load_cm_user *user)
 {
     if (user->step != URO_LOAD_CM_ASKED && user->step != URO_LOAD_CM_ANSWERED)
         uro_load_cm_fail(user, "could not reach whom it did not ask");
-    else if (uro_load_cm_sure(user->attempt) && !user->attempt->absent)
+    else if (uro_load_cm_sure(user->cm, user->attempt) && !user->attempt->absent)
         uro_load_cm_fail(user, "could not reach the other side, and both are patient");
 }
 
@@ -288,7 +288,7 @@ static void hear_disconnected(struct uro_load_cm_user *user)
 
     if (!connected && user->step != URO_LOAD_CM_ANSWERED && user->step != URO_LOAD_CM_RESPONDED)
         uro_load_cm_fail(user, "was disconnected and is not connected");
-    if (uro_load_cm_sure(attempt) && !attempt->left)
+    if (uro_load_cm_sure(user->cm, attempt) && !attempt->left)
         uro_load_cm_fail(user, "was disconnected and nobody left");
     if (!attempt->polite)
         return;
