@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 
+import mutants_results
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLES = ROOT / "tests" / "mutants"
 COPY = ROOT / "build-mutants" / "tree"
@@ -220,25 +222,17 @@ def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
         path.write_text(whole)
 
 
-def read_rules() -> dict[str, str]:
-    """What the oracle demands, by the words in which it complains."""
-    lines = (TABLES / "oracle.rules").read_text().splitlines()
-    return {rule: words for line in lines if line and not line.startswith("#")
-            for words, rule in [line.split("  ", 1)]}
-
-
 def tell_rules(complaints: list[str]) -> None:
-    rules = {rule.strip(): sum(bool(re.search(words, said)) for said in complaints)
-             for rule, words in read_rules().items()}
+    rules = {rule: sum(bool(re.search(words, said)) for said in complaints)
+             for words, rule in mutants_results.read_rules(ROOT).items()}
     print("rules of the oracle, and how many mutants broke each:")
     for rule, count in rules.items():
         print(f"  {count or 'none':>4}  {rule}")
 
 
-def run_all(mutants: list[Mutant], seeds: int) -> int:
+def run_all(mutants: list[Mutant], seeds: int, record: bool) -> int:
     bad: list[str] = []
-    complaints: list[str] = []
-    count: dict[str, int] = {}
+    noticed: dict[str, tuple[str, str]] = {}
     begin = time.monotonic()
     setup()
     problem = ninja(["app/uroce", "tests/sim/test_cm_storm"])
@@ -248,17 +242,20 @@ def run_all(mutants: list[Mutant], seeds: int) -> int:
         return 1
     for mutant in mutants:
         who, said = judge(mutant, seeds)
-        count[who] = count.get(who, 0) + 1
-        complaints += [said] if who in ("sim", "storm") else []
+        noticed[mutant.mutant] = who, said
         weaker = who == "tests" and mutant.by != "tests"
         if weaker or who in ("nobody", "compiler"):
             bad.append(mutant.mutant)
         note = f"  MUST BE {mutant.by}" if weaker else ""
         print(f"{who:<8} {mutant.file.removeprefix('lib/'):<22} {mutant.mutant}: {said}{note}",
               flush=True)
-    print(", ".join(f"{number} by {who}" for who, number in sorted(count.items())) +
+    whose = [who for who, _ in noticed.values()]
+    print(", ".join(f"{whose.count(who)} by {who}" for who in sorted(set(whose))) +
           f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
-    tell_rules(complaints)
+    tell_rules([said for who, said in noticed.values() if who in ("sim", "storm")])
+    if record:
+        mutants_results.record(ROOT, noticed)
+        print(f"{mutants_results.RESULTS} is written; now tools/check_conformance.py --write")
     for name in bad:
         print(f"to mend: {name}")
     return 1 if bad else 0
@@ -268,6 +265,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only whether each fits the code")
     parser.add_argument("--seeds", type=int, default=600, help="for each oracle (default 600)")
+    parser.add_argument("--record", action="store_true", help="write who noticed what")
     parser.add_argument("words", nargs="*", help="which ones")
     options = parser.parse_args()
     os.chdir(ROOT)
@@ -277,7 +275,7 @@ def main() -> int:
         return wrong
     chosen = [m for m in mutants
               if not options.words or any(w in m.mutant or w in m.file for w in options.words)]
-    return run_all(chosen, options.seeds)
+    return run_all(chosen, options.seeds, options.record)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
   tools/sim-sweep --count 100000            from the seed that the clock says
   tools/sim-sweep --first 1 --seconds 600   as many as there are in ten minutes
+  tools/sim-sweep --count 1000000 --record  and adds a line to tests/sim/sweeps.txt
 
 A failing run is made small by leaving out what it does not take to fail: kinds of faults, kinds of
 work, half of the work. Exit status: 0, 1 when a seed failed, 2 wrong use.
@@ -17,11 +18,14 @@ import subprocess
 import sys
 import time
 
+import revision
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHUNK = 25          # seeds of one process
 HANG_S = 300        # a chunk that takes longer has a seed that does not end
 LESS_MAX = 6
 FAILED = re.compile(r"^seed (\d+): (FAILED.*)$", re.MULTILINE)
+SWEEPS = ROOT / "tests/sim/sweeps.txt"
 PASSED = re.compile(r"^seed (\d+): passed", re.MULTILINE)
 
 
@@ -80,6 +84,16 @@ def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
     return without, less
 
 
+def record(path: pathlib.Path, first: int, done: int, took: float, failed: int | None) -> None:
+    """A line of the table that docs/CONFORMANCE.md shows."""
+    date, commit = revision.today(ROOT)
+    cells = (date, commit, done, first, first + done - 1, round(done / took),
+             "none" if failed is None else f"seed {failed}")
+    with path.open("a") as table:
+        table.write(" | ".join(str(cell) for cell in cells) + "\n")
+    print(f"{path} has a line more; now tools/check_conformance.py --write")
+
+
 def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | None:
     begun = time.monotonic()
     told = begun
@@ -110,6 +124,8 @@ def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | Non
     took = time.monotonic() - begun
     print(f"{done} seeds from {settings.first} in {took:.1f} s, {done / took:.1f} a second, "
           f"{settings.jobs} at once: {'one failed' if found else 'all passed'}", flush=True)
+    if settings.record:
+        record(settings.record, settings.first, done, took, found[0] if found else None)
     return found
 
 
@@ -121,6 +137,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="start no more after so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--uroce", type=pathlib.Path, default=ROOT / "build/app/uroce")
+    parser.add_argument("--record", type=pathlib.Path, nargs="?", const=SWEEPS,
+                        help="add a line to the table of sweeps")
     settings = parser.parse_args()
     if not settings.uroce.exists():
         print(f"{settings.uroce}: not there; build first, or --uroce", file=sys.stderr)

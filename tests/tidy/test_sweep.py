@@ -23,13 +23,13 @@ exit 1
 """
 
 
-def sweep(bad: int) -> subprocess.CompletedProcess:
+def sweep(bad: int, *more: str) -> subprocess.CompletedProcess:
     with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
         fake = pathlib.Path(where) / "uroce"
         fake.write_text(FAKE.replace("BAD", str(bad)))
         fake.chmod(0o755)
         return subprocess.run([sys.executable, str(SWEEP), "--uroce", str(fake), "--first", "1",
-                               "--count", "90"], capture_output=True, text=True, check=False)
+                               "--count", "90", *more], capture_output=True, text=True, check=False)
 
 
 class Sweep(unittest.TestCase):
@@ -43,6 +43,17 @@ class Sweep(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("seed 61: FAILED: as it should", done.stdout)
         self.assertIn("sim --seed 61 --without uc,late --less 6 --trace", done.stdout)
+
+    def test_a_recorded_sweep_is_a_line_of_the_table(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
+            table = pathlib.Path(where) / "sweeps.txt"
+            table.write_text("# head\n")
+            sweep(1000, "--record", str(table))
+            sweep(61, "--record", str(table), "--jobs", "1")
+            lines = table.read_text().splitlines()
+        self.assertEqual(lines[0], "# head")
+        self.assertRegex(lines[1], r"^\d{4}-\d\d-\d\d \| [\w-]+ \| 90 \| 1 \| 90 \| \d+ \| none$")
+        self.assertRegex(lines[2], r" \| 75 \| 1 \| 75 \| \d+ \| seed 61$")
 
 
 if __name__ == "__main__":
