@@ -8,6 +8,9 @@ A rule is `done` when three places agree: its row, the line of code that keeps i
             table of cases, or the same comment
 The comment is for tables, types and things that must never happen; a line that runs has a mark.
 
+A rule that is not done says why, `open: reason`. How Linux rxe does it stands in docs/rxe.txt or was
+measured by scripts (rxe_facts.py). docs/CONFORMANCE.md says how many hold; --write makes it.
+
 A bug that others paid for, `| B01 | what went wrong | file | tests |`, names tests that exist.
 """
 import pathlib
@@ -15,6 +18,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+import conformance_page
+import rxe_facts
 import sources
 
 PAGE = "docs/PROTOCOL.md"
@@ -26,16 +31,25 @@ IN_TESTS = re.compile(
     rf"({ID}(?:\s*,\s*{ID})*)")
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
 BUG = re.compile(r"^\|\s*(B\d\d)\s*\|(.*)\|\s*$", re.M)
-STATES = ("done", "open")
+STATE = re.compile(r"done|open: .+")
 COLUMNS = 5  # after the id: rule, source, code, test, state
 
 
 @dataclass
 class Rule:
     line: int
+    text: str
     code: str
     test: str
     state: str
+
+    @property
+    def done(self) -> bool:
+        return self.state == "done"
+
+    @property
+    def reason(self) -> str:
+        return self.state.removeprefix("open: ")
 
 
 def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
@@ -44,13 +58,15 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
     for match in ROW.finditer(text):
         name, line = match.group(1), sources.line_of(text, match.start())
         cells = [cell.strip() for cell in match.group(2).split("|")]
-        if len(cells) != COLUMNS or cells[-1] not in STATES:
+        if len(cells) != COLUMNS or not STATE.fullmatch(cells[-1]):
             report.add(PAGE, line, f"{name}: a row is id|rule|source|code|test|state, "
-                       f"state one of {', '.join(STATES)}")
+                       "state is done or open: why")
         elif name in rules:
             report.add(PAGE, line, f"{name}: stands in the table twice")
+        elif not conformance_page.family_of(name):
+            report.add(PAGE, line, f"{name}: its first word is in no family of conformance_page.py")
         else:
-            rules[name] = Rule(line, cells[2], cells[3], cells[4])
+            rules[name] = Rule(line, cells[0], *cells[2:])
     return rules
 
 
@@ -96,20 +112,17 @@ def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
                 report.add(PAGE, line, f"{match.group(1)}: no test {name} in tests/{cells[1]}")
 
 
-def main() -> int:
-    root = sources.root_argument()
-    report = sources.Report()
-    rules = read_rules(root, report)
+def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Report) -> None:
     code = find_marks(root, [p for p in sources.c_files(root, "lib")
                              if p.name != "mark.h"], IN_CODE)
     test_files = [p for p in sources.files(root, "tests/*.c", "tests/*.h", "tests/*.py")
-                  if p.name not in ("test_checks.py", "test_mark.c")]
+                  if p.name not in ("test_checks.py", "test_conformance.py", "test_mark.c")]
     tests = find_marks(root, test_files, IN_TESTS)
     for name, places in find_marks(root, test_files, IN_TEST_TABLES).items():
         if name in rules:
             tests.setdefault(name, []).extend(places)
     for name, rule in rules.items():
-        if rule.state == "done":
+        if rule.done:
             check_done(report, name, rule, code.get(name, []), tests.get(name, []))
         elif name in code and name in tests:
             print(f"{PAGE}:{rule.line}: {name} has code and a test: its state may say done")
@@ -120,8 +133,25 @@ def main() -> int:
     for name, places in tests.items():
         if name in rules and name not in code:
             report.add(places[0], None, f"{name}: a test asks for it, but no line of lib/ has it")
+
+
+def check_page(root: pathlib.Path, text: str, report: sources.Report) -> None:
+    path = root / conformance_page.PAGE
+    if "--write" in sys.argv[1:]:
+        path.write_text(text)
+    elif path.is_file() and path.read_text() != text:
+        report.add(conformance_page.PAGE, None, "is out of date: tools/check_conformance.py --write")
+
+
+def main() -> int:
+    root = sources.root_argument()
+    report = sources.Report()
+    rules = read_rules(root, report)
+    check_marks(root, rules, report)
     check_bugs(root, report)
-    done = sum(rule.state == "done" for rule in rules.values())
+    rxe = rxe_facts.read(root, list(rules), report)
+    check_page(root, conformance_page.make(root, rules, rxe), report)
+    done = sum(rule.done for rule in rules.values())
     return report.finish(f"conformance: {done} rules done, {len(rules) - done} open")
 
 

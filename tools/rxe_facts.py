@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How Linux rxe behaves, rule by rule: what docs/rxe.txt says, held against what docs/DEVIATIONS.md measured.
+
+A rule that scripts of tests/peer name, and that holds in all of them, needs no line: rxe does the same.
+"""
+import pathlib
+import re
+from dataclasses import dataclass, field
+
+import sources
+
+FACTS = "docs/rxe.txt"
+MEASURED = "docs/DEVIATIONS.md"
+SCRIPTS = "tests/peer"
+SAME, DIFFERS, UNKNOWN, ABSENT = "same", "differs", "not known", "not applicable"
+KINDS = (SAME, DIFFERS, UNKNOWN, ABSENT)
+CERTAIN = ("measured", "around", "source")
+ANSWER = re.compile(rf"^({'|'.join(KINDS)})(?:: (.+?))?(?: \[({'|'.join(CERTAIN)})\])?$")
+COLUMNS = re.compile(r"^\| script \|.*$", re.M)
+ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.M)
+HOLDS = "holds"
+
+
+@dataclass
+class Answer:
+    kind: str
+    words: str = ""
+    certain: str = ""
+
+    def text(self) -> str:
+        return self.kind + (f": {self.words}" if self.words else "")
+
+
+@dataclass
+class Rxe:
+    kernels: list[str] = field(default_factory=list)
+    answers: dict[str, list[Answer]] = field(default_factory=dict)  # rule -> one for each kernel
+    lines: dict[str, int] = field(default_factory=dict)             # rules that have a line
+    scripts: dict[str, list[str]] = field(default_factory=dict)     # rule -> scripts that name it
+
+
+def read_answer(text: str) -> Answer | None:
+    match = ANSWER.match(text.strip())
+    if match is None:
+        return None
+    kind, words, certain = match[1], match[2] or "", match[3] or ""
+    needs_words, needs_certain = kind == DIFFERS, kind in (SAME, DIFFERS)
+    good = (words or not needs_words) and bool(certain) == needs_certain
+    return Answer(kind, words, certain) if good else None
+
+
+def read_lines(root: pathlib.Path, rxe: Rxe, report: sources.Report) -> None:
+    path = root / FACTS
+    for number, line in enumerate(path.read_text().splitlines() if path.is_file() else [], 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, *cells = [cell.strip() for cell in line.split("|")]
+        answers = [read_answer(cell) for cell in cells]
+        if len(answers) != len(rxe.kernels) or None in answers:
+            report.add(FACTS, number, f"{name}: a line is rule|{'|'.join(rxe.kernels)}, each same, differs: "
+                       "how, with [measured], [around] or [source], or not known, or not applicable")
+        elif name in rxe.answers:
+            report.add(FACTS, number, f"{name}: stands here twice")
+        else:
+            rxe.answers[name], rxe.lines[name] = answers, number
+
+
+def read_scripts(root: pathlib.Path) -> dict[str, list[str]]:
+    """script -> the rules that it names."""
+    rules = {}
+    for path in sorted((root / SCRIPTS).glob("*.peer")):
+        said = re.search(r"^rule (.*)$", path.read_text(), re.M)
+        rules[path.stem] = re.split(r",\s*", said[1]) if said else []
+    return rules
+
+
+def read_measured(root: pathlib.Path) -> tuple[list[str], dict[str, list[str]]]:
+    """The kernels that were met; script -> its rules, and what each kernel did."""
+    path = root / MEASURED
+    text = path.read_text() if path.is_file() else ""
+    head = COLUMNS.search(text)
+    kernels = re.findall(r"rxe [\d.]+", head[0]) if head else []
+    return kernels, {m[1]: [cell.strip() for cell in m[2].split(" | ")][1:2 + len(kernels)]
+                     for m in ROW.finditer(text)}
+
+
+def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, list[str]],
+                  report: sources.Report) -> None:
+    """Who differs in a script differs in a rule of it; who holds in all of a rule's is known."""
+    for name, rules in scripts.items():
+        if name not in measured:
+            continue  # not played yet
+        if measured[name][0] != ", ".join(rules):
+            report.add(MEASURED, None, f"{name}: its script names {', '.join(rules)}")
+        for at, kernel in enumerate(rxe.kernels):
+            blamed = [rule for rule in rules
+                      if rule in rxe.answers and rxe.answers[rule][at].kind in (DIFFERS, ABSENT)]
+            if measured[name][1 + at] != HOLDS and not blamed:
+                report.add(FACTS, None, f"{', '.join(rules)}: {kernel} differs in {name}, so say how")
+    for rule, answers in rxe.answers.items():
+        played = [name for name in rxe.scripts.get(rule, []) if name in measured]
+        same = all(measured[name][1 + at] == HOLDS for name in played
+                   for at in range(len(rxe.kernels)))
+        line = rxe.lines[rule]
+        if played and any(answer.kind == UNKNOWN for answer in answers):
+            report.add(FACTS, line, f"{rule}: is known, {', '.join(played)} was played")
+        if played and same and all(answer.kind == SAME for answer in answers):
+            report.add(FACTS, line, f"{rule}: {MEASURED} says so already")
+
+
+def read(root: pathlib.Path, rules: list[str], report: sources.Report) -> Rxe:
+    """What is known of each rule."""
+    rxe = Rxe()
+    rxe.kernels, measured = read_measured(root)
+    read_lines(root, rxe, report)
+    scripts = read_scripts(root)
+    for name, named in scripts.items():
+        for rule in named:
+            rxe.scripts.setdefault(rule, []).append(name)
+            if rule not in rules:
+                report.add(f"{SCRIPTS}/{name}.peer", None, f"{rule} has no row")
+    check_scripts(rxe, scripts, measured, report)
+    for rule, line in rxe.lines.items():
+        if rule not in rules:
+            report.add(FACTS, line, f"{rule} has no row")
+    for rule in rules:
+        if rule in rxe.answers:
+            continue
+        if any(name in measured for name in rxe.scripts.get(rule, [])):
+            rxe.answers[rule] = [Answer(SAME, "", "measured") for _ in rxe.kernels]
+        else:
+            report.add(FACTS, None, f"{rule}: says nothing of rxe, and no script was played")
+            rxe.answers[rule] = [Answer(UNKNOWN) for _ in rxe.kernels]
+    return rxe
