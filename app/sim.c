@@ -159,7 +159,7 @@ static void print_result(const struct settings *settings, uint64_t seed,
 
 int uro_app_sim(int argc, char **argv)
 {
-    struct settings settings = { .count = 1 };
+    static struct settings settings = { .count = 1 }; /* on_abort reads it */
     uint64_t failed = 0;
 
     int status = parse(argc, argv, &settings);

@@ -27,7 +27,7 @@ SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 # stage: (compiler, meson options, suites, environment of the tests)
 STAGES = {
     "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000"}),
-    "clang": ("clang", [], ("unit", "scenario", "sim", "replay", "api"), {}),
+    "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
     "release": ("gcc", ["-Dbuildtype=release"], ("unit", "scenario"), {}),  # as tools/bench builds
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api"), SANITIZER_ENV),
 }

@@ -30,7 +30,7 @@ static inline bool uro_link_used(const struct uro_link *link)
 
 static inline void uro_list_append(struct uro_list *list, struct uro_link *link)
 {
-    URO_HOT_ASSERT(!uro_link_used(link));
+    URO_HOT_ASSERT(!uro_link_used(link) && list->head.prev != NULL);
     link->next = &list->head;
     link->prev = list->head.prev;
     link->prev->next = link;

@@ -58,7 +58,7 @@ static struct uro_gid gid_of(const union address *address)
 static bool source_towards(const char *far, struct uro_gid *source)
 {
     struct uro_gid gid;
-    union address to, from;
+    union address to, from = { 0 };
     socklen_t length = sizeof from;
 
     if (!uro_gid_parse(far, &gid))

@@ -15,6 +15,19 @@ void uro_play_put(struct uro_play *play, enum uro_script_name name, uint64_t val
     play->known |= UINT64_C(1) << name;
 }
 
+static bool value_of_name(struct uro_play *play, uint64_t number, uint64_t *value)
+{
+    const struct uro_script_text *name = &play->script->names[number];
+
+    if ((play->known >> number & 1) == 0) {
+        uro_play_deviate(play, "$%.*s has no value: neither --set nor the endpoint gave one",
+                         (int)name->length, name->at);
+        return false;
+    }
+    *value = play->values[number];
+    return true;
+}
+
 bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
                     enum uro_field field, uint64_t base, uint64_t *number)
 {
@@ -22,16 +35,8 @@ bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
     for (uint8_t i = 0; i < value->count; i++) {
         const struct uro_script_term *term = &value->terms[i];
         uint64_t by = term->number;
-        if (term->is_name) {
-            const struct uro_script_text *name = &play->script->names[term->number];
-            if ((play->known >> term->number & 1) == 0) {
-                uro_play_deviate(play,
-                                 "$%.*s has no value: neither --set nor the endpoint gave one",
-                                 (int)name->length, name->at);
-                return false;
-            }
-            by = play->values[term->number];
-        }
+        if (term->is_name && !value_of_name(play, term->number, &by))
+            return false;
         *number = term->minus ? *number - by : *number + by;
     }
     if (field < URO_FIELD_COUNT)

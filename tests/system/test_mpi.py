@@ -48,11 +48,11 @@ class Job(pairs.Pair):
         return self.alone(command, SECONDS)
 
 
-def two_ranks(case: Case, transport: str, configured: bool = True) -> pairs.Output:
+def two_ranks(case: Case, transport: str, device: str | None = None) -> pairs.Output:
     with Job(case.uroce, SETTINGS) as job:
         sides = [job.command(role, []) for role in ("server", "client")]
-        if not configured:
-            sides = [[str(case.uroce), "run", "--"]] * 2
+        if device is not None:
+            sides = [[str(case.uroce), "run", "--device", device, "--"]] * 2
         return job.run(case, transport, [["-np", "1", *side] for side in sides])
 
 
@@ -81,14 +81,14 @@ def four_ranks_over_udp__one_line_of_configuration__every_octet_right(case: Case
     holds(output, 4)
 
 
-def two_ranks__no_device__fail(case: Case) -> None:
-    output = two_ranks(case, "rc_v", configured=False)
+def two_ranks__no_such_address__fail(case: Case) -> None:
+    output = two_ranks(case, "rc_v", "uroce0:udp,ip=192.0.2.77")
     assert output.status not in (0, None), output.tail()
     assert "hello" not in output.text, output.text
 
 
 CASES = [two_ranks_over_memif__rc__every_octet_right, two_ranks_over_memif__ud__every_octet_right,
-         four_ranks_over_udp__one_line_of_configuration__every_octet_right, two_ranks__no_device__fail]
+         four_ranks_over_udp__one_line_of_configuration__every_octet_right, two_ranks__no_such_address__fail]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

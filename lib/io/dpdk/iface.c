@@ -167,7 +167,7 @@ static bool is_there(const struct uro_iface *iface, struct uro_iface_state *stat
 
 bool uro_iface_running(struct uro_iface *iface)
 {
-    struct uro_iface_state state;
+    struct uro_iface_state state = { 0 };
 
     if (iface->gone)
         return false;

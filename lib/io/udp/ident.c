@@ -65,7 +65,8 @@ uint32_t uro_ident_change(uint16_t id, uint32_t behind)
             bits[behind][bit] = uro_crc32(uro_crc32(0, octets, 2), zeros, behind);
         }
     for (unsigned bit = 0; bit < ID_BITS; bit++)
-        change ^= (id >> bit & 1u) != 0 ? bits[behind][bit] : 0;
+        if ((id & 1u << bit) != 0)
+            change ^= bits[behind][bit];
     return change;
 }
 

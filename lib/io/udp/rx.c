@@ -74,13 +74,14 @@ void uro_rx_close(struct uro_rx *rx)
 /* ---- what the kernel says of a message ---------------------------------- */
 
 struct note {
+    const union uro_sock_address *from;
     uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
     uint8_t traffic_class;
 };
 
 static struct note read_control(struct msghdr *message)
 {
-    struct note note = { 0 };
+    struct note note = { .from = message->msg_name };
 
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
         int value = 0;
@@ -155,9 +156,8 @@ static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *n
 /* ---- frames ------------------------------------------------------------- */
 
 /* The headers before @payload, and the frame, @index packets behind the first of its message. */
-static void add_frame(struct uro_rx *rx, const struct uro_sock *sock,
-                      const union uro_sock_address *from, const struct note *note, uint8_t *payload,
-                      uint32_t length, uint32_t index)
+static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const struct note *note,
+                      uint8_t *payload, uint32_t length, uint32_t index)
 {
     const struct uro_ether ether = { .dest = rx->mac,
                                      .source = link_mac,
@@ -169,9 +169,9 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock,
                          .protocol = URO_IPPROTO_UDP,
                          .identification = (uint16_t)index,
                          .payload_length = (uint16_t)(URO_UDP_LEN + length),
-                         .source = uro_sock_gid_of(from),
+                         .source = uro_sock_gid_of(note->from),
                          .dest = sock->address };
-    const struct uro_udp udp = { .source_port = uro_sock_port_of(from),
+    const struct uro_udp udp = { .source_port = uro_sock_port_of(note->from),
                                  .dest_port = URO_ROCE_PORT,
                                  .length = (uint16_t)(URO_UDP_LEN + length) };
     uint32_t network_length = sock->v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
@@ -243,9 +243,9 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
         uint8_t *payload = region + (size_t)k * stride + HEADROOM;
         uint32_t length = left < note.segment ? left : note.segment;
         if (is_ours(sock, payload, length))
-            add_frame(rx, sock, &rx->from[which], &note, payload, length, k);
+            add_frame(rx, sock, &note, payload, length, k);
         else
-            uro_share_pass(sock->share, &rx->from[which], note.traffic_class, payload, length);
+            uro_share_pass(sock->share, note.from, note.traffic_class, payload, length);
     }
     return better;
 }
@@ -285,10 +285,11 @@ bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
             return false;
         if (length == 0)
             break;
-        const struct note note = { .traffic_class = (uint8_t)header.traffic_class };
+        const struct note note = { .from = &header.from,
+                                   .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);
-            add_frame(rx, sock, &header.from, &note, payload, length, 0);
+            add_frame(rx, sock, &note, payload, length, 0);
         }
     }
     return true;
