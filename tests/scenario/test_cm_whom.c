@@ -214,6 +214,7 @@ static void listeners__the_address_decides__then_any(void **state)
     struct uro_cm_msg req = caught_request(s);
     struct uro_conn_event event;
 
+    other.link = own.link = (struct uro_link){ NULL, NULL };
     other.any_address = own.any_address = false;
     other.address = s->a.address;
     own.address = s->b.address;
