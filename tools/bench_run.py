@@ -1,149 +1,98 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs what tools/bench shows: figures of programs over uroce beside figures of the machine."""
+"""Runs what tools/bench shows: each row beside a limit of the machine, or a peer, of the same run."""
 import argparse
+import datetime
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
-import cm_rate
-import figures
-import limits
-import pairs
-from limits import Figure
+from bench_rows import (connections, limits, messages, path_cost, pingpong, scale, stream)
+from bench_rows.figure import Bench, Figure, NotRun
+import bench_page
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SECONDS = 120
-JUMBO = ";mtu=4200"  # room for an IB MTU of 4096
-MIB = 1048576
+ROWS = {
+    "P1": ("Messages of 64 octets, one RC queue pair, 128 outstanding, a core for each side",
+           messages.rows),
+    "P2": ("Long WRITEs over memif, between two processes", stream.rows),
+    "P3": ("8 octets to and fro, half a round trip", pingpong.rows),
+    "P6": ("What a message costs both engines together, on one core", path_cost.rows),
+    "P7": ("Queue pairs in turn, both engines on one core, 128 outstanding in all", scale.rows),
+    "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
+    "M": ("This machine: one core, and a link without engines", limits.rows),
+}
+OTHERS = 0.1  # of a core, that other programs may use when figures are to be published
 
 
-def machine() -> str:
+def busy_seconds() -> float:
+    """Processor time spent on this machine by anybody."""
+    words = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _wait, irq, softirq, steal = (int(word) for word in words[:8])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def others(seconds: float) -> float:
+    """How many cores other programs use."""
+    before, start = busy_seconds(), time.monotonic()
+    time.sleep(seconds)
+    return (busy_seconds() - before) / (time.monotonic() - start)
+
+
+def machine(used: float) -> str:
     model = re.search(r"^model name\s*:\s*(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
                             capture_output=True, text=True, check=False).stdout.strip()
-    return (f"{model.group(1) if model else 'unknown CPU'}, {os.cpu_count()} CPUs, "
-            f"load {os.getloadavg()[0]:.1f}, Linux {os.uname().release}, commit {commit or '?'}")
+    return (f"{datetime.date.today()}, {model.group(1) if model else 'unknown CPU'}, "
+            f"{os.cpu_count()} CPUs of which other programs used {used:.2f}, "
+            f"Linux {os.uname().release}, commit {commit or '?'}")
 
 
-def once(uroce: pathlib.Path, program: list[str]) -> tuple[str, str]:
-    """(the client's output, why it failed)"""
-    with pairs.Pair(uroce, settings=JUMBO) as pair:
-        run = pair.run(program, SECONDS)
-        return run.client.text, run.problem()
+def measured(bench: Bench, key: str) -> list[Figure]:
+    title, rows = ROWS[key]
+    try:
+        found = rows(bench)
+    except (NotRun, OSError) as error:
+        found = [Figure(title, "", why=str(error).splitlines()[0])]
+    print("\n" + bench_page.as_text(key, title, found), flush=True)
+    return found
 
 
-def latency(uroce: pathlib.Path, tool: str, runs: int) -> list[Figure]:
-    median = Figure(f"{tool} 8 octets, half a round trip, median", "us")
-    tail = Figure(f"{tool} 8 octets, half a round trip, 99 %", "us")
-    for _ in range(runs):
-        text, problem = once(uroce, [tool, "-F", "-x", "1", "-s", "8", "-n", "20000"])
-        rows = figures.latencies(text)
-        if problem or not rows:
-            median.why = tail.why = (problem or "no table").splitlines()[0]
-            break
-        median.values.append(rows[0].typical)
-        tail.values.append(rows[0].p99)
-    return [median, tail]
-
-
-def bandwidth(uroce: pathlib.Path, tool: str, runs: int) -> Figure:
-    row = Figure(f"{tool} 64 KiB, IB MTU 4096", "GB/s")
-    for _ in range(runs):
-        text, problem = once(uroce, [tool, "-F", "-x", "1", "-m", "4096", "-s", "65536", "-n",
-                                     "20000"])
-        rows = figures.bandwidths(text)
-        if problem or not rows:
-            row.why = (problem or "no table").splitlines()[0]
-            break
-        row.values.append(rows[0].average * MIB / 1e9)
-    return row
-
-
-def message_rate(uroce: pathlib.Path, runs: int) -> Figure:
-    row = Figure("ib_write_bw 8 octets, messages", "M/s")
-    for _ in range(runs):
-        text, problem = once(uroce, ["ib_write_bw", "-F", "-x", "1", "-s", "8", "-n", "100000"])
-        rows = figures.bandwidths(text)
-        if problem or not rows:
-            row.why = (problem or "no table").splitlines()[0]
-            break
-        row.values.append(rows[0].rate)
-    return row
-
-
-# what, arguments of engine_rate: service, octets, active queue pairs, idle ones
-ENGINE = (
-    ("RC SEND 64 octets", ("rc", "64", "1", "0")),
-    ("RC SEND 64 octets, 10 000 idle queue pairs beside it", ("rc", "64", "1", "10000")),
-    ("RC SEND 64 octets, over 100 queue pairs in turn", ("rc", "64", "100", "0")),
-    ("RC SEND 64 octets, over 10 000 queue pairs in turn", ("rc", "64", "10000", "0")),
-    ("UC SEND 64 octets", ("uc", "64", "1", "0")),
-    ("UD SEND 64 octets", ("ud", "64", "1", "0")),
-    ("XRC SEND 64 octets", ("xrc", "64", "1", "0")),
-)
-
-
-def engine(build: pathlib.Path, runs: int) -> list[Figure]:
-    """The rows take turns, so that a busy spell of the machine meets all of them."""
-    rows = [Figure(name, "ns") for name, _ in ENGINE]
-    for _ in range(runs):
-        for row, (_, arguments) in zip(rows, ENGINE):
-            try:
-                if not row.why:
-                    row.values.append(float(limits.said(build, "engine_rate", *arguments).split()[0]))
-            except limits.NotRun as error:
-                row.why = str(error)
-    return rows
-
-
-def show(title: str, rows: list[Figure]) -> None:
-    print(f"\n{title}")
-    for row in rows:
-        if row.why:
-            print(f"  {row.name:52} not run: {row.why}")
-        else:
-            print(f"  {row.name:52} {row.median:9.3f} {row.unit:6} "
-                  f"({min(row.values):.3f} to {max(row.values):.3f}, {len(row.values)} runs)")
-    sys.stdout.flush()
-
-
-def show_ratios(machine_rows: list[Figure], ours: list[Figure]) -> None:
-    """Every octet must at least be copied and summed once on each side."""
-    limit = next((row for row in machine_rows if row.name == limits.FUSED and row.values), None)
-    if limit is None:
-        return
-    print(f"\nShare of '{limit.name}', {limit.median:.2f} GB/s")
-    for row in ours:
-        if row.unit == "GB/s" and row.values:
-            print(f"  {row.name:52} {row.median / limit.median:9.1%}")
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tools/bench", description=__doc__,
+        epilog="rows: " + "; ".join(f"{key} {title}" for key, (title, _) in ROWS.items()))
+    parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="P1, P2, ...; all without it")
+    parser.add_argument("--runs", type=int, default=5, help="of each row; the median is shown")
+    parser.add_argument("--quick", action="store_true", help="one short run: does it work?")
+    parser.add_argument("--write", action="store_true",
+                        help="docs/BENCHMARKS.md and docs/bench.svg, when nothing else runs")
+    options = parser.parse_args()
+    options.rows = [row.upper() for row in options.rows] or list(ROWS)
+    for row in options.rows:
+        if row not in ROWS:
+            parser.error(f"no row {row}: {', '.join(ROWS)}")
+    if options.write and (options.quick or set(options.rows) != set(ROWS)):
+        parser.error("what is published is all rows, not --quick")
+    return options
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--runs", type=int, default=5, help="of each row; the median is shown")
-    options = parser.parse_args()
-    build = options.build.resolve()
-    uroce = build / "app" / "uroce"
-    print(machine())
-    possible = limits.figures(build, options.runs)
-    show("This machine: one core, and two processes on one link", possible)
-    ours = []
-    if not uroce.exists():
-        ours.append(Figure("programs over uroce", "", why=f"{uroce} is not built"))
-    else:
-        for tool in ("ib_send_lat", "ib_write_lat"):
-            ours += latency(uroce, tool, options.runs)
-        ours += [bandwidth(uroce, tool, options.runs)
-                 for tool in ("ib_write_bw", "ib_send_bw", "ib_read_bw")]
-        ours.append(message_rate(uroce, options.runs))
-    show("Programs over uroce, two processes, memif", ours)
-    show_ratios(possible, ours)
-    show(f"Connections, {cm_rate.COUNT} at once, by cmtime", cm_rate.figures(build, options.runs))
-    show("Both engines together, one message, no port", engine(build, options.runs))
+    options = parsed()
+    used = others(2)
+    print(machine(used))
+    if options.write and used > OTHERS:
+        print(f"other programs use {used:.2f} cores: nothing is measured that would be published",
+              file=sys.stderr)
+        return 1
+    bench = Bench(options.build.resolve(), 1 if options.quick else options.runs, options.quick)
+    found = {key: (ROWS[key][0], measured(bench, key)) for key in ROWS if key in options.rows}
+    if options.write:
+        bench_page.write(ROOT / "docs", machine(used), found)
     return 0
 
 

@@ -32,6 +32,7 @@ class Latency:
     typical: float  # median, us; half a round trip
     average: float
     p99: float
+    p999: float
 
 
 def bandwidths(text: str) -> list[Bandwidth]:
@@ -42,9 +43,9 @@ def bandwidths(text: str) -> list[Bandwidth]:
 def latencies(text: str) -> list[Latency]:
     rows = []
     for m in LATENCY.finditer(text):
-        _, _, typical, average, _, p99, _ = (float(v) for v in m[3].split())
-        rows.append(Latency(int(m[1]), int(m[2]), typical, average, p99))
-    rows += [Latency(int(m[1]), int(m[2]), float(m[3]), float(m[3]), 0.0)
+        _, _, typical, average, _, p99, p999 = (float(v) for v in m[3].split())
+        rows.append(Latency(int(m[1]), int(m[2]), typical, average, p99, p999))
+    rows += [Latency(int(m[1]), int(m[2]), float(m[3]), float(m[3]), 0.0, 0.0)
              for m in LATENCY_TIMED.finditer(text)]
     return rows
 

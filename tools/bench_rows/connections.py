@@ -9,9 +9,9 @@ import sys
 import tempfile
 
 import pairs
-from limits import Figure, NotRun
+from bench_rows.figure import Bench, Figure, NotRun
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "interop"))
 import sides  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -41,7 +41,7 @@ def rates(text: str) -> tuple[float, float]:
     return COUNT / spent["connect"], COUNT / spent["disconnect"]
 
 
-def rows(where: str) -> list[Figure]:
+def both(where: str) -> list[Figure]:
     return [Figure(f"{where}, connecting", "1/s"), Figure(f"{where}, disconnecting", "1/s")]
 
 
@@ -51,7 +51,7 @@ def add(figures: list[Figure], text: str) -> None:
 
 
 def here(uroce: pathlib.Path, runs: int) -> list[Figure]:
-    figures = rows("uroce, two processes, memif")
+    figures = both("uroce, two processes, memif")
     try:
         for _ in range(runs):
             with pairs.Pair(uroce) as pair:
@@ -112,8 +112,8 @@ def once(server: sides.Rxe, client: sides.Rxe, prepare: str, listens: str) -> st
 
 
 def in_guests(build: pathlib.Path, runs: int) -> list[Figure]:
-    rxe = rows(f"Linux rxe {KERNEL}, in virtual machines")
-    uroce = rows("uroce over udp, in the same")
+    rxe = both(f"Linux rxe {KERNEL}, in virtual machines")
+    uroce = both("uroce over udp, in the same")
     try:
         with guests(build) as (server, client):
             for _ in range(runs):
@@ -129,5 +129,8 @@ def in_guests(build: pathlib.Path, runs: int) -> list[Figure]:
     return rxe + uroce
 
 
-def figures(build: pathlib.Path, runs: int) -> list[Figure]:
-    return here(build / "app" / "uroce", runs) + in_guests(build, runs)
+def rows(bench: Bench) -> list[Figure]:
+    rxe, ours = (found := in_guests(bench.build, bench.runs))[:2], found[2:]
+    for row, peer in zip(ours, rxe):
+        row.beside = peer
+    return here(bench.uroce, bench.runs) + rxe + ours

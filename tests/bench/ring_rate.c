@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ring_rate.c - two engines on two processors, a ring of frames each way between them.
+ *
+ *   ring_rate rate rc|write OCTETS MESSAGES      one way, SIDES_WINDOW outstanding
+ *   ring_rate trips rc|write OCTETS MESSAGES     to and fro, one at a time
+ *   ring_rate bare-rate|bare-trips x OCTETS MESSAGES   the rings without engines: the limit
+ *
+ * Prints one line of JSON: messages per second, or half of a round trip, median and 99.9 %.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sides.h"
+
+#define RING      256u
+#define FRAME_MAX 256u /* room for 64 octets and every header */
+
+/* One producer, one consumer. Neighbours in memory would slow each other. */
+struct ring {
+    _Alignas(128) atomic_uint tail;
+    _Alignas(128) atomic_uint head;
+    _Alignas(128) uint32_t lengths[RING];
+    _Alignas(128) uint8_t octets[RING][FRAME_MAX];
+};
+
+struct end {
+    struct ring *in, *out;
+    unsigned number;
+};
+
+static struct plan plan = { .active = 1, .receives = SIDES_WINDOW * 4 };
+static struct side sides[2];
+static struct ring rings[2];
+static atomic_bool done; /* the first side has all it waits for */
+static bool trips, bare;
+static float *spent; /* ns of each trip, to and fro */
+
+static uint32_t ring_room(struct ring *ring)
+{
+    uint32_t used = atomic_load_explicit(&ring->tail, memory_order_relaxed) -
+                    atomic_load_explicit(&ring->head, memory_order_acquire);
+    return RING - used < SIDES_BURST ? RING - used : SIDES_BURST;
+}
+
+static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
+{
+    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (tail + i) % RING;
+        URO_ASSERT(uro_tx_length(&tx[i]) <= FRAME_MAX);
+        ring->lengths[at] = uro_tx_length(&tx[i]);
+        uro_tx_write(&tx[i], ring->octets[at]);
+    }
+    atomic_store_explicit(&ring->tail, tail + count, memory_order_release);
+}
+
+/* Lent until ring_release(). */
+static uint32_t ring_get(struct ring *ring, struct uro_pkt *pkts)
+{
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint32_t count = atomic_load_explicit(&ring->tail, memory_order_acquire) - head;
+
+    if (count > SIDES_BURST)
+        count = SIDES_BURST;
+    for (uint32_t i = 0; i < count; i++)
+        pkts[i] = (struct uro_pkt){ .octets = ring->octets[(head + i) % RING],
+                                    .length = ring->lengths[(head + i) % RING] };
+    return count;
+}
+
+static void ring_release(struct ring *ring, uint32_t count)
+{
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    atomic_store_explicit(&ring->head, head + count, memory_order_release);
+}
+
+static void go_round(const struct end *end)
+{
+    static _Thread_local struct uro_tx tx[SIDES_BURST];
+    struct uro_engine *engine = sides[end->number].engine;
+    struct uro_pkt pkts[SIDES_BURST];
+    uro_time now = sides_now();
+    uint32_t count = ring_get(end->in, pkts);
+
+    if (count > 0)
+        uro_engine_input(engine, pkts, count, now);
+    ring_release(end->in, count);
+    count = uro_engine_output(engine, tx, ring_room(end->out), now);
+    ring_put(end->out, tx, count);
+}
+
+/* ---- one way ------------------------------------------------------------- */
+
+static void send_all(const struct end *end, uint32_t messages)
+{
+    uint32_t posted = 0, sent = 0, received = 0;
+
+    while (sent < messages) {
+        for (; posted < messages && posted - sent < SIDES_WINDOW; posted++)
+            sides_post(sides, end->number, 0, &plan);
+        go_round(end);
+        sent += sides_poll(&sides[end->number], &received);
+    }
+}
+
+static void receive_all(const struct end *end)
+{
+    uint32_t received = 0;
+    uint32_t ready = 0;
+
+    while (!atomic_load_explicit(&done, memory_order_relaxed)) {
+        for (; plan.opcode == URO_WR_SEND && ready - received < plan.receives; ready++)
+            sides_post_receive(&sides[end->number], 0, &plan);
+        go_round(end);
+        (void)sides_poll(&sides[end->number], &received);
+    }
+}
+
+/* ---- to and fro ---------------------------------------------------------- */
+
+/* Returns when the peer's message @number is here, or false when there will be none. The last octet
+ * of a WRITE says its number; a SEND has its completion. */
+static bool wait_message(const struct end *end, uint32_t number, uint32_t *received)
+{
+    const _Atomic uint8_t *last =
+        (const _Atomic uint8_t *)(sides[end->number].memory + plan.octets - 1);
+
+    for (;;) {
+        go_round(end);
+        (void)sides_poll(&sides[end->number], received);
+        if (plan.opcode == URO_WR_SEND ? *received == number : atomic_load(last) == (uint8_t)number)
+            return true;
+        if (atomic_load_explicit(&done, memory_order_relaxed))
+            return false;
+    }
+}
+
+static void say(const struct end *end, uint32_t number)
+{
+    struct side *side = &sides[end->number];
+
+    if (plan.opcode == URO_WR_SEND)
+        sides_post_receive(side, 0, &plan); /* for the answer */
+    side->memory[SIDES_FRAME + plan.octets - 1] = (uint8_t)number;
+    sides_post(sides, end->number, 0, &plan);
+}
+
+static void ask_all(const struct end *end, uint32_t messages)
+{
+    uint32_t received = 0;
+
+    for (uint32_t i = 1; i <= messages; i++) {
+        uro_time start = sides_now();
+        say(end, i);
+        (void)wait_message(end, i, &received);
+        spent[i - 1] = (float)(sides_now() - start);
+    }
+}
+
+static void answer_all(const struct end *end)
+{
+    uint32_t received = 0;
+
+    if (plan.opcode == URO_WR_SEND)
+        sides_post_receive(&sides[end->number], 0, &plan);
+    for (uint32_t i = 1; wait_message(end, i, &received); i++)
+        say(end, i);
+    while (!atomic_load(&done))
+        go_round(end);
+}
+
+/* ---- without engines ----------------------------------------------------- */
+
+static void bare_send(const struct end *end, uint32_t messages)
+{
+    static struct uro_tx tx[SIDES_BURST];
+    struct uro_pkt pkts[SIDES_BURST];
+
+    for (uint32_t i = 0; i < SIDES_BURST; i++)
+        tx[i] = (struct uro_tx){ .head_length = (uint16_t)plan.octets };
+    for (uint32_t sent = 0; sent < messages;) {
+        uro_time start = sides_now();
+        uint32_t room = trips ? 1 : ring_room(end->out);
+        ring_put(end->out, tx, room);
+        while (trips && ring_get(end->in, pkts) == 0) {
+        }
+        ring_release(end->in, trips);
+        if (trips)
+            spent[sent] = (float)(sides_now() - start);
+        sent += room;
+    }
+}
+
+static void bare_answer(const struct end *end)
+{
+    static struct uro_tx tx;
+    struct uro_pkt pkts[SIDES_BURST];
+
+    tx.head_length = (uint16_t)plan.octets;
+    while (!atomic_load_explicit(&done, memory_order_relaxed)) {
+        uint32_t count = ring_get(end->in, pkts);
+        ring_release(end->in, count);
+        if (trips && count > 0)
+            ring_put(end->out, &tx, 1);
+    }
+}
+
+/* -------------------------------------------------------------------------- */
+
+static cpu_set_t allowed;
+
+static void pin(unsigned number)
+{
+    cpu_set_t one;
+    unsigned seen = 0;
+
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && seen++ == number)
+            CPU_SET(cpu, &one);
+    if (CPU_COUNT(&one) == 1)
+        (void)sched_setaffinity(0, sizeof one, &one);
+}
+
+static void *second(void *argument)
+{
+    const struct end *end = argument;
+
+    pin(end->number);
+    if (bare)
+        bare_answer(end);
+    else if (trips)
+        answer_all(end);
+    else
+        receive_all(end);
+    return NULL;
+}
+
+static void first(const struct end *end, uint32_t messages)
+{
+    if (bare)
+        bare_send(end, messages);
+    else if (trips)
+        ask_all(end, messages);
+    else
+        send_all(end, messages);
+}
+
+static int by_value(const void *one, const void *other)
+{
+    float a = *(const float *)one, b = *(const float *)other;
+
+    return (a > b) - (a < b);
+}
+
+int main(int argc, char **argv)
+{
+    struct end ends[2] = { { &rings[1], &rings[0], 0 }, { &rings[0], &rings[1], 1 } };
+    pthread_t thread;
+
+    plan.octets = argc == 5 ? (uint32_t)strtoul(argv[3], NULL, 0) : 0;
+    plan.messages = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 0) : 0;
+    if (plan.octets == 0 || plan.octets > FRAME_MAX / 2 || plan.messages < 1000) {
+        (void)fprintf(stderr, "usage: ring_rate [bare-]rate|trips rc|write OCTETS MESSAGES\n");
+        return 2;
+    }
+    bare = strncmp(argv[1], "bare-", 5) == 0;
+    trips = strstr(argv[1], "trips") != NULL;
+    spent = sides_take(plan.messages * sizeof *spent);
+    if (!bare) {
+        sides_kind(&plan, argv[2]);
+        sides_connect(sides, &plan);
+    }
+    (void)sched_getaffinity(0, sizeof allowed, &allowed);
+    pin(0);
+    if (pthread_create(&thread, NULL, second, &ends[1]) != 0)
+        return 1;
+    if (!trips)
+        first(&ends[0], plan.messages / 10); /* neighbours asked, memory touched */
+    uro_time start = sides_now();
+    first(&ends[0], plan.messages);
+    double seconds = (double)(sides_now() - start) * 1e-9;
+    atomic_store(&done, true);
+    (void)pthread_join(thread, NULL);
+    qsort(spent, plan.messages, sizeof *spent, by_value);
+    if (trips)
+        printf("{\"median_us\": %.3f, \"p999_us\": %.3f}\n", spent[plan.messages / 2] / 2000,
+               spent[plan.messages - plan.messages / 1000] / 2000);
+    else
+        printf("{\"per_s\": %.0f}\n", plan.messages / seconds);
+    return 0;
+}

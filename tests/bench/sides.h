@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sides.h - two engines with connected queue pairs, for programs that measure.
+ *
+ * A side is used by one thread at a time. Memory is never given back: the program ends soon.
+ */
+#pragma once
+
+#include "core/key.h"
+#include "core/srq.h"
+#include "engine/engine.h"
+
+#define SIDES_WINDOW 128u  /* requests outstanding */
+#define SIDES_BURST  32u   /* frames */
+#define SIDES_FRAME  8192u /* octets, of the longest */
+
+struct side {
+    struct uro_engine *engine;
+    struct uro_cq *cq;
+    struct uro_key key;
+    uint8_t *memory;
+    struct uro_qp **qps;
+    struct uro_srq srq;
+    struct uro_ah ah; /* UD: of the peer */
+};
+
+struct plan {
+    enum uro_qp_type type;
+    enum uro_wr_opcode opcode; /* SEND, or with RC RDMA_WRITE */
+    uint32_t octets;
+    uint32_t active; /* queue pairs */
+    uint32_t idle;
+    uint32_t receives; /* that a queue pair has room for; of a shared queue 4 windows */
+    uint32_t messages;
+};
+
+/* Ends the program when it knows no such kind: rc, uc, ud, xrc, or write (by RC). */
+void sides_kind(struct plan *plan, const char *name);
+
+/* Both engines, and plan->active + plan->idle queue pairs between them. */
+void sides_connect(struct side sides[static 2], const struct plan *plan);
+
+/* Of the clock that engines are driven by. */
+uro_time sides_now(void);
+
+/* Whoever runs out of receives, or of room for requests, has a mistake. */
+void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan);
+void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const struct plan *plan);
+
+/* Counts what @side completed, all of it well, @received apart. */
+uint32_t sides_poll(struct side *side, uint32_t *received);
+
+void *sides_take(size_t size);

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this machine can do at all: the programs of tests/bench."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from bench_rows.figure import Bench, Figure, NotRun, by_turns
+
+SECONDS = 120
+MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
+
+
+def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, ...] = (),
+         **environment: str) -> str:
+    """What a program of tests/bench prints; @prefix stands before its command."""
+    path = build / "tests" / "bench" / program
+    if not path.exists():
+        raise NotRun(f"tests/bench/{program} is not built")
+    settings = {"UROCE_DPDK_PLUGIN": str(build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"),
+                **environment}
+    try:
+        run = subprocess.run([*prefix, str(path), *arguments], capture_output=True, text=True,
+                             check=False, timeout=SECONDS, env={**os.environ, **settings})
+    except subprocess.TimeoutExpired as error:
+        raise NotRun(f"{program} was not done after {SECONDS} s") from error
+    if run.returncode:
+        raise NotRun((run.stderr or run.stdout or "no word why").strip().splitlines()[-1])
+    return run.stdout
+
+
+def fields(bench: Bench, program: str, *arguments: str) -> dict:
+    """Of the line of JSON that it prints."""
+    return json.loads(said(bench.build, program, *arguments))
+
+
+def memcpy(bench: Bench, which: str) -> float:
+    return float(re.search(rf"^{which} ([\d.]+)$", said(bench.build, "bench_memcpy"), re.M)[1])
+
+
+def crc(bench: Bench, kind: str) -> float:
+    """The fastest method's figure for the longest length: the last of its line."""
+    lines = re.findall(rf"^\w+ +{kind} (.*)$", said(bench.build, "bench_crc32"), re.M)
+    return max(float(line.split()[-1]) for line in lines)
+
+
+def port(bench: Bench, key: str, length: int, *kind: str) -> float:
+    with tempfile.TemporaryDirectory(prefix="uroce-bench-") as where:
+        links = [MEMIF.format(n=n, role=role, where=where)
+                 for n, role in enumerate(("server", "client"))]
+        return fields(bench, "port_rate", *links, str(length), "1", *kind)[key]
+
+
+def rows(bench: Bench) -> list[Figure]:
+    made = [(Figure(name, unit), measure) for name, unit, measure in (
+        ("memcpy, 4096 octets, in cache", "GB/s", lambda: memcpy(bench, "cache")),
+        ("memcpy, 4096 octets, through memory", "GB/s", lambda: memcpy(bench, "memory")),
+        ("CRC, 4096 octets, in cache", "GB/s", lambda: crc(bench, "sum")),
+        ("copy and CRC, 4096 octets, in cache", "GB/s", lambda: crc(bench, "copy")),
+        ("memif alone, 4096-octet frames with ICRC", "GB/s",
+         lambda: port(bench, "gbit_per_s", 4096, "icrc") / 8))]
+    by_turns(bench.runs, *made)
+    return [row for row, _ in made]

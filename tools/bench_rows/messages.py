@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P1: messages of 64 octets, one queue pair, a window of 128, a processor for each side."""
+import re
+
+from bench_rows import limits, stock
+from bench_rows.figure import Bench, Figure, by_turns
+
+OCTETS = "64"
+RING = "ring, {what}"
+ONE_CORE = "both engines on one core, {what}"
+MEMIF = "memif, {tool} -s 64{more}"
+LIST = ("-l", "32")
+
+
+def engine_ns(bench: Bench, *arguments: str, messages: int = 1_000_000) -> float:
+    """Of both engines together, for one message."""
+    words = [*arguments, *("1", "0")[len(arguments) - 2:], str(bench.count(messages))]
+    return float(re.match(r"([\d.]+) ns", limits.said(bench.build, "engine_rate", *words))[1])
+
+
+def ring_rate(bench: Bench, what: str, kind: str) -> float:
+    messages = str(bench.count(10_000_000))
+    return limits.fields(bench, "ring_rate", what, kind, OCTETS, messages)["per_s"] / 1e6
+
+
+def rows(bench: Bench) -> list[Figure]:
+    bare = Figure("the ring without engines", "M/s")
+    alone = Figure("memif without engines, 64-octet frames", "M/s")
+    turns = [(bare, lambda: ring_rate(bench, "bare-rate", "rc")),
+             (alone, lambda: limits.port(bench, "frames_per_s", 64) / 1e6)]
+    for what, kind in (("WRITE", "write"), ("SEND", "rc")):
+        turns += [
+            (Figure(RING.format(what=what), "M/s", aim=10, beside=bare),
+             lambda kind=kind: ring_rate(bench, "rate", kind)),
+            (Figure(ONE_CORE.format(what=what), "M/s"),
+             lambda kind=kind: 1000 / engine_ns(bench, kind, OCTETS))]
+    for tool, more in (("ib_write_bw", ()), ("ib_write_bw", LIST), ("ib_send_bw", ())):
+        name = MEMIF.format(tool=tool, more="".join(f" {word}" for word in more))
+        turns.append((Figure(name, "M/s", aim=5, beside=alone),
+                      lambda tool=tool, more=more: stock.bandwidth(
+                          bench, [tool, "-s", OCTETS, "-n", str(bench.count(1_000_000)),
+                                  *more]).rate))
+    by_turns(bench.runs, *turns)
+    return [row for row, _ in turns if row not in (bare, alone)]

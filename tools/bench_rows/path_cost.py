@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P6: what a message of 64 octets costs both engines together, part by part: instructions as
+callgrind counts them, which repeat exactly, and time, which perf's samples share out."""
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+from bench_rows import limits
+from bench_rows.figure import Bench, Figure, NotRun, by_turns
+from bench_rows.messages import engine_ns
+
+AIM_CYCLES = 400
+MESSAGES = 10_000  # counted; as many fewer are run to be taken off
+# The first that fits a function's name: functions of that file's prefix, or static ones.
+PARTS = (
+    (r"crc|^(feed|copy|table)_|uro_icrc", "ICRC, with the payload's copy"),
+    (r"uro_tx_|mem(cpy|move|set)|uro_copy_", "frames and memory written"),
+    (r"uro_req_(next|send|plan|sent|verb|is_)|uro_(path|sgl)_|_encode|^examine", "encode"),
+    (r"uro_req_|uro_cq_|^acknowledge", "complete"),
+    (r"uro_(frame|ether|ip|ext|opcode|gid|demux|receive)|_decode", "decode"),
+    (r"uro_rsp_(judge|verdict)", "judge"),
+    (r"uro_(rsp|rq|srq|key)_", "serve"),
+    (r"uro_(engine|schedule|wheel|bells|neigh|loop|member|resolver|qp|shard|cm|gsi)_",
+     "turns, bells, timers"),
+    (r"sides_|^(main|run|carry)\b|clock_gettime|vdso", "the program that posts and polls"),
+)
+REST = "other"
+NAMED = re.compile(r"^c?fn=\((\d+)\)(?: (.*))?$")
+SAMPLES = re.compile(r"^ *([\d.]+)% +\[.\] (\S+)", re.M)
+
+
+def part_of(function: str) -> str:
+    return next((part for pattern, part in PARTS if re.search(pattern, function)), REST)
+
+
+def callgrind(text: str) -> dict[str, int]:
+    """Instructions of each function itself, of callgrind's file."""
+    names: dict[str, str] = {}
+    counted: dict[str, int] = {}
+    current, called = "", False
+    for line in text.splitlines():
+        named = NAMED.match(line)
+        if named:
+            name = names.setdefault(named[1], named[2] or "")
+            current = current if line.startswith("c") else name
+        elif line.startswith("calls="):
+            called = True  # the next line is what the called one cost
+        elif line[:1].isdigit():
+            if not called:
+                counted[current] = counted.get(current, 0) + int(line.split()[1])
+            called = False
+    return counted
+
+
+def by_part(functions: dict[str, float]) -> dict[str, float]:
+    parts = {part: 0.0 for _, part in PARTS} | {REST: 0.0}
+    for function, cost in functions.items():
+        parts[part_of(function)] += cost
+    return parts
+
+
+def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
+    if shutil.which("valgrind") is None:
+        raise NotRun("valgrind is not installed")
+    with tempfile.TemporaryDirectory(prefix="uroce-bench-") as where:
+        out = pathlib.Path(where) / "callgrind.out"
+        limits.said(bench.build, "engine_rate", kind, "64", "1", "0", str(messages),
+                    prefix=("valgrind", "-q", "--tool=callgrind", "--compress-pos=no",
+                            f"--callgrind-out-file={out}"))
+        return callgrind(out.read_text())
+
+
+def instructions(bench: Bench, kind: str) -> list[float]:
+    """Of the whole path, and of each part, for one message: the difference of two runs, since one
+    would hold the beginning and the end too."""
+    few, many = (by_part(counted(bench, kind, n * MESSAGES)) for n in (1, 2))
+    # engine_rate runs a tenth more, to begin with
+    parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
+    return [sum(parts.values()), *parts.values()]
+
+
+def shares(report: str) -> dict[str, float]:
+    """Of the time, of each function, as `perf report` prints them."""
+    return {function: float(share) / 100 for share, function in SAMPLES.findall(report)}
+
+
+def times(bench: Bench, kind: str) -> list[float]:
+    if shutil.which("perf") is None:
+        raise NotRun("perf (linux-perf) is not installed")
+    with tempfile.TemporaryDirectory(prefix="uroce-bench-") as where:
+        data = f"{where}/perf.data"
+        said = limits.said(bench.build, "engine_rate", kind, "64", "1", "0",
+                           str(bench.count(5_000_000)),
+                           prefix=("perf", "record", "-q", "-e", "cpu-clock:u", "-o", data, "--"))
+        report = subprocess.run(["perf", "report", "-i", data, "--stdio", "--sort", "symbol"],
+                                capture_output=True, text=True, check=False)
+    found = shares(report.stdout)
+    if not found:
+        raise NotRun("perf has no samples: " + (report.stderr.strip().splitlines() or ["?"])[-1])
+    whole = float(re.match(r"([\d.]+) ns", said)[1])
+    return [whole, *(share * whole for share in by_part(found).values())]
+
+
+def ghz() -> float:
+    """Of the counter that never varies; cores may be clocked higher."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    found = re.search(r"^bogomips\s*: ([\d.]+)$", text, re.M)
+    if not found:
+        raise NotRun("/proc/cpuinfo does not say how fast this machine is")
+    return float(found[1]) / 2000
+
+
+def rows(bench: Bench) -> list[Figure]:
+    cycles = [Figure(f"{what} 64, whole path, cycles of {ghz():.2f} GHz", "cycles", less=True,
+                     aim=AIM_CYCLES) for what in ("WRITE", "SEND")]
+    by_turns(bench.runs, *((row, lambda kind=kind: engine_ns(bench, kind, "64") * ghz())
+                           for row, kind in zip(cycles, ("write", "rc"))))
+    names = ["whole path", *by_part({})]
+    counts = [Figure(f"WRITE 64, {name}, instructions", "", less=True) for name in names]
+    by_turns(1, (counts, lambda: instructions(bench, "write")))
+    spent = [Figure(f"WRITE 64, {name}, time", "ns", less=True) for name in names]
+    by_turns(bench.runs, (spent, lambda: times(bench, "write")))
+    return cycles + counts + spent
