@@ -18,17 +18,41 @@ static bool bad(struct uro_recode *result, const char *what)
     return false;
 }
 
-/* CRC-32, one bit at a time for each of the sixteen half octets. */
+/* CRC-32 of one octet, one bit at a time. */
+static uint32_t bits(uint32_t crc)
+{
+    for (unsigned i = 0; i < 8; i++)
+        crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320u : 0);
+    return crc;
+}
+
+/* ahead[k][v]: what octet v does to the register after k more octets. */
+static uint32_t ahead[4][256];
+
+static void make_tables(void)
+{
+    if (ahead[0][1] == 0)
+        for (unsigned k = 0; k < 4; k++)
+            for (uint32_t v = 0; v < 256; v++)
+                ahead[k][v] =
+                    k == 0 ? bits(v) : bits(ahead[k - 1][v] & 0xff) ^ ahead[k - 1][v] >> 8;
+}
+
 static uint32_t feed(uint32_t crc, uint8_t octet)
 {
-    static const uint32_t half[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-    };
+    return ahead[0][(uint8_t)(crc ^ octet)] ^ crc >> 8;
+}
 
-    crc = half[(crc ^ octet) & 15] ^ crc >> 4;
-    return half[(crc ^ octet >> 4) & 15] ^ crc >> 4;
+static uint32_t feed_all(uint32_t crc, const uint8_t *octets, size_t length)
+{
+    for (; length >= 4; octets += 4, length -= 4) {
+        crc ^= uro_get_le32(octets);
+        crc = ahead[3][crc & 0xff] ^ ahead[2][crc >> 8 & 0xff] ^ ahead[1][crc >> 16 & 0xff] ^
+              ahead[0][crc >> 24];
+    }
+    for (; length > 0; octets++, length--)
+        crc = feed(crc, *octets);
+    return crc;
 }
 
 /* The octets that may change on the way (IBTA Annex A17) count as ones. */
@@ -46,9 +70,12 @@ static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
 {
     uint32_t crc = 0xffffffff;
 
+    make_tables();
     for (size_t i = 0; i < LRH_LEN; i++)
         crc = feed(crc, 0xff);
-    for (size_t i = 0; i < length; i++) {
+    size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN, headers = udp + URO_UDP_LEN + URO_BTH_LEN;
+
+    for (size_t i = 0; i < length && i < headers; i++) {
         uint8_t octet = network[i];
         if (v6 && i == 0)
             octet |= 0x0f; /* the version itself is not masked */
@@ -56,8 +83,10 @@ static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
             octet = 0xff;
         crc = feed(crc, octet);
     }
-    for (size_t i = (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN; twice && i < length; i++)
-        crc = feed(crc, network[i]);
+    if (length > headers)
+        crc = feed_all(crc, network + headers, length - headers);
+    if (twice && length > udp + URO_UDP_LEN)
+        crc = feed_all(crc, network + udp + URO_UDP_LEN, length - udp - URO_UDP_LEN);
     return ~crc;
 }
 

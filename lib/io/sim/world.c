@@ -96,8 +96,14 @@ void uro_world_digest(struct uro_world *world, const void *octets, size_t length
 {
     const uint8_t *at = octets;
 
-    for (size_t i = 0; i < length; i++)
-        world->digest = (world->digest ^ at[i]) * FNV_PRIME;
+    for (; length >= 8; at += 8, length -= 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        world->digest = (world->digest ^ word) * FNV_PRIME;
+        world->digest ^= world->digest >> 32;
+    }
+    for (; length > 0; at++, length--)
+        world->digest = (world->digest ^ *at) * FNV_PRIME;
 }
 
 void uro_world_fail(struct uro_world *world, const char *format, ...)
