@@ -12,6 +12,7 @@ SWEEPS = "tests/sim/sweeps.txt"
 FAMILIES = (
     ("the wire", ("WIRE", "IP", "ICRC")),
     ("what is sent", ("TX", "NEIGH", "LOOP")),
+    ("congestion", ("CNP",)),
     ("before a queue pair looks", ("RX",)),
     ("queue pairs and posting", ("QP", "POST", "SGE")),
     ("RC requester", ("PSN", "REQ", "RNR")),

@@ -68,6 +68,7 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
+/* rule CM.FLOW, CM.MTU */
 static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     const uint64_t *value = msg->value;

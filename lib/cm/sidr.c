@@ -12,7 +12,7 @@
 #define STATUS_UNSUPPORTED 1u /* service ID */
 #define ANSWER_KEPT        21u /* 4.096 us * 2^21: twice as long as Linux waits before it asks again */
 
-/* rule CM.SIDR.REQ */
+/* rule CM.SIDR.REQ, CM.SIDR.RETRY */
 void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
 {
     struct uro_cm_msg msg;

@@ -94,6 +94,7 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
                                (enum uro_why)wqe->why);
             return false;
         }
+        URO_MARK("UD.ONE");
         seal(qp, wqe, ah, tx);
         req->next = uro_psn_add(req->next, 1);
         req->started = ++req->cursor;

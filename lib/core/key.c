@@ -112,6 +112,7 @@ static bool allows(const struct uro_key *key, uint32_t pd, uint32_t access)
     return key->pd == pd && (key->access & access) == access;
 }
 
+/* rule MW.LOCAL */
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length)
 {
@@ -138,6 +139,7 @@ bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *c
     return opens(uro_key_find(shard, claim->number), claim);
 }
 
+/* rule MW.REACH */
 uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
                         uint64_t address, uint64_t length)
 {
@@ -184,6 +186,8 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     if (bind->length > 0 && (region == NULL || !may_open(region, bind)))
         return false;
 
+    if (window->bound)
+        URO_MARK("MW.AGAIN");
     unbind(window);
     window->number = bind->new_rkey;
     if (bind->length == 0)

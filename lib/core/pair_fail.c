@@ -70,6 +70,7 @@ static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status 
     qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
+/* rule SRQ.FLUSH: what waits in a shared queue stays */
 static void finish_recvs(struct uro_qp *qp)
 {
     finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);

@@ -173,7 +173,7 @@ static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
            (mtu + URO_ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN);
 }
 
-/* Every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
+/* rule QP.RANGE: every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
 static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
                      const struct uro_qp_attr *attr, unsigned mask)
 {
@@ -196,7 +196,7 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
-        { URO_ATTR_ALT_PATH, false }, /* RoCE has no automatic path migration */
+        { URO_ATTR_ALT_PATH, false }, /* rule QP.ALT.PATH */
         { URO_ATTR_CAP, false },
     };
 
@@ -339,6 +339,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         return -EINVAL;
 
     if (to == URO_QPS_RESET) {
+        URO_MARK("QP.RESET");
         reset(qp);
         uro_pair_set_state(qp, to);
     } else if (to == URO_QPS_ERR) {

@@ -26,7 +26,8 @@ static bool listens(enum uro_qp_state state, enum uro_role role)
     return sending || state == URO_QPS_RTR || state == URO_QPS_SQE;
 }
 
-/* Whether packets like this are for queue pairs like this; the ends of XRC differ by role. */
+/* rule XRC.ENDS: whether packets like this are for queue pairs like this; the ends of XRC differ by
+ * role. */
 static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
 {
     if (op->service != qp->service)
@@ -66,14 +67,16 @@ void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 
     uro_count(counters, URO_COUNT_RX_ROCE);
-    if (qp->service == URO_UD)
+    if (qp->service == URO_UD) {
+        URO_MARK("UD.ANY");
         uro_datagram_receive(qp, frame);
-    else if (qp->service == URO_UC)
+    } else if (qp->service == URO_UC) {
         uro_rsp_uc_receive(qp, frame);
-    else if (frame->op->role == URO_REQUEST)
+    } else if (frame->op->role == URO_REQUEST) {
         uro_rsp_receive(qp, frame);
-    else
+    } else {
         uro_req_receive(qp, frame);
+    }
 }
 
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)

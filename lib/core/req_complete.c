@@ -241,8 +241,11 @@ static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
 {
     for (uint32_t i = head_of(qp); i != qp->req.started; i++) {
         const struct uro_wqe *wqe = uro_pair_wqe(qp, i);
-        if (uro_psn_diff(psn, uro_psn_make(wqe->first_psn)) < (int32_t)wqe->psn_count)
-            return i;
+        if (uro_psn_diff(psn, uro_psn_make(wqe->first_psn)) >= (int32_t)wqe->psn_count)
+            continue;
+        if (i != head_of(qp))
+            URO_MARK("REQ.NAK.BEYOND");
+        return i;
     }
     return head_of(qp);
 }
@@ -294,7 +297,7 @@ static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
 static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *aeth)
 {
     switch (aeth->kind) {
-    case URO_AETH_ACK:
+    case URO_AETH_ACK: /* rule REQ.CREDITS: their number is not looked at */
         if (!acknowledge(qp, uro_psn_add(psn, 1))) {
             URO_MARK("REQ.ACK.READ");
             gap(qp);

@@ -83,8 +83,10 @@ static bool held(const struct uro_qp *qp)
  * them. */
 static bool window_full(const struct uro_qp *qp)
 {
-    if (!uro_pair_reliable(qp))
+    if (!uro_pair_reliable(qp)) {
+        URO_MARK("UC.FREE");
         return false;
+    }
     int32_t flight = uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
 
     return flight >= (int32_t)qp->shard->config.window ||

@@ -58,8 +58,10 @@ static void refill_budgets(struct uro_req_retry *retry)
 /* False when the budget is used up. */
 static bool take_retry(struct uro_req_retry *retry)
 {
-    if (retry->config.retry_7_forever && retry->config.retry_max == RETRY_FOREVER)
+    if (retry->config.retry_7_forever && retry->config.retry_max == RETRY_FOREVER) {
+        URO_MARK("REQ.RETRY.FOREVER");
         return true;
+    }
     if (retry->retries_left == 0) {
         URO_MARK("REQ.RETRY.COUNT");
         return false;

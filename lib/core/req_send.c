@@ -22,6 +22,7 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
 
     if (!(wqe->flags & URO_SEND_INLINE))
         return uro_sgl_gather(qp->shard, &sgl, offset, length, tx);
+    URO_MARK("REQ.INLINE");
     tx->payload_length = length;
     tx->span_count = length > 0;
     tx->spans[0] = (struct uro_span){ .at = (const uint8_t *)wqe->sges + offset, .length = length };
@@ -34,7 +35,7 @@ static bool carries(enum uro_verb verb)
     return verb == URO_SEND || verb == URO_WRITE || verb == URO_ATOMIC_WRITE;
 }
 
-/* Whether the queue pair's service has packets for the request. */
+/* rule POST.SERVICE: whether the queue pair's service has packets for the request. */
 static bool offered(const struct uro_qp *qp, const struct uro_wqe *wqe)
 {
     bool inv = wqe->opcode == URO_WR_SEND_WITH_INV;
@@ -111,6 +112,7 @@ static unsigned put_ext(const struct uro_qp *qp, const struct uro_wqe *wqe,
     unsigned ext = 0;
 
     if (qp->service == URO_XRC) {
+        URO_MARK("XRC.HEADER");
         out[0] = 0; /* reserved */
         uro_put_be24(out + 1, wqe->xrc_srqn & 0xffffff);
         out += URO_XRCETH_LEN;

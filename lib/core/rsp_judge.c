@@ -116,7 +116,7 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
         URO_MARK("KEY.ZERO"); /* neither address nor key is looked at */
         return URO_RSP_ACCEPT;
     }
-    /* The rest of the message, so that FIRST finds out about all of it. */
+    /* rule RSP.WHOLE: the rest of the message, so that FIRST finds out about all of it. */
     target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     return target->memory != NULL ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }

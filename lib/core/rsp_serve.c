@@ -44,6 +44,7 @@ static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
         .source_qpn = qp->attr.dest_qpn,
     };
 
+    URO_MARK("RSP.RECEIVED");
     cqe.flags = extra(frame, &cqe.imm);
     uro_rq_finish(qp);
     if (!uro_cq_push(qp->shard, cq, &cqe, frame->bth.solicited))

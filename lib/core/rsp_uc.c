@@ -44,6 +44,7 @@ static void refuse(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_REFUSED);
 }
 
+/* rule UC.SILENT */
 void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp_target target;

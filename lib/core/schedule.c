@@ -41,10 +41,12 @@ void uro_schedule_hear(struct uro_shard *shard)
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
         enum uro_qp_state state = uro_pair_state(qp);
-        if (state == URO_QPS_ERR || state == URO_QPS_SQE)
+        if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
+            URO_MARK("QP.FLUSH.LATE");
             uro_pair_flush(qp);
-        else
+        } else {
             uro_schedule_request(qp);
+        }
     }
 }
 

@@ -39,6 +39,7 @@ static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
     return 0;
 }
 
+/* rule MCAST.ATTACH */
 int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);

@@ -25,6 +25,7 @@ struct range {
     unsigned access;
 };
 
+/* rule KEY.LOCAL.WRITE, KEY.PERSISTENT */
 int uro_ibv_access_refusal(unsigned access)
 {
     bool remote_writes = access & (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC);
@@ -284,7 +285,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
     return error;
 }
 
-/* Every failure is of the kind that leaves the MR as it was. */
+/* rule KEY.REREG: every failure is of the kind that leaves the MR as it was. */
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access)
 {

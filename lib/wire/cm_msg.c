@@ -206,7 +206,7 @@ enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN], struct ur
     }
     if (layout->info_at != 0)
         memcpy(msg->info, body + layout->info_at, sizeof msg->info);
-    msg->data_length = layout->data_room;
+    msg->data_length = layout->data_room; /* rule CM.DATA.WHOLE */
     memcpy(msg->data, body + layout->data_at, msg->data_length);
     return URO_CM_OK;
 }

@@ -16,7 +16,7 @@ bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether)
     memcpy(ether->source.octets, &in[AT_SOURCE], sizeof ether->source.octets);
     ether->type = uro_get_be16(&in[AT_TYPE]);
     ether->tag = 0;
-    ether->tagged = ether->type == URO_ETHERTYPE_VLAN;
+    ether->tagged = ether->type == URO_ETHERTYPE_VLAN; /* rule WIRE.TAG */
     if (!ether->tagged)
         return true;
 

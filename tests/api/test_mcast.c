@@ -50,6 +50,7 @@ static void attach__not_ud_or_not_a_group__is_einval(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* rule MCAST.ATTACH */
 static void attach__twice__is_attached_once(void **state)
 {
     const struct api *api = *state;
@@ -66,6 +67,7 @@ static void attach__twice__is_attached_once(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* rule MCAST.ATTACH */
 static void destroy_qp__attached__is_ebusy(void **state)
 {
     const struct api *api = *state;
@@ -91,6 +93,7 @@ static union ibv_gid numbered(uint32_t i)
     return group;
 }
 
+/* rule MCAST.ATTACH */
 static void attach__as_often_as_the_device_says__and_no_more(void **state)
 {
     const struct api *api = *state;

@@ -43,6 +43,7 @@ static void expect_refusal(const struct api *api, void *at, size_t length, unsig
     assert_int_equal(errno, error);
 }
 
+/* rule KEY.LOCAL.WRITE */
 static void remote_writing__without_local_writing__is_einval(void **state)
 {
     const struct api *api = *state;
@@ -66,6 +67,7 @@ static void access_bits__unknown__are_einval_and_optional_ones_ignored(void **st
     ibv_dereg_mr(mr);
 }
 
+/* rule KEY.PERSISTENT */
 /* Newer headers' IBV_ACCESS_FLUSH_*. Nothing here outlives a power failure. */
 static void flush_rights__global_is_given_and_persistent_refused(void **state)
 {
@@ -127,6 +129,7 @@ static void nothing__can_be_registered(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* rule KEY.REREG */
 /* Whoever has the key of the same range goes on with it: peers are not told of new rights. */
 static void rereg_mr__of_each_part__only_another_range_has_another_key(void **state)
 {

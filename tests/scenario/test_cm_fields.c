@@ -326,6 +326,7 @@ static void sidr__refused__the_same_question_is_refused_again(void **state)
 
 /* ---- what is heard ------------------------------------------------------- */
 
+/* rule CM.FLOW, CM.MTU, CM.DATA.WHOLE */
 static void passive__knows_what_the_req_said(void **state)
 {
     struct managers *s = *state;

@@ -420,6 +420,7 @@ static void sidr__answered_by_somebody_else__not_heard(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
 }
 
+/* rule CM.SIDR.RETRY */
 static void sidr__never_answered__unreachable(void **state)
 {
     struct managers *s = *state;

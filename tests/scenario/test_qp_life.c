@@ -44,6 +44,7 @@ static void qp__reset_and_connected_again__starts_afresh(void **state)
     scene_expect_silence(s, URO_MS(500));
     scene_rx(s, URO_MS(500), PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
     assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_expect_mark(s, "QP.RESET");
     scene_close(s);
 }
 
@@ -194,6 +195,7 @@ static void receive__state_before_rtr__request_is_dropped(void **state)
     scene_close(s);
 }
 
+/* rule QP.RANGE, QP.ALT.PATH */
 static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
 {
     (void)state;
@@ -219,6 +221,8 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
         assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &bad[i], mask, s->now), -22);
         scene_expect_state(s, URO_QPS_INIT);
     }
+    assert_int_equal(
+        uro_engine_qp_modify(s->engine, s->qp, &good, mask | URO_ATTR_ALT_PATH, s->now), -22);
     assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &good, mask & ~URO_ATTR_AV, s->now),
                      -22);
     assert_true(uro_gid_parse("192.168.1.1", &good.address.dest));

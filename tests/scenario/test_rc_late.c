@@ -85,6 +85,7 @@ static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **st
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = cases[i].syndrome));
         scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
         scene_expect_sent(s, 2, cases[i].status);
+        scene_expect_mark(s, "REQ.NAK.BEYOND");
         scene_close(s);
     }
 }

@@ -179,6 +179,24 @@ static void rc_send__rnr_nak__nothing_is_sent_before_the_named_delay(void **stat
     scene_close(s);
 }
 
+/* rule REQ.CREDITS */
+static void rc_send__acknowledged_with_any_credits__completes(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    for (uint8_t credits = 0; credits < 32; credits++) {
+        uint32_t psn = 10u + credits;
+        scene_post_send(s, SEND(.id = credits, .text = "a"));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
+        scene_rx(s, 0,
+                 PACKET(.op = "RC_ACK", .psn = psn, .syndrome = credits, .msn = 1u + credits));
+        scene_expect_sent(s, credits, URO_WC_SUCCESS);
+    }
+    scene_close(s);
+}
+
 static void rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted(void **state)
 {
     (void)state;
@@ -206,6 +224,7 @@ int main(void)
         cmocka_unit_test(rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest),
         cmocka_unit_test(rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count),
         cmocka_unit_test(rc_send__rnr_nak__nothing_is_sent_before_the_named_delay),
+        cmocka_unit_test(rc_send__acknowledged_with_any_credits__completes),
         cmocka_unit_test(rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

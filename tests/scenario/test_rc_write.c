@@ -44,6 +44,7 @@ static void rc_write__with_immediate__takes_a_receive_at_its_last_packet(void **
     assert_int_equal(scene_last()->flags, URO_WC_WITH_IMM);
     scene_assert_filled(s->remote, 0, 1100);
     scene_expect_mark(s, "RSP.RNR.IMM");
+    scene_expect_mark(s, "RSP.RECEIVED");
     scene_close(s);
 }
 
@@ -154,6 +155,7 @@ static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void *
     }
 }
 
+/* rule RSP.EVENT */
 static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void **state)
 {
     static const struct {
@@ -175,6 +177,7 @@ static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void 
     }
 }
 
+/* rule RSP.EVENT */
 static void rc_responder__right_missing_on_the_region__access_nak_and_event(void **state)
 {
     (void)state;
@@ -283,6 +286,7 @@ static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void *
                            .va = 0x5000, .rkey = 0x99, .dma = 3, .imm = 0x01020304, .text = "now"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "REQ.INLINE");
     scene_close(s);
 }
 

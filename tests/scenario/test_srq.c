@@ -177,6 +177,7 @@ static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **s
 
 /* ---- failing ------------------------------------------------------------ */
 
+/* rule SRQ.FLUSH */
 static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest_stays(void **state)
 {
     (void)state;

@@ -13,6 +13,7 @@ static void send_packet(struct scene *s, const char *op, uint32_t psn, uint32_t 
 
 /* ---- SEND --------------------------------------------------------------- */
 
+/* rule UC.SILENT */
 static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void **state)
 {
     (void)state;

@@ -55,6 +55,7 @@ static void uc_send__long_message__never_asks_for_an_ack_and_knows_no_window(voi
     }
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "UC.FREE");
     scene_close(s);
 }
 

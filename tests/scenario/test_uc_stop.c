@@ -100,6 +100,7 @@ static void uc_send__bad_local_key_and_the_cq_full__fails_altogether(void **stat
     scene_close(s);
 }
 
+/* rule POST.SERVICE */
 static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(void **state)
 {
     (void)state;

@@ -86,6 +86,7 @@ static void ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_
         assert_int_equal(scene_last()->source_qpn, 1000 + i);
     }
     scene_expect_silence(s, 0);
+    scene_expect_mark(s, "UD.ANY");
     scene_close(s);
 }
 

@@ -30,6 +30,7 @@ static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
     assert_int_equal(scene_last()->opcode, URO_WC_SEND);
     scene_expect_mark(s, "REQ.SENT");
+    scene_expect_mark(s, "UD.ONE");
     scene_close(s);
 }
 
@@ -273,6 +274,7 @@ static void ud_send__bad_one_in_a_burst__those_before_it_succeed_first(void **st
     scene_close(s);
 }
 
+/* rule POST.SERVICE */
 static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
 {
     (void)state;

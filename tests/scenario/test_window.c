@@ -78,6 +78,7 @@ static void try_edge(size_t index, enum uro_key_kind kind, bool zero_based)
     twins_close(&state);
 }
 
+/* rule MW.REACH */
 static void window__bound__opens_its_octets_and_not_one_more(void **state)
 {
     (void)state;
@@ -150,6 +151,7 @@ static void window__not_bound__opens_nothing(void **state)
     uro_key_deregister(windows_shard(s), &window);
 }
 
+/* rule MW.LOCAL */
 static void window__as_a_local_key__is_refused(void **state)
 {
     struct twins *s = *state;
@@ -177,6 +179,7 @@ static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
     windows_bind(s, &second);
     assert_int_equal(s->b.key.windows, 1);
     assert_int_not_equal(first.rkey, second.rkey);
+    assert_true(uro_mark_hit("MW.AGAIN"));
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, second.rkey, second.remote_address, WINDOW_SPAN),
                      URO_WC_SUCCESS);
     assert_int_equal(use(s, URO_WR_RDMA_WRITE, first.rkey, first.remote_address, 1),

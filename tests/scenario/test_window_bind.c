@@ -180,6 +180,7 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 /* ---- turns ------------------------------------------------------------------------------------ */
 
 /* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind it. */
+/* rule REQ.LOCAL.TURN */
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;

@@ -124,6 +124,7 @@ static void expect_zeros(const struct scene *s, uint32_t from)
         assert_int_equal(s->remote[i], 0);
 }
 
+/* rule RSP.WHOLE */
 static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(void **state)
 {
     (void)state;

@@ -363,6 +363,7 @@ static void xrc__queue_pair_without_the_right__invalid_request(void **state)
     scene_close(s);
 }
 
+/* rule XRC.ENDS */
 static void xrc_tgt__responses_and_other_services__dropped(void **state)
 {
     (void)state;

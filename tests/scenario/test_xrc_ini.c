@@ -29,6 +29,7 @@ static void xrc_send__every_packet_names_the_queue(void **state)
     scene_rx(s, 0, PACKET(.op = "XRC_ACK", .psn = 2, .msn = 2));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_mark(s, "XRC.HEADER");
     scene_close(s);
 }
 
@@ -165,6 +166,7 @@ static void xrc_send__refused__error_completion_and_err(void **state)
     scene_close(s);
 }
 
+/* rule XRC.ENDS */
 static void xrc_ini__requests__dropped(void **state)
 {
     (void)state;

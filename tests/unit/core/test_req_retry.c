@@ -130,6 +130,7 @@ static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(vo
     uro_req_retry_stop(&retry, &wheel);
 }
 
+/* rule REQ.RETRY.FOREVER */
 static void retry_count_seven__as_rxe_reads_it__is_for_ever(void **state)
 {
     const struct uro_req_retry_config config = { .timeout_exponent = 1,

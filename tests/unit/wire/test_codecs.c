@@ -197,6 +197,7 @@ static void aeth__syndromes_of_the_specification__mean_what_they_say(void **stat
     }
 }
 
+/* rule WIRE.TAG */
 static void ether__tagged_or_not__decodes_what_was_encoded(void **state)
 {
     (void)state;
