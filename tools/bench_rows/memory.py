@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P9: what queue pairs and memory regions take of a process's memory, by the verbs that make them."""
+import json
+
+from bench_rows import limits
+from bench_rows.figure import Bench, Figure, by_turns
+
+DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"
+# what, arguments of object_memory, the aim, in octets
+OBJECTS = (("connected RC queue pair that sends nothing, queues 1 deep", ("qp", "1", "2000"), 2048),
+           ("connected RC queue pair, queues 128 deep", ("qp", "128", "1000"), 32768),
+           ("memory region", ("mr", "0", "10000"), 128))
+
+
+def octets(bench: Bench, arguments: tuple[str, ...]) -> list[float]:
+    said = json.loads(limits.said(bench.build, "object_memory", *arguments, UROCE_DEVICES=DEVICE))
+    return [said["given"], said["resident"]]
+
+
+def rows(bench: Bench) -> list[Figure]:
+    found = []
+    for name, arguments, aim in OBJECTS:
+        each = [Figure(f"{name}, allocated", "octets", less=True, aim=aim),
+                Figure(f"{name}, resident", "octets", less=True)]
+        by_turns(1, (each, lambda arguments=arguments: octets(bench, arguments)))
+        found += each
+    return found
