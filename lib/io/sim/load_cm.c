@@ -31,8 +31,9 @@ bool uro_load_cm_crowded(const struct uro_load_cm *cm, const struct uro_load_cm_
 
 bool uro_load_cm_sure(const struct uro_load_cm *cm, const struct uro_load_cm_attempt *attempt)
 {
-    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 &&
-           (attempt->requests > 0 || !uro_load_cm_crowded(cm, attempt));
+    bool late = attempt->requests > 0 ? attempt->late : uro_load_cm_crowded(cm, attempt);
+
+    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 && !late;
 }
 
 void uro_load_cm_fail(const struct uro_load_cm_user *user, const char *what)

@@ -73,6 +73,7 @@ struct uro_load_cm_attempt {
     uint8_t retries;
     uint8_t response_timeout;
     uint64_t unheard;  /* requests of anybody's, when it began */
+    bool late;         /* heard after one of these, perhaps by its last repeat */
     uint32_t requests; /* heard; its request may come again */
     bool left;         /* somebody said that it is over, or went */
     uint32_t refusals; /* sent by an engine, or by a host that went */

@@ -140,7 +140,8 @@ static void hear_request(struct uro_load_cm *cm, unsigned side, struct uro_conn 
                        cm->load->stations[side]->config.name, problem);
         return;
     }
-    cm->attempts[number]->requests++;
+    if (cm->attempts[number]->requests++ == 0)
+        cm->attempts[number]->late = uro_load_cm_crowded(cm, cm->attempts[number]);
     if (host == NULL) {
         uro_conn_close(conn, world->now);
         return;
