@@ -109,7 +109,8 @@ static uint8_t type_of(const struct uro_conn *conn)
     return types[conn->peer.type];
 }
 
-/* The addresses of a request to @listening; false when it does not say them, or others than ours. */
+/* rule CM.IP.JUDGE: the addresses of a request to @listening; false when it does not say them, or
+ * others than ours. */
 static bool read_addresses(const struct uro_id *listening, const struct uro_conn *conn,
                            struct uro_sock *source, struct uro_sock *dest)
 {

@@ -3,6 +3,8 @@
 #include "api/api.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
+#include <infiniband/ib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -161,6 +163,32 @@ static void private_data__longer_than_the_request_has_room__is_refused(void **st
     expect(stage, RDMA_CM_EVENT_REJECTED, 8);
 }
 
+/* rule CM.IP.JUDGE: who asks by GID names no addresses in the private data. */
+static void request__without_addresses__is_rejected_as_by_the_consumer(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *listener = another(stage, RDMA_PS_TCP);
+    struct rdma_conn_param param = { .retry_count = 1 };
+    struct sockaddr_in at = address_of("10.0.0.1", 4000);
+    struct sockaddr_ib to = { .sib_family = AF_IB,
+                              .sib_pkey = htons(0xffff),
+                              .sib_sid = htobe64((uint64_t)RDMA_PS_TCP << 16 | 4000),
+                              .sib_sid_mask = UINT64_MAX };
+    union ibv_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+    memcpy(gid.raw + 12, &at.sin_addr, sizeof at.sin_addr);
+    memcpy(&to.sib_addr, &gid, sizeof gid);
+    assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&at), 0);
+    assert_int_equal(rdma_listen(listener, 1), 0);
+    assert_int_equal(rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&to, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    assert_int_equal(rdma_resolve_route(stage->id, WAIT_MS), 0);
+    expect(stage, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    assert_int_equal(rdma_connect(stage->id, &param), 0);
+    expect(stage, RDMA_CM_EVENT_REJECTED, 28);
+    rdma_destroy_id(listener);
+}
+
 static int set(struct rdma_cm_id *id, int level, int name, size_t size)
 {
     uint8_t value[256] = { 7 };
@@ -235,6 +263,7 @@ int main(void)
         TEST(resolve__where_no_route_leads_or_nobody_answers__fails),
         TEST(calls__out_of_order__fail),
         TEST(private_data__longer_than_the_request_has_room__is_refused),
+        TEST(request__without_addresses__is_rejected_as_by_the_consumer),
         TEST(option__of_another_size_or_name__is_refused),
         TEST(join__what_is_no_group_or_without_a_device__fails),
         TEST(destroyed__with_events_that_nobody_fetched),
