@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from bench_rows import (connections, idle, limits, memory, messages, path_cost, pingpong, scale,
-                        stream)
+from bench_rows import (connections, idle, limits, loss, memory, messages, path_cost, pingpong,
+                        scale, stream)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
 
@@ -23,6 +23,7 @@ ROWS = {
     "P3": ("8 octets to and fro, half a round trip", pingpong.rows),
     "P6": ("What a message costs both engines together, on one core", path_cost.rows),
     "P7": ("Queue pairs in turn, both engines on one core, 128 outstanding in all", scale.rows),
+    "P8": ("64 KiB WRITEs over a link that loses or reorders", loss.rows),
     "P9": ("Memory of a process for each object", memory.rows),
     "P10": ("Nothing to do, the default progress policy", idle.rows),
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Carries every frame between two interfaces, but loses some: for machines without netem.
+"""Carries every frame between two interfaces, but loses some, and lets others be overtaken: for machines
+without netem.
 
-    lossy_link.py IF1 IF2 PER_MILLE SEED
+    lossy_link.py IF1 IF2 LOST SEED [LATE]      both per mille
 """
 import random
 import select
@@ -28,12 +29,14 @@ def opened(interface: str) -> socket.socket:
 
 def main() -> None:
     first, second = opened(sys.argv[1]), opened(sys.argv[2])
-    share, rng = int(sys.argv[3]), random.Random(int(sys.argv[4]))
+    lose, rng = float(sys.argv[3]) / 1000, random.Random(int(sys.argv[4]))
+    late = float(sys.argv[5]) / 1000 if len(sys.argv) > 5 else 0.0
+    held: dict[socket.socket, bytes] = {}
     other = {first: second, second: first}
-    carried = lost = 0
+    carried = lost = overtaken = 0
 
     def tell(_number: int, _frame: object) -> None:
-        print(f"carried {carried}, lost {lost}", flush=True)
+        print(f"carried {carried}, lost {lost}, overtaken {overtaken}", flush=True)
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, tell)
@@ -45,14 +48,19 @@ def main() -> None:
                     frame = ready.recv(65536)
                 except BlockingIOError:
                     break
-                if rng.randrange(1000) < share:
+                if rng.random() < lose:
                     lost += 1
                     continue
-                carried += 1
-                try:
-                    other[ready].send(frame)
-                except OSError:  # a full ring loses, too
-                    lost += 1
+                if ready not in held and rng.random() < late:
+                    held[ready] = frame  # until the next one has gone
+                    overtaken += 1
+                    continue
+                for each in [frame, *([held.pop(ready)] if ready in held else [])]:
+                    carried += 1
+                    try:
+                        other[ready].send(each)
+                    except OSError:  # a full ring loses, too
+                        lost += 1
 
 
 if __name__ == "__main__":

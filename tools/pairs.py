@@ -101,6 +101,8 @@ class Pair:
     settings: str = ""  # more of the device, such as ";window=64"
     link: str = ""      # more of the link, such as ",bsize=8192"
     device: str = "uroce0"
+    meeting: str = "localhost"  # where a client finds the server's TCP port
+    bare: bool = False  # programs run without uroce
     where: pathlib.Path = field(init=False)
     drop: list[str] = field(init=False)
     running: list[subprocess.Popen] = field(default_factory=list)
@@ -123,6 +125,8 @@ class Pair:
                 f"ip={ADDRESSES[role]}{self.settings}")
 
     def command(self, role: str, program: list[str]) -> list[str]:
+        if self.bare:
+            return program
         return [str(self.uroce), "run", "--device", self.configuration(role), "--", *program]
 
     def start(self, role: str, program: list[str]) -> tuple[subprocess.Popen, Output]:
@@ -156,10 +160,13 @@ class Pair:
             self.end(process)
         output.text = self.said(role)
 
+    def listening(self, port: int) -> bool:
+        return listens(port)
+
     def serve(self, program: list[str], port: int) -> tuple[subprocess.Popen, Output]:
         """Starts the server and waits until it listens (or has ended)."""
         process, output = self.start("server", [*program, "-p", str(port)])
-        wait_for(lambda: listens(port) or process.poll() is not None, 20)
+        wait_for(lambda: self.listening(port) or process.poll() is not None, 20)
         return process, output
 
     def run(self, program: list[str], seconds: float = 60) -> Run:
@@ -168,7 +175,7 @@ class Pair:
         begin = time.monotonic()
         server, run = self.serve(program, port), Run(Output([]), Output([]))
         run.server = server[1]
-        client, run.client = self.start("client", [*program, "-p", str(port), "localhost"])
+        client, run.client = self.start("client", [*program, "-p", str(port), self.meeting])
         self.finish("client", client, run.client, seconds)
         self.finish("server", server[0], run.server, 10 if run.client.status == 0 else 2)
         run.seconds = time.monotonic() - begin

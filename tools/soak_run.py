@@ -3,13 +3,13 @@
 import argparse
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 
 import pairs
+import veths
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SAMPLE_SECONDS = 5
@@ -17,60 +17,9 @@ WARM_SHARE = 0.3        # of the time: areas and rings are touched for the first
 GROWTH_KIB = 1024       # that a process may grow afterwards, allocators being what they are
 LOSS_PER_MILLE = 5
 PATIENT = ["-t", "18"]    # a peer may be silent for 8 s: there are more programs than processors
-ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
 CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],
          ["ib_send_lat", "-F", "-x", "1", "-n", "200"], ["ib_read_bw", "-F", "-x", "1", "-n", "100"],
          ["ib_atomic_lat", "-F", "-x", "1", "-n", "200"]]
-
-
-class Lossy(pairs.Pair):
-    """Two namespaces, and between them one in which frames get lost."""
-
-    def name(self, role: str) -> str:
-        return f"{self.where.name}-{role}"
-
-    def __enter__(self) -> "Lossy":
-        super().__enter__()
-        self.drop = []
-        for role in ("middle", *ADDRESSES):
-            self.ip("netns", "add", self.name(role))
-        for role, address in ADDRESSES.items():
-            self.ip("link", "add", role, "netns", self.name("middle"), "type", "veth",
-                    "peer", "name", "link0", "netns", self.name(role))
-            self.ip("-n", self.name(role), "address", "add", address, "dev", "link0")
-            self.ip("-n", self.name(role), "link", "set", "lo", "up")
-            self.ip("-n", self.name(role), "link", "set", "link0", "up")
-            self.ip("-n", self.name("middle"), "link", "set", role, "up")
-        self.carrier = subprocess.Popen(
-            ["ip", "netns", "exec", self.name("middle"), sys.executable, "-B",
-             str(ROOT / "tools" / "lossy_link.py"), *ADDRESSES, str(LOSS_PER_MILLE), "1"],
-            stdout=subprocess.PIPE, text=True)
-        self.carrier.stdout.readline()
-        return self
-
-    def __exit__(self, *why: object) -> None:
-        super().__exit__(*why)
-        if self.carrier.poll() is None:
-            self.carrier.terminate()
-            self.carrier.wait()
-        for role in ("middle", *ADDRESSES):
-            subprocess.run(["ip", "netns", "del", self.name(role)], check=False)
-
-    @staticmethod
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    def configuration(self, role: str) -> str:
-        return f"uroce0:net_af_packet0,iface=link0;ip={ADDRESSES[role]}"
-
-    def command(self, role: str, program: list[str]) -> list[str]:
-        return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]
-
-    def listening(self, port: int) -> bool:
-        table = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat",
-                                "/proc/net/tcp", "/proc/net/tcp6"], text=True, check=False,
-                               capture_output=True).stdout
-        return f":{port:04X} " in table
 
 
 @dataclass
@@ -108,7 +57,7 @@ class Watched:
                 f"{self.descriptors[-1]:>3} descriptors")
 
 
-def start_verify(pair: Lossy, build: pathlib.Path, rounds: int) -> list[tuple]:
+def start_verify(pair: veths.Veths, build: pathlib.Path, rounds: int) -> list[tuple]:
     port = pairs.free_port()
     program = [str(build / "tests" / "interop" / "verify"), *PATIENT, "-p", str(port)]
     server = pair.start("server", program)
@@ -137,13 +86,13 @@ def run(build: pathlib.Path, seconds: float) -> int:
         watched = [Watched(f"ib_write_bw, {side}", process) for side, (process, _) in
                    zip(("server", "client"), start_stream(stream))]
         lossy = None
-        if os.geteuid() == 0 and shutil.which("ip"):
-            lossy = Lossy(uroce)
+        if not veths.why_not():
+            lossy = veths.Veths(uroce, carried=True, lose=LOSS_PER_MILLE)
             lossy.__enter__()
             watched += [Watched(f"verify with loss, {side}", process) for side, (process, _) in
                         zip(("server", "client"), start_verify(lossy, build, 1000000))]
         else:
-            print("not root: nothing runs over a link that loses", flush=True)
+            print(f"{veths.why_not()}: nothing runs over a link that loses", flush=True)
         try:
             while time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
                 if time.monotonic() - sampled >= SAMPLE_SECONDS:

@@ -55,24 +55,50 @@ static struct uro_gid address(unsigned last)
     return uro_gid_from_ipv4(octets);
 }
 
-static void open_side(struct side *side, unsigned number, const struct plan *plan)
+struct uro_engine_config sides_config(unsigned number)
 {
-    struct uro_engine_config config = { .mac = { { 2, 0, 0, 0, 0, (uint8_t)number } },
-                                        .mtu = 4200,
-                                        .addresses = { { address(number), 24 } },
-                                        .address_count = 1,
-                                        .seed = { (uint8_t)number } };
-    struct uro_srq_init shared = { .pd = 1, .capacity = SIDES_WINDOW * 4, .sge_max = 1, .xrcd = 1 };
+    return (struct uro_engine_config){ .mac = { { 2, 0, 0, 0, 0, (uint8_t)number } },
+                                       .mtu = SIDES_MTU + 104,
+                                       .addresses = { { address(number), 24 } },
+                                       .address_count = 1,
+                                       .seed = { (uint8_t)number } };
+}
+
+/* What is sent, and where it is written, lie one behind the other. */
+static uint32_t half(const struct plan *plan)
+{
+    return plan->octets > SIDES_FRAME ? plan->octets : SIDES_FRAME;
+}
+
+static uro_time now_of(const struct plan *plan)
+{
+    return plan->engines[0] != NULL ? plan->now : sides_now();
+}
+
+static struct uro_engine *make_engine(unsigned number)
+{
+    const struct uro_engine_config config = sides_config(number);
+    struct uro_engine *engine;
 
     int error =
-        uro_engine_init(sides_take(uro_engine_size(&config)), &config, sides_now(), &side->engine);
+        uro_engine_init(sides_take(uro_engine_size(&config)), &config, sides_now(), &engine);
     URO_ASSERT(error == 0);
+    return engine;
+}
+
+static void open_side(struct side *side, unsigned number, const struct plan *plan)
+{
+    struct uro_srq_init shared = { .pd = 1, .capacity = SIDES_WINDOW * 4, .sge_max = 1, .xrcd = 1 };
+
+    side->engine = plan->engines[number - 1];
+    if (side->engine == NULL)
+        side->engine = make_engine(number);
     side->cq = uro_cq_init(sides_take(uro_cq_size(SIDES_WINDOW * 8)), SIDES_WINDOW * 8, NULL);
-    side->memory = sides_take((size_t)SIDES_FRAME * 2);
+    side->memory = sides_take((size_t)half(plan) * 2);
     side->key = (struct uro_key){ .pd = 1,
                                   .access = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
                                   .base = (uintptr_t)side->memory,
-                                  .length = (uint64_t)SIDES_FRAME * 2,
+                                  .length = (uint64_t)half(plan) * 2,
                                   .memory = side->memory };
     uro_key_register(uro_engine_shard(side->engine), &side->key);
     shared.cq = side->cq;
@@ -100,7 +126,7 @@ static struct uro_qp *make_qp(struct side *side, enum uro_qp_type type, uint32_t
 }
 
 static void move_to(struct side *side, struct uro_qp *qp, enum uro_qp_state state, unsigned last,
-                    uint32_t dest)
+                    uint32_t dest, uro_time now)
 {
     static const unsigned masks[URO_QPT_COUNT][3] = {
 #define INIT (URO_ATTR_PKEY_INDEX | URO_ATTR_PORT)
@@ -116,7 +142,7 @@ static void move_to(struct side *side, struct uro_qp *qp, enum uro_qp_state stat
                               URO_ATTR_SQ_PSN | URO_ATTR_TIMEOUT },
     };
     const struct uro_qp_attr attr = { .state = state,
-                                      .path_mtu = 4096,
+                                      .path_mtu = SIDES_MTU,
                                       .qkey = 7,
                                       .dest_qpn = dest,
                                       .access = URO_ACCESS_REMOTE_WRITE,
@@ -129,7 +155,7 @@ static void move_to(struct side *side, struct uro_qp *qp, enum uro_qp_state stat
                                       .rnr_retry = 7 };
     unsigned mask = masks[uro_qp_type(qp)][state - URO_QPS_INIT] | URO_ATTR_STATE;
 
-    int error = uro_engine_qp_modify(side->engine, qp, &attr, mask, sides_now());
+    int error = uro_engine_qp_modify(side->engine, qp, &attr, mask, now);
     URO_ASSERT(error == 0);
 }
 
@@ -141,7 +167,8 @@ static void connect_qps(struct side sides[static 2], uint32_t i, const struct pl
     sides[1].qps[i] = make_qp(&sides[1], xrc ? URO_QPT_XRC_TGT : plan->type, plan->receives);
     for (enum uro_qp_state state = URO_QPS_INIT; state <= URO_QPS_RTS; state++)
         for (unsigned s = 0; s < 2; s++)
-            move_to(&sides[s], sides[s].qps[i], state, 2 - s, uro_qp_number(sides[1 - s].qps[i]));
+            move_to(&sides[s], sides[s].qps[i], state, 2 - s, uro_qp_number(sides[1 - s].qps[i]),
+                    now_of(plan));
 }
 
 void sides_connect(struct side sides[static 2], const struct plan *plan)
@@ -152,7 +179,7 @@ void sides_connect(struct side sides[static 2], const struct plan *plan)
     open_side(&sides[1], 2, plan);
     for (uint32_t i = 0; i < plan->active + plan->idle; i++)
         connect_qps(sides, i, plan);
-    int error = uro_engine_ah_create(sides[0].engine, &sides[0].ah, 1, &peer, sides_now());
+    int error = uro_engine_ah_create(sides[0].engine, &sides[0].ah, 1, &peer, now_of(plan));
     URO_ASSERT(error == 0);
 }
 
@@ -163,10 +190,10 @@ void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan)
     struct uro_rqe *rqe = uro_wq_reserve(wq, 0);
 
     URO_ASSERT(rqe != NULL);
-    rqe->length = SIDES_FRAME;
+    rqe->length = half(plan);
     rqe->sge_count = 1;
     rqe->sges[0] =
-        (struct uro_sge){ (uintptr_t)side->memory, SIDES_FRAME, uro_key_number(&side->key) };
+        (struct uro_sge){ (uintptr_t)side->memory, half(plan), uro_key_number(&side->key) };
     uro_wq_publish(wq, 1);
 }
 
@@ -191,7 +218,7 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
         wqe->qkey = 7;
     }
     /* The second half: a WRITE goes to the first. */
-    wqe->sges[0] = (struct uro_sge){ (uintptr_t)side->memory + SIDES_FRAME, plan->octets,
+    wqe->sges[0] = (struct uro_sge){ (uintptr_t)side->memory + half(plan), plan->octets,
                                      uro_key_number(&side->key) };
     uro_wq_publish(wq, 1);
     uro_qp_ring(uro_engine_shard(side->engine), side->qps[qp]);

@@ -12,6 +12,7 @@
 #define SIDES_WINDOW 128u  /* requests outstanding */
 #define SIDES_BURST  32u   /* frames */
 #define SIDES_FRAME  8192u /* octets, of the longest */
+#define SIDES_MTU    4096u /* IB MTU */
 
 struct side {
     struct uro_engine *engine;
@@ -31,15 +32,20 @@ struct plan {
     uint32_t idle;
     uint32_t receives; /* that a queue pair has room for; of a shared queue 4 windows */
     uint32_t messages;
+    struct uro_engine *engines[2]; /* that are there already, or NULL */
+    uro_time now;                  /* for these */
 };
 
 /* Ends the program when it knows no such kind: rc, uc, ud, xrc, or write (by RC). */
 void sides_kind(struct plan *plan, const char *name);
 
-/* Both engines, and plan->active + plan->idle queue pairs between them. */
+/* Of engine 1 and 2, whose address is 10.0.0.@number. */
+struct uro_engine_config sides_config(unsigned number);
+
+/* Both engines, unless there are, and plan->active + plan->idle queue pairs between them. */
 void sides_connect(struct side sides[static 2], const struct plan *plan);
 
-/* Of the clock that engines are driven by. */
+/* Of the clock that engines made here are driven by. */
 uro_time sides_now(void);
 
 /* Whoever runs out of receives, or of room for requests, has a mistake. */

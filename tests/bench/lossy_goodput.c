@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lossy_goodput.c - what a stream of WRITEs keeps of a link that loses or reorders, in virtual time.
+ *
+ *   lossy_goodput LOSE LATE OCTETS MESSAGES SEED    frames in 65536 that are lost, or overtaken
+ *
+ * 25 Gb/s, half of 50 us each way, and a transmit ring of a few frames, as a card has one: the engine
+ * does not send into a queue without an end. Processors take no time. Prints one line of JSON.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/sim/cable.h"
+#include "io/sim/station.h"
+#include "sides.h"
+
+#define ONE_WAY  URO_US(25)
+#define PS_OCTET 320u       /* 25 Gb/s */
+#define RING     URO_US(20) /* of frames that wait for the cable */
+#define LATE_MAX URO_US(20) /* a frame that is overtaken comes so much later */
+#define START    URO_MS(1)
+#define STEP     URO_MS(1)
+#define LONGEST  URO_MS(600000)
+
+struct run {
+    struct uro_world world;
+    struct uro_station stations[2];
+    struct uro_cable cables[2];
+    struct side sides[2];
+    struct plan plan;
+    uint32_t posted;
+    uint32_t sent;
+    uro_time finished;
+};
+
+static struct run run;
+
+static void after_round(void *user, struct uro_station *station)
+{
+    struct uro_cable *cable = user;
+    uint32_t received = 0;
+
+    if (cable->busy_until > run.world.now + RING)
+        station->tx_free = cable->busy_until - RING;
+    if (station != &run.stations[0] || run.sides[0].engine == NULL)
+        return;
+    run.sent += sides_poll(&run.sides[0], &received);
+    for (; run.posted < run.plan.messages && run.posted - run.sent < SIDES_WINDOW; run.posted++)
+        sides_post(run.sides, 0, 0, &run.plan);
+    if (run.sent == run.plan.messages && run.finished == 0)
+        run.finished = run.world.now;
+}
+
+static void build(uint32_t lose, uint32_t late, uint64_t seed)
+{
+    const struct uro_cable_config cable = {
+        .lose = lose, .late = late, .late_max = LATE_MAX, .delay = ONE_WAY, .ps_per_octet = PS_OCTET
+    };
+    uro_world_init(&run.world, seed, START);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct uro_station_config station = { .engine = sides_config(i + 1),
+                                                    .name = i == 0 ? 'a' : 'b',
+                                                    .rx_burst = URO_STATION_BURST_MAX,
+                                                    .rx_ring = 4096,
+                                                    .tx_burst = 8 };
+        uro_station_init(&run.stations[i], &run.world, &station);
+        run.plan.engines[i] = run.stations[i].engine;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        uro_cable_init(&run.cables[i], &run.world, &cable, &run.stations[1 - i].node);
+        run.stations[i].out = &run.cables[i].node;
+        run.stations[i].after_round = after_round;
+        run.stations[i].user = &run.cables[i];
+    }
+    run.plan.now = START;
+    sides_connect(run.sides, &run.plan);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6) {
+        (void)fprintf(stderr, "usage: lossy_goodput LOSE LATE OCTETS MESSAGES SEED\n");
+        return 2;
+    }
+    sides_kind(&run.plan, "write");
+    run.plan.active = 1;
+    run.plan.receives = 1;
+    run.plan.octets = (uint32_t)strtoul(argv[3], NULL, 0);
+    run.plan.messages = (uint32_t)strtoul(argv[4], NULL, 0);
+    build((uint32_t)strtoul(argv[1], NULL, 0), (uint32_t)strtoul(argv[2], NULL, 0),
+          strtoull(argv[5], NULL, 0));
+    after_round(&run.cables[0], &run.stations[0]); /* the first posts */
+    while (run.finished == 0 && !run.world.failed && run.world.now < LONGEST)
+        (void)uro_world_run(&run.world, run.world.now + STEP);
+    if (run.world.failed || run.finished == 0) {
+        (void)fprintf(stderr, "%s\n", run.world.failed ? run.world.failure : "never done");
+        return 1;
+    }
+    const struct uro_counters *counters = uro_engine_counters(run.sides[0].engine);
+    double octets = (double)run.plan.messages * run.plan.octets;
+    printf("{\"gbit_per_s\": %.3f, \"frames\": %llu, \"lost\": %llu, \"timeouts\": %llu}\n",
+           octets * 8 / (double)(run.finished - START),
+           (unsigned long long)run.cables[0].counts.frames,
+           (unsigned long long)run.cables[0].counts.lost,
+           (unsigned long long)counters->value[URO_COUNT_TIMEOUTS]);
+    return 0;
+}
