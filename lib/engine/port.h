@@ -74,6 +74,7 @@ struct uro_port {
     uint32_t mtu;       /* largest IP packet in use */
     uint32_t window;    /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
+    bool gathers;  /* a send costs as much as many packets do: they are best sent together */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
 };
 

@@ -67,6 +67,8 @@ struct uro_device {
     uro_time moved_at;            /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
     atomic_int balance;           /* who finds the frames; progress.c */
+    atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
+    atomic_uint gathered;         /* posts in a row that left sending to the next call */
     uint32_t caller_empty;        /* rounds of callers in a row that found nothing */
 };
 

@@ -76,6 +76,9 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset);
  * drives one bounded round in the caller unless somebody else holds the engine. */
 void uro_device_progress(struct uro_device *device, bool posted);
 
+/* The program polled and found something without that: posts that waited to leave together do so now. */
+void uro_device_polled(struct uro_device *device);
+
 /* An application thread is about to wait for events instead of polling: let the service thread
  * take over at once (from ibv_req_notify_cq, ibv_get_cq_event). */
 void uro_device_hand_over(struct uro_device *device);

@@ -26,6 +26,10 @@
  * a while: one that posts and then spins on its own memory needs the processor more than we do, and
  * a frame wakes us anyway.
  *
+ * Where each send is a system call (port.h, gathers), a post that follows a send at once leaves its request
+ * to the next call, of a program that keeps polling: so those of a loop leave together. One that is
+ * alone leaves at once.
+ *
  * A caller that polls in vain lets other threads run from time to time: on a machine with fewer
  * processors than pollers it would otherwise spend its time slice waiting for a peer that waits for
  * a processor.
@@ -62,7 +66,10 @@
 #define POLLED_AWAKE    URO_MS(200) /* ... so long: below 1 % of a processor */
 #define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
 #define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
-#define CALLER_ROUNDS   3u  /* a caller that keeps finding new posts of others goes on so often */
+#define GATHER          URO_US(4) /* after a send, and shorter than any answer takes over such a port */
+#define GATHER_POSTS    32u
+#define POLLS_SOON      URO_US(200) /* that a program has polled: it will again */
+#define CALLER_ROUNDS   3u /* a caller that keeps finding new posts of others goes on so often */
 
 /* ---- the lock ----------------------------------------------------------- */
 
@@ -131,17 +138,36 @@ static void count_caller(struct uro_device *device, uint32_t received)
     weigh(device, -FOUND_BY_CALLER);
 }
 
+/* Whether what was posted may wait for the next call, which will be soon; if it is not, the service thread
+ * looks soon, or is awake and hears the bell. */
+static bool gathers(struct uro_device *device)
+{
+    if (!device->port->gathers || device->config.progress == URO_PROGRESS_CALLER)
+        return false;
+    uro_time now = uro_device_now();
+    if (now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) >= GATHER ||
+        now - atomic_load_explicit(&device->polled, memory_order_relaxed) >= POLLS_SOON ||
+        atomic_load(&device->wakes) > now + STAND_BACK_MAX)
+        return false;
+    return atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
+}
+
 void uro_device_progress(struct uro_device *device, bool posted)
 {
+    if (posted && gathers(device))
+        return;
     for (uint32_t i = 0; i < CALLER_ROUNDS; i++) {
         if (!try_lock(device))
             return; /* whoever holds it looks for rung bells after letting go */
         uro_time now = uro_device_now();
         uint32_t received;
+        atomic_store_explicit(&device->gathered, 0, memory_order_relaxed);
         (void)uro_round_run(device, now, &received);
         count_caller(device, received);
         atomic_store_explicit(posted ? &device->posted : &device->called, now,
                               memory_order_relaxed);
+        if (!posted)
+            atomic_store_explicit(&device->polled, now, memory_order_relaxed);
         bool late = too_late(device, now);
         bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
                        device->caller_empty % YIELD_EVERY == 0;
@@ -154,6 +180,19 @@ void uro_device_progress(struct uro_device *device, bool posted)
             return;
     }
     uro_progress_wake(device);
+}
+
+/* Who finds completions that others brought drives now and then, or the service thread believes that it
+ * must. */
+void uro_device_polled(struct uro_device *device)
+{
+    if (!device->port->gathers)
+        return;
+    uro_time now = uro_device_now();
+    atomic_store_explicit(&device->polled, now, memory_order_relaxed);
+    if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
+        now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE / 2)
+        uro_device_progress(device, false);
 }
 
 void uro_device_hand_over(struct uro_device *device)

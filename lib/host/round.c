@@ -180,8 +180,9 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
         tell_services(device);
     *received = receive(device, now);
     uint32_t sent = transmit(device, now, &kept);
-    if (sent > 0)
-        atomic_store_explicit(&device->sent_at, now, memory_order_relaxed);
+    if (sent > 0) /* a system call takes long enough to look again */
+        atomic_store_explicit(&device->sent_at, device->port->gathers ? uro_device_now() : now,
+                              memory_order_relaxed);
     while (uro_engine_event(device->engine, &event))
         uro_host_sink()->engine_event(device, &event);
     tell_connections(device);

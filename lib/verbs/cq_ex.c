@@ -52,8 +52,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         return EINVAL;
     if (!cq->single_threaded)
         pthread_mutex_lock(&cq->batch);
-    if (advance(cq))
+    if (advance(cq)) {
+        uro_device_polled(cq->object.context->device);
         return 0;
+    }
     uro_device_progress(cq->object.context->device, false);
     if (advance(cq))
         return 0;

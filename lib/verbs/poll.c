@@ -48,8 +48,10 @@ int uro_ibv_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wc)
     if (room <= 0)
         return room == 0 ? 0 : -EINVAL;
     int taken = take(cq, room, wc);
-    if (taken > 0)
+    if (taken > 0) {
+        uro_device_polled(cq->object.context->device);
         return taken;
+    }
     uro_device_progress(cq->object.context->device, false);
     return take(cq, room, wc);
 }

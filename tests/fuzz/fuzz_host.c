@@ -81,6 +81,11 @@ void uro_device_hand_over(struct uro_device *device)
     (void)device;
 }
 
+void uro_device_polled(struct uro_device *device)
+{
+    (void)device;
+}
+
 void uro_device_progress(struct uro_device *device, bool posted)
 {
     uint32_t received;

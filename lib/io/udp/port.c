@@ -20,7 +20,7 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 
 #define WINDOW_LEAST    8u
 #define PACKET_OVERHEAD 512u /* of the kernel, for each */
-#define SHARE_ROUNDS    8u   /* brokers pass on what is not in a hurry */
+#define SHARE_ROUNDS    16u  /* brokers pass on what is not in a hurry */
 
 /* ---- shared addresses --------------------------------------------------- */
 
@@ -340,7 +340,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         return NULL;
     }
-    udp->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
+    udp->port =
+        (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (read_words(config->link, &words, error) != 0) {
         close_port(&udp->port);

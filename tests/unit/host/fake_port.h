@@ -31,6 +31,7 @@ struct fake_port {
     bool link_up;
     bool gone;        /* for ever, once the link is down */
     bool awaits_peer; /* of the next port */
+    bool gathers;     /* likewise */
     uint32_t room;    /* of each room() */
 
     /* What the device did so far. */

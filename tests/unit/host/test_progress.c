@@ -297,6 +297,43 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     assert_false(uro_device_link_up(device));
 }
 
+/* Goes on until it happens: a busy machine puts time, or the service thread, between two calls. */
+static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
+{
+    uint32_t wanted = 0;
+    uint32_t in_a_row = 0;
+
+    (void)state;
+    fake.gathers = true;
+    start("a:fake0" IP);
+    while (in_a_row < 20) {
+        fake_inject_echo(&fake.port.mac);
+        wanted++;
+        while (fake_read(&fake.sent) < wanted)
+            uro_device_progress(device, false);
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, true);
+        bool waited = fake_read(&fake.sent) == wanted++;
+        uro_device_polled(device);
+        if (waited)
+            in_a_row = fake_read(&fake.sent) == wanted && !sent_by_service() ? in_a_row + 1 : 0;
+        fake_wait(&fake.sent, wanted);
+    }
+}
+
+static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void **state)
+{
+    (void)state;
+    fake.gathers = true;
+    start("a:fake0;progress=caller" IP);
+    for (uint32_t i = 1; i <= 50; i++) {
+        uro_device_progress(device, false);
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, true);
+        assert_int_equal(fake_read(&fake.sent), i);
+    }
+}
+
 static void no_connection(struct uro_device *of, const struct uro_conn_event *event)
 {
     (void)of;
@@ -356,6 +393,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
     cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
+    cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
+    cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(link__is_gone__told_once_and_for_ever),
 };
 
