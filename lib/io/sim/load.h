@@ -190,7 +190,9 @@ struct uro_load_end {
     bool cause_known; /* one that was not flushed */
     bool lost_answer; /* the first flushed was a READ or atomic: its answer may have been lost */
     bool recv_failed;
-    bool last_wqe; /* LAST_WQE was told */
+    bool
+        recv_failed_of[URO_SWARM_SRQS_MAX]; /* XRC: of this shared queue, which may be read later */
+    bool last_wqe;                          /* LAST_WQE was told */
     uro_time last_wqe_at;
     bool revoked[URO_ARENA_SECTIONS]; /* deregistered in the middle of it all */
     uint32_t rights;                  /* URO_ACCESS_REMOTE_* of the queue pair */

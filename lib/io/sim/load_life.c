@@ -164,6 +164,7 @@ static void clear(struct uro_load_end *end)
 
     end->cause_known = end->lost_answer = false;
     end->ended = end->send_failed = end->recv_failed = end->blocked = false;
+    memset(end->recv_failed_of, 0, sizeof end->recv_failed_of);
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
     end->posted = end->remote = end->confirmed = end->signalled = 0;
     end->messages_sent = end->messages_base = end->messages_taken = 0;

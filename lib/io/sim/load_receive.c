@@ -119,10 +119,12 @@ static bool expected(const struct uro_load_end *end, const struct place *place, 
 
 static bool judge(struct uro_load_end *end, const struct place *place, const struct uro_cqe *cqe)
 {
+    bool *failed =
+        end->pair->plan->xrc ? &end->recv_failed_of[place->srq->index] : &end->recv_failed;
     char what[64];
 
     if (cqe->status == URO_WC_SUCCESS) {
-        if (end->recv_failed)
+        if (*failed)
             fail(end, place, "succeeded after one before it failed");
         return judge_message(end, place, cqe);
     }
@@ -130,15 +132,15 @@ static bool judge(struct uro_load_end *end, const struct place *place, const str
         if (!uro_load_judge_may_flush(end))
             fail(end, place, "flushed without cause");
         /* Shared: only a receive that a message was using. */
-        check_unused(end, place, !end->recv_failed || place->srq != NULL);
+        check_unused(end, place, !*failed || place->srq != NULL);
     } else {
         snprintf(what, sizeof what, "failed with status %u", cqe->status);
-        if (end->recv_failed || !expected(end, place, cqe->status))
+        if (*failed || !expected(end, place, cqe->status))
             fail(end, place, what);
         check_unused(end, place, true);
         end->load->failures++;
     }
-    end->recv_failed = true;
+    *failed = end->recv_failed = true;
     return true;
 }
 
