@@ -50,13 +50,19 @@ def latencies(text: str) -> list[Latency]:
     return rows
 
 
+def ucx_columns(text: str) -> list[float]:
+    """Of the last line: median, average, overall us; average, overall MB/s; the same messages/s. Of
+    several threads only us, MB/s and messages/s overall."""
+    lines = UCX.findall(text)
+    return [float(value) for value in lines[-1][1].split()] if lines else []
+
+
 def ucx(text: str) -> tuple[int, float] | None:
     """Iterations, and microseconds for each, of the last line."""
-    lines = UCX.findall(text)
-    if not lines:
+    values = ucx_columns(text)
+    if not values:
         return None
-    values = lines[-1][1].split()
-    return int(lines[-1][0]), float(values[2 if len(values) == 7 else 0])
+    return int(UCX.findall(text)[-1][0]), values[2 if len(values) == 7 else 0]
 
 
 def pingpong(text: str) -> float | None:

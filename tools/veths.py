@@ -12,6 +12,10 @@ import pairs
 
 LOSSY_LINK = pathlib.Path(__file__).resolve().parent / "lossy_link.py"
 AF_PACKET = "net_af_packet0,iface=link0;ip={address}"
+# With an address that the kernel has not, so that it does not answer beside us.
+OWN_AF_PACKET = "net_af_packet0,iface=link0;ip={own}"
+OWN_AF_XDP = "net_af_xdp0,iface=link0;ip={own}"
+UDP = "udp,ip={plain},hub=no"
 
 
 def why_not() -> str:
@@ -36,6 +40,7 @@ class Veths(pairs.Pair):
     carried: bool = False  # by a process that loses frames, per mille, and lets others overtake
     lose: float = 0
     late: float = 0
+    aside: bool = False  # programs meet on another pair: AF_XDP takes all that comes to its own
     meeting: str = pairs.ADDRESSES["server"].split("/", maxsplit=1)[0]
     carrier: subprocess.Popen | None = field(init=False, default=None)
 
@@ -61,6 +66,10 @@ class Veths(pairs.Pair):
             ip("-n", self.name(role), "address", "add", address, "dev", "link0")
             ip("-n", self.name(role), "link", "set", "lo", "up")
             ip("-n", self.name(role), "link", "set", "link0", "mtu", str(self.mtu), "up")
+        if self.aside:
+            self.make_aside()
+        for role in pairs.ADDRESSES:  # what the kernel says later, some programs ask for at once
+            pairs.wait_for(lambda role=role: self.is_up(role), 5)
         if self.carried:
             self.carrier = subprocess.Popen(
                 ["ip", "netns", "exec", self.name("middle"), sys.executable, "-B",
@@ -68,6 +77,19 @@ class Veths(pairs.Pair):
                 stdout=subprocess.PIPE, text=True)
             self.carrier.stdout.readline()
         return self
+
+    def is_up(self, role: str) -> bool:
+        return " state UP " in subprocess.run(
+            ["ip", "-n", self.name(role), "-o", "link", "show", "dev", "link0"],
+            capture_output=True, text=True, check=False).stdout
+
+    def make_aside(self) -> None:
+        ip("link", "add", "meet0", "netns", self.name("server"), "type", "veth",
+           "peer", "name", "meet0", "netns", self.name("client"))
+        for n, role in enumerate(pairs.ADDRESSES, 1):
+            ip("-n", self.name(role), "address", "add", f"10.2.0.{n}/24", "dev", "meet0")
+            ip("-n", self.name(role), "link", "set", "meet0", "up")
+        self.meeting = "10.2.0.1"
 
     def __exit__(self, *why: object) -> None:
         super().__exit__(*why)
@@ -80,7 +102,8 @@ class Veths(pairs.Pair):
     def configuration(self, role: str) -> str:
         address = pairs.ADDRESSES[role]
         return (f"{self.device}:" + self.device_text.format(
-            address=address, plain=address.split("/", maxsplit=1)[0]) + self.settings)
+            address=address, plain=address.split("/", maxsplit=1)[0],
+            own=address.replace("10.0.", "10.1.")) + self.settings)
 
     def command(self, role: str, program: list[str]) -> list[str]:
         return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]

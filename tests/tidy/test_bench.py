@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 import bench_page  # noqa: E402
 import figures  # noqa: E402
-from bench_rows import path_cost  # noqa: E402
+from bench_rows import beside_tcp, path_cost  # noqa: E402
 from bench_rows.figure import Figure, NotRun, by_turns  # noqa: E402
 
 CALLGRIND = """version: 1
@@ -60,6 +60,22 @@ class Reading(unittest.TestCase):
     def test_latency_has_median_and_both_tails(self) -> None:
         row = figures.latencies(LATENCY)[0]
         self.assertEqual((row.typical, row.p99, row.p999), (2.25, 3.45, 9.71))
+
+
+    def test_last_line_of_ucx_is_what_counts(self) -> None:
+        text = ("[thread 0]   45637   4.728  1017.554  468.429  61.42  133.42  983  2135\n"
+                "Final:       50000   6.140   671.508  461.206  93.07  135.51  1489  2168\n")
+        self.assertEqual(figures.ucx_columns(text), [6.14, 671.508, 461.206, 93.07, 135.51, 1489, 2168])
+        self.assertEqual(figures.ucx(text), (50000, 461.206))
+
+    def test_iperf_is_believed_about_what_arrived(self) -> None:
+        text = ('{"end": {"sum_sent": {"bits_per_second": 9e9},'
+                ' "sum_received": {"bits_per_second": 8e9}}}')
+        self.assertEqual(beside_tcp.iperf_gb(text), 1.0)
+
+    def test_iperf_that_could_not_says_why(self) -> None:
+        with self.assertRaisesRegex(NotRun, "refused"):
+            beside_tcp.iperf_gb('{"error": "connection refused"}')
 
 
 class Rows(unittest.TestCase):

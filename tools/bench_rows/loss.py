@@ -26,7 +26,8 @@ def simulated(bench: Bench, lose: float, late: float, seed: int) -> float:
 def carried(bench: Bench, lose: float, late: float) -> float:
     if veths.why_not():
         raise NotRun(veths.why_not())
-    with veths.Veths(bench.uroce, mtu=MTU, carried=True, lose=lose, late=late) as pair:
+    with veths.Veths(bench.uroce, device_text=veths.OWN_AF_PACKET, mtu=MTU, carried=True, lose=lose,
+                     late=late) as pair:
         run = pair.run([*PROGRAM, "-n", str(bench.count(10_000))], SECONDS)
         if run.problem():
             raise NotRun(run.problem())

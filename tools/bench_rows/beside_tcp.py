@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P5: uroce beside the kernel's TCP, by iperf3 and by UCX: on a pair of interfaces between two
+namespaces, and memif beside loopback."""
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import figures
+import pairs
+import veths
+from bench_rows.figure import Bench, Figure, NotRun, by_turns
+
+MIB = 1048576
+SECONDS = 120
+MTU, XDP_MTU = 4500, 1500  # af_xdp has frames of 3 KiB
+
+
+@dataclass
+class Place:
+    """Where programs meet."""
+    name: str
+    make: Callable[..., contextlib.AbstractContextManager[pairs.Pair]]
+    interface: str  # what UCX calls it
+    links: tuple[tuple[str, dict], ...]  # of uroce: a name, and what make() is told
+
+
+PLACES = (
+    Place("interfaces", veths.Veths, "link0",
+          (("af_packet", {"device_text": veths.OWN_AF_PACKET, "mtu": MTU}),
+           ("af_xdp", {"device_text": veths.OWN_AF_XDP, "mtu": XDP_MTU, "aside": True}),
+           ("UDP", {"device_text": veths.UDP, "mtu": MTU}))),
+    Place("this machine", pairs.Pair, "lo", (("memif", {"settings": ";mtu=4200"}),)),
+)
+
+
+def iperf_gb(text: str) -> float:
+    """GB/s."""
+    said = json.loads(text)
+    if "error" in said:
+        raise NotRun(said["error"])
+    return said["end"]["sum_received"]["bits_per_second"] / 8e9
+
+
+def both(pair: pairs.Pair, server: list[str], client: list[str]) -> str:
+    """What the client prints; @client lacks the server's port."""
+    for program in (server, client):
+        if shutil.which(program[0]) is None:
+            raise NotRun(f"{program[0]} is not installed")
+    port = pairs.free_port()
+    served, serving = pair.serve(server, port)
+    process, output = pair.start("client", [*client, "-p", str(port)])
+    pair.finish("client", process, output, SECONDS)
+    pair.finish("server", served, serving, 2)
+    if output.status != 0:
+        raise NotRun(f"{client[0]} {pairs.ending(output.status)}: "
+                     f"{(output.text.strip().splitlines() or ['no word why'])[-1]}")
+    return output.text
+
+
+def iperf(bench: Bench, place: Place) -> float:
+    with place.make(bench.uroce, bare=True, **bare_mtu(place)) as pair:
+        return iperf_gb(both(pair, ["iperf3", "-s", "-1"],
+                             ["iperf3", "-c", pair.meeting, "-J", "-l", "64K", "-t",
+                              "1" if bench.quick else "3"]))
+
+
+def bare_mtu(place: Place) -> dict:
+    return {"mtu": MTU} if place.make is veths.Veths else {}
+
+
+def ucx(bench: Bench, place: Place, kind: str, size: int, count: int) -> list[float]:
+    """Its last line's columns."""
+    program = ["env", "UCX_TLS=tcp", f"UCX_NET_DEVICES={place.interface}", "ucx_perftest", "-f"]
+    if shutil.which("ucx_perftest") is None:
+        raise NotRun("ucx_perftest (ucx-utils) is not installed")
+    with place.make(bench.uroce, bare=True, **bare_mtu(place)) as pair:
+        return figures.ucx_columns(both(pair, program, [
+            *program, pair.meeting, "-t", kind, "-s", str(size), "-n", str(bench.count(count))]))
+
+
+def perftest(bench: Bench, place: Place, settings: dict, *program: str) -> str:
+    with place.make(bench.uroce, **settings) as pair:
+        run = pair.run([program[0], "-F", "-x", "1", *program[1:]], SECONDS)
+        if run.problem():
+            raise NotRun(run.problem())
+        return run.client.text
+
+
+def gigabytes(bench: Bench, place: Place, settings: dict) -> float:
+    text = perftest(bench, place, settings, "ib_write_bw", "-s", "65536", "-n",
+                    str(bench.count(10_000)))
+    return figures.bandwidths(text)[0].average * MIB / 1e9
+
+
+def messages(bench: Bench, place: Place, settings: dict) -> float:
+    text = perftest(bench, place, settings, "ib_send_bw", "-s", "64", "-n",
+                    str(bench.count(100_000)))
+    return figures.bandwidths(text)[0].rate
+
+
+def half_trip(bench: Bench, place: Place, settings: dict) -> float:
+    text = perftest(bench, place, settings, "ib_send_lat", "-s", "8", "-n",
+                    str(bench.count(20_000)))
+    return figures.latencies(text)[0].typical
+
+
+def against(bench: Bench, place: Place) -> list[Figure]:
+    found = []
+    columns = {"median": 0, "MB/s": 4, "messages/s": 6}
+    for what, unit, ours, peers in (
+            ("64 KiB, ib_write_bw", "GB/s", gigabytes,
+             (("TCP, iperf3", lambda: iperf(bench, place)),
+              ("UCX tcp, tag_bw", lambda: ucx(bench, place, "tag_bw", 65536, 20_000)
+               [columns["MB/s"]] * MIB / 1e9))),
+            ("64 octets, ib_send_bw", "M/s", messages,
+             (("UCX tcp, tag_bw", lambda: ucx(bench, place, "tag_bw", 64, 100_000)
+               [columns["messages/s"]] / 1e6),)),
+            ("8 octets, ib_send_lat, median", "us", half_trip,
+             (("UCX tcp, tag_lat, median", lambda: ucx(bench, place, "tag_lat", 8, 20_000)
+               [columns["median"]]),))):
+        less = unit == "us"
+        beside = [(Figure(name, unit, less=less), measure) for name, measure in peers]
+        rows = [(Figure(f"{place.name}, {link}, {what}", unit, less=less, aim_ratio=1),
+                 lambda ours=ours, settings=settings: ours(bench, place, settings))
+                for link, settings in place.links]
+        by_turns(bench.runs, *beside, *rows)
+        best = (min if less else max)((row for row, _ in beside), key=lambda row: row.median)
+        for row, _ in rows:
+            row.beside = best
+        found += [row for row, _ in rows]
+    return found
+
+
+def rows(bench: Bench) -> list[Figure]:
+    found = []
+    for place in PLACES:
+        if place.make is veths.Veths and veths.why_not():
+            found.append(Figure(place.name, "", why=veths.why_not()))
+            continue
+        found += against(bench, place)
+    return found
