@@ -329,6 +329,11 @@ uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_m
     return uro_member_macs(&engine->member, macs, room);
 }
 
+uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t room)
+{
+    return uro_member_groups(&engine->member, groups, room);
+}
+
 void uro_engine_lost(struct uro_engine *engine, uint32_t count)
 {
     engine->shard.counters.value[URO_COUNT_TX_STUCK] += count;

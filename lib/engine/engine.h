@@ -154,6 +154,8 @@ uint32_t uro_engine_services_version(const struct uro_engine *engine);
  * another one whenever the list may be. */
 uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,
                                    uint32_t room);
+/* The groups that programs joined, at most @room; returns how many. */
+uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t room);
 uint32_t uro_engine_multicast_version(const struct uro_engine *engine);
 
 /* The link had no room for the @count frames of the last output: they are lost, and counted. */

@@ -160,10 +160,10 @@ int uro_member_join(struct uro_member *member, const struct uro_gid *gid, uro_ti
     struct uro_member_group *group = find_or_add(member, gid);
     group->joined = true;
     member->joined++;
+    member->version++;
     if (group->own)
         return 0;
     URO_MARK("MCAST.JOIN");
-    member->version++;
     report_change(member, group, now);
     return 0;
 }
@@ -176,10 +176,10 @@ void uro_member_leave(struct uro_member *member, const struct uro_gid *gid, uro_
         return;
     group->joined = false;
     member->joined--;
+    member->version++;
     if (group->own)
         return;
     URO_MARK("MCAST.LEAVE");
-    member->version++;
     report_change(member, group, now);
 }
 
@@ -371,5 +371,16 @@ uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, 
                 count += add_mac(&mac, macs, from, count);
         }
     }
+    return count;
+}
+
+uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t room)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < URO_MEMBER_BUCKETS; i++)
+        for (uint16_t at = member->buckets[i]; at != NONE; at = member->groups[at].next)
+            if (member->groups[at].joined && count < room)
+                groups[count++] = member->groups[at].gid;
     return count;
 }

@@ -82,5 +82,8 @@ URO_NODISCARD uint32_t uro_member_output(struct uro_member *member, struct uro_t
                                          uint32_t room);
 uro_time uro_member_next(const struct uro_member *member, uro_time now);
 
+/* The groups that programs joined, at most @room; returns how many. */
+uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t room);
+
 /* The MAC addresses of all groups, each once, at most @room; returns how many. */
 uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t room);

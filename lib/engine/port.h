@@ -62,6 +62,8 @@ struct uro_port_ops {
 
     /* The groups whose frames are wanted, each once, from now on; more may be let in. */
     void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
+    /* Instead of it, where the kernel has the link: the groups that programs joined. */
+    void (*groups)(struct uro_port *port, const struct uro_gid *groups, uint32_t count);
 
     /* What the process listens for, from now on: whoever gets the requests for all processes of a shared
      * address must know. NULL where no port is shared. */

@@ -118,11 +118,19 @@ void uro_round_tell_gone(struct uro_device *device, bool *told)
     sink->removed(device);
 }
 
+/* More are not heard by a port that has a socket for each of them. */
+#define GROUPS_MAX 256u
+
 void uro_round_multicast(struct uro_device *device)
 {
     struct uro_port *port = device->port;
+    struct uro_gid groups[GROUPS_MAX];
 
     device->multicast_version = uro_engine_multicast_version(device->engine);
+    if (port->ops->groups != NULL) {
+        port->ops->groups(port, groups, uro_engine_groups(device->engine, groups, GROUPS_MAX));
+        return;
+    }
     port->ops->multicast(
         port, device->macs,
         uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));

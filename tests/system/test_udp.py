@@ -25,12 +25,11 @@ CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_
 ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_lat_ud send_bw_xrc
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
 hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
-fi_rdm cm_send_bw cm_send_lat""".split()
+send_bw_group_ipv4 fi_rdm cm_send_bw cm_send_lat""".split()
 # Both processes on one address, which they share by the broker.
 SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_bw_ud write_bw write_bw_many read_bw
-ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime""".split()
-GROUPS = re.compile("group|mckey")  # the link has no multicast
-IPV6 = re.compile("ipv6")           # loopback has one address of it
+ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime mckey""".split()
+IPV6 = re.compile("ipv6|bw_group$")  # loopback has one address of it
 # Other tests may run on this machine, by other users too: each has a subnet of its own.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
@@ -84,8 +83,8 @@ def program(row: programs.Row, kind=Pair):
 
 
 def connection(row: connections.Connection, kind=Pair):
-    server = {**LOOPBACK, "10.0.0.1": SHARED_ADDRESS} if kind is Shared else LOOPBACK
-    row = dataclasses.replace(row, server=here(row.server, server), client=here(row.client, server))
+    where = dict.fromkeys(LOOPBACK, SHARED_ADDRESS) if kind is Shared else LOOPBACK
+    row = dataclasses.replace(row, server=here(row.server, where), client=here(row.client, where))
 
     def run(case: Case) -> None:
         problem = connections.run(case.uroce, row, kind)
@@ -100,7 +99,7 @@ def rows(build: pathlib.Path, every: bool) -> list:
     chosen = []
     for kind, names in ((Pair, CHOSEN), (Shared, SHARED)):
         for row, make in found:
-            if GROUPS.search(row.name) or IPV6.search(row.name) or not (every or row.name in names):
+            if IPV6.search(row.name) or not (every or row.name in names):
                 continue
             run = make(row, kind)
             run.__name__ = row.name if kind is Pair else f"shared_{row.name}"

@@ -69,12 +69,25 @@ static void hear_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 
 /* ---- frames ------------------------------------------------------------- */
 
+/* One of the groups, each in turn. */
+static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t room)
+{
+    const struct uro_sock *group = uro_groups_next(&udp->groups);
+
+    if (group == NULL)
+        return 0;
+    uro_rx_take(&udp->rx, group);
+    return uro_rx_lend(&udp->rx, pkts, room);
+}
+
 static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
     uint32_t count = uro_rx_lend(&udp->rx, pkts, room);
     bool listens = udp->rounds++ % SHARE_ROUNDS == 0;
 
+    if (listens && count == 0) /* other traffic must not keep them from being heard */
+        count = receive_group(udp, pkts, room);
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
         struct uro_sock *sock = &udp->socks[i];
         if (sock->share != NULL && listens)
@@ -83,7 +96,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
             uro_rx_take(&udp->rx, sock);
         count = uro_rx_lend(&udp->rx, pkts, room);
     }
-    return count;
+    return count > 0 ? count : receive_group(udp, pkts, room);
 }
 
 static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
@@ -175,11 +188,11 @@ static bool gone(struct uro_port *port)
     return false;
 }
 
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+static void groups(struct uro_port *port, const struct uro_gid *gids, uint32_t count)
 {
-    (void)port;
-    (void)macs;
-    (void)count;
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    uro_groups_set(&udp->groups, gids, count, udp->socks, udp->sock_count, &udp->options);
 }
 
 static void close_port(struct uro_port *port)
@@ -191,6 +204,7 @@ static void close_port(struct uro_port *port)
         if (udp->socks[i].share != NULL)
             uro_share_leave(udp->socks[i].share);
     }
+    uro_groups_close(&udp->groups);
     if (udp->epoll >= 0)
         (void)close(udp->epoll);
     uro_rx_close(&udp->rx);
@@ -210,7 +224,7 @@ static const struct uro_port_ops ops = {
     .disarm = disarm,
     .link_up = link_up,
     .gone = gone,
-    .multicast = multicast,
+    .groups = groups,
     .services = services,
 };
 
@@ -343,6 +357,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     udp->port =
         (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    udp->groups.epoll = udp->epoll;
+    udp->groups.mark = URO_UDP_SOCKS_MAX;
     if (read_words(config->link, &words, error) != 0) {
         close_port(&udp->port);
         return NULL;
@@ -352,7 +368,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         close_port(&udp->port);
         return NULL;
     }
-    if (!uro_rx_open(&udp->rx, &config->mac, words.strict) ||
+    if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, words.strict) ||
         !uro_udp_tx_open(&udp->tx, udp->socks, udp->sock_count, config->mtu, config->verbose)) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         close_port(&udp->port);

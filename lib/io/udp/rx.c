@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/udp/group.h"
 #include "io/udp/ident.h"
 #include "io/udp/share.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
 #include "wire/ext.h"
+#include "wire/icmp.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
 
@@ -22,7 +24,6 @@
 #define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
 #define PLAIN_ENOUGH   64u   /* a sender whose packets were so far all like ours */
 #define FOREIGN_ENOUGH 64u   /* and has become another */
-#define HOP_LIMIT      64u   /* the ICRC does not cover it, and nobody looks */
 #define AT_IPV4_IDENT  4u
 
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
@@ -49,9 +50,12 @@ static void lay_out(struct uro_rx *rx, uint32_t slot)
     }
 }
 
-bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, bool strict)
+bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, const struct uro_sock *own,
+                 uint32_t own_count, bool strict)
 {
     memset(rx, 0, sizeof *rx);
+    rx->own = own;
+    rx->own_count = own_count;
     rx->mac = *mac;
     rx->strict = strict;
     rx->memory = aligned_alloc(64, (size_t)URO_RX_MESSAGES * REGION);
@@ -77,11 +81,12 @@ struct note {
     const union uro_sock_address *from;
     uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
     uint8_t traffic_class;
+    uint8_t hop_limit;
 };
 
 static struct note read_control(struct msghdr *message)
 {
-    struct note note = { .from = message->msg_name };
+    struct note note = { .from = message->msg_name, .hop_limit = URO_SOCK_HOP_LIMIT };
 
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
         int value = 0;
@@ -90,6 +95,10 @@ static struct note read_control(struct msghdr *message)
         } else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_TCLASS) {
             memcpy(&value, CMSG_DATA(at), sizeof value);
             note.traffic_class = (uint8_t)value;
+        } else if ((at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TTL) ||
+                   (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_HOPLIMIT)) {
+            memcpy(&value, CMSG_DATA(at), sizeof value);
+            note.hop_limit = (uint8_t)value;
         } else if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_OPTION_GRO) {
             memcpy(&value, CMSG_DATA(at), sizeof value);
             note.segment = value > 0 ? (uint32_t)value : 0;
@@ -159,13 +168,14 @@ static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *n
 static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const struct note *note,
                       uint8_t *payload, uint32_t length, uint32_t index)
 {
-    const struct uro_ether ether = { .dest = rx->mac,
+    const struct uro_ether ether = { .dest =
+                                         sock->group ? uro_mac_multicast(&sock->address) : rx->mac,
                                      .source = link_mac,
                                      .type = sock->v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
     struct uro_ip ip = { .v6 = sock->v6,
                          .dont_fragment = !sock->v6,
                          .traffic_class = note->traffic_class,
-                         .hop_limit = HOP_LIMIT,
+                         .hop_limit = note->hop_limit,
                          .protocol = URO_IPPROTO_UDP,
                          .identification = (uint16_t)index,
                          .payload_length = (uint16_t)(URO_UDP_LEN + length),
@@ -180,6 +190,8 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const stru
 
     if (length >
         DATAGRAM_MAX - HEADROOM) /* no packet of ours; the length field has no room for it */
+        return;
+    if (sock->group && uro_group_is_echo(rx->own, rx->own_count, &ip.source, payload, length))
         return;
     (void)uro_ether_put(network - URO_ETHER_LEN, &ether);
     (void)uro_ip_put(network, &ip);
@@ -286,6 +298,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
         if (length == 0)
             break;
         const struct note note = { .from = &header.from,
+                                   .hop_limit = URO_SOCK_HOP_LIMIT,
                                    .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);

@@ -30,22 +30,25 @@ struct uro_rx_source {
 
 struct uro_rx {
     struct uro_mac mac; /* ours: where frames go */
-    bool strict;        /* no identification is worked out */
-    uint32_t slot;      /* octets of payload a slot holds */
-    uint8_t *memory;    /* a region for each message */
-    uint8_t *spare;     /* to lay out a region anew */
+    const struct uro_sock *own;
+    uint32_t own_count;
+    bool strict;     /* no identification is worked out */
+    uint32_t slot;   /* octets of payload a slot holds */
+    uint8_t *memory; /* a region for each message */
+    uint8_t *spare;  /* to lay out a region anew */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];
-    _Alignas(size_t) uint8_t control[URO_RX_MESSAGES][64];
+    _Alignas(size_t) uint8_t control[URO_RX_MESSAGES][96];
     struct uro_pkt frames[URO_RX_MESSAGES * URO_RX_SEGMENTS]; /* not yet lent: [first, count) */
     uint32_t first;
     uint32_t count;
     struct uro_rx_source sources[URO_RX_SOURCES];
 };
 
-/* False when there is no memory. */
-URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, bool strict);
+/* The sockets of our addresses, @own, stay the caller's. False when there is no memory. */
+URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
+                               const struct uro_sock *own, uint32_t own_count, bool strict);
 void uro_rx_close(struct uro_rx *rx);
 
 /* Takes what waits at @sock when everything taken earlier was lent. */

@@ -4,6 +4,8 @@
 #include "io/udp/sock.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,10 +84,13 @@ static bool set_network_options(int fd, bool v6)
         return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
                set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
                set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+               set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+               set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, URO_SOCK_HOP_LIMIT) &&
                set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
                set(fd, IPPROTO_UDP, UDP_OPTION_NO_CHECK6_RX, 1);
     return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-           set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVERR, 1);
+           set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1) &&
+           set(fd, IPPROTO_IP, IP_TTL, URO_SOCK_HOP_LIMIT) && set(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
 static void set_buffers(struct uro_sock *sock)
@@ -120,15 +125,61 @@ static void explain(const struct uro_gid *address, int why, char error[static UR
     }
 }
 
+uint32_t uro_sock_interface(const struct uro_gid *address)
+{
+    struct ifaddrs *all;
+    uint32_t index = 0;
+
+    if (getifaddrs(&all) != 0)
+        return 0;
+    for (const struct ifaddrs *at = all; at != NULL && index == 0; at = at->ifa_next) {
+        const union uro_sock_address *has = (const void *)at->ifa_addr;
+        if (has == NULL || has->any.sa_family != AF_INET6)
+            continue;
+        const struct uro_gid gid = uro_sock_gid_of(has);
+        if (uro_gid_equal(&gid, address))
+            index = if_nametoindex(at->ifa_name);
+    }
+    freeifaddrs(all);
+    return index;
+}
+
+/* Groups are sent to where the address is; without multicast there, sending says so. */
+static void set_multicast(int fd, const struct uro_gid *address)
+{
+    if (uro_gid_is_ipv4(address)) {
+        struct ip_mreqn interface = { 0 };
+        memcpy(&interface.imr_address, &address->octets[12], 4);
+        (void)setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface);
+        (void)set(fd, IPPROTO_IP, IP_MULTICAST_TTL, URO_SOCK_HOP_LIMIT);
+        return;
+    }
+    (void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)uro_sock_interface(address));
+    (void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, URO_SOCK_HOP_LIMIT);
+}
+
+int uro_sock_make(bool v6)
+{
+    int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || set_network_options(fd, v6))
+        return fd;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
 int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static URO_PORT_ERROR_MAX])
 {
     const union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
-    int fd = socket(own.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = uro_sock_make(own.any.sa_family == AF_INET6);
 
-    if (fd >= 0 && set_network_options(fd, own.any.sa_family == AF_INET6) &&
-        (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
-        bind(fd, &own.any, uro_sock_address_length(&own)) == 0)
+    if (fd >= 0 && (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
+        bind(fd, &own.any, uro_sock_address_length(&own)) == 0) {
+        set_multicast(fd, address);
         return fd;
+    }
     explain(address, errno, error);
     if (fd >= 0)
         (void)close(fd);

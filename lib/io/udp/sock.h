@@ -7,6 +7,8 @@
 
 #include "engine/port.h"
 
+#define URO_SOCK_HOP_LIMIT 64 /* of packets that do not say */
+
 union uro_sock_address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -18,6 +20,7 @@ struct uro_share;
 struct uro_sock {
     int fd;                  /* -1: an address whose broker is gone */
     struct uro_share *share; /* other processes have the address too, or NULL */
+    bool group;              /* its address is that of a multicast group */
     bool said_down;          /* that it is gone was said */
     struct uro_gid address;
     bool v6;
@@ -36,6 +39,12 @@ union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t p
 socklen_t uro_sock_address_length(const union uro_sock_address *address);
 struct uro_gid uro_sock_gid_of(const union uro_sock_address *address);
 uint16_t uro_sock_port_of(const union uro_sock_address *address);
+
+/* The kernel's number of the interface that has the IPv6 address; 0: none. */
+uint32_t uro_sock_interface(const struct uro_gid *address);
+
+/* A socket that is bound to nothing yet, or -1. */
+int uro_sock_make(bool v6);
 
 /* A socket on port 4791 of @address, alone or, @shared, beside others of the same user. Returns it, or -1
  * with a sentence in @error. */

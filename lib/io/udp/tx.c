@@ -42,6 +42,7 @@ struct way {
     struct uro_sock *by;
     struct uro_gid dest;
     uint8_t traffic_class;
+    uint8_t hop_limit;
     uint8_t share;
     uint32_t head; /* octets before the BTH */
 };
@@ -66,11 +67,13 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
         source = uro_gid_from_ipv4(network + 12);
         way->dest = uro_gid_from_ipv4(network + 16);
         way->traffic_class = network[1];
+        way->hop_limit = network[8];
         way->head = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN;
     } else {
         memcpy(source.octets, network + 8, sizeof source.octets);
         memcpy(way->dest.octets, network + 24, sizeof way->dest.octets);
         way->traffic_class = (uint8_t)(network[0] << 4 | network[1] >> 4);
+        way->hop_limit = network[7];
         way->head = URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN;
     }
     way->by = sock_of(tx, &source);
@@ -90,9 +93,9 @@ static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t l
     size_t held = tx->octets[last].iov_len;
 
     return tx->by[last] == way->by && way->by->segments && tx->packets[last] < SEGMENTS_MAX &&
-           tx->traffic_class[last] == way->traffic_class && tx->share[last] == way->share &&
-           length <= tx->segment[last] && held == (size_t)tx->segment[last] * tx->packets[last] &&
-           held + length <= DATAGRAM_MAX &&
+           tx->traffic_class[last] == way->traffic_class && tx->hop_limit[last] == way->hop_limit &&
+           tx->share[last] == way->share && length <= tx->segment[last] &&
+           held == (size_t)tx->segment[last] * tx->packets[last] && held + length <= DATAGRAM_MAX &&
            memcmp(&tx->to[last], &to, uro_sock_address_length(&to)) == 0;
 }
 
@@ -105,6 +108,7 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
     tx->packets[i] = 0;
     tx->segment[i] = length;
     tx->traffic_class[i] = way->traffic_class;
+    tx->hop_limit[i] = way->hop_limit;
     tx->share[i] = way->share;
     tx->octets[i] = (struct iovec){ at, 0 };
     tx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &tx->to[i],
@@ -151,6 +155,11 @@ static void finish(struct uro_udp_tx *tx, uint32_t i)
         int value = tx->traffic_class[i];
         (void)add_control(header, tx->control[i], by->v6 ? IPPROTO_IPV6 : IPPROTO_IP,
                           by->v6 ? IPV6_TCLASS : IP_TOS, &value, sizeof value);
+    }
+    if (tx->hop_limit[i] != URO_SOCK_HOP_LIMIT) {
+        int value = tx->hop_limit[i];
+        (void)add_control(header, tx->control[i], by->v6 ? IPPROTO_IPV6 : IPPROTO_IP,
+                          by->v6 ? IPV6_HOPLIMIT : IP_TTL, &value, sizeof value);
     }
 }
 

@@ -17,11 +17,12 @@ struct uro_udp_tx {
     struct mmsghdr messages[URO_PORT_BURST];
     struct iovec octets[URO_PORT_BURST];
     union uro_sock_address to[URO_PORT_BURST];
-    _Alignas(size_t) uint8_t control[URO_PORT_BURST][64];
+    _Alignas(size_t) uint8_t control[URO_PORT_BURST][96];
     struct uro_sock *by[URO_PORT_BURST];
     uint32_t packets[URO_PORT_BURST]; /* in the datagram */
     uint32_t segment[URO_PORT_BURST]; /* octets of each but the last */
     uint8_t traffic_class[URO_PORT_BURST];
+    uint8_t hop_limit[URO_PORT_BURST];
     uint8_t share[URO_PORT_BURST]; /* whose it may be, if the peer shares its address; see hub.h */
     uint32_t first;
     uint32_t count;

@@ -10,12 +10,14 @@
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
+ *   group.c   multicast: a socket for each group
  *   ident.c   the identification of IPv4, which the ICRC covers
  *   holder.c  who has the port when it is taken
  */
 #pragma once
 
 #include "engine/port.h"
+#include "io/udp/group.h"
 #include "io/udp/rx.h"
 #include "io/udp/share.h"
 #include "io/udp/sock.h"
@@ -29,6 +31,7 @@ struct uro_udp_port {
     uint32_t sock_count;
     struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
     struct uro_sock_options options;
+    struct uro_groups groups;
     uint32_t rounds; /* brokers are listened to in some of them */
     int epoll;       /* of all sockets */
     bool strict;

@@ -52,6 +52,27 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
     close_stage(s);
 }
 
+/* For a link that the kernel has: what it is a member of by itself is not among them, unless joined. */
+static void member__groups__are_those_that_programs_joined(void **state)
+{
+    struct stage *s = open_stage();
+    struct uro_gid groups[4], wanted;
+
+    (void)state;
+    assert_int_equal(uro_engine_groups(s->engine, groups, 4), 0);
+    const uint32_t before = uro_engine_multicast_version(s->engine);
+    join(s, "224.0.0.1", 0);
+    assert_int_not_equal(uro_engine_multicast_version(s->engine), before);
+    join(s, "ff0e::1:abcd:203", 0);
+    assert_int_equal(uro_engine_groups(s->engine, groups, 1), 1);
+    assert_int_equal(uro_engine_groups(s->engine, groups, 4), 2);
+    leave(s, "224.0.0.1", 0);
+    assert_int_equal(uro_engine_groups(s->engine, groups, 4), 1);
+    assert_true(uro_gid_parse("ff0e::1:abcd:203", &wanted));
+    assert_true(uro_gid_equal(&groups[0], &wanted));
+    close_stage(s);
+}
+
 static void send_to(struct stage *s, const char *dest)
 {
     static const uint8_t payload[4];
@@ -131,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(member__mac_addresses__of_every_group_and_our_own_each_once),
+        cmocka_unit_test(member__groups__are_those_that_programs_joined),
         cmocka_unit_test(member__packets_to_a_group__let_through_while_it_is_joined),
         cmocka_unit_test(member__not_a_multicast_address__refused),
         cmocka_unit_test(member__malformed_message__counted),

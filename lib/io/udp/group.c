@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* group.c - see group.h. */
+#define _GNU_SOURCE /* IP_MULTICAST_ALL, struct ip_mreqn */
+#include "io/udp/group.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "io/udp/share.h"
+
+#define OPTION_V6_MULTICAST_ALL 29 /* which some C libraries have not */
+#define AT_SOURCE_QPN           (URO_BTH_LEN + 5u)
+
+static bool set(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+/* Of the interface that has @own. Two addresses of one interface are one membership. */
+static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own)
+{
+    int done;
+
+    if (own->v6) {
+        struct ipv6_mreq request = { .ipv6mr_interface = uro_sock_interface(&own->address) };
+        memcpy(&request.ipv6mr_multiaddr, group->octets, sizeof group->octets);
+        done = setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request);
+    } else {
+        struct ip_mreqn request = { 0 };
+        memcpy(&request.imr_multiaddr, &group->octets[12], 4);
+        memcpy(&request.imr_address, &own->address.octets[12], 4);
+        done = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
+    }
+    return done == 0 || errno == EADDRINUSE;
+}
+
+/* Only what its own memberships let in, not what others on this machine have joined. */
+static bool set_options(int fd, bool v6)
+{
+    return set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+           (v6 ? set(fd, IPPROTO_IPV6, OPTION_V6_MULTICAST_ALL, 0)
+               : set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0));
+}
+
+/* Returns a socket that hears @group on the interfaces of all addresses of its kind, or -1. */
+static int open_group(const struct uro_gid *group, const struct uro_sock *own, uint32_t own_count)
+{
+    union uro_sock_address name = uro_sock_address_of(group, URO_ROCE_PORT);
+    bool v6 = name.any.sa_family == AF_INET6, joined = false;
+    int fd = uro_sock_make(v6);
+
+    if (fd < 0)
+        return -1;
+    bool fine = set_options(fd, v6);
+    for (uint32_t i = 0; i < own_count && fine; i++) {
+        if (own[i].v6 != v6)
+            continue;
+        if (v6) /* the scope of groups that have one */
+            name.v6.sin6_scope_id = uro_sock_interface(&own[i].address);
+        fine = join(fd, group, &own[i]);
+        joined = true;
+    }
+    if (fine && !joined)
+        errno = EADDRNOTAVAIL;
+    if (fine && joined && bind(fd, &name.any, uro_sock_address_length(&name)) == 0)
+        return fd;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
+static struct uro_group *find(struct uro_groups *groups, const struct uro_gid *gid)
+{
+    for (uint32_t i = 0; i < groups->count; i++)
+        if (uro_gid_equal(&groups->all[i].sock.address, gid))
+            return &groups->all[i];
+    return NULL;
+}
+
+static void complain(struct uro_groups *groups, const struct uro_gid *gid)
+{
+    char text[URO_GID_TEXT_MAX];
+
+    if (!groups->complained)
+        fprintf(stderr, "uroce: group %s over UDP: %s\n", uro_gid_text(gid, text),
+                groups->count == URO_GROUPS_MAX ? "no more of them" : strerror(errno));
+    groups->complained = true;
+}
+
+static void add(struct uro_groups *groups, const struct uro_gid *gid, const struct uro_sock *own,
+                uint32_t own_count, const struct uro_sock_options *options)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u32 = groups->mark };
+    int fd = groups->count < URO_GROUPS_MAX ? open_group(gid, own, own_count) : -1;
+
+    if (fd < 0 || epoll_ctl(groups->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        complain(groups, gid);
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    struct uro_group *group = &groups->all[groups->count++];
+    *group = (struct uro_group){ .sock = { .group = true }, .wanted = true };
+    uro_sock_start(&group->sock, fd, gid, options);
+}
+
+void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint32_t count,
+                    const struct uro_sock *own, uint32_t own_count,
+                    const struct uro_sock_options *options)
+{
+    for (uint32_t i = 0; i < groups->count; i++)
+        groups->all[i].wanted = false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct uro_group *group = find(groups, &gids[i]);
+        if (group != NULL)
+            group->wanted = true;
+        else
+            add(groups, &gids[i], own, own_count, options);
+    }
+    for (uint32_t i = groups->count; i-- > 0;)
+        if (!groups->all[i].wanted) {
+            uro_sock_close(&groups->all[i].sock);
+            groups->all[i] = groups->all[--groups->count];
+        }
+}
+
+void uro_groups_close(struct uro_groups *groups)
+{
+    while (groups->count > 0)
+        uro_sock_close(&groups->all[--groups->count].sock);
+}
+
+const struct uro_sock *uro_groups_next(struct uro_groups *groups)
+{
+    return groups->count > 0 ? &groups->all[groups->turn++ % groups->count].sock : NULL;
+}
+
+bool uro_group_is_echo(const struct uro_sock *own, uint32_t own_count, const struct uro_gid *from,
+                       const uint8_t *bth, uint32_t length)
+{
+    for (uint32_t i = 0; i < own_count; i++) {
+        if (!uro_gid_equal(&own[i].address, from))
+            continue;
+        return own[i].share == NULL || length <= AT_SOURCE_QPN ||
+               bth[AT_SOURCE_QPN] >> (8 - URO_SHARE_BITS) == own[i].share->number;
+    }
+    return false;
+}
