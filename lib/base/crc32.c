@@ -149,7 +149,31 @@ static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *re
     return reg;
 }
 
-const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_copy };
+static uint32_t table_head(const struct uro_crc32_mask *mask, const uint8_t *head, size_t length)
+{
+    uint32_t reg = 0;
+
+    for (size_t i = 0; i < length; i++)
+        reg = step_1(reg, (uint8_t)((head[i] | mask->ones[URO_CRC32_MASK_PAD + i]) ^
+                                    mask->flip[URO_CRC32_MASK_PAD + i]));
+    return reg;
+}
+
+static uint32_t table_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
+                             size_t head_length, size_t length)
+{
+    return table_feed(table_head(mask, head, head_length), head + head_length, length);
+}
+
+static uint32_t table_masked_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                  size_t head_length, uint8_t *restrict to,
+                                  const uint8_t *restrict from, size_t length)
+{
+    return table_copy(table_head(mask, head, head_length), to, from, length);
+}
+
+const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_copy, table_masked,
+                                                  table_masked_copy };
 
 /* The nth best method here, the table last; NULL when there are no more. */
 static const struct uro_crc32_method *method_at(unsigned nth)
@@ -167,8 +191,15 @@ static uint32_t choose_and_feed(uint32_t reg, const uint8_t *from, size_t length
 static uint32_t choose_and_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
                                 size_t length);
 
+static uint32_t choose_and_mask(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                size_t head_length, size_t length);
+static uint32_t choose_and_mask_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                     size_t head_length, uint8_t *restrict to,
+                                     const uint8_t *restrict from, size_t length);
+
 /* The first call through this one replaces it by the best; every thread chooses the same. */
-static const struct uro_crc32_method undecided = { "", choose_and_feed, choose_and_copy };
+static const struct uro_crc32_method undecided = { "", choose_and_feed, choose_and_copy,
+                                                   choose_and_mask, choose_and_mask_copy };
 static _Atomic(const struct uro_crc32_method *) in_use = &undecided;
 
 static const struct uro_crc32_method *choose(void)
@@ -187,6 +218,34 @@ static uint32_t choose_and_copy(uint32_t reg, uint8_t *restrict to, const uint8_
                                 size_t length)
 {
     return choose()->copy(reg, to, from, length);
+}
+
+static uint32_t choose_and_mask(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                size_t head_length, size_t length)
+{
+    return choose()->masked(mask, head, head_length, length);
+}
+
+static uint32_t choose_and_mask_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                     size_t head_length, uint8_t *restrict to,
+                                     const uint8_t *restrict from, size_t length)
+{
+    return choose()->masked_copy(mask, head, head_length, to, from, length);
+}
+
+uint32_t uro_crc32_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
+                          size_t head_length, size_t length)
+{
+    return atomic_load_explicit(&in_use, memory_order_relaxed)
+        ->masked(mask, head, head_length, length);
+}
+
+uint32_t uro_crc32_masked_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
+                               size_t head_length, void *restrict to, const void *restrict from,
+                               size_t length)
+{
+    return atomic_load_explicit(&in_use, memory_order_relaxed)
+        ->masked_copy(mask, head, head_length, to, from, length);
 }
 
 uint32_t uro_crc32(uint32_t reg, const void *from, size_t length)

@@ -15,6 +15,11 @@ struct uro_crc32_method {
     uint32_t (*feed)(uint32_t reg, const uint8_t *from, size_t length);
     uint32_t (*copy)(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
                      size_t length);
+    uint32_t (*masked)(const struct uro_crc32_mask *mask, const uint8_t *head, size_t head_length,
+                       size_t length);
+    uint32_t (*masked_copy)(const struct uro_crc32_mask *mask, const uint8_t *head,
+                            size_t head_length, uint8_t *restrict to, const uint8_t *restrict from,
+                            size_t length);
 };
 
 /* Slicing by eight; serves every CPU, and the other methods for less than 16 octets. */

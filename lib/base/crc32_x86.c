@@ -156,9 +156,10 @@ INLINE_128 __m128i placed_128(uint32_t reg)
     return _mm_cvtsi32_si128((int)reg);
 }
 
-INLINE_128 uint32_t run_128(uint32_t reg, struct cursor *c)
+/* @before: what is added to the first block, the register or the block before it, moved. */
+INLINE_128 uint32_t run_128(__m128i before, struct cursor *c)
 {
-    __m128i a = _mm_xor_si128(take_16(c), placed_128(reg));
+    __m128i a = _mm_xor_si128(take_16(c), before);
 
     if (c->left >= 48) {
         __m128i b = take_16(c), d = take_16(c), e = take_16(c);
@@ -179,7 +180,7 @@ TARGET_128 static uint32_t feed_128(uint32_t reg, const uint8_t *from, size_t le
 {
     struct cursor c = { NULL, from, length };
 
-    return length < 16 ? uro_crc32_table.feed(reg, from, length) : run_128(reg, &c);
+    return length < 16 ? uro_crc32_table.feed(reg, from, length) : run_128(placed_128(reg), &c);
 }
 
 TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
@@ -188,7 +189,60 @@ TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
     struct cursor c = { to, from, length };
 
     URO_HOT_ASSERT(to != NULL);
-    return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(reg, &c);
+    return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(placed_128(reg), &c);
+}
+
+/* A masked head, cut so that its last octet ends a block: zeros before the first one change nothing when the
+ * register starts from zero. */
+INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t *head,
+                               size_t length)
+{
+    const size_t pad = -length & 15u;
+    const uint8_t *ones = &mask->ones[URO_CRC32_MASK_PAD] - pad;
+    const uint8_t *flip = &mask->flip[URO_CRC32_MASK_PAD] - pad;
+    __m128i sum = _mm_setzero_si128();
+
+    URO_HOT_ASSERT(length >= 16 && length <= URO_CRC32_MASK_MAX && pad <= 12);
+    for (size_t at = 0; at < length + pad; at += 16) {
+        const __m128i octets = _mm_loadu_si128((const void *)(head - pad + at));
+        const __m128i raised = _mm_or_si128(octets, _mm_loadu_si128((const void *)(ones + at)));
+        const __m128i block = _mm_xor_si128(raised, _mm_loadu_si128((const void *)(flip + at)));
+        sum = _mm_xor_si128(move(sum, MOVE_128), block);
+    }
+    return sum;
+}
+
+/* After @sum fewer than 16 octets, before which no others can be read. */
+INLINE_128 uint32_t copy_few(__m128i sum, uint8_t *to, const uint8_t *from, size_t length)
+{
+    uint8_t last[32] = { 0 };
+    struct cursor c = { NULL, last + 16, length };
+
+    if (length == 0)
+        return reduce(sum);
+    memcpy(last + 16, from, length);
+    __asm__("" : : : "memory"); /* the source is read once */
+    memcpy(to, last + 16, length);
+    return reduce(feed_tail(sum, &c));
+}
+
+TARGET_128 static uint32_t masked_128(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                      size_t head_length, size_t length)
+{
+    const __m128i sum = masked_head(mask, head, head_length);
+    struct cursor c = { NULL, head + head_length, length };
+
+    return length < 16 ? finish(sum, &c) : run_128(move(sum, MOVE_128), &c);
+}
+
+TARGET_128 static uint32_t masked_copy_128(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                           size_t head_length, uint8_t *restrict to,
+                                           const uint8_t *restrict from, size_t length)
+{
+    const __m128i sum = masked_head(mask, head, head_length);
+    struct cursor c = { to, from, length };
+
+    return length < 16 ? copy_few(sum, to, from, length) : run_128(move(sum, MOVE_128), &c);
 }
 
 INLINE_512 __m512i take_64(struct cursor *c)
@@ -231,10 +285,10 @@ INLINE_512 __m128i narrow(__m512i blocks)
     return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-INLINE_512 uint32_t run_512(uint32_t reg, struct cursor *c)
+INLINE_512 uint32_t run_512(__m128i before, struct cursor *c)
 {
     const __m512i by_512 = factors_512(MOVE_512);
-    __m512i a = _mm512_xor_si512(take_64(c), _mm512_zextsi128_si512(placed_128(reg)));
+    __m512i a = _mm512_xor_si512(take_64(c), _mm512_zextsi128_si512(before));
 
     if (c->left >= 192) {
         const __m512i by_2048 = factors_512(MOVE_2048);
@@ -259,7 +313,7 @@ TARGET_512 static uint32_t feed_512(uint32_t reg, const uint8_t *from, size_t le
 {
     struct cursor c = { NULL, from, length };
 
-    return length < 64 ? feed_128(reg, from, length) : run_512(reg, &c);
+    return length < 64 ? feed_128(reg, from, length) : run_512(placed_128(reg), &c);
 }
 
 TARGET_512 static uint32_t copy_512(uint32_t reg, uint8_t *restrict to,
@@ -268,11 +322,34 @@ TARGET_512 static uint32_t copy_512(uint32_t reg, uint8_t *restrict to,
     struct cursor c = { to, from, length };
 
     URO_HOT_ASSERT(to != NULL);
-    return length < 64 ? copy_128(reg, to, from, length) : run_512(reg, &c);
+    return length < 64 ? copy_128(reg, to, from, length) : run_512(placed_128(reg), &c);
 }
 
-static const struct uro_crc32_method method_512 = { "vpclmulqdq", feed_512, copy_512 };
-static const struct uro_crc32_method method_128 = { "pclmulqdq", feed_128, copy_128 };
+TARGET_512 static uint32_t masked_512(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                      size_t head_length, size_t length)
+{
+    struct cursor c = { NULL, head + head_length, length };
+
+    if (length < 64)
+        return masked_128(mask, head, head_length, length);
+    return run_512(move(masked_head(mask, head, head_length), MOVE_128), &c);
+}
+
+TARGET_512 static uint32_t masked_copy_512(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                           size_t head_length, uint8_t *restrict to,
+                                           const uint8_t *restrict from, size_t length)
+{
+    struct cursor c = { to, from, length };
+
+    if (length < 64)
+        return masked_copy_128(mask, head, head_length, to, from, length);
+    return run_512(move(masked_head(mask, head, head_length), MOVE_128), &c);
+}
+
+static const struct uro_crc32_method method_512 = { "vpclmulqdq", feed_512, copy_512, masked_512,
+                                                    masked_copy_512 };
+static const struct uro_crc32_method method_128 = { "pclmulqdq", feed_128, copy_128, masked_128,
+                                                    masked_copy_128 };
 
 static bool cpu_has_128(void)
 {

@@ -121,6 +121,9 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     bth->pad_count = (uint8_t)(-tx->payload_length & 3u);
     tx->pad_count = bth->pad_count;
     tx->icrc = true;
+    tx->icrc_v6 = path->v6;
+    tx->icrc_doubled = false;
+    tx->network_at = path->network_at;
     tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
@@ -129,6 +132,4 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
         path, tx->head + path->network_at, path->port_fixed ? path->source_port : source_port,
         URO_UDP_LEN + URO_BTH_LEN + ext_length + tx->payload_length + tx->pad_count + URO_ICRC_LEN);
     uro_bth_encode(tx->head + path->head_length, bth);
-    tx->crc = uro_icrc_start(tx->head + path->network_at, path->v6);
-    tx->crc = uro_crc32(tx->crc, tx->head + path->head_length + URO_BTH_LEN, ext_length);
 }

@@ -162,8 +162,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     };
     uint32_t ext_length = uro_ext_length(uro_opcodes[opcode].ext);
     uro_path_seal(tx, &qp->path, &bth, ext_length);
-    if (plan->verb == URO_FLUSH && qp->req.flush_doubled) /* rule ICRC.FLUSH */
-        tx->crc = uro_crc32(tx->crc, tx->head + qp->path.head_length, URO_BTH_LEN + ext_length);
+    tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled; /* rule ICRC.FLUSH */
 }
 
 static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)

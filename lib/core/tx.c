@@ -4,8 +4,10 @@
 
 #include <string.h>
 
-#include "base/crc32.h"
 #include "wire/bytes.h"
+#include "wire/icrc.h"
+
+#define AT_IPV4_IDENT 4u
 
 static const uint8_t zeros[4];
 
@@ -20,20 +22,17 @@ static void write_plain(const struct uro_tx *tx, uint8_t *out)
     memset(out, 0, tx->pad_count);
 }
 
-void uro_tx_write(const struct uro_tx *tx, uint8_t *out)
+/* rule TX.COPY, ICRC.ORDER
+ * Payload, padding and ICRC behind the header that @head is, which was written already. */
+static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *out)
 {
-    if (tx->icrc)
-        uro_tx_write_from(tx, 0, tx->crc, out);
-    else
-        write_plain(tx, out);
-}
+    const struct uro_span none = { zeros, 0 }, *first = tx->span_count > 0 ? &tx->spans[0] : &none;
+    uint32_t crc =
+        uro_crc32_masked_copy(uro_icrc_mask(tx->icrc_v6), head + tx->network_at,
+                              tx->head_length - tx->network_at, out, first->at, first->length);
 
-/* rule TX.COPY, ICRC.ORDER */
-void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint32_t crc, uint8_t *out)
-{
-    memcpy(out, tx->head + skip, tx->head_length - skip);
-    out += tx->head_length - skip;
-    for (uint16_t i = 0; i < tx->span_count; i++) {
+    out += first->length;
+    for (uint16_t i = 1; i < tx->span_count; i++) {
         crc = uro_crc32_copy(crc, out, tx->spans[i].at, tx->spans[i].length);
         out += tx->spans[i].length;
     }
@@ -41,5 +40,34 @@ void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint32_t crc, uin
         crc = uro_crc32_copy(crc, out, zeros, tx->pad_count);
         out += tx->pad_count;
     }
+    if (tx->icrc_doubled) {
+        uint32_t bth = tx->network_at + (tx->icrc_v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
+        crc = uro_crc32(crc, head + bth, tx->head_length - bth);
+    }
     uro_put_le32(out, uro_crc32_finish(crc));
+}
+
+void uro_tx_write(const struct uro_tx *tx, uint8_t *out)
+{
+    if (!tx->icrc) {
+        write_plain(tx, out);
+        return;
+    }
+    memcpy(out, tx->head, tx->head_length);
+    write_summed(tx, tx->head, out + tx->head_length);
+}
+
+void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint16_t ident, uint8_t *out)
+{
+    uint8_t head[URO_TX_HEAD_MAX];
+
+    memcpy(out, tx->head + skip, tx->head_length - skip);
+    out += tx->head_length - skip;
+    if (ident == 0) {
+        write_summed(tx, tx->head, out);
+        return;
+    }
+    memcpy(head, tx->head, sizeof head);
+    uro_put_be16(head + tx->network_at + AT_IPV4_IDENT, ident);
+    write_summed(tx, head, out);
 }

@@ -30,7 +30,9 @@ struct uro_tx {
     uint16_t head_length;    /* Ethernet header up to the last extension header */
     uint8_t pad_count;       /* zero octets after the payload, 0..3 */
     bool icrc;               /* an ICRC follows; false for ARP, ND and ICMP */
-    uint32_t crc;            /* CRC register after the masked headers; when icrc */
+    bool icrc_v6;            /* of a packet over IPv6 */
+    bool icrc_doubled;       /* what follows the UDP header counts twice; no payload then */
+    uint8_t network_at;      /* the IP header in head; when icrc */
     uint32_t payload_length; /* sum of the spans */
     uint16_t span_count;
     struct uro_span spans[URO_TX_SPANS_MAX];
@@ -46,6 +48,6 @@ static inline uint32_t uro_tx_length(const struct uro_tx *tx)
 /* Writes the whole frame, uro_tx_length() octets. */
 void uro_tx_write(const struct uro_tx *tx, uint8_t *out);
 
-/* Writes it without its first @skip octets, all of them header, and with the ICRC that starts from @crc
- * instead of tx->crc. Only when icrc. */
-void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint32_t crc, uint8_t *out);
+/* Writes it without its first @skip octets, which are the headers up to UDP, and with the ICRC of a packet
+ * with the IPv4 identification @ident; 0 with IPv6. Only when icrc. */
+void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint16_t ident, uint8_t *out);

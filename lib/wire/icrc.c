@@ -2,20 +2,35 @@
 /* icrc.c - the masks of the invariant CRC; see icrc.h. */
 #include "wire/icrc.h"
 
-/* The register after eight octets of ones, which stand for the LRH that RoCEv2 does not have. */
-#define AFTER_ONES 0xdebb20e3u
-
 /* rule ICRC.MASK
- * What routers may change, counted as ones. Offsets from the header's first octet. */
-enum {
-    V4_TOS = 1,
-    V4_TTL = 8,
-    V4_CHECKSUM = 10,
-    V6_VERSION_CLASS = 0,
-    V6_CLASS_FLOW = 1,
-    V6_HOP_LIMIT = 7,
-    UDP_CHECKSUM = 6,
-    BTH_CONGESTION = 4,
+ * What routers may change counts as ones: octets from the IP header's first on, behind the pad of a
+ * mask. The register to start from is the one after eight octets of ones, which stand for the LRH
+ * that RoCEv2 does not have. */
+#define V4(at)     (URO_CRC32_MASK_PAD + (at))
+#define V6(at)     (URO_CRC32_MASK_PAD + (at))
+#define V4_UDP(at) V4(URO_IPV4_LEN + (at))
+#define V6_UDP(at) V6(URO_IPV6_LEN + (at))
+#define PAD_OF_ONES                                                                                \
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff
+#define AFTER_LRH      0xe3, 0x20, 0xbb, 0xde
+#define UDP_CHECKSUM   6
+#define BTH_CONGESTION (URO_UDP_LEN + 4)
+
+static const struct uro_crc32_mask mask_v4 = {
+    .ones = { PAD_OF_ONES, [V4(1)] = 0xff, /* TOS */
+              [V4(8)] = 0xff,              /* TTL */
+              [V4(10)] = 0xff,             /* checksum */
+              [V4(11)] = 0xff, [V4_UDP(UDP_CHECKSUM)] = 0xff, [V4_UDP(UDP_CHECKSUM + 1)] = 0xff,
+              [V4_UDP(BTH_CONGESTION)] = 0xff },
+    .flip = { PAD_OF_ONES, AFTER_LRH },
+};
+
+static const struct uro_crc32_mask mask_v6 = {
+    .ones = { PAD_OF_ONES, [V6(0)] = 0x0f, /* class and flow label; the version counts */
+              [V6(1)] = 0xff, [V6(2)] = 0xff, [V6(3)] = 0xff, [V6(7)] = 0xff, /* hop limit */
+              [V6_UDP(UDP_CHECKSUM)] = 0xff, [V6_UDP(UDP_CHECKSUM + 1)] = 0xff,
+              [V6_UDP(BTH_CONGESTION)] = 0xff },
+    .flip = { PAD_OF_ONES, AFTER_LRH },
 };
 
 static size_t headers_length(bool v6)
@@ -23,38 +38,9 @@ static size_t headers_length(bool v6)
     return (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN + URO_BTH_LEN;
 }
 
-static void mask_transport(uint8_t *udp)
+const struct uro_crc32_mask *uro_icrc_mask(bool v6)
 {
-    udp[UDP_CHECKSUM] = udp[UDP_CHECKSUM + 1] = 0xff;
-    udp[URO_UDP_LEN + BTH_CONGESTION] = 0xff;
-}
-
-static uint32_t start_v4(const uint8_t *network)
-{
-    uint8_t masked[URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN];
-
-    memcpy(masked, network, sizeof masked);
-    masked[V4_TOS] = masked[V4_TTL] = 0xff;
-    masked[V4_CHECKSUM] = masked[V4_CHECKSUM + 1] = 0xff;
-    mask_transport(&masked[URO_IPV4_LEN]);
-    return uro_crc32(AFTER_ONES, masked, sizeof masked);
-}
-
-static uint32_t start_v6(const uint8_t *network)
-{
-    uint8_t masked[URO_IPV6_LEN + URO_UDP_LEN + URO_BTH_LEN];
-
-    memcpy(masked, network, sizeof masked);
-    masked[V6_VERSION_CLASS] |= 0x0f;
-    memset(&masked[V6_CLASS_FLOW], 0xff, 3);
-    masked[V6_HOP_LIMIT] = 0xff;
-    mask_transport(&masked[URO_IPV6_LEN]);
-    return uro_crc32(AFTER_ONES, masked, sizeof masked);
-}
-
-uint32_t uro_icrc_start(const uint8_t *network, bool v6)
-{
-    return v6 ? start_v6(network) : start_v4(network);
+    return v6 ? &mask_v6 : &mask_v4;
 }
 
 static uint32_t feed_whole(const uint8_t *network, bool v6, size_t length)
@@ -62,7 +48,7 @@ static uint32_t feed_whole(const uint8_t *network, bool v6, size_t length)
     const size_t headers = headers_length(v6);
 
     URO_ASSERT(length >= headers);
-    return uro_crc32(uro_icrc_start(network, v6), network + headers, length - headers);
+    return uro_crc32_masked(uro_icrc_mask(v6), network, headers, length - headers);
 }
 
 /* rule ICRC.PAD */

@@ -6,12 +6,13 @@
 #include "wire/bth.h"
 #include "wire/ip.h"
 
-/* CRC register after the absent LRH (8 octets of ones) and the masked IP, UDP and BTH headers
- * that start at @network, contiguous. Feed the rest of the packet, then uro_crc32_finish(). */
-uint32_t uro_icrc_start(const uint8_t *network, bool v6);
+/* How the octets of a packet count from the IP header on, with what stands for the absent LRH before
+ * them. */
+const struct uro_crc32_mask *uro_icrc_mask(bool v6);
 
 /* The ICRC of a whole packet: @length octets from the IP header up to, not including, the ICRC.
- * At least the IP, UDP and BTH headers. Stored with uro_put_le32(). */
+ * At least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet header, can be
+ * read. Stored with uro_put_le32(). */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
 
 /* What Linux rxe sends and expects for FLUSH: the headers from the BTH on are fed twice. */

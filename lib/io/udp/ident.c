@@ -6,12 +6,8 @@
 
 #include "base/crc32.h"
 
-#define POWERS     17u /* distances below 2^17 octets */
-#define BEHIND_MAX 128u
-#define ID_BITS    6u
-#define FLAG_DF    0x40u /* in the octet behind the identification */
-
-static_assert(URO_IDENT_BATCH == 1u << ID_BITS, "a bit for each power");
+#define POWERS  17u   /* distances below 2^17 octets */
+#define FLAG_DF 0x40u /* in the octet behind the identification */
 
 /* A linear map of registers: what becomes of each bit. */
 struct map {
@@ -53,24 +49,6 @@ static const struct map *backwards(void)
 }
 
 uint32_t uro_ident_change(uint16_t id, uint32_t behind)
-{
-    static uint32_t bits[BEHIND_MAX][ID_BITS];
-    static const uint8_t zeros[BEHIND_MAX];
-    uint32_t change = 0;
-
-    URO_ASSERT(id < URO_IDENT_BATCH && behind < BEHIND_MAX);
-    if (bits[behind][0] == 0)
-        for (unsigned bit = 0; bit < ID_BITS; bit++) {
-            const uint8_t octets[2] = { 0, (uint8_t)(1u << bit) };
-            bits[behind][bit] = uro_crc32(uro_crc32(0, octets, 2), zeros, behind);
-        }
-    for (unsigned bit = 0; bit < ID_BITS; bit++)
-        if ((id & 1u << bit) != 0)
-            change ^= bits[behind][bit];
-    return change;
-}
-
-uint32_t uro_ident_icrc_change(uint16_t id, uint32_t behind)
 {
     static const uint8_t zeros[256];
     const uint8_t octets[2] = { (uint8_t)(id >> 8), (uint8_t)id };

@@ -13,11 +13,8 @@
 #define URO_IDENT_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
 /* By how much the register differs after @behind octets that follow the identification, when that is @id
- * instead of 0. @id < URO_IDENT_BATCH. Thread: one at a time. */
+ * instead of 0. */
 uint32_t uro_ident_change(uint16_t id, uint32_t behind);
-
-/* Likewise of the whole ICRC of a packet, for any distance. */
-uint32_t uro_ident_icrc_change(uint16_t id, uint32_t behind);
 
 /* The identification, and whether DF differs, that explain why two registers differ by @difference after
  * @behind octets that follow the identification, the flags among them. False when none does: the packet

@@ -117,16 +117,6 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
                                                .msg_iovlen = 1 };
 }
 
-/* The register that the ICRC starts from, when the packet is @index behind the first of a datagram: the
- * kernel counts the identification up. */
-static uint32_t start_of(const struct uro_tx *frame, const struct way *way, uint32_t index)
-{
-    if (way->by->v6 || index == 0)
-        return frame->crc;
-    return frame->crc ^ uro_ident_change((uint16_t)index,
-                                         frame->head_length - URO_ETHER_LEN - AT_IPV4_IDENT - 2);
-}
-
 static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int level, int type,
                                    const void *value, size_t size)
 {
@@ -177,7 +167,9 @@ void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_
         if (!joins(tx, &way, length))
             begin(tx, &way, at, length);
         uint32_t last = tx->count - 1;
-        uro_tx_write_from(&frames[i], way.head, start_of(&frames[i], &way, tx->packets[last]), at);
+        /* The kernel counts the identification of the packets of a datagram up. */
+        uint16_t ident = way.by->v6 ? 0 : (uint16_t)tx->packets[last];
+        uro_tx_write_from(&frames[i], way.head, ident, at);
         tx->octets[last].iov_len += length;
         tx->packets[last]++;
         at += length;
@@ -214,10 +206,10 @@ static void send_apart(struct uro_udp_tx *tx)
         uint32_t length = left < tx->segment[i] ? (uint32_t)left : tx->segment[i];
         uint8_t *icrc = at + length - ICRC_LEN;
         if (!by->v6 && k > 0)
-            uro_put_le32(icrc, uro_get_le32(icrc) ^
-                                   uro_ident_icrc_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT -
-                                                                          2 + URO_UDP_LEN + length -
-                                                                          ICRC_LEN));
+            uro_put_le32(icrc,
+                         uro_get_le32(icrc) ^
+                             uro_ident_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
+                                                               URO_UDP_LEN + length - ICRC_LEN));
         part = (struct iovec){ at, length };
         tx->dropped += sendmsg(by->fd, &header, MSG_DONTWAIT) < 0;
         at += length;

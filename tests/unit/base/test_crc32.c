@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "support/check.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <zlib.h>
 
 #include "base/crc32.h"
@@ -106,6 +108,75 @@ static void crc32__fed_in_pieces__is_the_crc_of_the_whole(void **state)
         }
         assert_int_equal(uro_crc32_finish(reg), expected(source, length));
     }
+}
+
+/* Random, with all ones before the head. */
+static void make_mask(struct uro_crc32_mask *mask)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, 3);
+    for (size_t i = 0; i < sizeof mask->ones; i++) {
+        bool before = i < URO_CRC32_MASK_PAD;
+        mask->ones[i] = before ? 0xff : (uint8_t)(uro_rng_u32(&rng) & uro_rng_u32(&rng));
+        mask->flip[i] = before ? 0xff : (uint8_t)uro_rng_u32(&rng);
+    }
+}
+
+static uint32_t expected_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                size_t head_length, const uint8_t *from, size_t length)
+{
+    uint8_t whole[URO_CRC32_MASK_MAX];
+
+    for (size_t i = 0; i < head_length; i++)
+        whole[i] =
+            (head[i] | mask->ones[URO_CRC32_MASK_PAD + i]) ^ mask->flip[URO_CRC32_MASK_PAD + i];
+    for (size_t i = 0; i < 4; i++)
+        whole[i] ^= 0xff; /* zlib starts from ones, and the mask from zero */
+    return (uint32_t)crc32(crc32(0, whole, (uInt)head_length), from, (uInt)length);
+}
+
+static void crc32_masked__every_length__is_that_of_the_masked_octets(void **state)
+{
+    static const size_t more[] = { 64, 79, 80, 191, 192, 256, 257, 1024, 4000 };
+    const uint8_t *head = source + MARGIN + 2;
+    struct uro_crc32_mask mask;
+
+    use_or_skip(state);
+    make_mask(&mask);
+    for (size_t head_length = 16; head_length <= URO_CRC32_MASK_MAX; head_length += 4)
+        for (size_t i = 0; i < 64 + URO_ARRAY_LEN(more); i++) {
+            size_t length = i < 64 ? i : more[i - 64];
+            assert_int_equal(uro_crc32_finish(uro_crc32_masked(&mask, head, head_length, length)),
+                             expected_masked(&mask, head, head_length, head + head_length, length));
+        }
+}
+
+/* Nothing but what is copied can be read: it begins and ends at a page nobody may touch. */
+static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
+{
+    const size_t page = 4096;
+    const uint8_t *head = source + MARGIN + 2;
+    struct uro_crc32_mask mask;
+
+    use_or_skip(state);
+    make_mask(&mask);
+    uint8_t *pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0);
+    memcpy(pages + page, source, page);
+    for (size_t head_length = 16; head_length <= URO_CRC32_MASK_MAX; head_length += 4)
+        for (size_t length = 0; length <= 300; length++)
+            for (unsigned end = 0; end < 2; end++) {
+                const uint8_t *from = pages + page + (end ? page - length : 0);
+                memset(target, 0xa5, length + MARGIN);
+                uint32_t reg =
+                    uro_crc32_masked_copy(&mask, head, head_length, target, from, length);
+                assert_int_equal(uro_crc32_finish(reg),
+                                 expected_masked(&mask, head, head_length, from, length));
+                assert_memory_equal(target, from, length);
+                assert_filled(target + length, target + length + MARGIN, 0xa5);
+            }
+    munmap(pages, 3 * page);
 }
 
 static _Atomic bool stop;
@@ -246,6 +317,8 @@ int main(void)
         EACH_METHOD(crc32_copy__every_length_and_alignment__copies_that_and_no_more),
         EACH_METHOD(crc32__fed_in_pieces__is_the_crc_of_the_whole),
         EACH_METHOD(crc32_copy__source_changes_meanwhile__sums_what_it_wrote),
+        EACH_METHOD(crc32_masked__every_length__is_that_of_the_masked_octets),
+        EACH_METHOD(crc32_masked_copy__every_length__touches_nothing_else),
     };
     return cmocka_run_group_tests_name("base/crc32", tests, fill_source, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "io/udp/ident.h"
 #include "support/check.h"
+#include "wire/ether.h"
 #include "wire/icrc.h"
 
 #define PACKET_MAX 4200u
@@ -29,7 +30,7 @@ static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool f
 
 static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **state)
 {
-    uint8_t packet[PACKET_MAX];
+    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
 
     (void)state;
     for (uint32_t length = URO_IPV4_LEN + 20; length < 120; length++)
@@ -37,18 +38,16 @@ static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **sta
             uint32_t plain = icrc_of(packet, length, 0, false);
             assert_int_equal(icrc_of(packet, length, ident, false) ^ plain,
                              uro_ident_change(ident, length - 6));
-            assert_int_equal(uro_ident_change(ident, length - 6),
-                             uro_ident_icrc_change(ident, length - 6));
         }
     for (uint32_t length = 250; length < PACKET_MAX; length += 251)
         assert_int_equal(icrc_of(packet, length, 0x1234, false) ^ icrc_of(packet, length, 0, false),
-                         uro_ident_icrc_change(0x1234, length - 6));
+                         uro_ident_change(0x1234, length - 6));
 }
 
 static void solve__any_ident__is_found_with_df_or_without(void **state)
 {
     static const uint32_t lengths[] = { 40, 41, 60, 1068, 4096, 4159 };
-    uint8_t packet[PACKET_MAX];
+    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
 
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(lengths); i++)
@@ -69,7 +68,7 @@ static void solve__any_ident__is_found_with_df_or_without(void **state)
 /* Of 2^32 differences 2^17 are an identification's. */
 static void solve__damage__is_not_taken_for_an_ident(void **state)
 {
-    uint8_t packet[PACKET_MAX];
+    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
     uint32_t explained = 0;
 
     (void)state;
