@@ -130,6 +130,11 @@ static uro_time live(struct sim *sim)
     return sim->world.now - from;
 }
 
+static bool all_arrived(const struct uro_load *load)
+{
+    return load->world->frames_alive == 0;
+}
+
 /* Nothing to do: nothing is sent, nobody wakes up, but to ask for neighbours again. */
 static void idle(struct sim *sim)
 {
@@ -137,11 +142,13 @@ static void idle(struct sim *sim)
     uint64_t rounds[2];
 
     uro_world_run(&sim->world, sim->world.now + SETTLE);
+    /* A group may have been reported a moment ago, for the second time. */
+    bool arrived = run_until(sim, all_arrived, sim->world.now + SETTLE);
     for (unsigned i = 0; i < 2; i++) {
         roce[i] = sim->stations[i].roce_sent;
         rounds[i] = sim->stations[i].rounds;
     }
-    if (!sim->world.failed && sim->world.frames_alive != 0)
+    if (!sim->world.failed && !arrived)
         uro_world_fail(&sim->world, "%u frames are still on their way", sim->world.frames_alive);
     uro_world_run(&sim->world, sim->world.now + IDLE);
     for (unsigned i = 0; i < 2; i++) {
