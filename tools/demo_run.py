@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The programs of tools/demo: runs each between two processes and shows both sides."""
+import argparse
 import os
 import pathlib
 import re
@@ -25,6 +26,16 @@ def worth_showing(line: str) -> bool:
     return WORTH_SHOWING.match(line) is not None
 
 
+class OverUdp(pairs.Pair):
+    """Both processes at one address, as two `uroce run` without a device would be."""
+
+    def configuration(self, role: str) -> str:
+        return f"{self.device}:udp,ip=127.0.0.1"
+
+
+KINDS = {"udp": OverUdp, "memif": pairs.Pair}
+
+
 def side_by_side(left: str, right: str) -> str:
     ours, theirs = ([line[:WIDTH].rstrip() for line in text.expandtabs().splitlines()
                      if worth_showing(line)] for text in (left, right))
@@ -46,9 +57,14 @@ def show(pair: pairs.Pair, run: pairs.Run) -> None:
 
 
 def main() -> int:
-    uroce = pathlib.Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("uroce", type=pathlib.Path)
+    parser.add_argument("--link", choices=KINDS, default="memif" if os.geteuid() == 0 else "udp",
+                        help="memif, by DPDK, for root, and udp, RoCEv2 over the kernel's network, for others")
+    options = parser.parse_args()
+    uroce = options.uroce.resolve()
     for program in PROGRAMS:
-        with pairs.Pair(uroce) as pair:
+        with KINDS[options.link](uroce) as pair:
             run = pair.run(program, SECONDS)
             problem = run.problem()
             if problem:
