@@ -20,7 +20,7 @@ import tally
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
-SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true"]
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=1"]
 SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
 
@@ -28,7 +28,6 @@ SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 STAGES = {
     "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000"}),
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
-    "release": ("gcc", ["-Dbuildtype=release"], ("unit", "scenario"), {}),  # as tools/bench builds
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api"), SANITIZER_ENV),
 }
 # What has threads of its own, and what calls the library from many.
