@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from bench_rows import (beside_tcp, connections, idle, limits, loss, memory, messages, path_cost,
-                        pingpong, scale, stream)
+from bench_rows import (beside_rxe, beside_tcp, connections, idle, limits, loss, memory, messages,
+                        path_cost, pingpong, scale, stream)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
 
@@ -21,6 +21,8 @@ ROWS = {
            messages.rows),
     "P2": ("Long WRITEs over memif, between two processes", stream.rows),
     "P3": ("8 octets to and fro, half a round trip", pingpong.rows),
+    "P4": (f"Beside Linux rxe {connections.KERNEL}, in one virtual machine, without KVM",
+           beside_rxe.rows),
     "P5": ("Beside the kernel's TCP: iperf3, and UCX over tcp", beside_tcp.rows),
     "P6": ("What a message costs both engines together, on one core", path_cost.rows),
     "P7": ("Queue pairs in turn, both engines on one core, 128 outstanding in all", scale.rows),

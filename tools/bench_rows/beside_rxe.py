@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P4: uroce beside Linux rxe by turns, in one virtual machine, over one pair of interfaces."""
+import contextlib
+import os
+import pathlib
+import re
+import tempfile
+from dataclasses import dataclass
+
+import figures
+from bench_rows import connections
+from bench_rows.connections import KERNEL, THERE, sides
+from bench_rows.figure import Bench, Figure, NotRun, by_turns
+
+MIB = 1048576
+SECONDS = 60
+RUNS = 3  # a virtual machine without KVM is slow
+XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
+MTU, XDP_MTU = 4200, 1500  # of the interfaces; af_xdp has frames of 3 KiB
+# rxe lives in the first namespace only. Both ends are there, and rules lead what leaves by one
+# interface to the other one instead of to the local host.
+WITH_RXE = """
+set -e
+modprobe veth
+modprobe rdma_rxe
+ip() { /bin/ip "$@"; }
+ip link add veth0 type veth peer name veth1
+echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+for n in 0 1; do
+    echo 1 >/proc/sys/net/ipv6/conf/veth$n/disable_ipv6
+    echo 1 >/proc/sys/net/ipv4/conf/veth$n/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/veth$n/rp_filter
+    ip link set veth$n mtu {mtu} up
+    ip addr add 10.88.0.$((n + 1))/24 dev veth$n
+    ip route add 10.88.0.$((2 - n)) dev veth$n table $((101 + n))
+    rdma link add rxe_$n type rxe netdev veth$n
+done
+if ip rule | grep -q "^0:"; then
+    ip rule add pref 10 oif veth0 lookup 101
+    ip rule add pref 11 oif veth1 lookup 102
+    ip rule add pref 100 lookup local
+    ip rule del pref 0
+fi
+"""
+WITHOUT_RXE = """
+for link in $(rdma link | sed -n 's,^link \\(rxe[^/]*\\)/.*,\\1,p'); do rdma link delete $link; done
+/bin/ip link del veth0 2>/dev/null
+! grep -q "^rdma_rxe " /proc/modules || rmmod rdma_rxe
+"""
+# A second pair is for the programs' TCP: AF_XDP takes all that comes to its own interface.
+WITH_UROCE = """
+set -e
+modprobe veth
+ip() { /bin/ip "$@"; }
+for n in 0 1; do ip netns add side$n; ip -n side$n link set lo up; done
+for pair in veth meet; do
+    ip link add ${pair}0 netns side0 type veth peer name ${pair}1 netns side1
+    for n in 0 1; do ip -n side$n link set $pair$n mtu {mtu} up; done
+done
+for n in 0 1; do
+    ip -n side$n addr add 10.88.0.$((n + 1))/24 dev veth$n
+    ip -n side$n addr add 10.89.0.$((n + 1))/24 dev meet$n
+done
+"""
+WITHOUT_UROCE = "for n in 0 1; do /bin/ip netns del side$n; done"
+UNTIL = "until {listens} grep -q ':4965 .* 0A ' /proc/net/tcp /proc/net/tcp6 || " \
+        "! kill -0 $!; do usleep 20000; done"
+# 18789 is 0x4965
+RUN = """
+{server} {tool} {served} -p 18789 >/tmp/server.txt 2>&1 &
+""" + UNTIL + """
+timeout {seconds} {client} {tool} {asked} -p 18789 {host} 2>/tmp/client.txt
+status=$?
+n=0
+while pidof {name} >/dev/null && [ $n -lt 100 ]; do n=$((n + 1)); usleep 20000; done
+killall -9 {name} 2>/dev/null
+[ $status = 0 ] || cat /tmp/server.txt /tmp/client.txt
+exit $status
+"""
+LINKS = {"af_packet": ("net_af_packet0,iface=veth{n};ip=10.90.0.{own}/24", MTU),
+         "UDP": ("udp,ip=10.88.0.{own},hub=no", MTU),
+         "af_xdp": ("net_af_xdp0,iface=veth{n};ip=10.90.0.{own}/24", XDP_MTU)}
+
+
+@dataclass
+class Kind:
+    """What is measured; the aim is a ratio to rxe's."""
+    name: str
+    unit: str
+    program: str
+    count: int
+    aim: float
+    read: object
+
+    @property
+    def long(self) -> bool:
+        return self.unit == "GB/s"
+
+
+def gigabytes(text: str) -> float:
+    return figures.bandwidths(text)[0].average * MIB / 1e9
+
+
+KINDS = (
+    Kind("ib_write_bw 64 KiB", "GB/s", "ib_write_bw -s 65536", 1000, 2, gigabytes),
+    Kind("ib_read_bw 64 KiB", "GB/s", "ib_read_bw -s 65536", 1000, 2, gigabytes),
+    Kind("ib_send_lat 8 octets, median", "us", "ib_send_lat -s 8", 2000, 0.5,
+         lambda text: figures.latencies(text)[0].typical),
+    Kind("ib_send_bw 64 octets", "M/s", "ib_send_bw -s 64", 10_000, 2,
+         lambda text: figures.bandwidths(text)[0].rate),
+)
+
+
+def xdp_programs() -> list[pathlib.Path]:
+    return [path for pattern in XDP_PROGRAMS for path in pathlib.Path("/usr/lib").glob(pattern)]
+
+
+def libraries(build: pathlib.Path) -> list[pathlib.Path]:
+    """Those of the DPDK plug-in too."""
+    plugin = build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"
+    if not plugin.exists():
+        raise NotRun("the DPDK plug-in is not built")
+    needed = re.findall(r"=> (/\S+)", sides.must("ldd", plugin))
+    return [*connections.libraries(build), plugin, *xdp_programs(),
+            *(pathlib.Path(path) for path in needed if not re.search(r"/lib(c|m)\.so", path))]
+
+
+@contextlib.contextmanager
+def guest(build: pathlib.Path):
+    """A virtual machine of two processors without rxe, and with uroce's libraries."""
+    if os.geteuid() != 0:
+        raise sides.Unavailable("not root: cannot make a network namespace")
+    sides.must(sides.RXE_PEER.parent / "build-image", "-k", KERNEL)
+    namespace = sides.Namespace(f"uroce-beside-{os.getpid()}")
+    with tempfile.TemporaryDirectory(prefix="uroce-bench-") as scratch:
+        os.environ["UROCE_RXE_DIR"] = scratch
+        try:
+            made = sides.Rxe("beside", namespace, KERNEL, None, 2, ("-p", "2", "-m", "768"))
+            made.run(f"mkdir -p {THERE} /var/run")
+            for path in dict.fromkeys(libraries(build)):
+                sides.must(sides.RXE_PEER, "put", "-n", made.name, path.resolve(),
+                           f"{THERE}/{path.name}")
+            made.run(WITHOUT_RXE)
+            yield made
+        finally:
+            sides.must(sides.RXE_PEER, "stop", "-n", "beside")
+            namespace.remove()
+
+
+def spoken(made: sides.Rxe, script: str) -> str:
+    process = made.spawn(script, SECONDS + 30)
+    text, problem = sides.finish(made, process, "none", SECONDS + 60)
+    if problem:
+        words = [line.strip() for line in text.splitlines() if re.search(r"[a-z]", line)]
+        told = [line for line in words if line.startswith("uroce: ")] or words or ["no word why"]
+        raise NotRun(f"{problem}: {told[-1]}")
+    return text
+
+
+def tool_of(bench: Bench, kind: Kind, mtu: int) -> str:
+    count = max(kind.count // 5, 200) if bench.quick else kind.count
+    return f"{kind.program} -n {count} -F -x 1" + (f" -m {mtu}" if kind.long else "")
+
+
+def by_rxe(bench: Bench, made: sides.Rxe, kind: Kind, mtu: int) -> float:
+    made.run(WITH_RXE.replace("{mtu}", str(MTU)))
+    try:
+        tool = tool_of(bench, kind, mtu)
+        return kind.read(spoken(made, RUN.format(
+            server="", client="", tool=tool, served="-d rxe_0", asked="-d rxe_1", listens="",
+            seconds=SECONDS, host="127.0.0.1", name=tool.split()[0])))
+    finally:
+        made.run(WITHOUT_RXE)
+
+
+def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
+    text, mtu = LINKS[link]
+    enter = "/bin/ip netns exec side{n} "
+    preload = (f"/bin/env LD_LIBRARY_PATH={THERE} LD_PRELOAD={THERE}/libibverbs.so.1 "
+               f"LIBXDP_OBJECT_PATH={THERE} 'UROCE_DEVICES=uroce0:{text}'")
+    ends = [(enter + preload).format(n=n, own=n + 1) for n in range(2)]
+    made.run(WITH_UROCE.replace("{mtu}", str(mtu)))
+    try:
+        tool = tool_of(bench, kind, 4096 if mtu == MTU else 1024)
+        return kind.read(spoken(made, RUN.format(
+            server=ends[0], client=ends[1], tool=tool, served="", asked="",
+            listens=enter.format(n=0), seconds=SECONDS, host="10.89.0.1", name=tool.split()[0])))
+    finally:
+        made.run(WITHOUT_UROCE)
+
+
+def measured(bench: Bench, made: sides.Rxe) -> list[Figure]:
+    turns, found = [], []
+    for kind in KINDS:
+        less = kind.unit == "us"
+        peers = {}
+        for mtu in (4096, 1024) if kind.long else (4096,):
+            peers[mtu] = Figure(f"Linux rxe {KERNEL}" + (f", IB MTU {mtu}" if kind.long else ""),
+                                kind.unit, less=less)
+            turns.append((peers[mtu], lambda kind=kind, mtu=mtu: by_rxe(bench, made, kind, mtu)))
+        for link, (_, mtu) in LINKS.items():
+            beside = peers[1024 if mtu == XDP_MTU and kind.long else 4096]
+            row = Figure(f"{link}, {kind.name}", kind.unit, aim_ratio=kind.aim, less=less,
+                         beside=beside)
+            turns.append((row, lambda kind=kind, link=link: by_uroce(bench, made, kind, link)))
+            found.append(row)
+    by_turns(min(bench.runs, RUNS), *turns)
+    return found
+
+
+def rows(bench: Bench) -> list[Figure]:
+    try:
+        with guest(bench.build) as made:
+            return measured(bench, made)
+    except sides.Unavailable as error:
+        raise NotRun(str(error).splitlines()[-1]) from error
