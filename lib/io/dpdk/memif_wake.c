@@ -11,7 +11,7 @@
  * may come first: it may have missed a bit we just cleared, and its frame be invisible yet. The
  * store is visible a moment later, so arm() looks again for that long.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_intr_fd_get() */
+#define ALLOW_EXPERIMENTAL_API /* rte_intr_fd_get(), rte_intr_fd_set() */
 #include "io/dpdk/memif_wake.h"
 
 #include <stdatomic.h>
@@ -134,12 +134,12 @@ static void resolve(struct uro_dpdk *dpdk)
     uint8_t *ring = (uint8_t *)(uintptr_t)memory + u32_at(queue, AT_OFFSET);
     if (u32_at(ring, AT_COOKIE) != COOKIE)
         return;
-    const struct rte_intr_handle *handle = (const void *)pointer_at(queue, AT_INTERRUPT);
-    int doorbell = dup(rte_intr_fd_get(handle));
-    if (!watch(dpdk->wait.epoll, doorbell)) {
-        close(doorbell);
+    struct rte_intr_handle *handle = (void *)(uintptr_t)pointer_at(queue, AT_INTERRUPT);
+    int doorbell = rte_intr_fd_get(handle);
+    if (!watch(dpdk->wait.epoll, doorbell))
         return;
-    }
+    /* Ours from now on: the driver would read it whenever it looks for frames and the bit is clear. */
+    (void)rte_intr_fd_set(handle, -1);
     wake->doorbell = doorbell;
     wake->ring = ring;
 }
@@ -151,12 +151,24 @@ static void ask(const struct uro_memif_wake *wake, bool wanted)
     atomic_store(flags, wanted ? 0 : mask_interrupt);
 }
 
-static void set_retry(const struct uro_memif_wake *wake, bool on)
+static void empty(int fd)
+{
+    uint64_t count;
+
+    if (fd >= 0)
+        (void)!read(fd, &count, sizeof count);
+}
+
+static void set_retry(struct uro_memif_wake *wake, bool on)
 {
     struct itimerspec when = { .it_value = { .tv_nsec = on ? RETRY_NS : 0 } };
 
-    if (wake->retry >= 0)
-        timerfd_settime(wake->retry, 0, &when, NULL);
+    if (wake->retry < 0 || wake->retrying == on)
+        return;
+    wake->retrying = on;
+    timerfd_settime(wake->retry, 0, &when, NULL);
+    if (!on)
+        empty(wake->retry);
 }
 
 bool uro_memif_wake_arm(struct uro_dpdk *dpdk)
@@ -188,14 +200,6 @@ bool uro_memif_wake_arm(struct uro_dpdk *dpdk)
     return true;
 }
 
-static void empty(int fd)
-{
-    uint64_t count;
-
-    if (fd >= 0)
-        (void)!read(fd, &count, sizeof count);
-}
-
 void uro_memif_wake_disarm(struct uro_dpdk *dpdk)
 {
     struct uro_memif *memif = &dpdk->memif;
@@ -207,5 +211,4 @@ void uro_memif_wake_disarm(struct uro_dpdk *dpdk)
     empty(wake->doorbell);
     uro_memif_leave(memif);
     set_retry(wake, false);
-    empty(wake->retry);
 }

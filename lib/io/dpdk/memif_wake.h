@@ -7,8 +7,9 @@
 struct uro_dpdk;
 
 struct uro_memif_wake {
-    int retry;    /* a timer, for a client without a server */
-    int doorbell; /* the eventfd the peer writes, a copy of ours; -1 while not known */
+    int retry; /* a timer, for a client without a server */
+    bool retrying;
+    int doorbell; /* the eventfd the peer writes; owned, -1 while not known */
     uint8_t *ring;
 };
 
