@@ -54,12 +54,13 @@ static struct uro_gid gid_of(const union address *address)
     return gid;
 }
 
-/* The address the kernel would send from; false when there is no way to @far. */
-static bool source_towards(const char *far, struct uro_gid *source)
+/* The address the kernel would send from, and how long packets may be that way; false when there is no way to
+ * @far. */
+static bool source_towards(const char *far, struct uro_gid *source, uint32_t *mtu)
 {
     struct uro_gid gid;
     union address to, from = { 0 };
-    socklen_t length = sizeof from;
+    socklen_t length = sizeof from, mtu_length = sizeof *mtu;
 
     if (!uro_gid_parse(far, &gid))
         return false;
@@ -67,7 +68,10 @@ static bool source_towards(const char *far, struct uro_gid *source)
     int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool good = connect(fd, &to.any, sizeof to) == 0 && getsockname(fd, &from.any, &length) == 0;
+    bool v6 = to.any.sa_family == AF_INET6;
+    bool good = connect(fd, &to.any, sizeof to) == 0 && getsockname(fd, &from.any, &length) == 0 &&
+                getsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, mtu,
+                           &mtu_length) == 0;
     (void)close(fd);
     if (good)
         *source = gid_of(&from);
@@ -79,8 +83,17 @@ static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
 bool uro_defaults_udp_routed(void)
 {
     struct uro_gid gid;
+    uint32_t mtu;
 
-    return source_towards(far[0], &gid) || source_towards(far[1], &gid);
+    return source_towards(far[0], &gid, &mtu) || source_towards(far[1], &gid, &mtu);
+}
+
+static bool has(const struct uro_device_config *config, const struct uro_gid *gid)
+{
+    for (uint32_t i = 1; i < config->gid_count; i++)
+        if (uro_gid_equal(gid, &config->gids[i]))
+            return true;
+    return false;
 }
 
 static void add_auto(struct uro_entry *entry)
@@ -90,12 +103,9 @@ static void add_auto(struct uro_entry *entry)
 
     for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
         struct uro_gid gid;
-        bool known = false;
-        if (config->gid_count == URO_ENGINE_ADDRESSES_MAX || !source_towards(far[i], &gid))
-            continue;
-        for (uint32_t k = 1; k < config->gid_count; k++)
-            known |= uro_gid_equal(&gid, &config->gids[k]);
-        if (!known)
+        uint32_t mtu;
+        if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && source_towards(far[i], &gid, &mtu) &&
+            !has(config, &gid))
             config->gids[config->gid_count++] = gid;
     }
     if (config->gid_count == before && before == 1)
@@ -144,7 +154,8 @@ static bool is_address(const struct ifaddrs *from, const struct uro_gid *gid)
     return uro_gid_equal(&own, gid);
 }
 
-/* The least of the interfaces that have our addresses. */
+/* The least of the interfaces that have our addresses, and of the default routes that they are on: a tunnel behind
+ * a router may be told there. */
 static uint32_t least_mtu(const struct uro_device_config *config)
 {
     struct ifaddrs *list;
@@ -159,6 +170,12 @@ static uint32_t least_mtu(const struct uro_device_config *config)
                 least = mtu < least ? mtu : least;
             }
     freeifaddrs(list);
+    for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
+        struct uro_gid gid;
+        uint32_t mtu;
+        if (source_towards(far[i], &gid, &mtu) && has(config, &gid))
+            least = mtu < least ? mtu : least;
+    }
     return least;
 }
 

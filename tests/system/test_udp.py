@@ -25,10 +25,13 @@ CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_
 ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_lat_ud send_bw_xrc
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
 hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
-send_bw_group_ipv4 fi_rdm cm_send_bw cm_send_lat""".split()
+fi_rdm cm_send_bw cm_send_lat""".split()
 # Both processes on one address, which they share by the broker.
-SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_bw_ud write_bw write_bw_many read_bw
+SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_lat_ud write_bw write_bw_many read_bw
 ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime mckey""".split()
+# A stream that nobody acknowledges does not fit into a plain user's socket buffer whenever the receiver has to
+# wait for a processor, and perftest waits for ever for what was lost.
+LOSES = re.compile("^send_bw_uc")
 IPV6 = re.compile("ipv6|bw_group$")  # loopback has one address of it
 # Other tests may run on this machine, by other users too: each has a subnet of its own.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
@@ -99,7 +102,7 @@ def rows(build: pathlib.Path, every: bool) -> list:
     chosen = []
     for kind, names in ((Pair, CHOSEN), (Shared, SHARED)):
         for row, make in found:
-            if IPV6.search(row.name) or not (every or row.name in names):
+            if IPV6.search(row.name) or LOSES.search(row.name) or not (every or row.name in names):
                 continue
             run = make(row, kind)
             run.__name__ = row.name if kind is Pair else f"shared_{row.name}"
@@ -152,7 +155,7 @@ def on_a_wire__every_icrc_is_that_of_the_packet(case: Case) -> None:
 
 
 class Namespaces:
-    """a and b with 10.9.0.1 and 10.9.0.2, on a cable that carries single packets only."""
+    """a and b with 10.9.0.1 and 10.9.0.2, fd09::1 and fd09::2, on a cable that carries single packets only."""
 
     def __enter__(self) -> "Namespaces":
         self.names = {side: f"uroce-udp-{os.getpid()}-{side}" for side in "ab"}
@@ -162,7 +165,8 @@ class Namespaces:
         call("ip", "link", "add", "eth0", "netns", self.names["a"], "type", "veth", "peer", "name", "eth0",
              "netns", self.names["b"])
         for number, name in enumerate(self.names.values(), 1):
-            call("ip", "-n", name, "addr", "add", f"10.9.0.{number}/24", "dev", "eth0")
+            for address in (f"10.9.0.{number}/24", f"fd09::{number}/64"):
+                call("ip", "-n", name, "addr", "add", address, "dev", "eth0", *(["nodad"] if ":" in address else []))
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
             call("ip", "-n", name, "route", "add", "default", "dev", "eth0")

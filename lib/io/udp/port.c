@@ -131,7 +131,7 @@ static bool arm(struct uro_port *port)
     int ready = epoll_wait(udp->epoll, events, URO_UDP_SOCKS_MAX, 0);
     for (int i = 0; i < ready; i++)
         if ((events[i].events & EPOLLERR) != 0 && events[i].data.u32 < URO_UDP_SOCKS_MAX)
-            (void)uro_sock_take_errors(&udp->socks[events[i].data.u32], udp->tx.verbose);
+            (void)uro_sock_take_errors(&udp->socks[events[i].data.u32], NULL, udp->tx.verbose);
     return ready <= 0;
 }
 

@@ -205,23 +205,29 @@ void uro_sock_close(struct uro_sock *sock)
     sock->fd = -1;
 }
 
-static void tell(const struct sock_extended_err *report, const struct msghdr *message)
+/* A path that is too narrow is told once to everybody: nothing else would explain why nothing arrives. */
+static void tell(struct uro_sock *sock, const struct sock_extended_err *report,
+                 const union uro_sock_address *to, bool verbose)
 {
     char text[URO_GID_TEXT_MAX];
-    const union uro_sock_address *to = message->msg_name;
     const struct uro_gid gid = uro_sock_gid_of(to);
 
-    if (report->ee_errno == EMSGSIZE)
+    if (report->ee_errno != EMSGSIZE) {
+        if (verbose)
+            fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
+                    strerror((int)report->ee_errno));
+        return;
+    }
+    if (!sock->said_narrow)
         fprintf(stderr,
                 "uroce: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
                 "smaller path MTU in the program\n",
                 uro_gid_text(&gid, text), report->ee_info, report->ee_info);
-    else
-        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
-                strerror((int)report->ee_errno));
+    sock->said_narrow = true;
 }
 
-uint32_t uro_sock_take_errors(struct uro_sock *sock, bool verbose)
+uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_address *tried,
+                              bool verbose)
 {
     uint32_t count = 0;
 
@@ -243,8 +249,10 @@ uint32_t uro_sock_take_errors(struct uro_sock *sock, bool verbose)
             if (!is)
                 continue;
             memcpy(&report, CMSG_DATA(at), sizeof report);
-            if (verbose && message.msg_namelen > 0)
-                tell(&report, &message);
+            /* The kernel names no destination of what it refused itself. */
+            const union uro_sock_address *dest = message.msg_namelen > 0 ? &to : tried;
+            if (dest != NULL)
+                tell(sock, &report, dest, verbose);
         }
     }
 }

@@ -21,6 +21,7 @@ struct uro_sock {
     int fd;                  /* -1: an address whose broker is gone */
     struct uro_share *share; /* other processes have the address too, or NULL */
     bool group;              /* its address is that of a multicast group */
+    bool said_narrow;        /* that a path carries less than was sent was told */
     bool said_down;          /* that it is gone was said */
     struct uro_gid address;
     bool v6;
@@ -58,4 +59,5 @@ void uro_sock_close(struct uro_sock *sock);
 
 /* Takes what the network reported (a port or host that cannot be reached, a packet too long). The
  * transport finds out by itself; told once, when somebody watches. Returns how many reports. */
-uint32_t uro_sock_take_errors(struct uro_sock *sock, bool verbose);
+uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_address *tried,
+                              bool verbose);

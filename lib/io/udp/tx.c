@@ -187,8 +187,8 @@ static void drop_first(struct uro_udp_tx *tx)
     tx->first++;
 }
 
-/* The link cannot cut, for example because it makes no checksums. The packets leave one by one, which gives
- * all of them identification 0. */
+/* The kernel does not cut this datagram. The packets leave one by one, which gives all of them
+ * identification 0; what is said of each of them is told. */
 static void send_apart(struct uro_udp_tx *tx)
 {
     uint32_t i = tx->first;
@@ -198,7 +198,6 @@ static void send_apart(struct uro_udp_tx *tx)
     size_t left = tx->octets[i].iov_len;
     struct iovec part;
 
-    by->segments = false;
     header.msg_iov = &part;
     header.msg_control = NULL; /* the traffic class is lost with these few */
     header.msg_controllen = 0;
@@ -211,7 +210,10 @@ static void send_apart(struct uro_udp_tx *tx)
                              uro_ident_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
                                                                URO_UDP_LEN + length - ICRC_LEN));
         part = (struct iovec){ at, length };
-        tx->dropped += sendmsg(by->fd, &header, MSG_DONTWAIT) < 0;
+        if (sendmsg(by->fd, &header, MSG_DONTWAIT) < 0) {
+            tx->dropped++;
+            (void)uro_sock_take_errors(by, &tx->to[i], tx->verbose);
+        }
         at += length;
         left -= length;
     }
@@ -232,17 +234,26 @@ static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
         return false;
     case EINTR:
         return true;
-    case EIO:
+    case EIO: /* the link cannot cut, for example because it makes no checksums */
     case EINVAL:
     case EOPNOTSUPP:
         if (tx->packets[tx->first] > 1) {
+            by->segments = false;
             send_apart(tx);
             return true;
         }
         break;
+    case EMSGSIZE: /* the path is too narrow, which a long datagram is not told; nor would another try help */
+        if (tx->packets[tx->first] > 1) {
+            send_apart(tx);
+            return true;
+        }
+        (void)uro_sock_take_errors(by, &tx->to[tx->first], tx->verbose);
+        break;
     default:
         /* What the network said of an earlier packet is told here, once. */
-        if (uro_sock_take_errors(by, tx->verbose) > 0 && ++*reports < URO_PORT_BURST)
+        if (uro_sock_take_errors(by, &tx->to[tx->first], tx->verbose) > 0 &&
+            ++*reports < URO_PORT_BURST)
             return true;
     }
     drop_first(tx);

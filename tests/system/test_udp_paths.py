@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The link over UDP and the network that carries it: what packets are marked with, routes that carry less,
+peers that are not there. Two network namespaces, as root. Writes TAP.
+
+    test_udp_paths.py BUILD [--match REGEX]
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+import test_udp
+import pairs  # from tools/, which test_udp's modules put on the path
+from uroce_case import Case, Skip, equal, has, main
+
+MARKED = ["--tclass", "43"]  # DSCP 10, and congestion experienced
+PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-c", "-s", "3000", "-n", "20"]  # whose hop limit is 1
+
+
+def spaces_or_skip(*more: str) -> test_udp.Namespaces:
+    missing = [tool for tool in ("ip", "ethtool", *more) if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        raise Skip(f"needs root and {', '.join(['ip', 'ethtool', *more])}")
+    return test_udp.Namespaces()
+
+
+class Run:
+    """A program of perftest or of the verbs examples in both namespaces; the device's words by side."""
+
+    def __init__(self, case: Case, spaces: test_udp.Namespaces, program: list[str], words=("", ""), options=()):
+        server = spaces.start("a", case.uroce, "run", "--device", f"uroce0:udp{words[0]}", "--", *program)
+        assert pairs.wait_for(lambda: listens(spaces) or server.poll() is not None, 20)
+        client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:udp{words[1]}", "--", *program, *options,
+                              "10.9.0.1", stderr=subprocess.PIPE)
+        self.server, self.client = server, client
+
+    def ends(self) -> tuple[int, str]:
+        """The client's status and what it said to stderr."""
+        said = self.client.communicate(timeout=60)[1].decode()
+        return self.client.returncode, said
+
+    def both_end_well(self) -> None:
+        status, said = self.ends()
+        equal((status, self.server.wait(30)), (0, 0), said)
+
+
+def listens(spaces: test_udp.Namespaces) -> bool:
+    """Somebody in a, at the port of perftest and the examples; not a connection that is over."""
+    return any(line.split()[1].endswith(":4853") and line.split()[3] == "0A" for line in spaces.sockets("a").splitlines())
+
+
+def route(spaces: test_udp.Namespaces, side: str, *words: str) -> None:
+    test_udp.call("ip", "-n", spaces.names[side], "route", "replace", *words)
+
+
+def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: str) -> None:
+    """What the client's program asks for is what the server's engine reads in the packets."""
+    pcap = case.scratch / "heard.pcap"
+    with spaces_or_skip("tcpdump") as spaces:
+        Run(case, spaces, program, (f";ip={addresses % 1};pcap={pcap}", f";ip={addresses % 2}")).both_end_well()
+    heard = subprocess.run(["tcpdump", "-nvr", pcap, "src", source], capture_output=True, text=True, check=True).stdout
+    equal(heard.count(wanted[0]) >= 5, True, heard[:600])
+    has(heard, *wanted)
+
+
+SEND = ["ib_send_bw", "-F", "-x", "1", "-n", "5", "-s", "8", *MARKED]
+
+
+def traffic_class_and_hop_limit__are_those_of_the_program(case: Case) -> None:
+    marks(case, SEND, "10.9.0.%d", "10.9.0.2", "tos 0x2b,CE, ttl 255")
+
+
+def traffic_class_of_ipv6__is_that_of_the_program(case: Case) -> None:
+    marks(case, SEND, "fd09::%d", "fd09::2", "class 0x2b")
+
+
+def hop_limit_of_ipv6__is_that_of_the_program(case: Case) -> None:
+    marks(case, PINGPONG, "fd09::%d", "fd09::2", "hlim 1,")
+
+
+def narrow_route__is_told_and_a_smaller_mtu_helps(case: Case) -> None:
+    with spaces_or_skip() as spaces:
+        for side in "ab":
+            route(spaces, side, "10.9.0.0/24", "dev", "eth0", "mtu", "700")
+        run = Run(case, spaces, PINGPONG, options=["-m", "1024"])
+        has(run.client.stderr.readline().decode(), "the path to 10.9.0.1 carries IP packets of 700 octets only: set mtu=700")
+        for side in (run.client, run.server):
+            side.kill()
+            side.wait()
+        run.client.stderr.close()
+        Run(case, spaces, [*PINGPONG, "-m", "512"], (";mtu=700", ";mtu=700")).both_end_well()
+
+
+def default_route_that_is_narrow__is_what_the_device_goes_by(case: Case) -> None:
+    with spaces_or_skip() as spaces:
+        for side in "ab":
+            route(spaces, side, "default", "dev", "eth0", "mtu", "700")
+        listed = subprocess.run(["ip", "netns", "exec", spaces.names["a"], case.uroce, "devices"], check=False,
+                                capture_output=True, text=True, env={**os.environ, "UROCE_DEVICES": "uroce0:udp"})
+        has(listed.stdout, "mtu   700, IB MTU 512")
+
+
+def sent(spaces: test_udp.Namespaces, side: str) -> int:
+    """Packets, by the side's interface."""
+    table = subprocess.run(["ip", "netns", "exec", spaces.names[side], "cat", "/proc/net/dev"], capture_output=True,
+                           text=True, check=True).stdout
+    return int(table.split("eth0:")[1].split()[9])
+
+
+def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> None:
+    with spaces_or_skip() as spaces:
+        stream = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+        run = Run(case, spaces, stream, (",hub=no", ",hub=no;verbose=yes"))
+        assert pairs.wait_for(lambda: sent(spaces, "b") > 2000 or run.client.poll() is not None, 20)
+        run.server.kill()
+        run.server.wait()
+        status, said = run.ends()
+        equal(status > 0, True, f"ended with {status}\n{said}")
+        has(said, "uroce: 10.9.0.1: Connection refused")
+        Run(case, spaces, PINGPONG).both_end_well()
+
+
+CASES = [traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
+         hop_limit_of_ipv6__is_that_of_the_program, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
+         peer_that_is_gone__is_reported_and_others_are_still_served]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, CASES))
