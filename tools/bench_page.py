@@ -22,7 +22,7 @@ TABLE = """
 | what | value | from .. to | aim | | beside it | ratio |
 |---|---|---|---|---|---|---|
 """
-WIDTH, BAR, LEFT, LINE, TOP = 900, 380, 400, 18, 48
+WIDTH, BAR, LEFT, LINE, TOP = 960, 380, 480, 18, 48
 
 
 def number(value: float) -> str:
