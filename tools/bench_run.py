@@ -6,6 +6,7 @@ import datetime
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from bench_rows import (beside_rxe, beside_tcp, connections, idle, limits, loss,
                         path_cost, pingpong, scale, stream)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
+import pairs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = {
@@ -90,6 +92,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     options = parsed()
+    signal.signal(signal.SIGTERM, pairs.end_politely)
     used = others(2)
     print(machine(used))
     if options.write and used > OTHERS:
