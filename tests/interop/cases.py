@@ -7,6 +7,7 @@ is where the other side's TCP port is. Every case is run twice: uroce as server,
 from dataclasses import dataclass
 
 import connections
+import libraries
 
 SIZES = (1, 33, 4095, 65536, 1048576)
 # Few: the peer is an emulated machine.
@@ -99,6 +100,7 @@ class Case:
     impairment: tuple = ()
     meeting: connections.Meeting | None = None  # they find each other by rdma_cm
     link: str = ""       # of uroce, when it is this one in every run
+    job: bool = False    # both are ranks of one Open MPI job
     settings: str = ""   # of its device, instead of the usual
     says: str = ""       # uroce prints it
     refused: str = ""    # why the client must fail
@@ -154,6 +156,18 @@ def by_rdma_cm(full, kernel):
             yield Case("", meeting.name, "by rdma_cm", 0, *link, role, late, meeting)
 
 
+def by_libraries(full, kernel):
+    for meeting, role in libraries.rows(full, kernel):
+        yield Case("", meeting.name, "by rdma_cm", 0, *LINKS[0], role, (), meeting, meeting.link)
+
+
+def jobs():
+    """What mpirun and its daemon have to say to each other goes over the link as well."""
+    for transport in ("rc_v", "ud_v"):
+        for role in ROLES:
+            yield Case("", "Open MPI", transport, 0, *LINKS[1], role, link="udp", job=True)
+
+
 def impaired():
     for command, tool, extra, size, links, roles, impairment in IMPAIRED:
         for link in links:
@@ -192,6 +206,7 @@ def compact():
 def plan(full=False, kernel=FIRST_KERNEL):
     """All cases, those that need the same link next to each other."""
     cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel)) + list(over_udp(kernel))
+    cases += list(by_libraries(full, kernel)) + list(jobs() if full else ())
     if full or kernel == FIRST_KERNEL:
         cases += list(plain(full)) + list(impaired())
     else:

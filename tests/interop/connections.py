@@ -25,18 +25,23 @@ class Meeting:
     families: tuple = (4,)
     client_tool: str = ""      # of another name
     more: str = ""             # options of both that tell rows of one tool apart
+    before: str = ""           # words before the program's
+    named: str = ""            # what tells it apart too
     stays: bool = False        # the server serves for ever
     unheard: bool = False      # nobody hears the client before the server has joined: it comes again
     meets_twice: bool = False  # and the server takes no other client after one that failed
     ours: bool = False         # a program of this directory
     first: bool = False        # for the first kernel only: there are others like it
     refused: str = ""          # the client fails, and says this
+    says: str = ""             # the client does, when all is well
+    listens: str = ""          # "tcp", "udp": what shows so, when it is not rdma_cm
+    link: str = ""             # of uroce, if the row asks for one
     then: str = ""             # must then hold where the server is
     quirk: str = ""            # a server that ended badly saying this ended well
 
     @property
     def path(self):
-        return "{ours}/" if self.ours else ""
+        return self.before + ("{ours}/" if self.ours else "")
 
     @property
     def serve(self):
@@ -53,7 +58,9 @@ class Meeting:
     @property
     def name(self):
         """With the options that tell rows of one tool apart."""
-        return f"{self.asker} refused" if self.refused else f"{self.tool} {self.more}".strip()
+        if self.refused:
+            return f"{self.asker} refused"
+        return " ".join(filter(None, (self.tool, self.named, self.more)))
 
 
 # perftest meets twice, and a client that is too quick the second time is rejected, and gone. In the
@@ -116,7 +123,9 @@ def ends(process, seconds):
     return True
 
 
-def then(server, case):
+def then(server, case, client_out):
+    if case.meeting.says not in client_out:
+        return f"the client does not say {case.meeting.says}\n{tail(client_out)}"
     try:
         if case.meeting.then:
             server.run(case.text(case.meeting.then, **server.where(case)))
@@ -125,17 +134,24 @@ def then(server, case):
     return None
 
 
-def run(server, client, case, seconds):
+def wait(server, serving, meeting):
+    """Returns when it listens, or has ended, where that can be seen."""
+    if meeting.listens:
+        server.wait_listening(serving, meeting.listens)
+    elif not meeting.unheard:
+        server.wait_meeting(serving)
+
+
+def run(server, client, host, case, seconds):
     """None, or what went wrong. The client asks again until the server listens, where nothing shows
-    that; where the server cannot take another client then, it starts anew."""
+    that; @host is where the server's TCP port is. Where the server cannot take another client then, it starts anew."""
     meeting = case.meeting
     serve = case.text(meeting.serve, **server.where(case))
-    ask = case.text(meeting.ask, **client.where(case, other=server))
+    ask = case.text(meeting.ask, **client.where(case, host, server))
     until = time.monotonic() + seconds
     serving = server.spawn(serve, seconds)
     client.reach(server, case)
-    if not meeting.unheard:
-        server.wait_meeting(serving)
+    wait(server, serving, meeting)
     while True:
         client_out, client_bad = finish(client, client.spawn(ask, seconds), meeting.asker,
                                        seconds)
@@ -148,7 +164,7 @@ def run(server, client, case, seconds):
             server.kill(meeting.tool, serving)
             serving.communicate()
             serving = server.spawn(serve, seconds)
-            server.wait_meeting(serving)
+            wait(server, serving, meeting)
     if meeting.stays and serving.poll() is None:
         server.kill(meeting.tool, serving)
         server_out, server_bad = serving.communicate()[0], ""
@@ -158,6 +174,6 @@ def run(server, client, case, seconds):
     if meeting.quirk and meeting.quirk in server_out:
         server_bad = ""
     if not client_bad and not server_bad:
-        return then(server, case)
+        return then(server, case, client_out)
     return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
             f"server: {server_bad or 'ended well'}\n{tail(server_out)}")

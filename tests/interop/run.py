@@ -18,6 +18,7 @@ import time
 
 import cases
 import connections
+import mpi
 from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
                    Rxe, Unavailable, Uroce, finish, must, tail)
 
@@ -101,7 +102,7 @@ class Pair:
         self.set_up = None
 
     def prepare(self, case):
-        if case.link:
+        if case.link and self.ours_by_link:
             self.use(case.link.split(",")[0])
             self.sides[0].link = case.link
         if self.options.pair == "uroce-rxe":
@@ -129,8 +130,10 @@ def run_case(pair, case):
     server, client = pair.sides[at], pair.sides[1 - at]
     seconds = SECONDS * (3 if case.impairment else 1)
 
+    if case.job:
+        return mpi.run(pair, case, 2 * seconds)
     if case.meeting:
-        return connections.run(server, client, case, seconds)
+        return connections.run(server, client, pair.hosts[at], case, seconds)
     serving = server.spawn(case.text(**server.where(case)), seconds)
     if not server.wait_listening(serving):
         server.kill(case.tool, serving)
@@ -253,7 +256,9 @@ def main():
               if re.search(options.match, c.name)]
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
-    if options.pair != PAIRS[0] or options.link == "vhost":
+    if options.pair == "rxe-rxe":  # the kernel has the addresses
+        chosen = [c for c in chosen if not c.settings and not c.link or c.meeting]
+    elif options.pair != PAIRS[0] or options.link == "vhost":
         chosen = [c for c in chosen if not c.link]
     if options.list:
         print("\n".join(c.name for c in chosen))

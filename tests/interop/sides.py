@@ -50,7 +50,7 @@ for v in ipv4 ipv6; do
 done
 /bin/ip neigh flush dev eth0
 n=0
-until ping -c 1 -W 1 {address} >/dev/null 2>&1; do n=$((n + 1)); [ $n -lt 15 ] || exit 0; done
+until [ $n = {pings} ] || ping -c 1 -W 1 {address} >/dev/null 2>&1; do n=$((n + 1)); done
 """
 MEET = """
 n=0
@@ -73,11 +73,12 @@ def must(*argv):
     return done.stdout
 
 
-def listens(tables, port):
-    """Whether /proc/net/tcp text shows a listener on @port."""
+def listens(tables, port, kind="tcp"):
+    """Whether the text of /proc/net/@kind shows a listener on @port."""
+    state = "0A" if kind == "tcp" else "07"
     for line in tables.splitlines():
         words = line.split()
-        if len(words) > 3 and words[1].endswith(f":{port:04X}") and words[3] == "0A":
+        if len(words) > 3 and words[1].endswith(f":{port:04X}") and words[3] == state:
             return True
     return False
 
@@ -140,19 +141,20 @@ class Side:
     def rdma_address(self, case):
         return (f"10.77.0.{self.number}" if case.family == 4 else f"fd77::{self.number}")
 
-    def listen_tables(self):
+    def listen_tables(self, kind):
         raise NotImplementedError
 
     def reach(self, other, case):
-        """Returns when @other's device answers, where that can be asked from here."""
+        """Returns when @other's device answers, where that can be asked from here. Who listens by TCP
+        first makes the device for its client only."""
 
     def wait_meeting(self, process):
         """Returns when @process listens by rdma_cm, or has ended, where that can be seen."""
 
-    def wait_listening(self, process):
+    def wait_listening(self, process, kind="tcp"):
         until = time.monotonic() + LISTEN_SECONDS
         while process.poll() is None and time.monotonic() < until:
-            if listens(self.listen_tables(), self.port):
+            if listens(self.listen_tables(kind), self.port, kind):
                 return True
             time.sleep(0.02)
         return False
@@ -177,7 +179,8 @@ class Rxe(Side):
 
     def reach(self, other, case):
         if isinstance(other, Uroce):
-            self.run(REACH.format(address=other.rdma_address(case)))
+            self.run(REACH.format(address=other.rdma_address(case),
+                                  pings=0 if case.meeting.listens else 15))
 
     def wait_meeting(self, process):
         self.run(MEET)
@@ -194,8 +197,8 @@ class Rxe(Side):
         """Ends @tool in the guest; then the exec that runs it ends."""
         self.run(f"killall -9 {tool} 2>/dev/null || :")
 
-    def listen_tables(self):
-        return self.run("cat /proc/net/tcp /proc/net/tcp6")
+    def listen_tables(self, kind):
+        return self.run(f"cat /proc/net/{kind} /proc/net/{kind}6")
 
     def forget_neighbors(self):
         self.run("/bin/ip neigh flush dev eth0")
@@ -256,8 +259,8 @@ class Uroce(Side):
         except ProcessLookupError:
             pass
 
-    def listen_tables(self):
-        return must(*self.namespace.command("cat", "/proc/net/tcp", "/proc/net/tcp6"))
+    def listen_tables(self, kind):
+        return must(*self.namespace.command("cat", f"/proc/net/{kind}", f"/proc/net/{kind}6"))
 
     def set_mtu(self, mtu):
         self.mtu = mtu

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""mpi.py - an Open MPI job with a rank on either side: mpirun is in the namespace, and what it would ask
+ssh for, a daemon in the guest, it asks rxe-peer for.
+"""
+import pathlib
+import subprocess
+
+from sides import ROOT, RXE_PEER, finish, must, tail
+
+SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
+IN_GUEST = "/tmp/mpi_pingpong"
+SAYS = "all to all: 2 ranks, every octet right"
+# IPv6: of a datagram over IPv4, UCX must be told so in wc.sl, which is 0 of rxe.
+GID = 2
+# The guest's host name is its agent's to know.
+AGENT = """#!/bin/sh
+shift
+exec {peer} exec -n {name} -T {seconds} "$*"
+"""
+
+
+def program(pair):
+    """Compiled once, and brought to the guest."""
+    path = pathlib.Path(pair.scratch) / "mpi_pingpong"
+    if not path.exists():
+        must("mpicc", "-O2", "-o", path, SOURCE)
+        must(RXE_PEER, "put", "-n", pair.sides[1].name, path, IN_GUEST)
+    return path
+
+
+def agent(pair, seconds):
+    path = pathlib.Path(pair.scratch) / "agent"
+    path.write_text(AGENT.format(peer=RXE_PEER, name=pair.sides[1].name, seconds=seconds))
+    path.chmod(0o700)
+    # the daemon starts no other, but wants to see what would
+    pair.sides[1].run(f"mkdir -p {path.parent} && ln -sf /bin/true {path}")
+    return path
+
+
+def run(pair, case, seconds):
+    """None, or what went wrong. uroce is rank 0 as the server, else rank 1."""
+    ours, _ = pair.sides
+    own = ["-np", "1", "-x", f"UCX_TLS={case.extra}", "-x", f"UCX_IB_GID_INDEX={GID}", "-host"]
+    ranks = [[*own, "localhost", str(ours.program), "run", "--device", ours.description(), "--",
+              str(program(pair))],
+             [*own, "guest", IN_GUEST]]
+    if case.role == "client":
+        ranks.reverse()
+    words = ["mpirun", "--allow-run-as-root", "-wdir", "/tmp", "--mca", "plm", "rsh", "--mca",
+             "plm_rsh_agent", str(agent(pair, seconds)), "--mca", "pml", "ucx",
+             "--mca", "btl", "^openib",
+             *ranks[0], ":", *ranks[1]]
+    argv = pair.namespace.command(*words)
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", start_new_session=True)
+    out, bad = finish(ours, process, "", seconds)
+    if not bad and SAYS in out:
+        return None
+    return f"{bad or 'it does not say ' + SAYS}\n{tail(out)}"
