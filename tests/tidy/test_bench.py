@@ -31,6 +31,11 @@ fn=(1)
 8 2
 summary: 393
 """
+NM = """lib/base/libbase.a:lib/base/libbase.a.p/crc32_x86.c.o:00000000000002f0 t feed_128
+lib/core/libcore.a:req_complete.c.o:0000000000000110 t acknowledge
+lib/core/libcore.a:req_complete.c.o:0000000000000510 T uro_req_complete_head
+lib/core/libcore.a:req_complete.c.o:                 U uro_cq_push
+"""
 PERF = """# Overhead  Symbol                        IPC   [IPC Coverage]
 # ........  ............................  ....................
     75.50%  [.] feed_128                  -      -
@@ -51,11 +56,14 @@ class Reading(unittest.TestCase):
         self.assertEqual(path_cost.shares(PERF), {"feed_128": 0.755, "uro_rsp_judge.part.0": 0.045})
 
     def test_every_part_of_the_path_has_its_functions(self) -> None:
-        for function, part in (("feed_128", "ICRC, with the payload's copy"), ("uro_tx_write", "frames and memory written"),
-                               ("uro_path_seal", "encode"), ("uro_bth_decode", "decode"),
+        files = path_cost.static_functions(NM)
+        for function, part in (("feed_128.constprop.0", "ICRC, with the payload's copy"),
+                               ("uro_tx_write", "frames and memory written"),
+                               ("uro_path_seal", "encode"), ("uro_demux", "decode"),
+                               ("uro_bth_decode", "decode"),
                                ("uro_rsp_judge_content", "judge"), ("uro_rsp_serve", "serve"),
-                               ("uro_req_complete_head", "complete"), ("who", path_cost.REST)):
-            self.assertEqual(path_cost.part_of(function), part)
+                               ("acknowledge", "complete"), ("who", path_cost.REST)):
+            self.assertEqual(path_cost.part_of(function, files), part)
 
     def test_latency_has_median_and_both_tails(self) -> None:
         row = figures.latencies(LATENCY)[0]

@@ -13,26 +13,46 @@ from bench_rows.messages import engine_ns
 
 AIM_CYCLES = 400
 MESSAGES = 10_000  # counted; as many fewer are run to be taken off
-# The first that fits a function's name: functions of that file's prefix, or static ones.
+# The first that fits a function's name; a static one is called after its file, too.
 PARTS = (
-    (r"crc|^(feed|copy|table)_|uro_icrc", "ICRC, with the payload's copy"),
-    (r"uro_tx_|mem(cpy|move|set)|uro_copy_", "frames and memory written"),
-    (r"uro_req_(next|send|plan|sent|verb|is_)|uro_(path|sgl)_|_encode|^examine", "encode"),
-    (r"uro_req_|uro_cq_|^acknowledge", "complete"),
-    (r"uro_(frame|ether|ip|ext|opcode|gid|demux|receive)|_decode", "decode"),
+    (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
+    (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "frames and memory written"),
+    (r"uro_req_(next|send|plan|sent|verb|is)|uro_(path|sgl)_|_encode", "encode"),
+    (r"uro_(req|cq)_", "complete"),
+    (r"uro_(frame|ether|ip|udp|bth|ext|opcode|gid|demux|receive)(_|$)|_decode", "decode"),
     (r"uro_rsp_(judge|verdict)", "judge"),
     (r"uro_(rsp|rq|srq|key)_", "serve"),
-    (r"uro_(engine|schedule|wheel|bells|neigh|loop|member|resolver|qp|shard|cm|gsi)_",
+    (r"uro_(engine|schedule|wheel|bells|neigh|loop|member|resolver?|qp|shard|cm|gsi|work)(_|$)",
      "turns, bells, timers"),
-    (r"sides_|^(main|run|carry)\b|clock_gettime|vdso", "the program that posts and polls"),
+    (r"^(sides_|post_|main|run|carry)|clock_gettime|vdso", "the program that posts and polls"),
 )
 REST = "other"
+# nm -A: archive:file.c.o:address type name
+DEFINED = re.compile(r"(\w+)\.c\.o:\S+ t (\w+)$", re.M)
 NAMED = re.compile(r"^c?fn=\((\d+)\)(?: (.*))?$")
 SAMPLES = re.compile(r"^ *([\d.]+)% +\[.\] (\S+)", re.M)
 
 
-def part_of(function: str) -> str:
-    return next((part for pattern, part in PARTS if re.search(pattern, function)), REST)
+def part_of(function: str, files: dict[str, str]) -> str:
+    name = function.split(".", maxsplit=1)[0]
+    if name in files and not name.startswith("uro_"):
+        name = f"uro_{files[name]}_{name}"
+    return next((part for pattern, part in PARTS if re.search(pattern, name)), REST)
+
+
+def static_functions(text: str) -> dict[str, str]:
+    """The stem of the file that each is in, as nm tells."""
+    return {function: stem for stem, function in DEFINED.findall(text)}
+
+
+def files_of(bench: Bench) -> dict[str, str]:
+    """Of this build's static functions."""
+    if shutil.which("nm") is None:
+        raise NotRun("nm (binutils) is not installed")
+    archives = [str(bench.build / "lib" / layer / f"lib{layer}.a")
+                for layer in ("base", "wire", "core", "cm", "engine")]
+    return static_functions(subprocess.run(["nm", "-A", *archives], capture_output=True, text=True,
+                                           check=False).stdout)
 
 
 def callgrind(text: str) -> dict[str, int]:
@@ -54,10 +74,10 @@ def callgrind(text: str) -> dict[str, int]:
     return counted
 
 
-def by_part(functions: dict[str, float]) -> dict[str, float]:
+def by_part(functions: dict[str, float], files: dict[str, str]) -> dict[str, float]:
     parts = {part: 0.0 for _, part in PARTS} | {REST: 0.0}
     for function, cost in functions.items():
-        parts[part_of(function)] += cost
+        parts[part_of(function, files)] += cost
     return parts
 
 
@@ -75,7 +95,8 @@ def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
 def instructions(bench: Bench, kind: str) -> list[float]:
     """Of the whole path, and of each part, for one message: the difference of two runs, since one
     would hold the beginning and the end too."""
-    few, many = (by_part(counted(bench, kind, n * MESSAGES)) for n in (1, 2))
+    files = files_of(bench)
+    few, many = (by_part(counted(bench, kind, n * MESSAGES), files) for n in (1, 2))
     # engine_rate runs a tenth more, to begin with
     parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
     return [sum(parts.values()), *parts.values()]
@@ -100,7 +121,7 @@ def times(bench: Bench, kind: str) -> list[float]:
     if not found:
         raise NotRun("perf has no samples: " + (report.stderr.strip().splitlines() or ["?"])[-1])
     whole = float(re.match(r"([\d.]+) ns", said)[1])
-    return [whole, *(share * whole for share in by_part(found).values())]
+    return [whole, *(share * whole for share in by_part(found, files_of(bench)).values())]
 
 
 def ghz() -> float:
@@ -117,7 +138,7 @@ def rows(bench: Bench) -> list[Figure]:
                      aim=AIM_CYCLES) for what in ("WRITE", "SEND")]
     by_turns(bench.runs, *((row, lambda kind=kind: engine_ns(bench, kind, "64") * ghz())
                            for row, kind in zip(cycles, ("write", "rc"))))
-    names = ["whole path", *by_part({})]
+    names = ["whole path", *by_part({}, {})]
     counts = [Figure(f"WRITE 64, {name}, instructions", "", less=True) for name in names]
     by_turns(1, (counts, lambda: instructions(bench, "write")))
     spent = [Figure(f"WRITE 64, {name}, time", "ns", less=True) for name in names]
