@@ -12,6 +12,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 from bench_rows.messages import engine_ns
 
 AIM_CYCLES = 400
+PROGRAM = "engine_parts"  # engine_rate, without what the linker joins
 MESSAGES = 10_000  # counted; as many fewer are run to be taken off
 # The first that fits a function's name; a static one is called after its file, too.
 PARTS = (
@@ -27,32 +28,33 @@ PARTS = (
     (r"^(sides_|post_|main|run|carry)|clock_gettime|vdso", "the program that posts and polls"),
 )
 REST = "other"
-# nm -A: archive:file.c.o:address type name
-DEFINED = re.compile(r"(\w+)\.c\.o:\S+ t (\w+)$", re.M)
+LIB = pathlib.Path(__file__).resolve().parents[2] / "lib"
+LAYERS = ("base", "wire", "core", "cm", "engine")
+STATIC = re.compile(r"^(?:\w+ )*static [^\n;=(]*?\b(\w+)\(", re.M)
 NAMED = re.compile(r"^c?fn=\((\d+)\)(?: (.*))?$")
 SAMPLES = re.compile(r"^ *([\d.]+)% +\[.\] (\S+)", re.M)
 
 
-def part_of(function: str, files: dict[str, str]) -> str:
+def part_of(function: str, where: dict[str, str]) -> str:
     name = function.split(".", maxsplit=1)[0]
-    if name in files and not name.startswith("uro_"):
-        name = f"uro_{files[name]}_{name}"
+    if name in where and not name.startswith("uro_"):
+        name = f"uro_{where[name]}_{name}"
     return next((part for pattern, part in PARTS if re.search(pattern, name)), REST)
 
 
-def static_functions(text: str) -> dict[str, str]:
-    """The stem of the file that each is in, as nm tells."""
-    return {function: stem for stem, function in DEFINED.findall(text)}
+def static_functions(sources: dict[str, str]) -> dict[str, str]:
+    """The stem of the file that each is in; @sources has the text of each stem."""
+    found: dict[str, str] = {}
+    # Two may have the same name: that of the packets' path is meant.
+    for stem in sorted(sources, key=lambda stem: (not stem.startswith(("req_", "rsp_")), stem)):
+        for function in STATIC.findall(sources[stem]):
+            found.setdefault(function, stem)
+    return found
 
 
-def files_of(bench: Bench) -> dict[str, str]:
-    """Of this build's static functions."""
-    if shutil.which("nm") is None:
-        raise NotRun("nm (binutils) is not installed")
-    archives = [str(bench.build / "lib" / layer / f"lib{layer}.a")
-                for layer in ("base", "wire", "core", "cm", "engine")]
-    return static_functions(subprocess.run(["nm", "-A", *archives], capture_output=True, text=True,
-                                           check=False).stdout)
+def files() -> dict[str, str]:
+    return static_functions({path.stem: path.read_text() for layer in LAYERS
+                             for path in sorted((LIB / layer).glob("*.c"))})
 
 
 def callgrind(text: str) -> dict[str, int]:
@@ -74,10 +76,10 @@ def callgrind(text: str) -> dict[str, int]:
     return counted
 
 
-def by_part(functions: dict[str, float], files: dict[str, str]) -> dict[str, float]:
+def by_part(functions: dict[str, float], where: dict[str, str]) -> dict[str, float]:
     parts = {part: 0.0 for _, part in PARTS} | {REST: 0.0}
     for function, cost in functions.items():
-        parts[part_of(function, files)] += cost
+        parts[part_of(function, where)] += cost
     return parts
 
 
@@ -86,7 +88,7 @@ def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
         raise NotRun("valgrind is not installed")
     with tempfile.TemporaryDirectory(prefix="uroce-bench-") as where:
         out = pathlib.Path(where) / "callgrind.out"
-        limits.said(bench.build, "engine_rate", kind, "64", "1", "0", str(messages),
+        limits.said(bench.build, PROGRAM, kind, "64", "1", "0", str(messages),
                     prefix=("valgrind", "-q", "--tool=callgrind", "--compress-pos=no",
                             f"--callgrind-out-file={out}"))
         return callgrind(out.read_text())
@@ -95,8 +97,7 @@ def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
 def instructions(bench: Bench, kind: str) -> list[float]:
     """Of the whole path, and of each part, for one message: the difference of two runs, since one
     would hold the beginning and the end too."""
-    files = files_of(bench)
-    few, many = (by_part(counted(bench, kind, n * MESSAGES), files) for n in (1, 2))
+    few, many = (by_part(counted(bench, kind, n * MESSAGES), files()) for n in (1, 2))
     # engine_rate runs a tenth more, to begin with
     parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
     return [sum(parts.values()), *parts.values()]
@@ -112,7 +113,7 @@ def times(bench: Bench, kind: str) -> list[float]:
         raise NotRun("perf (linux-perf) is not installed")
     with tempfile.TemporaryDirectory(prefix="uroce-bench-") as where:
         data = f"{where}/perf.data"
-        said = limits.said(bench.build, "engine_rate", kind, "64", "1", "0",
+        said = limits.said(bench.build, PROGRAM, kind, "64", "1", "0",
                            str(bench.count(5_000_000)),
                            prefix=("perf", "record", "-q", "-e", "cpu-clock:u", "-o", data, "--"))
         report = subprocess.run(["perf", "report", "-i", data, "--stdio", "--sort", "symbol"],
@@ -121,7 +122,7 @@ def times(bench: Bench, kind: str) -> list[float]:
     if not found:
         raise NotRun("perf has no samples: " + (report.stderr.strip().splitlines() or ["?"])[-1])
     whole = float(re.match(r"([\d.]+) ns", said)[1])
-    return [whole, *(share * whole for share in by_part(found, files_of(bench)).values())]
+    return [whole, *(share * whole for share in by_part(found, files()).values())]
 
 
 def ghz() -> float:
