@@ -20,7 +20,7 @@ import tally
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
-SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=1"]
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=2"]
 SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
 
