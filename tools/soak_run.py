@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,9 @@ def churn(uroce: pathlib.Path, number: int) -> str:
 def run(build: pathlib.Path, seconds: float) -> int:
     uroce = build / "app" / "uroce"
     problems: list[str] = []
+    told: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):  # to end early is to end all the same, and to say so
+        signal.signal(number, lambda caught, _: told.append(caught))
     begin, sampled, count = time.monotonic(), 0.0, 0
     with pairs.Pair(uroce) as stream:
         watched = [Watched(f"ib_write_bw, {side}", process) for side, (process, _) in
@@ -94,7 +98,7 @@ def run(build: pathlib.Path, seconds: float) -> int:
         else:
             print(f"{veths.why_not()}: nothing runs over a link that loses", flush=True)
         try:
-            while time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
+            while not told and time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
                 if time.monotonic() - sampled >= SAMPLE_SECONDS:
                     sampled = time.monotonic()
                     for one in watched:
