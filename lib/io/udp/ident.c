@@ -6,8 +6,11 @@
 
 #include "base/crc32.h"
 
-#define POWERS  17u   /* distances below 2^17 octets */
-#define FLAG_DF 0x40u /* in the octet behind the identification */
+#define POWERS 17u /* distances below 2^17 octets */
+/* One that counts its packets is like us for a batch whenever its counter wraps. */
+#define PLAIN_ENOUGH   (4 * URO_IDENT_BATCH)
+#define FOREIGN_ENOUGH 64u   /* refused: our like has become another */
+#define FLAG_DF        0x40u /* in the octet behind the identification */
 
 /* A linear map of registers: what becomes of each bit. */
 struct map {
@@ -76,5 +79,18 @@ bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *f
         return false;
     *id = (uint16_t)((difference & 0xff) << 8 | (difference >> 8 & 0xff));
     *fragmentable = flags != 0;
+    return true;
+}
+
+bool uro_ident_usual(struct uro_ident_habit *habit, bool plain, bool strict)
+{
+    if (plain) {
+        habit->plain++;
+        habit->foreign = 0;
+        return true;
+    }
+    if (strict || (habit->plain >= PLAIN_ENOUGH && ++habit->foreign < FOREIGN_ENOUGH))
+        return false;
+    *habit = (struct uro_ident_habit){ 0 };
     return true;
 }

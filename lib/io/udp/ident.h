@@ -10,6 +10,12 @@
 
 #include "base/defs.h"
 
+/* What the packets of a sender have been like. All zero at first. */
+struct uro_ident_habit {
+    uint32_t plain;   /* in a row whose identification is one of ours */
+    uint32_t foreign; /* refused in a row, because they were not */
+};
+
 #define URO_IDENT_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
 /* By how much the register differs after @behind octets that follow the identification, when that is @id
@@ -21,3 +27,8 @@ uint32_t uro_ident_change(uint16_t id, uint32_t behind);
  * was damaged. Of damaged packets, one in 32768 has an explanation. */
 URO_NODISCARD bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id,
                                    bool *fragmentable);
+
+/* One more packet of a sender, @plain: with DF and an identification below URO_IDENT_BATCH. A sender that
+ * was like us all the time is held to it until it is plain that it is another now. False: refuse it, as
+ * everything that is not plain with @strict. */
+URO_NODISCARD bool uro_ident_usual(struct uro_ident_habit *habit, bool plain, bool strict);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "io/udp/group.h"
-#include "io/udp/ident.h"
 #include "io/udp/share.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
@@ -22,8 +21,6 @@
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
 #define SLOT_FIRST     2048u
 #define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
-#define PLAIN_ENOUGH   64u   /* a sender whose packets were so far all like ours */
-#define FOREIGN_ENOUGH 64u   /* and has become another */
 #define AT_IPV4_IDENT  4u
 
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
@@ -119,17 +116,6 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
     return source;
 }
 
-/* A sender that was like us is held to it, until it is plain that it is another now. */
-static bool may_be_foreign(struct uro_rx_source *source)
-{
-    if (source->plain < PLAIN_ENOUGH)
-        return true;
-    if (++source->foreign < FOREIGN_ENOUGH)
-        return false;
-    source->plain = source->foreign = 0;
-    return true;
-}
-
 /* Puts the identification into the IPv4 header at @network that makes the ICRC right, if there is one
  * that the sender may have used. True when it is one of any. */
 static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *network,
@@ -146,14 +132,8 @@ static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *n
         return false;
     uint16_t ident = ip->identification ^ change;
     bool plain = ident < URO_IDENT_BATCH && !fragmentable;
-    if (plain) {
-        source->plain++;
-        source->foreign = 0;
-    } else if (rx->strict || !may_be_foreign(source)) {
+    if (!uro_ident_usual(&source->habit, plain, rx->strict))
         return false;
-    } else {
-        source->plain = 0;
-    }
     if (difference != 0) {
         ip->identification = ident;
         ip->dont_fragment = !fragmentable;

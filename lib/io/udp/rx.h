@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "engine/port.h"
+#include "io/udp/ident.h"
 #include "io/udp/sock.h"
 
 #define URO_RX_MESSAGES 8u  /* taken by one call */
@@ -24,8 +25,7 @@
 /* What the ICRCs of a sender have been like. */
 struct uro_rx_source {
     struct uro_gid address;
-    uint32_t plain;   /* packets in a row whose identification is one of ours */
-    uint32_t foreign; /* refused in a row, because they were not */
+    struct uro_ident_habit habit;
 };
 
 struct uro_rx {

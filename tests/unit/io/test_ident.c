@@ -85,12 +85,38 @@ static void solve__damage__is_not_taken_for_an_ident(void **state)
     assert_in_range(explained, 0, 3);
 }
 
+static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(void **state)
+{
+    struct uro_ident_habit habit = { 0 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 3 * 65536; i++)
+        assert_true(uro_ident_usual(&habit, (uint16_t)i < URO_IDENT_BATCH, false));
+}
+
+static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **state)
+{
+    struct uro_ident_habit habit = { 0 };
+    uint32_t refused = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_true(uro_ident_usual(&habit, true, false));
+    while (refused < 1000 && !uro_ident_usual(&habit, false, false))
+        refused++;
+    assert_int_equal(refused, 63);
+    assert_true(uro_ident_usual(&habit, false, false));
+    assert_false(uro_ident_usual(&habit, false, true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(change__of_any_ident_of_a_batch__is_what_the_packet_shows),
         cmocka_unit_test(solve__any_ident__is_found_with_df_or_without),
         cmocka_unit_test(solve__damage__is_not_taken_for_an_ident),
+        cmocka_unit_test(usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused),
+        cmocka_unit_test(usual__one_of_ours_becomes_another__is_believed_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
