@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/config.h"
+#include "host/plugin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,6 +50,12 @@ static bool ends(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
+/* Over UDP sockets the kernel routes: everyone is on the link. */
+static bool is_prefix(const struct uro_device_config *config, uint8_t bits)
+{
+    return uro_plugin_is_udp(config->link) ? bits == 0 : bits >= 1 && bits <= 128;
+}
+
 static void check(const struct uro_device_config *config)
 {
     demand(ends(config->name, sizeof config->name) && ends(config->link, sizeof config->link));
@@ -62,8 +69,7 @@ static void check(const struct uro_device_config *config)
     demand(config->mtu >= 576 && config->mtu <= 9600);
     demand((config->mac.octets[0] & 1) == 0);
     for (uint32_t i = 0; i < config->gid_count; i++)
-        demand(!uro_gid_is_zero(&config->gids[i]) && config->prefix[i] >= 1 &&
-               config->prefix[i] <= 128);
+        demand(!uro_gid_is_zero(&config->gids[i]) && is_prefix(config, config->prefix[i]));
 }
 
 static void read_file(struct uro_config *config, const char *text, size_t size)
