@@ -190,6 +190,28 @@ static void rc_atomic_write__repeated__same_answer_executed_once(void **state)
     scene_close(s);
 }
 
+/* A PSN that comes again with another verb is not the request that was answered. */
+static void rc_atomic_write__repeated_as_another_verb__is_not_answered(void **state)
+{
+    static const struct scene_packet others[] = {
+        { .op = "RC_CMP_SWAP", .psn = 100, .ack_req = true },
+        { .op = "RC_FLUSH", .psn = 100, .ack_req = true, .placement = GLOBAL },
+    };
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(others); i++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .access = RIGHTS);
+
+        s->remote_key.access |= URO_ACCESS_FLUSH_GLOBAL;
+        scene_rx(s, 0, AWRITE_PACKET(.psn = 100));
+        scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
+        scene_rx(s, 0, &others[i]);
+        scene_expect_silence(s, 0);
+        assert_memory_equal(s->remote, "12345678", 8);
+        scene_expect_state(s, URO_QPS_RTS);
+        scene_close(s);
+    }
+}
+
 static void rc_atomic_write__more_than_the_depth__is_refused(void **state)
 {
     (void)state;
@@ -307,6 +329,7 @@ int main(void)
             rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_forgotten),
         cmocka_unit_test(rc_atomic_write__eight_octets__are_written_as_they_came),
         cmocka_unit_test(rc_atomic_write__repeated__same_answer_executed_once),
+        cmocka_unit_test(rc_atomic_write__repeated_as_another_verb__is_not_answered),
         cmocka_unit_test(rc_atomic_write__more_than_the_depth__is_refused),
         cmocka_unit_test(xrc__flush_and_atomic_write__are_executed_once),
         cmocka_unit_test(rc_responder__not_allowed__nak_and_nothing_is_written),
