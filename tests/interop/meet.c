@@ -73,6 +73,15 @@ void meet_hear(int peer, void *data, size_t length)
         meet_die("the other end is gone%s%s", got < 0 ? ": " : "", got < 0 ? strerror(errno) : "");
 }
 
+bool meet_is_there(int peer)
+{
+    char word;
+
+    ssize_t got = recv(peer, &word, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return got > 0 || (got < 0 && errno == EAGAIN);
+}
+
 int meet_peer(const char *host, uint16_t port)
 {
     return host != NULL ? call(host, port) : listen_and_accept(port);

@@ -32,6 +32,8 @@ _Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1
 int meet_peer(const char *host, uint16_t port);
 void meet_tell(int peer, const void *data, size_t length);
 void meet_hear(int peer, void *data, size_t length);
+/* Whether the other end's process still has the connection. */
+bool meet_is_there(int peer);
 /* Returns when both ends have called it. */
 void meet_barrier(int peer);
 

@@ -117,9 +117,14 @@ static uint32_t next_received(const struct step *step, uint32_t from)
     return from;
 }
 
+static bool only_answers(const struct progress *progress)
+{
+    return progress->asked == NULL || progress->next_send == progress->asked->count;
+}
+
 static bool finished(const struct progress *progress)
 {
-    return (progress->asked == NULL || progress->next_send == progress->asked->count) &&
+    return only_answers(progress) &&
            (progress->answered == NULL || progress->next_receive == progress->answered->count);
 }
 
@@ -155,9 +160,24 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     progress->next_receive = next_received(step, message + 1);
 }
 
+/* No completion yet. Who asks has to be told by the queue pair that nobody answers; who only answers cannot
+ * be. */
+static void wait(const struct verify_end *end, const struct progress *progress, time_t *looked,
+                 time_t until)
+{
+    time_t now = time(NULL);
+
+    if (now > until)
+        meet_die("no completion in %d s; next are send %u, receive %u", VERIFY_SECONDS,
+                 progress->next_send, progress->next_receive);
+    if (now != *looked && only_answers(progress) && !meet_is_there(end->peer))
+        meet_die("the other end is gone");
+    *looked = now;
+}
+
 static void complete(const struct verify_end *end, struct progress *progress)
 {
-    time_t until = time(NULL) + VERIFY_SECONDS;
+    time_t looked = time(NULL), until = looked + VERIFY_SECONDS;
     struct ibv_wc wc;
 
     if (progress->asked != NULL)
@@ -169,11 +189,10 @@ static void complete(const struct verify_end *end, struct progress *progress)
 
         if (got < 0)
             meet_die("ibv_poll_cq: %d", got);
-        if (got == 0 && time(NULL) > until)
-            meet_die("no completion in %d s; next are send %u, receive %u", VERIFY_SECONDS,
-                     progress->next_send, progress->next_receive);
-        if (got == 0)
+        if (got == 0) {
+            wait(end, progress, &looked, until);
             continue;
+        }
         if (wc.status != IBV_WC_SUCCESS)
             meet_die("%s %llu: %s", wc.wr_id & VERIFY_RECV_WRID ? "receive" : "message",
                      (unsigned long long)(wc.wr_id & ~VERIFY_RECV_WRID),
