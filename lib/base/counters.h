@@ -66,6 +66,7 @@
     X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \
     X(SEQ_NAK_RECEIVED, "rcvd_seq_err", "NAK sequence errors received")                            \
     X(TIMEOUTS, "ack_timeouts", "local ACK timeouts")                                              \
+    X(PROBES, "probes", "packets sent again because an answer was late, before the ACK timeout")   \
     X(RETRY_ROUNDS, "retry_rounds", "times a requester went back to send again")                   \
     X(RETRY_EXCEEDED, "retry_exceeded_err", "queue pairs that failed with RETRY_EXC_ERR")          \
     X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \

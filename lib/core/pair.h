@@ -20,14 +20,18 @@
 /* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;                /* oldest unacknowledged; req_complete.c */
-    uro_psn next;               /* to send next; req_send.c, and req_complete.c going back */
-    uro_psn max;                /* req_send.c */
-    uint32_t cursor;            /* send queue index of the request that `next` belongs to */
-    uint32_t started;           /* index after the newest request that has its PSNs */
-    uint32_t since_ack_req;     /* packets sent since the last that asked for an ACK */
-    uint32_t depth_used;        /* READs and atomics in flight */
-    uint32_t read_psns;         /* PSNs of [una, next) that are READ responses to come */
+    uro_psn una;            /* oldest unacknowledged; req_complete.c */
+    uro_psn next;           /* to send next; req_send.c, and req_complete.c going back */
+    uro_psn max;            /* req_send.c */
+    uint32_t cursor;        /* send queue index of the request that `next` belongs to */
+    uint32_t started;       /* index after the newest request that has its PSNs */
+    uint32_t since_ack_req; /* packets sent since the last that asked for an ACK */
+    uint32_t depth_used;    /* READs and atomics in flight */
+    uint32_t read_psns;     /* PSNs of [una, next) that are READ responses to come */
+    bool probing;           /* one packet at una was sent again to ask: */
+    uro_psn probe_next;     /* where it went on before */
+    uint32_t probe_cursor;
+    bool probe_resumes;         /* and can again, if nothing was lost */
     bool recovering;            /* went back for a gap and saw no progress since */
     bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_complete.c */
     struct uro_req_retry retry; /* req_retry.c */

@@ -6,6 +6,7 @@
  *   req_local.c     requests that send nothing: BIND_MW, LOCAL_INV
  *   req_sent.c      UC and UD: what was written to the port is done
  *   req_complete.c  responses: what is done, what failed, when to go back
+ *   req_back.c      going back
  *   req_retry.c     the one timer
  *
  * Sending is a cursor over the send queue; sending again is the cursor moved back to the oldest
@@ -73,6 +74,18 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx);
 
 /* A response for this queue pair that passed the checks of receive.c. */
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
+
+/* Something before the newest response is missing: send again, once until there is progress, so
+ * that a burst of late responses does not start a burst of retries. A responder may answer all it
+ * was asked before it turns to what is asked again: while it does, its time is not up. */
+void uro_req_gap(struct uro_qp *qp);
+
+/* What req_retry.c decided. May fail the queue pair. */
+void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action);
+
+/* una moved on from @probed, and one packet had asked why it did not. More than that packet is acknowledged:
+ * what was sent behind it arrived, and sending goes on where it was. Otherwise that was lost with it. */
+void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed);
 
 /* The retry timer popped. */
 void uro_req_on_timer(struct uro_qp *qp);

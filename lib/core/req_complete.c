@@ -125,8 +125,10 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
     }
     if (uro_psn_diff(req->una, before) != 0) {
         req->recovering = false;
+        if (req->probing)
+            uro_req_probe_answered(qp, before);
         follow(qp);
-        uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now,
+        uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                                   uro_psn_diff(req->next, req->una) > 0);
         uro_schedule_request(qp);
     }
@@ -140,86 +142,6 @@ static void drained(struct uro_qp *qp)
         qp->attr.sq_draining = false;
         uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
     }
-}
-
-/* ---- going back --------------------------------------------------------- */
-
-static void go_back(struct uro_qp *qp)
-{
-    struct uro_req *req = &qp->req;
-
-    req->next = req->una;
-    req->cursor = head_of(qp);
-    req->depth_used = 0;
-    req->read_psns = 0;
-    req->since_ack_req = 0;
-    for (uint32_t i = req->cursor; i != req->started; i++)
-        uro_pair_wqe(qp, i)->awaited = 0;
-    uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
-    uro_schedule_request(qp);
-}
-
-static void obey(struct uro_qp *qp, enum uro_req_retry_action action)
-{
-    switch (action) {
-    case URO_REQ_RETRY_NONE:
-        break;
-    case URO_REQ_RETRY_RESEND:
-        go_back(qp);
-        break;
-    case URO_REQ_RETRY_FAIL_TIMEOUT:
-        uro_count(&qp->shard->counters, URO_COUNT_RETRY_EXCEEDED);
-        uro_pair_fail_send(qp, head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
-        break;
-    case URO_REQ_RETRY_FAIL_RNR:
-        uro_count(&qp->shard->counters, URO_COUNT_RNR_EXCEEDED);
-        uro_pair_fail_send(qp, head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
-        break;
-    }
-}
-
-/* Something before the newest response is missing: send again, once until there is progress, so
- * that a burst of late responses does not start a burst of retries. A responder may answer all it
- * was asked before it turns to what is asked again: while it does, its time is not up. */
-static void gap(struct uro_qp *qp)
-{
-    struct uro_req *req = &qp->req;
-
-    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
-        URO_MARK("REQ.GAP.ONCE");
-        uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
-        return;
-    }
-    URO_MARK("REQ.GAP.BACK");
-    req->recovering = true;
-    obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
-}
-
-/* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that
- * was not answered is sent again in the other way; what was answered last stays. */
-static void try_other_icrc(struct uro_qp *qp)
-{
-    if (uro_pair_wqe(qp, head_of(qp))->opcode != URO_WR_FLUSH)
-        return;
-    URO_MARK("REQ.FLUSH.ICRC");
-    qp->req.flush_doubled = !qp->req.flush_doubled;
-}
-
-void uro_req_on_timer(struct uro_qp *qp)
-{
-    struct uro_req *req = &qp->req;
-    bool rnr = req->retry.wait == URO_REQ_WAIT_RNR;
-    enum uro_req_retry_action action =
-        uro_req_retry_on_expiry(&req->retry, &qp->shard->wheel, qp->shard->now);
-
-    if (action == URO_REQ_RETRY_NONE)
-        return;
-    req->recovering = false;
-    if (!rnr) {
-        uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
-        try_other_icrc(qp);
-    }
-    obey(qp, action);
 }
 
 /* ---- responses ---------------------------------------------------------- */
@@ -266,7 +188,7 @@ static void receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
         return;
     if (code == URO_NAK_PSN_SEQUENCE) {
         uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
-        gap(qp);
+        uro_req_gap(qp);
         return;
     }
     uint32_t guilty = whole ? head_of(qp) : owner_of(qp, psn);
@@ -288,10 +210,11 @@ static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
     if (uro_pair_state(qp) == URO_QPS_ERR || req->retry.wait == URO_REQ_WAIT_RNR)
         return;
     if (!whole) {
-        gap(qp);
+        uro_req_gap(qp);
         return;
     }
-    obey(qp, uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
+    uro_req_obey(qp,
+                 uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
 }
 
 static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *aeth)
@@ -300,7 +223,7 @@ static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *a
     case URO_AETH_ACK: /* rule REQ.CREDITS: their number is not looked at */
         if (!acknowledge(qp, uro_psn_add(psn, 1))) {
             URO_MARK("REQ.ACK.READ");
-            gap(qp);
+            uro_req_gap(qp);
         }
         break;
     case URO_AETH_RNR:
@@ -338,6 +261,7 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
     }
     req->una = uro_psn_add(req->una, 1);
     req->recovering = false;
+    req->probing = false;
     if (answer_ends && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0)
@@ -345,7 +269,7 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return;
     follow(qp);
-    uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now,
+    uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                               uro_psn_diff(req->next, req->una) > 0);
     uro_schedule_request(qp);
 }
@@ -417,7 +341,7 @@ static void receive_done(struct uro_qp *qp, struct uro_wqe *wqe, const struct ur
 static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame *frame)
 {
     if (!acknowledge(qp, psn)) {
-        gap(qp);
+        uro_req_gap(qp);
         return;
     }
     if (uro_pair_state(qp) == URO_QPS_ERR)

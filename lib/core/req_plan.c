@@ -6,7 +6,7 @@
  *   an RNR wait runs                                                    -> timer
  *   the next hop is not known yet                                       -> engine/neigh.c
  *   nothing is posted beyond the cursor                                 -> bell
- *   the window is full                                                  -> ACK
+ *   the window is full, or one packet asks what became of it            -> ACK
  *   fence or depth: earlier READs or atomics are in flight              -> response
  *
  * UC knows neither windows nor depths: it sends what is posted.
@@ -87,6 +87,8 @@ static bool window_full(const struct uro_qp *qp)
         URO_MARK("UC.FREE");
         return false;
     }
+    if (qp->req.probing)
+        return uro_psn_diff(qp->req.next, qp->req.una) > 0;
     int32_t flight = uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
 
     return flight >= (int32_t)qp->shard->config.window ||
@@ -124,8 +126,9 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req = uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
-                                              qp->req.since_ack_req + 1 >= ack_interval(qp));
+    plan->ack_req =
+        uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
+                                  qp->req.probing || qp->req.since_ack_req + 1 >= ack_interval(qp));
 }
 
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)

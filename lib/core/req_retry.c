@@ -9,7 +9,14 @@
  *   gap            the responder missed something: send again at once, retry_max times
  *   alive          more of what came after the gap: the responder works its way to it, restart
  *                  the wait, refill nothing
+ *   probe expiry   long after an answer is usual: ask with one packet, without using up a retry
  *   ACK expiry     send everything outstanding again, retry_max times, then fail the QP
+ *
+ * A NAK that is lost, a packet that is lost again, and the last packet of a burst are told by nobody;
+ * ACK timeouts are thousands of round trips long. So the time that answers take is measured, and when
+ * one is late by far the oldest packet is sent again, at twice the interval each time. An answer that
+ * was only late shows that nothing was lost (req_complete.c). Measured from the first transmission
+ * whatever happened since: after trouble the estimate is too long, never too short.
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
  * early is armed again. No other file arms, cancels or reads this timer.
@@ -20,6 +27,8 @@
 
 #define RNR_FOREVER   7
 #define RETRY_FOREVER 7
+#define PROBE_LEAST   URO_MS(2) /* who has the processor taken away for a time slice is not lost */
+#define PROBES_MOST   16u
 
 /* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */ /* rule RNR.TABLE */
 static const uint32_t rnr_delay_us[32] = {
@@ -34,19 +43,52 @@ uro_time uro_req_retry_rnr_delay(uint8_t rnr_code)
     return URO_US(rnr_delay_us[rnr_code]);
 }
 
-static void wait_until(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time deadline)
+/* rule REQ.PROBE: when the next one is due, if before the deadline. */
+static void plan_probe(struct uro_req_retry *retry, uro_time now)
 {
-    retry->deadline = deadline;
-    if (!uro_timer_armed(&retry->timer) || retry->timer.due_tick > deadline >> URO_WHEEL_TICK_SHIFT)
-        uro_wheel_arm(wheel, &retry->timer, deadline);
+    uro_time usual = (uro_time)retry->rtt + 4 * (uro_time)retry->rtt_var;
+
+    retry->probe_at = URO_TIME_NEVER;
+    if (retry->rtt == 0 || retry->probes == PROBES_MOST)
+        return;
+    uro_time at = now + ((usual > PROBE_LEAST ? usual : PROBE_LEAST) << retry->probes);
+    if (at < retry->deadline)
+        retry->probe_at = at;
+}
+
+static void arm_next(struct uro_req_retry *retry, struct uro_wheel *wheel)
+{
+    uro_time due = retry->probe_at < retry->deadline ? retry->probe_at : retry->deadline;
+
+    if (!uro_timer_armed(&retry->timer) || retry->timer.due_tick > due >> URO_WHEEL_TICK_SHIFT)
+        uro_wheel_arm(wheel, &retry->timer, due);
 }
 
 static void wait_for_ack(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now)
 {
     retry->wait = URO_REQ_WAIT_ACK;
     retry->deadline = URO_TIME_NEVER;
-    if (retry->config.timeout_exponent != 0)
-        wait_until(retry, wheel, now + (UINT64_C(4096) << retry->config.timeout_exponent));
+    if (retry->config.timeout_exponent == 0)
+        return;
+    retry->deadline = now + (UINT64_C(4096) << retry->config.timeout_exponent);
+    plan_probe(retry, now);
+    arm_next(retry, wheel);
+}
+
+/* As TCP does (RFC 6298). */
+static void measure(struct uro_req_retry *retry, uro_time taken)
+{
+    uint32_t sample = taken == 0 ? 1 : taken > INT32_MAX ? INT32_MAX : (uint32_t)taken;
+
+    retry->timed = false;
+    if (retry->rtt == 0) {
+        retry->rtt = sample;
+        retry->rtt_var = sample / 2;
+        return;
+    }
+    uint32_t error = sample > retry->rtt ? sample - retry->rtt : retry->rtt - sample;
+    retry->rtt_var += error / 4 - retry->rtt_var / 4;
+    retry->rtt += sample / 8 - retry->rtt / 8;
 }
 
 static void refill_budgets(struct uro_req_retry *retry)
@@ -76,6 +118,11 @@ void uro_req_retry_init(struct uro_req_retry *retry, const struct uro_req_retry_
     retry->config = *config;
     retry->wait = URO_REQ_WAIT_NOTHING;
     retry->deadline = URO_TIME_NEVER;
+    retry->probe_at = URO_TIME_NEVER;
+    retry->timed = false;
+    retry->rtt = 0;
+    retry->rtt_var = 0;
+    retry->probes = 0;
     refill_budgets(retry);
 }
 
@@ -85,18 +132,27 @@ void uro_req_retry_stop(struct uro_req_retry *retry, struct uro_wheel *wheel)
     retry->wait = URO_REQ_WAIT_NOTHING;
 }
 
-void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now)
+void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
+                           uro_psn next)
 {
     URO_ASSERT(retry->wait != URO_REQ_WAIT_RNR); /* req_plan.c plans nothing during an RNR wait */
+    if (!retry->timed) {
+        retry->timed = true;
+        retry->timed_end = next;
+        retry->timed_at = now;
+    }
     if (retry->wait == URO_REQ_WAIT_NOTHING)
         wait_for_ack(retry, wheel, now);
 }
 
 void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
-                               bool outstanding)
+                               uro_psn una, bool outstanding)
 {
     URO_MARK("REQ.RETRY.REFILL");
+    if (retry->timed && uro_psn_diff(una, retry->timed_end) >= 0)
+        measure(retry, now - retry->timed_at);
     refill_budgets(retry);
+    retry->probes = 0;
     retry->wait = URO_REQ_WAIT_NOTHING;
     if (outstanding)
         wait_for_ack(retry, wheel, now);
@@ -115,7 +171,10 @@ enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
     }
     URO_MARK("REQ.RNR.WAIT");
     retry->wait = URO_REQ_WAIT_RNR;
-    wait_until(retry, wheel, now + uro_req_retry_rnr_delay(rnr_code));
+    retry->timed = false;
+    retry->probe_at = URO_TIME_NEVER;
+    retry->deadline = now + uro_req_retry_rnr_delay(rnr_code);
+    arm_next(retry, wheel);
     return URO_REQ_RETRY_RESEND;
 }
 
@@ -136,6 +195,23 @@ void uro_req_retry_on_alive(struct uro_req_retry *retry, struct uro_wheel *wheel
     wait_for_ack(retry, wheel, now);
 }
 
+static enum uro_req_retry_action before_deadline(struct uro_req_retry *retry,
+                                                 struct uro_wheel *wheel, uro_time now)
+{
+    enum uro_req_retry_action action = URO_REQ_RETRY_NONE;
+
+    if (retry->deadline == URO_TIME_NEVER)
+        return action;
+    if (retry->probe_at <= now) {
+        URO_MARK("REQ.PROBE");
+        retry->probes++;
+        plan_probe(retry, now);
+        action = URO_REQ_RETRY_PROBE;
+    }
+    arm_next(retry, wheel);
+    return action;
+}
+
 enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
                                                   struct uro_wheel *wheel, uro_time now)
 {
@@ -143,11 +219,8 @@ enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
 
     if (expired == URO_REQ_WAIT_NOTHING)
         return URO_REQ_RETRY_NONE; /* progress left it running */
-    if (retry->deadline > now) {
-        if (retry->deadline != URO_TIME_NEVER)
-            uro_wheel_arm(wheel, &retry->timer, retry->deadline);
-        return URO_REQ_RETRY_NONE;
-    }
+    if (retry->deadline > now)
+        return before_deadline(retry, wheel, now);
 
     retry->wait = URO_REQ_WAIT_NOTHING;
     if (expired == URO_REQ_WAIT_RNR)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/wheel.h"
+#include "core/psn.h"
 
 enum uro_req_wait {
     URO_REQ_WAIT_NOTHING,
@@ -13,6 +14,7 @@ enum uro_req_wait {
 enum uro_req_retry_action {
     URO_REQ_RETRY_NONE,
     URO_REQ_RETRY_RESEND, /* from the oldest unacknowledged PSN */
+    URO_REQ_RETRY_PROBE,  /* the packet with that PSN only; no retry is used up */
     URO_REQ_RETRY_FAIL_TIMEOUT,
     URO_REQ_RETRY_FAIL_RNR
 };
@@ -29,17 +31,26 @@ struct uro_req_retry {
     enum uro_req_wait wait;
     uint8_t retries_left;
     uint8_t rnr_retries_left;
+    bool timed;             /* an answer is timed: */
+    uro_psn timed_end;      /* of everything before this */
+    uro_time timed_at;      /* sent then */
+    uint32_t rtt;           /* ns, smoothed; 0: none was timed yet */
+    uint32_t rtt_var;       /* ns */
+    uint8_t probes;         /* since progress */
+    uro_time probe_at;      /* before deadline, or NEVER */
     uro_time deadline;      /* of the wait; moved by progress without touching the timer */
-    struct uro_timer timer; /* armed at or before deadline while wait != NOTHING and finite */
+    struct uro_timer timer; /* armed at or before both while wait != NOTHING and finite */
 };
 
 /* Full budgets, no wait. The timer must be idle. */
 void uro_req_retry_init(struct uro_req_retry *retry, const struct uro_req_retry_config *config);
 
-/* Events: call each one when it happens. */
-void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now);
+/* Events: call each one when it happens. @next is the PSN behind what was sent, @una the oldest that is not
+ * acknowledged. */
+void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
+                           uro_psn next);
 void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
-                               bool outstanding);
+                               uro_psn una, bool outstanding);
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                                  struct uro_wheel *wheel,
                                                                  uro_time now, uint8_t rnr_code);

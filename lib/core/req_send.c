@@ -185,7 +185,7 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
         uro_req_sent(qp);
         return;
     }
-    uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now);
+    uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now, req->next);
 }
 
 /* Gives a request its PSNs, or notes why it fails. */

@@ -40,13 +40,13 @@ static void expiry__without_progress__retry_count_times_then_failure(void **stat
 
     (void)state; /* rule REQ.RETRY.COUNT, REQ.TIMEOUT */
     for (int i = 0; i < 2; i++) {
-        uro_req_retry_on_sent(&retry, &wheel, now);
+        uro_req_retry_on_sent(&retry, &wheel, now, uro_psn_make(1));
         assert_null(uro_wheel_pop(&wheel, now + TIMEOUT_14 - URO_US(2)));
         now += TIMEOUT_14 + URO_US(2);
         assert_ptr_equal(uro_wheel_pop(&wheel, now), &retry.timer);
         assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, now), URO_REQ_RETRY_RESEND);
     }
-    uro_req_retry_on_sent(&retry, &wheel, now);
+    uro_req_retry_on_sent(&retry, &wheel, now, uro_psn_make(1));
     now += TIMEOUT_14 + URO_US(2);
     assert_non_null(uro_wheel_pop(&wheel, now));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, now), URO_REQ_RETRY_FAIL_TIMEOUT);
@@ -58,8 +58,8 @@ static void progress__moves_the_deadline_and_refills_the_budget(void **state)
     uro_time half = TIMEOUT_14 / 2;
 
     (void)state; /* rule REQ.RETRY.REFILL */
-    uro_req_retry_on_sent(&retry, &wheel, 0);
-    uro_req_retry_on_progress(&retry, &wheel, half, true);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
+    uro_req_retry_on_progress(&retry, &wheel, half, uro_psn_make(1), true);
     /* The timer pops at its old time, finds that the deadline moved, and is armed again. */
     assert_non_null(uro_wheel_pop(&wheel, TIMEOUT_14));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, TIMEOUT_14), URO_REQ_RETRY_NONE);
@@ -67,7 +67,7 @@ static void progress__moves_the_deadline_and_refills_the_budget(void **state)
     assert_non_null(uro_wheel_pop(&wheel, half + TIMEOUT_14 + URO_US(2)));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, half + TIMEOUT_14 + URO_US(2)),
                      URO_REQ_RETRY_RESEND);
-    uro_req_retry_on_progress(&retry, &wheel, half + TIMEOUT_14, true);
+    uro_req_retry_on_progress(&retry, &wheel, half + TIMEOUT_14, uro_psn_make(1), true);
     assert_int_equal(uro_req_retry_on_gap(&retry, &wheel, half + TIMEOUT_14), URO_REQ_RETRY_RESEND);
     assert_int_equal(uro_req_retry_on_gap(&retry, &wheel, half + TIMEOUT_14),
                      URO_REQ_RETRY_FAIL_TIMEOUT);
@@ -79,8 +79,8 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     struct uro_req_retry retry = make(0, 0);
 
     (void)state;
-    uro_req_retry_on_sent(&retry, &wheel, 0);
-    uro_req_retry_on_progress(&retry, &wheel, 1, false);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
+    uro_req_retry_on_progress(&retry, &wheel, 1, uro_psn_make(1), false);
     assert_non_null(uro_wheel_pop(&wheel, TIMEOUT_14 + URO_US(2)));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, TIMEOUT_14 + URO_US(2)),
                      URO_REQ_RETRY_NONE);
@@ -95,7 +95,7 @@ static void timeout__exponent_zero__waits_for_ever(void **state)
     (void)state;
     uro_wheel_init(&wheel, 0);
     uro_req_retry_init(&retry, &config);
-    uro_req_retry_on_sent(&retry, &wheel, 0);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
@@ -104,12 +104,12 @@ static void rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond(void **st
     struct uro_req_retry retry = make(7, 1);
 
     (void)state; /* rule REQ.RNR.COUNT */
-    uro_req_retry_on_sent(&retry, &wheel, 0);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
     assert_int_equal(uro_req_retry_on_rnr_nak(&retry, &wheel, 0, 14), URO_REQ_RETRY_RESEND);
     assert_null(uro_wheel_pop(&wheel, URO_US(1278)));
     assert_non_null(uro_wheel_pop(&wheel, URO_US(1282)));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, URO_US(1282)), URO_REQ_RETRY_RESEND);
-    uro_req_retry_on_sent(&retry, &wheel, URO_US(1282));
+    uro_req_retry_on_sent(&retry, &wheel, URO_US(1282), uro_psn_make(1));
     assert_int_equal(uro_req_retry_on_rnr_nak(&retry, &wheel, 0, 14), URO_REQ_RETRY_FAIL_RNR);
     uro_req_retry_stop(&retry, &wheel);
 }
@@ -119,7 +119,7 @@ static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(vo
     struct uro_req_retry retry = make(7, 7);
 
     (void)state;
-    uro_req_retry_on_sent(&retry, &wheel, 0);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
     assert_int_equal(uro_req_retry_on_rnr_nak(&retry, &wheel, 0, 0), URO_REQ_RETRY_RESEND);
     assert_non_null(uro_wheel_pop(&wheel, TIMEOUT_14 + URO_US(2)));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, TIMEOUT_14 + URO_US(2)),
@@ -127,6 +127,49 @@ static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(vo
     assert_int_equal(retry.wait, URO_REQ_WAIT_RNR);
     assert_null(uro_wheel_pop(&wheel, URO_US(655358)));
     assert_non_null(uro_wheel_pop(&wheel, URO_US(655362)));
+    uro_req_retry_stop(&retry, &wheel);
+}
+
+/* rule REQ.PROBE */
+static void probe__is_due_when_an_answer_is_late_by_far(void **state)
+{
+    static const struct {
+        uro_time taken, due; /* due 0: not before the ACK timeout */
+    } cases[] = { { 0, URO_MS(2) },         { URO_US(20), URO_MS(2) },
+                  { URO_MS(2), URO_MS(6) }, { URO_MS(20), URO_MS(60) },
+                  { URO_MS(25), 0 },        { UINT64_C(10000000000), 0 } };
+
+    (void)state; /* rule REQ.PROBE */
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        struct uro_req_retry retry = make(0, 0);
+        uro_time then = cases[i].taken;
+        uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
+        uro_req_retry_on_progress(&retry, &wheel, then, uro_psn_make(1), false);
+        (void)uro_wheel_pop(&wheel, then + 1);
+        uro_req_retry_on_sent(&retry, &wheel, then, uro_psn_make(2));
+        assert_int_equal(retry.probe_at, cases[i].due == 0 ? URO_TIME_NEVER : then + cases[i].due);
+        uro_req_retry_stop(&retry, &wheel);
+    }
+}
+
+/* Answers that vary by little make it come sooner, one that was late later. */
+static void probe__follows_the_time_that_answers_take(void **state)
+{
+    struct uro_req_retry retry = make(0, 0);
+    uro_time now = 0;
+    uint32_t psn = 0;
+
+    (void)state;
+    for (int i = 0; i < 60; i++, now += URO_MS(8)) {
+        uro_req_retry_on_sent(&retry, &wheel, now, uro_psn_make(++psn));
+        uro_req_retry_on_progress(&retry, &wheel, now + URO_MS(8), uro_psn_make(psn), false);
+    }
+    assert_in_range(retry.rtt, URO_MS(8) - URO_US(10), URO_MS(8) + URO_US(10));
+    assert_in_range(retry.rtt_var, 0, URO_US(10));
+    uro_req_retry_on_sent(&retry, &wheel, now, uro_psn_make(++psn));
+    uro_req_retry_on_progress(&retry, &wheel, now + URO_MS(40), uro_psn_make(psn), false);
+    assert_in_range(retry.rtt, URO_MS(12) - URO_US(20), URO_MS(12) + URO_US(20));
+    assert_in_range(retry.rtt_var, URO_MS(8) - URO_US(20), URO_MS(8) + URO_US(20));
     uro_req_retry_stop(&retry, &wheel);
 }
 
@@ -156,6 +199,8 @@ int main(void)
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),
         cmocka_unit_test(rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short),
+        cmocka_unit_test(probe__is_due_when_an_answer_is_late_by_far),
+        cmocka_unit_test(probe__follows_the_time_that_answers_take),
         cmocka_unit_test(retry_count_seven__as_rxe_reads_it__is_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_back.c - how an RC requester goes back: to send again what was lost, or to ask with one packet.
+ *
+ * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from there. When
+ * is decided by responses (req_complete.c) and by the timer (req_retry.c).
+ */
+#include "base/mark.h"
+#include "core/req.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+static uint32_t head_of(const struct uro_qp *qp)
+{
+    return uro_wq_head(&qp->send);
+}
+
+static void go_back(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    req->next = req->una;
+    req->cursor = head_of(qp);
+    req->depth_used = 0;
+    req->read_psns = 0;
+    req->since_ack_req = 0;
+    req->probing = false;
+    for (uint32_t i = req->cursor; i != req->started; i++)
+        uro_pair_wqe(qp, i)->awaited = 0;
+    uro_schedule_request(qp);
+}
+
+/* rule REQ.PROBE
+ * Back, but one packet far. READs and atomics are asked for again in any case. */
+static void probe(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    uro_count(&qp->shard->counters, URO_COUNT_PROBES);
+    if (!req->probing) {
+        req->probe_resumes = req->depth_used == 0;
+        req->probe_next = req->next;
+        req->probe_cursor = req->cursor;
+    }
+    go_back(qp);
+    req->probing = true;
+}
+
+void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
+{
+    switch (action) {
+    case URO_REQ_RETRY_NONE:
+        break;
+    case URO_REQ_RETRY_RESEND:
+        uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+        go_back(qp);
+        break;
+    case URO_REQ_RETRY_PROBE:
+        probe(qp);
+        break;
+    case URO_REQ_RETRY_FAIL_TIMEOUT:
+        uro_count(&qp->shard->counters, URO_COUNT_RETRY_EXCEEDED);
+        uro_pair_fail_send(qp, head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
+        break;
+    case URO_REQ_RETRY_FAIL_RNR:
+        uro_count(&qp->shard->counters, URO_COUNT_RNR_EXCEEDED);
+        uro_pair_fail_send(qp, head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
+        break;
+    }
+}
+
+void uro_req_gap(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
+        URO_MARK("REQ.GAP.ONCE");
+        uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
+        return;
+    }
+    URO_MARK("REQ.GAP.BACK");
+    req->recovering = true;
+    uro_req_obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
+}
+
+void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed)
+{
+    struct uro_req *req = &qp->req;
+
+    req->probing = false;
+    if (!req->probe_resumes || uro_psn_diff(req->una, probed) < 2 ||
+        uro_psn_diff(req->probe_next, req->una) <= 0)
+        return;
+    URO_MARK("REQ.PROBE.LATE");
+    req->next = req->probe_next;
+    req->cursor = req->probe_cursor;
+}
+
+/* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that
+ * was not answered is sent again in the other way; what was answered last stays. */
+static void try_other_icrc(struct uro_qp *qp)
+{
+    if (uro_pair_wqe(qp, head_of(qp))->opcode != URO_WR_FLUSH)
+        return;
+    URO_MARK("REQ.FLUSH.ICRC");
+    qp->req.flush_doubled = !qp->req.flush_doubled;
+}
+
+void uro_req_on_timer(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+    bool rnr = req->retry.wait == URO_REQ_WAIT_RNR;
+    enum uro_req_retry_action action =
+        uro_req_retry_on_expiry(&req->retry, &qp->shard->wheel, qp->shard->now);
+
+    if (action == URO_REQ_RETRY_NONE)
+        return;
+    if (action != URO_REQ_RETRY_PROBE)
+        req->recovering = false;
+    if (action != URO_REQ_RETRY_PROBE && !rnr) {
+        uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
+        try_other_icrc(qp);
+    }
+    uro_req_obey(qp, action);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_probe.c - an answer that is late by far: asked for long before the ACK timeout, with one packet, and without
+ * using up a retry. */
+#include "scene.h"
+
+#define RTT     URO_US(20)
+#define TIMEOUT (UINT64_C(4096) << 14)
+#define ASKED   (RTT + URO_MS(2) + URO_US(2)) /* after what was sent at RTT */
+
+/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a message. It may not
+ * try again. */
+static struct scene *open_under_way(void)
+{
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = 0);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    scene_rx(s, RTT, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_fill(s->local, 0, 4096);
+    scene_post_send(s, SEND(.id = 2, .length = 4096));
+    return s;
+}
+
+static const char *const names[] = { "RC_SEND_FIRST", "RC_SEND_MIDDLE", "RC_SEND_MIDDLE",
+                                     "RC_SEND_LAST" };
+
+/* Packets from @from on, 0 being the first of the message. */
+static void expect_packets(struct scene *s, uro_time now, uint32_t from)
+{
+    for (uint32_t i = from; i < 4; i++)
+        scene_expect_tx(s, now,
+                        PACKET(.op = names[i], .psn = 11 + i, .ack_req = i == 3, .length = 1024,
+                               .fill = i * 1024));
+    scene_expect_silence(s, now);
+}
+
+static void expect_probe(struct scene *s, uro_time now, uint32_t i)
+{
+    scene_expect_silence(s, now - URO_US(5));
+    scene_expect_tx(
+        s, now,
+        PACKET(.op = names[i], .psn = 11 + i, .ack_req = true, .length = 1024, .fill = i * 1024));
+    scene_expect_silence(s, now);
+    scene_expect_mark(s, "REQ.PROBE");
+}
+
+static void rc_probe__last_packet_lost__is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_under_way();
+
+    expect_packets(s, RTT, 0);
+    scene_rx(s, 2 * RTT, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
+    expect_probe(s, ASKED + RTT, 3);
+    scene_rx(s, ASKED + 2 * RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* The responder says only once that it misses something. */
+static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
+{
+    (void)state;
+    struct scene *s = open_under_way();
+
+    expect_packets(s, RTT, 0);
+    scene_rx(s, RTT, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    expect_probe(s, ASKED, 0);
+    scene_rx(s, ASKED + RTT, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
+    expect_packets(s, ASKED + RTT, 1);
+    scene_rx(s, ASKED + 2 * RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* The peer had no processor: it has everything, and a second copy of one packet. */
+static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_under_way();
+
+    expect_packets(s, RTT, 0);
+    expect_probe(s, ASKED, 0);
+    scene_rx(s, ASKED + RTT, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
+    scene_expect_mark(s, "REQ.PROBE.LATE");
+    scene_expect_silence(s, ASKED + RTT);
+    scene_rx(s, ASKED + RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **state)
+{
+    (void)state;
+    struct scene *s = open_under_way();
+    uro_time now = RTT;
+
+    expect_packets(s, now, 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        now += (URO_MS(2) << i) + URO_US(2);
+        expect_probe(s, now, 0);
+    }
+    scene_expect_silence(s, RTT + TIMEOUT - URO_US(2));
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_silence(s, RTT + TIMEOUT + URO_US(2));
+    scene_expect_sent(s, 2, URO_WC_RETRY_EXC_ERR);
+    scene_close(s);
+}
+
+static void rc_probe__read__is_asked_for_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14);
+
+    for (uint64_t id = 1; id <= 2; id++)
+        scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 2048, .rkey = 0x77,
+                                .remote_address = 0x5000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true, .va = 0x5000,
+                           .rkey = 0x77, .dma = 2048));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 12, .ack_req = true, .va = 0x5000,
+                           .rkey = 0x77, .dma = 2048));
+    scene_rx(s, RTT, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 10, .msn = 1, .length = 1024));
+    scene_rx(s, RTT, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 11, .msn = 1, .length = 1024));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_silence(s, ASKED - URO_US(5));
+    scene_expect_tx(s, ASKED,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 12, .ack_req = true, .va = 0x5000,
+                           .rkey = 0x77, .dma = 2048));
+    scene_expect_silence(s, ASKED);
+    scene_rx(s, ASKED, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 12, .msn = 2, .length = 1024));
+    scene_rx(s, ASKED, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 2, .length = 1024));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_probe__last_packet_lost__is_sent_again),
+        cmocka_unit_test(rc_probe__lost_again__the_rest_follows_the_answer),
+        cmocka_unit_test(rc_probe__answer_was_only_late__nothing_is_sent_again),
+        cmocka_unit_test(rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals),
+        cmocka_unit_test(rc_probe__read__is_asked_for_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
