@@ -59,6 +59,9 @@
     X(MEMBERSHIP_RX, "membership_rx", "IGMP and MLD queries received")                             \
     X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
+    X(RX_WRITES, "rx_write_requests", "RDMA WRITEs of peers carried out")                          \
+    X(RX_READS, "rx_read_requests", "RDMA READs of peers answered, again not counted")             \
+    X(RX_ATOMICS, "rx_atomic_requests", "atomics, ATOMIC_WRITEs and FLUSHes of peers carried out") \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
     X(RX_FAR, "far_request", "requests whose PSN is far from the expected one: late, or guessed")  \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
@@ -81,6 +84,7 @@
     X(CM_DROP_BUSY, "cm_drop_busy", "messages dropped because others wait to be heard or sent")    \
     X(CM_REUSED, "cm_reused", "connections that ended before their time-wait, to make new ones")   \
     X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
+    X(COMPLETIONS, "completions", "completions given to the program")                              \
     X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")                               \
     X(CQ_LOST, "cq_lost", "completions that did not fit into a queue that ignores overruns")
 

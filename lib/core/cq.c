@@ -115,6 +115,7 @@ bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cq
     *slot = *cqe;
     slot->timestamp = shard->now;
     atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    uro_count(&shard->counters, URO_COUNT_COMPLETIONS);
     wake(shard, cq, urgent);
     return true;
 }

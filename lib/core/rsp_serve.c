@@ -111,6 +111,7 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
             uro_rq_take(qp, target->srq);
             complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
         }
+        uro_count(&qp->shard->counters, URO_COUNT_RX_WRITES);
         next_message(qp);
     }
 }
@@ -211,6 +212,8 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
             psns = serve_read(qp, frame, target->pd);
         else
             serve_word(qp, frame, target->memory);
+        uro_count(&qp->shard->counters,
+                  frame->op->verb == URO_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
         next_message(qp);
         uro_schedule_response(qp);
     }

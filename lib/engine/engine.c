@@ -181,6 +181,11 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     return count;
 }
 
+void uro_engine_requests_first(struct uro_engine *engine)
+{
+    engine->shard.requests_owed = true;
+}
+
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count)
 {
     *count = engine->loop.count;

@@ -75,6 +75,9 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
 URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
                                          uint32_t room, uro_time now);
 
+/* The next output sends requests before answers. */
+void uro_engine_requests_first(struct uro_engine *engine);
+
 /* The frames to ourselves that the next output will deliver, lent until then. */
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count);
 

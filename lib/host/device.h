@@ -55,6 +55,8 @@ struct uro_device {
     uro_time link_checked;
     uro_time full_since; /* the port has no room; 0: it has */
     struct uro_suspect suspect;
+    bool owes; /* a round only received: what it has to answer is still to be sent */
+    uro_time owes_since;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 
@@ -69,11 +71,20 @@ struct uro_device {
     atomic_int balance;           /* who finds the frames; progress.c */
     atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
     atomic_uint gathered;         /* posts in a row that left sending to the next call */
-    uint32_t caller_empty;        /* rounds of callers in a row that found nothing */
+    uint64_t served;       /* requests of peers that no completion tells of; counted up to here */
+    atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
+    uint32_t caller_empty; /* rounds of callers in a row that found nothing */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
+
+/* Half of one. RECEIVE_FIRST sends only if nothing came; otherwise the device owes a SEND. */
+enum uro_round_part { URO_ROUND_WHOLE, URO_ROUND_RECEIVE_FIRST, URO_ROUND_SEND, URO_ROUND_NOTHING };
+uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
+                        uint32_t *received);
+/* Sends, and tells nobody anything. Returns how many frames went. */
+uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
 /* Tells the port which groups the engine wants to hear. The engine lock is held. */
 void uro_round_multicast(struct uro_device *device);

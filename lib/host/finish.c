@@ -96,6 +96,8 @@ static void finish(struct uro_device *device)
         return;
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
         return;
+    if (device->owes)
+        (void)uro_round_send(device, uro_device_now());
     say_goodbye(device);
     linger(device);
     if (device->config.verbose)

@@ -17,18 +17,19 @@
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
  *                   frame arrives.
  *
- * Which of the two is learned: a balance goes up when the thread finds frames and down when callers
- * do. A program that posts, polls for its own completion and then spins on its memory moves it up,
- * because a find of the thread counts double; a program that polls for everything keeps it at zero.
- * A program that announces that it will wait (uro_device_hand_over) puts it at its top.
+ * Which of the two is learned: a balance goes down when callers find frames, and when the thread finds what
+ * they were about to find. It goes up when the thread finds what a peer did with the program's memory while the
+ * program did not poll: that program spins on its memory, whatever it posts and polls in between. A
+ * program that announces that it will wait (uro_device_hand_over) puts it at its top.
  *
  * Before it sleeps it looks for frames a little longer, but only when the program has not called for
  * a while: one that posts and then spins on its own memory needs the processor more than we do, and
- * a frame wakes us anyway.
+ * a frame wakes us anyway. While callers drive, no wake-up is asked for: peers would pay for it.
  *
- * Where each send is a system call (port.h, gathers), a post that follows a send at once leaves its request
- * to the next call, of a program that keeps polling: so those of a loop leave together. One that is
- * alone leaves at once.
+ * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
+ * those of a loop leave together. One that is alone leaves at once. Where each send is a system call
+ * (port.h, gathers), likewise a poll that finds something gives it to the program first: what the program
+ * answers leaves together with the acknowledgement, at the next post, or at a poll a little later.
  *
  * A caller that polls in vain lets other threads run from time to time: on a machine with fewer
  * processors than pollers it would otherwise spend its time slice waiting for a peer that waits for
@@ -58,15 +59,18 @@
 #define BALANCE_CHARGE  8 /* the thread is in charge from here on, until the balance is 0 again */
 #define FOUND_BY_THREAD 2
 #define FOUND_BY_CALLER 1
+#define IN_VAIN         2u          /* polls in a row: the program waits by polling */
 #define SPIN            URO_US(100) /* without a frame, before sleeping, when the program is away */
 #define AWAY            URO_MS(2)   /* no call for so long: it will not miss the processor */
 #define POLLED_SLEEP    URO_US(50)  /* of a port without a descriptor, while there is traffic */
 #define POLLED_IDLE     URO_MS(1)
 #define POLLED_REST     URO_MS(5)   /* when nothing has moved for ... */
 #define POLLED_AWAKE    URO_MS(200) /* ... so long: below 1 % of a processor */
-#define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
-#define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
-#define GATHER          URO_US(4) /* after a send, and shorter than any answer takes over such a port */
+#define EMPTY_ROUNDS    64u  /* of callers in a row, about 10 us: then somebody else may need ... */
+#define YIELD_EVERY     8u   /* ... the processor, the peer on the same machine above all */
+#define GATHER          500u /* ns, after a send, and shorter than any answer takes */
+#define GATHER_CALLS    URO_US(4) /* likewise where each send is a system call */
+#define ANSWER          URO_US(2) /* in which a program that got something posts its answer */
 #define GATHER_POSTS    32u
 #define POLLS_SOON      URO_US(200) /* that a program has polled: it will again */
 #define CALLER_ROUNDS   3u /* a caller that keeps finding new posts of others goes on so often */
@@ -78,6 +82,8 @@ void uro_device_lock(struct uro_device *device)
     atomic_fetch_add(&device->waiters, 1);
     (void)pthread_mutex_lock(&device->mutex);
     atomic_fetch_sub(&device->waiters, 1);
+    if (device->owes) /* the command may take away what it would be sent by */
+        (void)uro_round_send(device, uro_device_now());
 }
 
 void uro_device_unlock(struct uro_device *device)
@@ -106,13 +112,15 @@ void uro_progress_wake(struct uro_device *device)
         return; /* full: it is readable already */
 }
 
-/* The engine wants to be called before the sleeping thread would wake. Engine lock held. */
+/* The engine wants to be called long before the sleeping thread would wake. One that stands back only looks
+ * whether callers drive: while they do, they call in time. Engine lock held. */
 static bool too_late(struct uro_device *device, uro_time now)
 {
     uint64_t wakes = atomic_load_explicit(&device->wakes, memory_order_relaxed);
     uro_time next = uro_engine_next(device->engine);
 
-    return wakes != 0 && next != URO_TIME_NEVER && (next > now ? next : now) < wakes;
+    return wakes != 0 && next != URO_TIME_NEVER &&
+           (next > now ? next : now) + STAND_BACK_MAX < wakes;
 }
 
 /* Engine lock held, except for hand_over, whose loss would be made good by the next frames. */
@@ -138,37 +146,80 @@ static void count_caller(struct uro_device *device, uint32_t received)
     weigh(device, -FOUND_BY_CALLER);
 }
 
-/* Whether what was posted may wait for the next call, which will be soon; if it is not, the service thread
- * looks soon, or is awake and hears the bell. */
-static bool gathers(struct uro_device *device)
+/* A program that polls finds its completions itself. It does not find what a peer does with its memory: when it
+ * neither polls in vain, it waits for that by looking at its memory, or not at all. */
+static void count_service(struct uro_device *device)
 {
-    if (!device->port->gathers || device->config.progress == URO_PROGRESS_CALLER)
-        return false;
-    uro_time now = uro_device_now();
-    if (now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) >= GATHER ||
-        now - atomic_load_explicit(&device->polled, memory_order_relaxed) >= POLLS_SOON ||
-        atomic_load(&device->wakes) > now + STAND_BACK_MAX)
-        return false;
-    return atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
+    const struct uro_counters *counters = uro_engine_counters(device->engine);
+    uint64_t served = counters->value[URO_COUNT_RX_WRITES] + counters->value[URO_COUNT_RX_READS] +
+                      counters->value[URO_COUNT_RX_ATOMICS];
+    bool polls = atomic_exchange_explicit(&device->in_vain, 0, memory_order_relaxed) >= IN_VAIN;
+
+    weigh(device, served != device->served && !polls ? FOUND_BY_THREAD : -FOUND_BY_CALLER);
+    device->served = served;
+}
+
+static void count_poll(struct uro_device *device, bool found)
+{
+    if (found)
+        atomic_store_explicit(&device->in_vain, 0, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&device->in_vain, 1, memory_order_relaxed);
+}
+
+/* Whether sending may wait for the next call, which will be soon; if it is not, the service thread looks soon,
+ * or is awake and hears the bell. */
+static bool may_wait(struct uro_device *device, uro_time now)
+{
+    return device->config.progress != URO_PROGRESS_CALLER &&
+           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < POLLS_SOON &&
+           atomic_load(&device->wakes) <= now + STAND_BACK_MAX;
+}
+
+/* Whether what was posted leaves with the next call. */
+static bool gathers(struct uro_device *device, uro_time now)
+{
+    uro_time gather = device->port->gathers ? GATHER_CALLS : GATHER;
+
+    return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
+           may_wait(device, now) &&
+           atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
+}
+
+/* Engine lock held. A look at the link costs a system call, too: who posts leaves it to who polls. */
+static enum uro_round_part part_of(struct uro_device *device, bool posted, uro_time now)
+{
+    if (!device->port->gathers || !may_wait(device, now))
+        return URO_ROUND_WHOLE;
+    if (posted || (device->owes && now - device->owes_since >= ANSWER))
+        return URO_ROUND_SEND;
+    return device->owes ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE_FIRST;
 }
 
 void uro_device_progress(struct uro_device *device, bool posted)
 {
-    if (posted && gathers(device))
+    if (posted && gathers(device, uro_device_now()))
         return;
     for (uint32_t i = 0; i < CALLER_ROUNDS; i++) {
-        if (!try_lock(device))
+        if (!try_lock(device)) {
+            if (!posted)
+                count_poll(device, false);
             return; /* whoever holds it looks for rung bells after letting go */
+        }
         uro_time now = uro_device_now();
         uint32_t received;
         atomic_store_explicit(&device->gathered, 0, memory_order_relaxed);
-        (void)uro_round_run(device, now, &received);
+        (void)uro_round_part(device, part_of(device, posted, now), now, &received);
+        if (device->owes)
+            atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
         count_caller(device, received);
         atomic_store_explicit(posted ? &device->posted : &device->called, now,
                               memory_order_relaxed);
-        if (!posted)
+        if (!posted) {
             atomic_store_explicit(&device->polled, now, memory_order_relaxed);
-        bool late = too_late(device, now);
+            count_poll(device, received > 0);
+        }
+        bool late = !device->owes && too_late(device, now);
         bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
                        device->caller_empty % YIELD_EVERY == 0;
         (void)pthread_mutex_unlock(&device->mutex);
@@ -186,9 +237,8 @@ void uro_device_progress(struct uro_device *device, bool posted)
  * must. */
 void uro_device_polled(struct uro_device *device)
 {
-    if (!device->port->gathers)
-        return;
     uro_time now = uro_device_now();
+    count_poll(device, true);
     atomic_store_explicit(&device->polled, now, memory_order_relaxed);
     if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
         now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE / 2)
@@ -234,9 +284,21 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
     drain(device->doorbell);
 }
 
+/* Each frame of a peer that was asked to wake us costs it a system call. */
+static void disarm(struct uro_device *device)
+{
+    if (!device->armed)
+        return;
+    uro_device_lock(device);
+    device->port->ops->disarm(device->port);
+    device->armed = false;
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
 /* Callers drive: look again later, less often the longer it goes on. */
 static void stand_back(struct uro_device *device, uro_time now, uro_time *interval)
 {
+    disarm(device);
     atomic_store(&device->wakes, now + *interval);
     if (atomic_load(&device->in_charge)) {
         atomic_store(&device->wakes, 0);
@@ -277,7 +339,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     device->armed = false;
     moved = uro_round_run(device, *now, &received);
     if (received > 0)
-        weigh(device, FOUND_BY_THREAD);
+        count_service(device);
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         /* The descriptor of a dead link may be readable for ever: it is not waited for. */
@@ -303,10 +365,12 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 static bool callers_drive(struct uro_device *device, uro_time now)
 {
     uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
+    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
 
     return device->config.progress != URO_PROGRESS_THREAD &&
            !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
-           (device->config.progress == URO_PROGRESS_CALLER || now < called + SILENCE);
+           (device->config.progress == URO_PROGRESS_CALLER || now < called + SILENCE ||
+            now < posted + SILENCE);
 }
 
 /* struct sched_attr of <linux/sched/types.h>, which cannot stand beside <sched.h>. */

@@ -170,14 +170,9 @@ static void tell_connections(struct uro_device *device)
         sink->resolved(device, resolve);
 }
 
-uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
+/* What changes seldom. */
+static void look_around(struct uro_device *device, uro_time now)
 {
-    struct uro_event event;
-    uint32_t kept = 0;
-
-    *received = 0;
-    if (device->closed)
-        return 0;
     if (now - device->link_checked >= uro_round_link_interval(device)) {
         check_link(device, now);
         look_for_guesses(device, now);
@@ -186,13 +181,60 @@ uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *receiv
         uro_round_multicast(device);
     if (uro_engine_services_version(device->engine) != device->services_version)
         tell_services(device);
-    *received = receive(device, now);
-    uint32_t sent = transmit(device, now, &kept);
-    if (sent > 0) /* a system call takes long enough to look again */
-        atomic_store_explicit(&device->sent_at, device->port->gathers ? uro_device_now() : now,
-                              memory_order_relaxed);
+}
+
+static void tell(struct uro_device *device)
+{
+    struct uro_event event;
+
     while (uro_engine_event(device->engine, &event))
         uro_host_sink()->engine_event(device, &event);
     tell_connections(device);
-    return *received + sent + kept;
+}
+
+uint32_t uro_round_send(struct uro_device *device, uro_time now)
+{
+    uint32_t kept = 0;
+
+    if (device->closed)
+        return 0;
+    if (device->owes)
+        uro_engine_requests_first(device->engine);
+    device->owes = false;
+    uint32_t sent = transmit(device, now, &kept);
+    if (sent > 0)
+        atomic_store_explicit(&device->sent_at, uro_device_now(), memory_order_relaxed);
+    return sent + kept;
+}
+
+static uint64_t completed(const struct uro_device *device)
+{
+    return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
+}
+
+uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
+                        uint32_t *received)
+{
+    uint32_t moved = 0;
+
+    *received = 0;
+    if (device->closed || part == URO_ROUND_NOTHING)
+        return 0;
+    look_around(device, now);
+    uint64_t before = completed(device);
+    if (part != URO_ROUND_SEND)
+        *received = moved = receive(device, now);
+    if (part == URO_ROUND_RECEIVE_FIRST && completed(device) != before) {
+        device->owes_since = now;
+        device->owes = true;
+    } else {
+        moved += uro_round_send(device, now);
+    }
+    tell(device);
+    return moved;
+}
+
+uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
+{
+    return uro_round_part(device, URO_ROUND_WHOLE, now, received);
 }

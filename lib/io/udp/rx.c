@@ -19,7 +19,8 @@
 #define DATAGRAM_MAX   65536u
 #define HEADROOM       64u /* before each slot: Ethernet, IPv6 and UDP headers */
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
-#define SLOT_FIRST     2048u
+#define SLOT_WHOLE     DATAGRAM_MAX /* one for a whole message: the kernel reads less of ours */
+#define UNJOINED_MANY  256u  /* calls in a row that found nothing joined: it will not be soon */
 #define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
 #define AT_IPV4_IDENT  4u
 
@@ -34,6 +35,7 @@ static uint8_t *slot_at(const struct uro_rx *rx, uint32_t message, uint32_t segm
 static void lay_out(struct uro_rx *rx, uint32_t slot)
 {
     rx->slot = slot < SLOT_LEAST ? SLOT_LEAST : slot;
+    rx->unjoined = 0;
     uint32_t segments = (DATAGRAM_MAX + rx->slot - 1) / rx->slot;
     while ((size_t)segments * (rx->slot + HEADROOM) > REGION)
         segments--;
@@ -61,7 +63,7 @@ bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, const struct uro_
         uro_rx_close(rx);
         return false;
     }
-    lay_out(rx, SLOT_FIRST);
+    lay_out(rx, SLOT_WHOLE);
     return true;
 }
 
@@ -225,6 +227,8 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0 || total == 0 ||
         total > note.segment * URO_RX_SEGMENTS)
         return 0;
+    if (note.segment < total)
+        rx->unjoined = 0;
     if (note.segment > rx->slot || (note.segment < total && note.segment != rx->slot)) {
         move_packets(rx, which, total, note.segment, &stride);
         if (note.segment > rx->slot || total > 4 * SLOT_LEAST)
@@ -253,12 +257,17 @@ void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
         rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
         rx->messages[i].msg_hdr.msg_controllen = sizeof rx->control[i];
     }
-    int got = recvmmsg(sock->fd, rx->messages, URO_RX_MESSAGES, MSG_DONTWAIT, NULL);
+    /* The second look that finds nothing is left out where packets come one by one. */
+    uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
+    int got = recvmmsg(sock->fd, rx->messages, asked, MSG_DONTWAIT, NULL);
+    rx->many = got == (int)asked;
     for (int i = 0; i < got; i++) {
         uint32_t wanted = cut(rx, sock, (uint32_t)i);
         if (wanted != 0)
             better = wanted;
     }
+    if (got > 0 && rx->slot != SLOT_WHOLE && ++rx->unjoined == UNJOINED_MANY)
+        better = SLOT_WHOLE;
     /* What was taken stays where it is: only the next messages go to the new slots. */
     if (better != 0)
         lay_out(rx, better);

@@ -63,6 +63,8 @@ static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32
         uint32_t slot = (fake.head + count) % FAKE_QUEUE;
         pkts[count] = (struct uro_pkt){ .octets = fake.queue[slot], .length = fake.lengths[slot] };
     }
+    if (fake.completes != NULL)
+        *fake.completes += count;
     leave();
     return count;
 }

@@ -33,6 +33,8 @@ struct fake_port {
     bool awaits_peer; /* of the next port */
     bool gathers;     /* likewise */
     uint32_t room;    /* of each room() */
+    uint64_t
+        *completes; /* grows by each frame that is taken, as if it completed something; or NULL */
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
