@@ -133,6 +133,30 @@ def against(bench: Bench, place: Place) -> list[Figure]:
     return found
 
 
+def bare_udp(bench: Bench) -> float:
+    """As many octets as the packet of a SEND of 8 has behind its UDP header."""
+    program = [str(bench.build / "tests" / "bench" / "udp_trips"), "24", "5555"]
+    with veths.Veths(bench.uroce, bare=True, mtu=MTU) as pair:
+        served, serving = pair.start("server", program)
+        if not pairs.wait_for(lambda: "ready" in pair.said("server"), 10):
+            raise NotRun("the server does not start")
+        process, output = pair.start("client", [*program, pair.meeting, str(bench.count(20_000))])
+        pair.finish("client", process, output, SECONDS)
+        pair.finish("server", served, serving, 5)
+        return json.loads(output.text)["median_us"]
+
+
+def beside_udp(bench: Bench, place: Place) -> list[Figure]:
+    """The UDP link beside what it is made of."""
+    alone = Figure("UDP alone, 24 octets, median", "us", less=True)
+    settings = dict(place.links)["UDP"]
+    row = Figure(f"{place.name}, UDP, 8 octets, ib_send_lat, median", "us", less=True, beside=alone,
+                 aim_ratio=1.3)
+    by_turns(bench.runs, (alone, lambda: bare_udp(bench)),
+             (row, lambda: half_trip(bench, place, settings)))
+    return [row]
+
+
 def rows(bench: Bench) -> list[Figure]:
     found = []
     for place in PLACES:
@@ -140,4 +164,6 @@ def rows(bench: Bench) -> list[Figure]:
             found.append(Figure(place.name, "", why=veths.why_not()))
             continue
         found += against(bench, place)
+        if place.make is veths.Veths:
+            found += beside_udp(bench, place)
     return found

@@ -10,37 +10,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fake_port.h"
-#include "host/host.h"
-
-#define IP ";ip=10.0.0.1/24"
-
-static struct uro_device *device;
-
-/* Starts the one device; cmocka's assertions jump, so each test is a child: see run_group(). */
-static void start(const char *devices)
-{
-    assert_int_equal(setenv("UROCE_DEVICES", devices, 1), 0);
-    device = uro_host_devices()[0];
-    assert_non_null(device);
-    assert_int_equal(uro_device_start(device), 0);
-    fake_reset();
-}
-
-/* The service thread is the one that opened the port. */
-static bool sent_by_service(void)
-{
-    return fake.sender == fake.opener;
-}
+#include "stage.h"
 
 static void hybrid__program_silent__service_thread_answers(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (uint32_t i = 1; i <= 50; i++) {
         fake_inject_echo(&fake.port.mac);
         fake_wait(&fake.sent, i);
-        assert_true(sent_by_service());
+        assert_true(stage_sent_by_service());
     }
 }
 
@@ -51,12 +30,12 @@ static void hybrid__program_polls__it_answers_itself(void **state)
     uint32_t in_a_row = 0;
 
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (uint32_t i = 1; i <= 200000 && in_a_row < 200; i++) {
         fake_inject_echo(&fake.port.mac);
         while (fake_read(&fake.sent) < i)
             uro_device_progress(device, false);
-        in_a_row = sent_by_service() ? 0 : in_a_row + 1;
+        in_a_row = stage_sent_by_service() ? 0 : in_a_row + 1;
     }
     assert_int_equal(in_a_row, 200);
 }
@@ -75,7 +54,7 @@ static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
     uint32_t sent = 0;
 
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (int posted = 0; posted < 2; posted++) {
         while (!is_armed()) /* it is silent for a moment */
             fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
@@ -90,7 +69,7 @@ static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
 static void hybrid__program_polled_and_went_away__service_thread_takes_over(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (uint32_t i = 1; i <= 500; i++) {
         fake_inject_echo(&fake.port.mac);
         while (fake_read(&fake.sent) < i)
@@ -98,13 +77,13 @@ static void hybrid__program_polled_and_went_away__service_thread_takes_over(void
     }
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 501);
-    assert_true(sent_by_service());
+    assert_true(stage_sent_by_service());
 }
 
 static void hybrid__program_announces_to_wait__service_thread_answers(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (uint32_t i = 1; i <= 200; i++) {
         uro_device_progress(device, false);
         uro_device_hand_over(device);
@@ -116,30 +95,30 @@ static void hybrid__program_announces_to_wait__service_thread_answers(void **sta
 static void thread__program_silent__service_thread_answers(void **state)
 {
     (void)state;
-    start("a:fake0;progress=thread" IP);
+    stage_start("a:fake0;progress=thread" IP);
     for (uint32_t i = 1; i <= 50; i++) {
         fake_inject_echo(&fake.port.mac);
         fake_wait(&fake.sent, i);
-        assert_true(sent_by_service());
+        assert_true(stage_sent_by_service());
     }
 }
 
 static void caller__program_polls__it_answers_itself(void **state)
 {
     (void)state;
-    start("a:fake0;progress=caller" IP);
+    stage_start("a:fake0;progress=caller" IP);
     for (uint32_t i = 1; i <= 50; i++) {
         fake_inject_echo(&fake.port.mac);
         uro_device_progress(device, false);
         assert_int_equal(fake_read(&fake.sent), i);
-        assert_false(sent_by_service());
+        assert_false(stage_sent_by_service());
     }
 }
 
 static void polled_port__program_silent__service_thread_answers(void **state)
 {
     (void)state;
-    start("a:polled0" IP);
+    stage_start("a:polled0" IP);
     for (uint32_t i = 1; i <= 20; i++) {
         fake_inject_echo(&fake.port.mac);
         fake_wait(&fake.sent, i);
@@ -149,7 +128,7 @@ static void polled_port__program_silent__service_thread_answers(void **state)
 static void burst__more_than_one_round_takes__all_answered(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     uro_device_lock(device); /* so that they arrive at once */
     for (uint32_t i = 0; i < FAKE_QUEUE; i++)
         fake_inject_echo(&fake.port.mac);
@@ -163,7 +142,7 @@ static void burst__more_than_one_round_takes__all_answered(void **state)
 static void full_link__no_room__answer_is_sent_when_there_is(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     uro_device_lock(device);
     fake.room = 0;
     fake_inject_echo(&fake.port.mac);
@@ -181,7 +160,7 @@ static void full_link__no_room__answer_is_sent_when_there_is(void **state)
 static void lock__held__a_poller_does_not_wait(void **state)
 {
     (void)state;
-    start("a:fake0;progress=caller" IP);
+    stage_start("a:fake0;progress=caller" IP);
     uro_device_lock(device);
     uint32_t before = fake_read(&fake.receives);
     uro_device_progress(device, false); /* would hang here */
@@ -209,7 +188,7 @@ static void lock__threads_poll_without_pause__commands_come_through(void **state
     pthread_t threads[4];
 
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, poll_until_enough, NULL), 0);
     while (atomic_load(&polls) < 1000)
@@ -230,7 +209,7 @@ static void lock__threads_poll_without_pause__commands_come_through(void **state
 static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
 {
     (void)state;
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
@@ -244,7 +223,7 @@ static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
 static void idle__port_without_descriptor__is_polled_seldom(void **state)
 {
     (void)state;
-    start("a:polled0" IP);
+    stage_start("a:polled0" IP);
     fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
@@ -288,7 +267,7 @@ static void link__goes_and_comes__is_told_once_each(void **state)
 {
     (void)state;
     uro_host_set_sink(&sink);
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     assert_true(uro_device_link_up(device));
 
     fake_set_link(false);
@@ -312,7 +291,7 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     fake.link_up = false;
     fake.awaits_peer = true;
     uro_host_set_sink(&sink);
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     assert_true(uro_device_link_up(device));
     fake_set_link(true);
     while (atomic_load(&ups) == 0)
@@ -322,97 +301,6 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     while (atomic_load(&downs) == 0)
         fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
     assert_false(uro_device_link_up(device));
-}
-
-/* Goes on until it happens: a busy machine puts time, or the service thread, between two calls. */
-static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
-{
-    uint32_t wanted = 0;
-    uint32_t in_a_row = 0;
-
-    (void)state;
-    fake.gathers = true;
-    start("a:fake0" IP);
-    while (in_a_row < 20) {
-        fake_inject_echo(&fake.port.mac);
-        wanted++;
-        while (fake_read(&fake.sent) < wanted)
-            uro_device_progress(device, false);
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, true);
-        bool waited = fake_read(&fake.sent) == wanted++;
-        uro_device_polled(device);
-        if (waited)
-            in_a_row = fake_read(&fake.sent) == wanted && !sent_by_service() ? in_a_row + 1 : 0;
-        fake_wait(&fake.sent, wanted);
-    }
-}
-
-static void each_frame_completes_something(void)
-{
-    const uint64_t *completions =
-        &uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS];
-
-    fake.completes = (uint64_t *)(uintptr_t)completions;
-}
-
-/* The answers leave with the next call of the program, of whatever kind: it may have something to send itself. */
-static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
-{
-    uint32_t wanted = 0;
-    uint32_t in_a_row = 0;
-
-    (void)state;
-    fake.gathers = true;
-    start("a:fake0" IP);
-    each_frame_completes_something();
-    while (in_a_row < 20) {
-        fake_inject_echo(&fake.port.mac);
-        while (fake_read(&fake.head) != fake_read(&fake.tail))
-            uro_device_progress(device, false);
-        bool waited = fake_read(&fake.sent) == wanted++;
-        while (in_a_row % 4 != 3 && fake_read(&fake.sent) < wanted) {
-            if (in_a_row % 4 == 0)
-                uro_device_progress(device, false);
-            else if (in_a_row % 4 == 1)
-                uro_device_progress(device, true);
-            else
-                uro_device_polled(device);
-        }
-        uro_device_lock(device); /* a command may take away what was to send it */
-        uro_device_unlock(device);
-        if (waited)
-            in_a_row = fake_read(&fake.sent) == wanted && !sent_by_service() ? in_a_row + 1 : 0;
-        fake_wait(&fake.sent, wanted);
-    }
-}
-
-/* Somebody else does when the program does not come again. */
-static void gathering_link__poll_finds_something_and_program_goes__it_is_answered(void **state)
-{
-    (void)state;
-    fake.gathers = true;
-    start("a:fake0" IP);
-    each_frame_completes_something();
-    for (uint32_t i = 1; i <= 50; i++) {
-        fake_inject_echo(&fake.port.mac);
-        while (fake_read(&fake.head) != fake_read(&fake.tail))
-            uro_device_progress(device, false);
-        fake_wait(&fake.sent, i);
-    }
-}
-
-static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void **state)
-{
-    (void)state;
-    fake.gathers = true;
-    start("a:fake0;progress=caller" IP);
-    for (uint32_t i = 1; i <= 50; i++) {
-        uro_device_progress(device, false);
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, true);
-        assert_int_equal(fake_read(&fake.sent), i);
-    }
 }
 
 static void no_connection(struct uro_device *of, const struct uro_conn_event *event)
@@ -443,7 +331,7 @@ static void link__is_gone__told_once_and_for_ever(void **state)
     (void)state;
     uro_host_set_sink(&sink);
     uro_host_set_conn_sink(&conn_sink);
-    start("a:fake0" IP);
+    stage_start("a:fake0" IP);
     assert_false(uro_device_gone(device));
     fake.gone = true;
     fake_set_link(false);
@@ -475,40 +363,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
     cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
-    cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
-    cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
-    cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
-    cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(link__is_gone__told_once_and_for_ever),
 };
 
 /* The list of devices is read once per process. */
-static void in_child(void **state)
-{
-    const struct CMUnitTest *test = *state;
-    int status;
-
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        const struct CMUnitTest one[] = { *test };
-        if (freopen("/dev/null", "w", stdout) == NULL)
-            _exit(2);
-        (void)alarm(60); /* a hang is a failure, not a night */
-        exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 int main(void)
 {
-    struct CMUnitTest outer[URO_ARRAY_LEN(tests)];
-
-    for (size_t i = 0; i < URO_ARRAY_LEN(tests); i++)
-        outer[i] = (struct CMUnitTest){ .name = tests[i].name,
-                                        .test_func = in_child,
-                                        .initial_state = (void *)(uintptr_t)&tests[i] };
-    return cmocka_run_group_tests_name("host/progress", outer, NULL, NULL);
+    return stage_run("host/progress", tests, URO_ARRAY_LEN(tests));
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stage.c - see stage.h. */
+#include "stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct uro_device *device;
+
+void stage_start(const char *devices)
+{
+    assert_int_equal(setenv("UROCE_DEVICES", devices, 1), 0);
+    device = uro_host_devices()[0];
+    assert_non_null(device);
+    assert_int_equal(uro_device_start(device), 0);
+    fake_reset();
+}
+
+bool stage_sent_by_service(void)
+{
+    return fake.sender == fake.opener;
+}
+
+/* cmocka's assertions jump, so each test is a child. */
+static void in_child(void **state)
+{
+    const struct CMUnitTest *test = *state;
+    int status;
+
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct CMUnitTest one[] = { *test };
+        if (freopen("/dev/null", "w", stdout) == NULL)
+            _exit(2);
+        (void)alarm(60); /* a hang is a failure, not a night */
+        exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int stage_run(const char *name, const struct CMUnitTest *tests, size_t count)
+{
+    struct CMUnitTest outer[32];
+
+    assert_true(count <= URO_ARRAY_LEN(outer));
+    for (size_t i = 0; i < count; i++)
+        outer[i] = (struct CMUnitTest){ .name = tests[i].name,
+                                        .test_func = in_child,
+                                        .initial_state = (void *)(uintptr_t)&tests[i] };
+    return _cmocka_run_group_tests(name, outer, count, NULL, NULL);
+}

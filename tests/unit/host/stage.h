@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stage.h - one process, one device over the fake port: for tests of who drives it. */
+#pragma once
+
+#include "fake_port.h"
+#include "host/host.h"
+#include "support/check.h"
+
+#define IP ";ip=10.0.0.1/24"
+
+extern struct uro_device *device;
+
+/* Starts the one device of UROCE_DEVICES=@devices. */
+void stage_start(const char *devices);
+
+/* Whether the service thread, which is the one that opened the port, sent the last frame. */
+bool stage_sent_by_service(void);
+
+/* Each test in a process of its own; returns main()'s status. */
+int stage_run(const char *name, const struct CMUnitTest *tests, size_t count);

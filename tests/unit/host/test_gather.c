@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_gather.c - a link where each send costs a system call: what waits for the next call of the program, and that it
+ * does not wait for ever. */
+#include "stage.h"
+
+/* Goes on until it happens: a busy machine puts time, or the service thread, between two calls. */
+static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
+{
+    uint32_t wanted = 0;
+    uint32_t in_a_row = 0;
+
+    (void)state;
+    fake.gathers = true;
+    stage_start("a:fake0" IP);
+    while (in_a_row < 20) {
+        fake_inject_echo(&fake.port.mac);
+        wanted++;
+        while (fake_read(&fake.sent) < wanted)
+            uro_device_progress(device, false);
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, true);
+        bool waited = fake_read(&fake.sent) == wanted++;
+        uro_device_polled(device);
+        if (waited)
+            in_a_row =
+                fake_read(&fake.sent) == wanted && !stage_sent_by_service() ? in_a_row + 1 : 0;
+        fake_wait(&fake.sent, wanted);
+    }
+}
+
+static void each_frame_completes_something(void)
+{
+    const uint64_t *completions =
+        &uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS];
+
+    fake.completes = (uint64_t *)(uintptr_t)completions;
+}
+
+/* The answers leave with the next call of the program, of whatever kind: it may have something to send itself. */
+static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
+{
+    uint32_t wanted = 0;
+    uint32_t in_a_row = 0;
+
+    (void)state;
+    fake.gathers = true;
+    stage_start("a:fake0" IP);
+    each_frame_completes_something();
+    while (in_a_row < 20) {
+        fake_inject_echo(&fake.port.mac);
+        while (fake_read(&fake.head) != fake_read(&fake.tail))
+            uro_device_progress(device, false);
+        bool waited = fake_read(&fake.sent) == wanted++;
+        while (in_a_row % 4 != 3 && fake_read(&fake.sent) < wanted) {
+            if (in_a_row % 4 == 0)
+                uro_device_progress(device, false);
+            else if (in_a_row % 4 == 1)
+                uro_device_progress(device, true);
+            else
+                uro_device_polled(device);
+        }
+        uro_device_lock(device); /* a command may take away what was to send it */
+        uro_device_unlock(device);
+        if (waited)
+            in_a_row =
+                fake_read(&fake.sent) == wanted && !stage_sent_by_service() ? in_a_row + 1 : 0;
+        fake_wait(&fake.sent, wanted);
+    }
+}
+
+/* Somebody else does when the program does not come again. */
+static void gathering_link__poll_finds_something_and_program_goes__it_is_answered(void **state)
+{
+    (void)state;
+    fake.gathers = true;
+    stage_start("a:fake0" IP);
+    each_frame_completes_something();
+    for (uint32_t i = 1; i <= 50; i++) {
+        fake_inject_echo(&fake.port.mac);
+        while (fake_read(&fake.head) != fake_read(&fake.tail))
+            uro_device_progress(device, false);
+        fake_wait(&fake.sent, i);
+    }
+}
+
+static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void **state)
+{
+    (void)state;
+    fake.gathers = true;
+    stage_start("a:fake0;progress=caller" IP);
+    for (uint32_t i = 1; i <= 50; i++) {
+        uro_device_progress(device, false);
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, true);
+        assert_int_equal(fake_read(&fake.sent), i);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
+    cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
+    cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
+    cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
+};
+
+int main(void)
+{
+    return stage_run("host/gather", tests, URO_ARRAY_LEN(tests));
+}
