@@ -130,6 +130,24 @@ static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(vo
     uro_req_retry_stop(&retry, &wheel);
 }
 
+/* Nobody is asked, and the timer of what came before is nobody's. */
+static void timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever(void **state)
+{
+    const struct uro_req_retry_config config = { .rnr_retry_max = 7 };
+    struct uro_req_retry retry = { 0 };
+
+    (void)state;
+    uro_wheel_init(&wheel, 0);
+    uro_req_retry_init(&retry, &config);
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(2));
+    assert_int_equal(uro_req_retry_on_rnr_nak(&retry, &wheel, 0, 1), URO_REQ_RETRY_RESEND);
+    uro_req_retry_on_progress(&retry, &wheel, 1, uro_psn_make(1), true);
+    assert_non_null(uro_wheel_pop(&wheel, URO_US(12)));
+    assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, URO_US(12)), URO_REQ_RETRY_NONE);
+    assert_int_equal(retry.wait, URO_REQ_WAIT_ACK);
+    assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
+}
+
 /* rule REQ.PROBE */
 static void probe__is_due_when_an_answer_is_late_by_far(void **state)
 {
@@ -199,6 +217,7 @@ int main(void)
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),
         cmocka_unit_test(rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short),
+        cmocka_unit_test(timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever),
         cmocka_unit_test(probe__is_due_when_an_answer_is_late_by_far),
         cmocka_unit_test(probe__follows_the_time_that_answers_take),
         cmocka_unit_test(retry_count_seven__as_rxe_reads_it__is_for_ever),
