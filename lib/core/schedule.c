@@ -14,6 +14,7 @@
 #include "core/req.h"
 #include "core/rsp.h"
 #include "core/shard.h"
+#include "core/warm.h"
 
 void uro_schedule_response(struct uro_qp *qp)
 {
@@ -36,10 +37,13 @@ void uro_schedule_forget(struct uro_qp *qp)
 void uro_schedule_hear(struct uro_shard *shard)
 {
     struct uro_bell *bell = uro_bells_take(&shard->bells);
+    bool warm = uro_warm_pays(shard);
 
     while (bell != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
+        if (warm)
+            uro_warm_pair(qp);
         enum uro_qp_state state = uro_pair_state(qp);
         if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
             URO_MARK("QP.FLUSH.LATE");

@@ -7,6 +7,7 @@
 #include "base/mark.h"
 #include "core/receive.h"
 #include "core/schedule.h"
+#include "core/warm.h"
 #include "wire/mld.h"
 
 static const enum uro_counter refusals[URO_FRAME_RESULT_COUNT] = {
@@ -92,4 +93,23 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 
     if (hops_changed)
         uro_schedule_all(shard);
+}
+
+/* Where the number of the queue pair is in a frame without a VLAN tag and IP options. Others are not warmed. */
+#define QPN_IN_BTH 5u
+
+void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near)
+{
+    const struct uro_table *table = &to->shard->qps;
+    uint32_t at = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + QPN_IN_BTH;
+
+    if (pkt->length < at + URO_IPV6_LEN)
+        return;
+    if (uro_get_be16(pkt->octets + URO_ETHER_LEN - 2) == URO_ETHERTYPE_IPV6)
+        at += URO_IPV6_LEN - URO_IPV4_LEN;
+    struct uro_table_node **bucket = &table->buckets[uro_get_be24(pkt->octets + at) & table->mask];
+    if (!near)
+        __builtin_prefetch(bucket);
+    else if (*bucket != NULL)
+        uro_warm_pair(URO_CONTAINER_OF(*bucket, struct uro_qp, node));
 }

@@ -17,3 +17,6 @@ struct uro_demux {
 };
 
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
+
+/* What uro_demux() will look at for a frame that comes soon is asked of memory: first @near false, then true. */
+void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near);

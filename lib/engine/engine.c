@@ -8,6 +8,7 @@
 #include "core/limits.h"
 #include "core/req.h"
 #include "core/schedule.h"
+#include "core/warm.h"
 #include "engine/demux.h"
 #include "engine/loop.h"
 #include "engine/port.h"
@@ -17,6 +18,8 @@
 #define MTU_MOST           9600u
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
+#define WARM_FAR           8u /* frames ahead: where in the table its queue pair is */
+#define WARM_NEAR          4u /* the queue pair */
 
 struct uro_engine {
     struct uro_shard shard;
@@ -132,12 +135,30 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     return 0;
 }
 
+/* Where each packet is for another of many queue pairs. */
+static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
+                       uro_time now)
+{
+    for (uint32_t i = 0; i < count + WARM_FAR; i++) {
+        if (i < count)
+            uro_demux_warm(&engine->demux, &pkts[i], false);
+        if (i >= WARM_FAR - WARM_NEAR && i - (WARM_FAR - WARM_NEAR) < count)
+            uro_demux_warm(&engine->demux, &pkts[i - (WARM_FAR - WARM_NEAR)], true);
+        if (i >= WARM_FAR)
+            uro_demux(&engine->demux, &pkts[i - WARM_FAR], now);
+    }
+}
+
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                       uro_time now)
 {
     engine->shard.now = now;
     engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
+    if (uro_warm_pays(&engine->shard)) {
+        input_many(engine, pkts, count, now);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++)
         uro_demux(&engine->demux, &pkts[i], now);
 }

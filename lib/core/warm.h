@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* warm.h - thousands of queue pairs do not fit into a cache: what the next ones need is asked of memory while others
+ * have their turn. Changes nothing but time. */
+#pragma once
+
+#include "core/pair.h"
+#include "core/shard.h"
+
+#define URO_WARM_FROM 256u /* queue pairs; fewer stay in the cache */
+#define URO_WARM_LINE 64u
+
+static inline bool uro_warm_pays(const struct uro_shard *shard)
+{
+    return shard->qps.count >= URO_WARM_FROM;
+}
+
+static inline void uro_warm_lines(const void *from, const void *to)
+{
+    for (const char *at = from; at < (const char *)to; at += URO_WARM_LINE)
+        __builtin_prefetch(at, 1);
+}
+
+/* What receiving and sending look at: all but what is kept for queries. */
+static inline void uro_warm_pair(const struct uro_qp *qp)
+{
+    uro_warm_lines(qp, &qp->attr);
+    uro_warm_lines(&qp->send, &qp->recv);
+}
