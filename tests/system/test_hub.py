@@ -181,9 +181,18 @@ def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
     equal(run.returncode, 1)
 
 
+def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
+    with Shared(case.uroce) as pair, broker(pair):
+        run = subprocess.run([*pair.drop, case.uroce, "run", "--device", f"uroce0:udp,ip={SHARED_ADDRESS},hub=no", "--",
+                              "ibv_rc_pingpong", "-g", "1"], capture_output=True, text=True, timeout=60, check=False)
+    has(run.stderr, f"UDP port 4791 of {SHARED_ADDRESS} is taken by process ")
+    assert run.returncode != 0
+
+
 CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
-         another_broker_after_the_first_was_killed__traffic_goes_on, alone_on_a_port_that_is_taken__names_the_holder]
+         another_broker_after_the_first_was_killed__traffic_goes_on, alone_on_a_port_that_is_taken__names_the_holder,
+         hub_no__while_there_is_a_broker__the_port_is_taken]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -234,6 +234,19 @@ def unknown_word__the_known_ones_are_named(case: Case) -> None:
     refused(case, f"udp,ip={SUBNET}.10,speed=fast", 'unknown word "speed"', "gso=", "ident=")
 
 
+def busy_poll__no_number__says_what_may_stand_there(case: Case) -> None:
+    for value in ("", "-1", "5us", "10001", "99999999999999999999"):
+        refused(case, f"udp,ip={SUBNET}.10,hub=no,busy-poll={value}", f"busy-poll={value}: must be 0 to 10000 microseconds")
+
+
+def busy_poll__is_the_sockets__or_the_right_to_it_is_missing(case: Case) -> None:
+    class Words(Pair):
+        words = {"server": ",hub=no,busy-poll=0", "client": ",hub=no,busy-poll=20"}
+    with Words(case.uroce) as pair:
+        run = pair.run(["ibv_rc_pingpong", "-g", "1", "-n", "200"], 60)
+    assert not run.problem() or "it takes CAP_NET_ADMIN" in run.client.text, run.problem()
+
+
 def listed(case: Case, device: str) -> str:
     run = case.call("devices", UROCE_DEVICES=device)
     return run.stdout + run.stderr
@@ -256,7 +269,8 @@ def auto_on_another_link__is_refused(case: Case) -> None:
 OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,
        ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet,
        link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost, port_taken__the_holder_is_named, address_of_another_machine__says_so,
-       unknown_word__the_known_ones_are_named, without_address__that_of_the_default_route,
+       unknown_word__the_known_ones_are_named, busy_poll__no_number__says_what_may_stand_there,
+       busy_poll__is_the_sockets__or_the_right_to_it_is_missing, without_address__that_of_the_default_route,
        auto_on_another_link__is_refused]
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - the plug-in's one symbol: a port over UDP sockets.
  *
- *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain][,hub=auto|no]     and ip=, which the host takes
+ *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain][,hub=auto|no][,busy-poll=US]
+ *
+ * and ip=, which the host takes.
  */
 #define _GNU_SOURCE /* strsep */
 #include <stdio.h>
@@ -244,6 +246,8 @@ static uint32_t window_of(const struct uro_udp_port *udp)
 
 /* ---- opening ------------------------------------------------------------ */
 
+#define BUSY_POLL_MOST 10000u
+
 struct words {
     struct uro_sock_options sock;
     bool strict;
@@ -277,9 +281,25 @@ static int read_word(const char *key, const char *value, bool *second,
                        value, known[i].values[0], known[i].values[1]);
         return -1;
     }
-    (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident= hub=", key);
+    (void)snprintf(
+        error, URO_PORT_ERROR_MAX,
+        "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident= hub= busy-poll=", key);
     return -1;
+}
+
+static bool read_busy_poll(const char *value, uint32_t *us, char error[static URO_PORT_ERROR_MAX])
+{
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+
+    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number <= BUSY_POLL_MOST) {
+        *us = (uint32_t)number;
+        return true;
+    }
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "link udp: busy-poll=%.40s: must be 0 to %u microseconds", value,
+                   BUSY_POLL_MOST);
+    return false;
 }
 
 static int read_words(const char *link, struct words *words, char error[static URO_PORT_ERROR_MAX])
@@ -295,11 +315,18 @@ static int read_words(const char *link, struct words *words, char error[static U
         const char *key = strsep(&value, "=");
         if (strcmp(key, "ip") == 0)
             continue;
+        if (strcmp(key, "busy-poll") == 0) {
+            if (!read_busy_poll(value != NULL ? value : "", &words->sock.busy_poll, error))
+                return -1;
+            continue;
+        }
         if (read_word(key, value != NULL ? value : "", second, error) != 0)
             return -1;
     }
-    *words =
-        (struct words){ { .segments = !second[0], .coalesces = !second[1] }, .strict = second[2] };
+    words->sock.segments = !second[0];
+    words->sock.coalesces = !second[1];
+    words->strict = second[2];
+    words->alone = second[3];
     return 0;
 }
 
@@ -323,6 +350,8 @@ static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone
     if (fd < 0)
         return -1;
     uro_sock_start(sock, fd, &sock->address, &udp->options);
+    if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error))
+        return -1;
     if (watch(udp, fd, (uint32_t)(sock - udp->socks)))
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
@@ -347,7 +376,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
                                char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_udp_port *udp = calloc(1, sizeof *udp);
-    struct words words;
+    struct words words = { 0 };
 
     error[0] = '\0';
     if (udp == NULL) {

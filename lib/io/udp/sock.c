@@ -198,6 +198,15 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
     sock->coalesces = options->coalesces && set(fd, IPPROTO_UDP, UDP_OPTION_GRO, 1);
 }
 
+bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX])
+{
+    if (us == 0 || set(sock->fd, SOL_SOCKET, SO_BUSY_POLL, (int)us))
+        return true;
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: busy-poll=%u: %s%s", us, strerror(errno),
+                   errno == EPERM ? "; it takes CAP_NET_ADMIN, or sysctl net.core.busy_read" : "");
+    return false;
+}
+
 void uro_sock_close(struct uro_sock *sock)
 {
     if (sock->fd >= 0)

@@ -34,6 +34,7 @@ struct uro_sock {
 struct uro_sock_options {
     bool segments;
     bool coalesces;
+    uint32_t busy_poll; /* us; 0: as the system does */
 };
 
 union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port);
@@ -55,6 +56,11 @@ URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
 /* Makes a bound socket ready for packets. It is @sock's from now on. */
 void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
                     const struct uro_sock_options *options);
+
+/* Has the kernel look at the card itself for so long, @us, before it says that nothing is there (SO_BUSY_POLL).
+ * False: it may not, and @error says what is missing. 0 changes nothing. */
+URO_NODISCARD bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us,
+                                      char error[static URO_PORT_ERROR_MAX]);
 void uro_sock_close(struct uro_sock *sock);
 
 /* Takes what the network reported (a port or host that cannot be reached, a packet too long). The
