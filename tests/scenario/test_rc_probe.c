@@ -7,11 +7,11 @@
 #define TIMEOUT (UINT64_C(4096) << 14)
 #define ASKED   (RTT + URO_MS(2) + URO_US(2)) /* after what was sent at RTT */
 
-/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a message. It may not
- * try again. */
-static struct scene *open_under_way(void)
+/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a message. It may try
+ * again @retries times. */
+static struct scene *open_under_way(uint8_t retries)
 {
-    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = 0);
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = retries);
 
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
@@ -48,7 +48,7 @@ static void expect_probe(struct scene *s, uro_time now, uint32_t i)
 static void rc_probe__last_packet_lost__is_sent_again(void **state)
 {
     (void)state;
-    struct scene *s = open_under_way();
+    struct scene *s = open_under_way(0);
 
     expect_packets(s, RTT, 0);
     scene_rx(s, 2 * RTT, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
@@ -62,7 +62,7 @@ static void rc_probe__last_packet_lost__is_sent_again(void **state)
 static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
 {
     (void)state;
-    struct scene *s = open_under_way();
+    struct scene *s = open_under_way(0);
 
     expect_packets(s, RTT, 0);
     scene_rx(s, RTT, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
@@ -78,7 +78,7 @@ static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
 static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
 {
     (void)state;
-    struct scene *s = open_under_way();
+    struct scene *s = open_under_way(0);
 
     expect_packets(s, RTT, 0);
     expect_probe(s, ASKED, 0);
@@ -93,7 +93,7 @@ static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
 static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **state)
 {
     (void)state;
-    struct scene *s = open_under_way();
+    struct scene *s = open_under_way(1);
     uro_time now = RTT;
 
     expect_packets(s, now, 0);
@@ -103,7 +103,11 @@ static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **
     }
     scene_expect_silence(s, RTT + TIMEOUT - URO_US(2));
     scene_expect_state(s, URO_QPS_RTS);
-    scene_expect_silence(s, RTT + TIMEOUT + URO_US(2));
+    now = RTT + TIMEOUT + URO_US(2);
+    expect_packets(s, now, 0); /* the one retry: asking used up none */
+    expect_probe(s, now + (URO_MS(2) << 5) + URO_US(2), 0);
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_silence(s, now + TIMEOUT + URO_US(2));
     scene_expect_sent(s, 2, URO_WC_RETRY_EXC_ERR);
     scene_close(s);
 }
