@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <linux/filter.h>
 
 #include "hub.h"
 
 #define BACKLOG 64
+#define TRIES   2000u /* of a millisecond: that another one takes to go */
 
 /* ---- sockets ------------------------------------------------------------ */
 
@@ -63,17 +65,45 @@ bool hub_open_socks(struct hub *hub)
     return true;
 }
 
+/* Whoever has the name: one that serves, or will when it is ready, finds this connection ended already and
+ * counts its idle seconds anew; one that is going resets it. One that says nothing for long has it, still. */
+static bool other_serves(const struct sockaddr_un *name, socklen_t length)
+{
+    const struct timeval patience = { .tv_sec = 2 };
+    char octet;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return true;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    bool serves = connect(fd, (const struct sockaddr *)name, length) == 0 &&
+                  shutdown(fd, SHUT_WR) == 0 && recv(fd, &octet, sizeof octet, 0) == 0;
+    int why = errno;
+    (void)close(fd);
+    return serves || (why != ECONNREFUSED && why != ECONNRESET);
+}
+
 int hub_open_listener(struct hub *hub)
 {
+    const struct timespec nap = { .tv_nsec = 1000000 };
     struct sockaddr_un name;
     socklen_t length = uro_hub_address(&hub->address, &name);
 
     hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (hub->listener >= 0 && bind(hub->listener, (const struct sockaddr *)&name, length) == 0 &&
-        listen(hub->listener, BACKLOG) == 0)
-        return 1;
-    if (errno == EADDRINUSE)
-        return 0;
+    for (unsigned i = 0; hub->listener >= 0 && i < TRIES; i++) {
+        if (bind(hub->listener, (const struct sockaddr *)&name, length) == 0) {
+            if (listen(hub->listener, BACKLOG) == 0)
+                return 1;
+            break;
+        }
+        if (errno != EADDRINUSE)
+            break;
+        if (other_serves(&name, length))
+            return 0;
+        (void)nanosleep(&nap, NULL); /* it closes its sockets before its name is free */
+        errno = EADDRINUSE;
+    }
     (void)fprintf(stderr, "uroce hub: %s\n", strerror(errno));
     return -1;
 }

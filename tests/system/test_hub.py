@@ -173,6 +173,19 @@ def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> No
         assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
 
 
+def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case) -> None:
+    """Who is asked for says that there is one only of one that is there and stays."""
+    with Shared(case.uroce) as pair, broker(pair) as going:
+        os.kill(going.process.pid, signal.SIGSTOP)
+        asked = subprocess.Popen([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"])
+        pairs.wait_for(lambda: asked.poll() is not None, 1)  # it must not be: who says nothing may be going
+        going.process.kill()
+        equal(asked.wait(30), 0)
+        going.process.wait()
+        equal(len(brokers()), 1)
+        connect(pair)
+
+
 def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind((TAKEN_ADDRESS, PORT))
@@ -191,7 +204,8 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
 
 CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
-         another_broker_after_the_first_was_killed__traffic_goes_on, alone_on_a_port_that_is_taken__names_the_holder,
+         another_broker_after_the_first_was_killed__traffic_goes_on,
+         a_broker_goes_while_another_is_asked_for__there_is_one_afterwards, alone_on_a_port_that_is_taken__names_the_holder,
          hub_no__while_there_is_a_broker__the_port_is_taken]
 
 if __name__ == "__main__":
