@@ -96,7 +96,7 @@ static void finish(struct uro_device *device)
         return;
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
         return;
-    if (device->owes)
+    if (device->owes || uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now());
     say_goodbye(device);
     linger(device);

@@ -82,8 +82,9 @@ void uro_device_lock(struct uro_device *device)
     atomic_fetch_add(&device->waiters, 1);
     (void)pthread_mutex_lock(&device->mutex);
     atomic_fetch_sub(&device->waiters, 1);
-    if (device->owes) /* the command may take away what it would be sent by */
-        (void)uro_round_send(device, uro_device_now());
+    if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING &&
+        (device->owes || uro_engine_rung(device->engine)))
+        (void)uro_round_send(device, uro_device_now()); /* before a command takes its sender away */
 }
 
 void uro_device_unlock(struct uro_device *device)

@@ -96,11 +96,32 @@ static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void 
     }
 }
 
+/* What was posted before a command was posted to the queue pair as it was then. */
+static void posted__and_a_command_follows__the_engine_hears_it_before(void **state)
+{
+    const struct uro_qp_init init = { .type = URO_QPT_RC };
+    static _Alignas(64) uint8_t memory[16384];
+
+    (void)state;
+    stage_start("a:fake0;progress=caller" IP);
+    assert_in_range(uro_qp_size(&init), 1, sizeof memory);
+    uro_device_lock(device);
+    struct uro_qp *qp = uro_qp_create(uro_device_shard(device), &init, memory);
+    uro_device_unlock(device);
+    uro_qp_ring(uro_device_shard(device), qp);
+    assert_true(uro_engine_rung(uro_device_engine(device)));
+    uro_device_lock(device);
+    assert_false(uro_engine_rung(uro_device_engine(device)));
+    uro_engine_qp_destroy(uro_device_engine(device), qp);
+    uro_device_unlock(device);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
     cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
+    cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),
 };
 
 int main(void)
