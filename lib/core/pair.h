@@ -21,7 +21,7 @@
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
     uro_psn una;            /* oldest unacknowledged; req_complete.c */
-    uro_psn next;           /* to send next; req_send.c, and req_complete.c going back */
+    uro_psn next;           /* to send next; req_send.c, and req_back.c going back */
     uro_psn max;            /* req_send.c */
     uint32_t cursor;        /* send queue index of the request that `next` belongs to */
     uint32_t started;       /* index after the newest request that has its PSNs */
@@ -33,7 +33,7 @@ struct uro_req {
     uint32_t probe_cursor;
     bool probe_resumes;         /* and can again, if nothing was lost */
     bool recovering;            /* went back for a gap and saw no progress since */
-    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_complete.c */
+    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_back.c */
     struct uro_req_retry retry; /* req_retry.c */
 };
 
