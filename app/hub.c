@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "app.h"
 
@@ -198,6 +199,7 @@ int uro_app_hub(int argc, char **argv)
 
     if (status != GO_ON)
         return status;
+    (void)prctl(PR_SET_NAME, "uroce-hub"); /* what who finds the port taken is told */
     hub.address = options.address;
     for (uint32_t share = 0; share < URO_SHARES; share++) {
         hub.socks[share] = -1;

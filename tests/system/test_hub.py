@@ -198,7 +198,7 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
     with Shared(case.uroce) as pair, broker(pair):
         run = subprocess.run([*pair.drop, case.uroce, "run", "--device", f"uroce0:udp,ip={SHARED_ADDRESS},hub=no", "--",
                               "ibv_rc_pingpong", "-g", "1"], capture_output=True, text=True, timeout=60, check=False)
-    has(run.stderr, f"UDP port 4791 of {SHARED_ADDRESS} is taken by process ")
+    has(run.stderr, f"UDP port 4791 of {SHARED_ADDRESS} is taken by process ", "(uroce-hub)")
     assert run.returncode != 0
 
 
