@@ -2,6 +2,7 @@
 /* stage.c - see stage.h. */
 #include "stage.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -16,6 +17,29 @@ void stage_start(const char *devices)
     assert_non_null(device);
     assert_int_equal(uro_device_start(device), 0);
     fake_reset();
+}
+
+/* In place of uro_device_now(), by the linker. */
+uro_time __wrap_uro_device_now(void);
+uro_time __real_uro_device_now(void);
+
+static atomic_uint_least64_t stopped_at; /* 0: it runs */
+
+uro_time __wrap_uro_device_now(void)
+{
+    uro_time at = atomic_load(&stopped_at);
+
+    return at != 0 ? at : __real_uro_device_now();
+}
+
+void stage_stop_clock(void)
+{
+    atomic_store(&stopped_at, __real_uro_device_now());
+}
+
+void stage_pass(uro_time ns)
+{
+    (void)atomic_fetch_add(&stopped_at, ns);
 }
 
 bool stage_sent_by_service(void)

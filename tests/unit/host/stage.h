@@ -16,5 +16,10 @@ void stage_start(const char *devices);
 /* Whether the service thread, which is the one that opened the port, sent the last frame. */
 bool stage_sent_by_service(void);
 
+/* From here on the device's clock stands, and moves only as told: what happens within a time then does so on a
+ * busy machine, too. Service threads still sleep in real time. */
+void stage_stop_clock(void);
+void stage_pass(uro_time ns);
+
 /* Each test in a process of its own; returns main()'s status. */
 int stage_run(const char *name, const struct CMUnitTest *tests, size_t count);

@@ -1,30 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_gather.c - a link where each send costs a system call: what waits for the next call of the program, and that it
  * does not wait for ever. */
+#include <sched.h>
+
+#include "host/device.h"
 #include "stage.h"
 
-/* Goes on until it happens: a busy machine puts time, or the service thread, between two calls. */
-static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
-{
-    uint32_t wanted = 0;
-    uint32_t in_a_row = 0;
+#define STEP 100u /* ns, from one call of a program to the next */
 
-    (void)state;
+static bool stands_back(void)
+{
+    uro_time wakes = atomic_load(&device->wakes);
+
+    return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
+}
+
+/* A program that polls, at a time that does not pass, and a service thread that stands back for it. */
+static void start_polled(void)
+{
     fake.gathers = true;
     stage_start("a:fake0" IP);
-    while (in_a_row < 20) {
+    stage_stop_clock();
+    do {
+        uro_device_progress(device, false);
+        (void)sched_yield();
+    } while (!stands_back());
+    uro_device_lock(device); /* it has let go */
+    uro_device_unlock(device);
+    fake_reset();
+}
+
+static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
+{
+    (void)state;
+    start_polled();
+    for (uint32_t sent = 0; sent < 40;) {
         fake_inject_echo(&fake.port.mac);
-        wanted++;
-        while (fake_read(&fake.sent) < wanted)
-            uro_device_progress(device, false);
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.sent), ++sent);
         fake_inject_echo(&fake.port.mac);
         uro_device_progress(device, true);
-        bool waited = fake_read(&fake.sent) == wanted++;
+        assert_int_equal(fake_read(&fake.sent), sent);
         uro_device_polled(device);
-        if (waited)
-            in_a_row =
-                fake_read(&fake.sent) == wanted && !stage_sent_by_service() ? in_a_row + 1 : 0;
-        fake_wait(&fake.sent, wanted);
+        assert_int_equal(fake_read(&fake.sent), ++sent);
+        assert_false(stage_sent_by_service());
     }
 }
 
@@ -36,35 +55,39 @@ static void each_frame_completes_something(void)
     fake.completes = (uint64_t *)(uintptr_t)completions;
 }
 
-/* The answers leave with the next call of the program, of whatever kind: it may have something to send itself. */
+/* A call of the program, of some kind. */
+static void call(uint32_t kind)
+{
+    stage_pass(STEP);
+    if (kind == 0)
+        uro_device_progress(device, false);
+    else if (kind == 1)
+        uro_device_progress(device, true);
+    else if (kind == 2)
+        uro_device_polled(device);
+    else
+        uro_device_lock(device); /* a command may take away what was to send it */
+    if (kind == 3)
+        uro_device_unlock(device);
+}
+
+/* The answers leave with a call of the program soon after, of whatever kind: it may have something to send itself. */
 static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
 {
-    uint32_t wanted = 0;
-    uint32_t in_a_row = 0;
-
     (void)state;
-    fake.gathers = true;
-    stage_start("a:fake0" IP);
+    start_polled();
     each_frame_completes_something();
-    while (in_a_row < 20) {
+    for (uint32_t i = 0; i < 40; i++) {
         fake_inject_echo(&fake.port.mac);
-        while (fake_read(&fake.head) != fake_read(&fake.tail))
-            uro_device_progress(device, false);
-        bool waited = fake_read(&fake.sent) == wanted++;
-        while (in_a_row % 4 != 3 && fake_read(&fake.sent) < wanted) {
-            if (in_a_row % 4 == 0)
-                uro_device_progress(device, false);
-            else if (in_a_row % 4 == 1)
-                uro_device_progress(device, true);
-            else
-                uro_device_polled(device);
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
+        assert_int_equal(fake_read(&fake.sent), i);
+        for (uint32_t calls = 0; fake_read(&fake.sent) == i; calls++) {
+            assert_in_range(calls, 0, 40);
+            call(i % 4);
         }
-        uro_device_lock(device); /* a command may take away what was to send it */
-        uro_device_unlock(device);
-        if (waited)
-            in_a_row =
-                fake_read(&fake.sent) == wanted && !stage_sent_by_service() ? in_a_row + 1 : 0;
-        fake_wait(&fake.sent, wanted);
+        assert_int_equal(fake_read(&fake.sent), i + 1);
+        assert_false(stage_sent_by_service());
     }
 }
 
