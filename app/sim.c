@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include "app.h"
 #include "io/sim/sim.h"
 #include "io/sim/swarm.h"
+
+#define KEPT (1 << 30) /* octets: what free() keeps for the next seed */
 
 struct settings {
     uint64_t seed;
@@ -165,6 +168,8 @@ int uro_app_sim(int argc, char **argv)
     int status = parse(argc, argv, &settings);
     if (status >= 0)
         return status;
+    (void)mallopt(M_MMAP_THRESHOLD, KEPT);
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT);
     settings_running = &settings;
     (void)signal(SIGABRT, on_abort);
     for (uint64_t i = 0; i < settings.count; i++) {

@@ -7,7 +7,7 @@
 
 #define GAP_MAX   16u /* canary octets between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
-#define SUM_LANES 4u  /* words that are summed side by side */
+#define SUM_LANES 8u  /* words that are summed side by side */
 
 static const uint64_t sum_factor = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -135,6 +135,11 @@ void uro_arena_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t se
     for (uint32_t i = 0; i < length;) {
         uint32_t place = from + i;
         uint64_t octets = eight(seed, place / 8) >> place % 8 * 8;
+        if (place % 8 == 0 && length - i >= 8) { /* most of them */
+            for (uint32_t j = 0; j < 8; j++, i++)
+                out[i] = (uint8_t)(octets >> 8 * j);
+            continue;
+        }
         for (uint32_t j = place % 8; j < 8 && i < length; j++, i++) {
             out[i] = (uint8_t)octets;
             octets >>= 8;
@@ -228,13 +233,14 @@ bool uro_arena_check_around(struct uro_arena *arena, enum uro_arena_section sect
 
 static bool canary(const struct uro_arena *arena, size_t from, size_t to, size_t *at)
 {
-    for (size_t i = from; i < to; i++) {
-        if (arena->memory[i] != URO_ARENA_CANARY) {
-            *at = i;
-            return false;
-        }
-    }
-    return true;
+    const uint8_t *there = arena->memory;
+
+    if (from == to || (there[from] == URO_ARENA_CANARY &&
+                       memcmp(there + from, there + from + 1, to - from - 1) == 0))
+        return true;
+    for (*at = from; there[*at] == URO_ARENA_CANARY; ++*at)
+        ;
+    return false;
 }
 
 bool uro_arena_check_guards(const struct uro_arena *arena, size_t *at)
