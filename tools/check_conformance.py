@@ -7,6 +7,8 @@ A rule is `done` when three places agree: its row, the line of code that keeps i
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
 The comment is for tables, types and things that must never happen; a line that runs has a mark.
+A rule is shown by a mark when a test asserts that its line ran; else by name: code and test name it,
+and only a reader knows that the one tests the other. docs/CONFORMANCE.md counts both.
 
 A rule that is not done says why, `open: reason`. How Linux rxe does it stands in docs/rxe.txt or was
 measured by scripts (rxe_facts.py). docs/CONFORMANCE.md says how many hold; --write makes it.
@@ -30,6 +32,7 @@ IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
+ASKS = re.compile(r"mark_hit|expect_mark")    # who has such a table
 BUG = re.compile(r"^\|\s*(B\d\d)\s*\|(.*)\|\s*$", re.M)
 STATE = re.compile(r"done|open: .+")
 COLUMNS = 5  # after the id: rule, source, code, test, state
@@ -42,6 +45,7 @@ class Rule:
     code: str
     test: str
     state: str
+    marked: bool = False  # a test asserts that its line ran
 
     @property
     def done(self) -> bool:
@@ -71,14 +75,17 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
 
 
 def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
-               pattern: re.Pattern) -> dict[str, list[str]]:
-    """id -> the files that name it."""
-    marks: dict[str, list[str]] = {}
+               pattern: re.Pattern) -> tuple[dict[str, list[str]], set[str]]:
+    """id -> the files that name it; those that are marks, not comments only."""
+    named: dict[str, list[str]] = {}
+    marks: set[str] = set()
     for path in paths:
         for match in pattern.finditer(path.read_text()):
-            for name in re.split(r"\s*,\s*", match.group(1) or match.group(2)):
-                marks.setdefault(name, []).append(path.relative_to(root).as_posix())
-    return marks
+            names = re.split(r"\s*,\s*", match.group(1) or match.group(2))
+            marks.update(names if match.group(1) else ())
+            for name in names:
+                named.setdefault(name, []).append(path.relative_to(root).as_posix())
+    return named, marks
 
 
 def names_one_of(cell: str, files: list[str]) -> bool:
@@ -113,21 +120,24 @@ def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
 
 
 def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Report) -> None:
-    code = find_marks(root, [p for p in sources.c_files(root, "lib")
-                             if p.name != "mark.h"], IN_CODE)
+    code, marks = find_marks(root, [p for p in sources.c_files(root, "lib")
+                                    if p.name != "mark.h"], IN_CODE)
     test_files = [p for p in sources.files(root, "tests/*.c", "tests/*.h", "tests/*.py")
                   if p.name not in ("test_checks.py", "test_conformance.py", "test_mark.c")]
-    tests = find_marks(root, test_files, IN_TESTS)
-    for name, places in find_marks(root, test_files, IN_TEST_TABLES).items():
+    tests, asked = find_marks(root, test_files, IN_TESTS)
+    tables, _ = find_marks(root, [p for p in test_files if ASKS.search(p.read_text())],
+                           IN_TEST_TABLES)
+    for name, places in tables.items():
         if name in rules:
             tests.setdefault(name, []).extend(places)
     for name, rule in rules.items():
+        rule.marked = name in marks and (name in asked or name in tables)
         if rule.done:
             check_done(report, name, rule, code.get(name, []), tests.get(name, []))
         elif name in code and name in tests:
             print(f"{PAGE}:{rule.line}: {name} has code and a test: its state may say done")
-    for where, marks in (("lib", code), ("tests", tests)):
-        for name, places in marks.items():
+    for where, named in (("lib", code), ("tests", tests)):
+        for name, places in named.items():
             if name not in rules:
                 report.add(places[0], None, f"{name} ({where}) has no row in {PAGE}")
     for name, places in tests.items():
@@ -152,7 +162,9 @@ def main() -> int:
     rxe = rxe_facts.read(root, list(rules), report)
     check_page(root, conformance_page.make(root, rules, rxe), report)
     done = sum(rule.done for rule in rules.values())
-    return report.finish(f"conformance: {done} rules done, {len(rules) - done} open")
+    marked = sum(rule.done and rule.marked for rule in rules.values())
+    return report.finish(f"conformance: {done} rules done, {marked} of them by a mark that a test "
+                         f"asserts, {len(rules) - done} open")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ HEAD = """\
 # Conformance
 
 Made by `tools/check_conformance.py --write`; do not edit. Rules are those of [PROTOCOL](PROTOCOL.md); one *holds* when its
-line of code and a test that asks for it are there. *On the wire*: a script of `tests/peer` plays it against any endpoint
-([PEER](PEER.md)). What Linux rxe does is from [rxe.txt](rxe.txt), and from [DEVIATIONS](DEVIATIONS.md) where scripts
+line of code and a test that asks for it are there: *by a mark* when the test asserts that this line ran, *by name* when
+both only name the rule, and what ties them is a reader. *On the wire*: a script of `tests/peer` plays it against any
+endpoint ([PEER](PEER.md)). What Linux rxe does is from [rxe.txt](rxe.txt), and from [DEVIATIONS](DEVIATIONS.md) where scripts
 measured it; *n/a*: it has no such thing, or the rule is about how our code is made.
 """
 
@@ -54,8 +55,10 @@ def said(answers: list[rxe_facts.Answer]) -> list[str]:
 
 def count_row(name: str, names: list[str], rules: dict, rxe: rxe_facts.Rxe) -> list[str]:
     held = sum(rules[rule].done for rule in names)
+    marked = sum(rules[rule].done and rules[rule].marked for rule in names)
     wire = sum(rule in rxe.scripts for rule in names)
-    row = [name, str(len(names)), str(held), str(len(names) - held or ""), str(wire or "")]
+    row = [name, *[str(number or "") for number in
+                   (len(names), held, marked, held - marked, len(names) - held, wire)]]
     for at in range(len(rxe.kernels)):
         row += said([rxe.answers[rule][at] for rule in names])
     return row
@@ -72,14 +75,23 @@ def certainty(rxe: rxe_facts.Rxe) -> str:
     return f"Of the answers *same* and *differs* are {'; '.join(words)}.\n"
 
 
+def shown(rules: dict, rxe: rxe_facts.Rxe) -> str:
+    """How sure one may be of those that hold."""
+    named = [name for name, rule in rules.items() if rule.done and not rule.marked]
+    held = sum(rule.done for rule in rules.values())
+    played = sum(name in rxe.scripts for name in named)
+    return (f"Of the {held} that hold {held - len(named)} are shown by a mark that a test asserts and "
+            f"{len(named)} by naming only, {played} of these\nby a script too.\n")
+
+
 def counts(rules: dict, rxe: rxe_facts.Rxe) -> str:
-    head = ["rules of", "are", "hold", "open", "on the wire"]
+    head = ["rules of", "are", "hold", "by a mark", "by name", "open", "on the wire"]
     for kernel in rxe.kernels:
         head += [f"{kernel}: same", "differs", "not known", "n/a"]
     rows = [count_row(name, [r for r in rules if family_of(r) == name], rules, rxe)
             for name, _ in FAMILIES]
     rows.append(count_row("**all**", list(rules), rules, rxe))
-    return "## How many hold\n\n" + table(head, rows) + "\n" + certainty(rxe)
+    return "## How many hold\n\n" + table(head, rows) + "\n" + shown(rules, rxe) + certainty(rxe)
 
 
 def open_rules(rules: dict) -> str:
@@ -105,7 +117,8 @@ def every(rules: dict, rxe: rxe_facts.Rxe) -> str:
         cells = [answer.kind + (f", {answer.certain}" if answer.certain else "")
                  for answer in rxe.answers[name]]
         scripts = ", ".join(f"`{script}`" for script in rxe.scripts.get(name, []))
-        rows.append([name, "holds" if rule.done else "open", scripts, *cells])
+        held = "open" if not rule.done else "by a mark" if rule.marked else "by name"
+        rows.append([name, held, scripts, *cells])
     return ("## Every rule\n\n*around*: measured in rxe 6.1 and 7.2, which agree.\n\n" +
             table(["id", "uroce", "scripts", *rxe.kernels], rows))
 

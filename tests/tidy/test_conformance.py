@@ -14,13 +14,16 @@ import mutants_results  # noqa: E402 (its folder is known only now)
 TREE = {
     "docs/PROTOCOL.md": "| id | rule | source | code | test | state |\n|---|---|---|---|---|---|\n"
                         "| RSP.A | a rule | here | core/a.c | test_a.c | done |\n"
-                        "| RSP.B | another | here | - | - | open: nobody needs it |\n",
-    "lib/core/a.c": 'void f(void)\n{\n    URO_MARK("RSP.A");\n}\n',
-    "tests/test_a.c": 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A"));\n}\n',
+                        "| RSP.B | another | here | - | - | open: nobody needs it |\n"
+                        "| RSP.C | a table | here | core/a.c | test_a.c | done |\n"
+                        "| RSP.D | nobody asks | here | core/a.c | test_a.c | done |\n",
+    "lib/core/a.c": 'void f(void)\n{\n    URO_MARK("RSP.A");\n    URO_MARK("RSP.D"); /* rule RSP.C */\n}\n',
+    "tests/test_a.c": 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A")); /* rule RSP.C, RSP.D */\n}\n',
     "tests/peer/a.peer": "title a script\nrule RSP.A\n",
     "docs/DEVIATIONS.md": "| script | what | rule | rxe 6.1 | rxe 6.12 | uroce |\n"
                           "| `a` | a script | RSP.A | nothing comes | holds | holds |\n",
-    "docs/rxe.txt": "RSP.A | differs: deaf [measured] | same [measured]\nRSP.B | not known | same [around]\n",
+    "docs/rxe.txt": "RSP.A | differs: deaf [measured] | same [measured]\nRSP.B | not known | same [around]\n"
+                    "RSP.C | same [source] | same [source]\nRSP.D | same [source] | same [source]\n",
     "tests/sim/sweeps.txt": "# head\n2026-01-01 | abc | 1000 | 1 | 1000 | 7 | none\n",
     "tests/mutants/core.txt": "mutant  one is two\n\nmutant  two is one\n\nmutant  three\n",
     "tests/mutants/oracle.rules": "# head\nnot one  one is one\nnever  zero is zero\n",
@@ -28,15 +31,18 @@ TREE = {
                                     "2026-01-03 | abc | tests | two is one | test_a\n",
 }
 WRITTEN = (
-    "| RC responder | 2 | 1 | 1 | 1 |  | 1 | 1 |  | 2 |  |  |  |",
-    "of rxe 6.1 1 measured, 0 read in the source; of rxe 6.12 1 measured, 1 in an older",
+    "| RC responder | 4 | 3 | 1 | 2 | 1 | 1 | 2 | 1 | 1 |  | 4 |  |  |  |",
+    "Of the 3 that hold 1 are shown by a mark that a test asserts and 2 by naming only, 0 of",
+    "of rxe 6.1 1 measured, 2 read in the source; of rxe 6.12 1 measured, 1 in an older",
     "| RSP.B | another | nobody needs it |",
     "| RSP.A | a rule | deaf | same |",
     "Of 3 2 were run, 2026-01-02 to 2026-01-03: noticed 1 by the simulator",
     "| one is one | 1 | one is two |",
     "| zero is zero |  |  |",
     "| 2026-01-01 | abc | 1000 | 1 | 1000 | 7 | none |",
-    "| RSP.A | holds | `a` | differs, measured | same, measured |",
+    "| RSP.A | by a mark | `a` | differs, measured | same, measured |",
+    "| RSP.C | by name |  | same, source | same, source |",
+    "| RSP.D | by name |  | same, source | same, source |",
 )
 
 
