@@ -20,9 +20,11 @@
 #define HEADROOM       64u /* before each slot: Ethernet, IPv6 and UDP headers */
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
 #define SLOT_WHOLE     DATAGRAM_MAX /* one for a whole message: the kernel reads less of ours */
-#define UNJOINED_MANY  256u  /* calls in a row that found nothing joined: it will not be soon */
-#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
-#define AT_IPV4_IDENT  4u
+#define UNJOINED_MANY  256u /* calls in a row that found nothing joined: it will not be soon */
+#define FITTED_MOST                                                                                \
+    (128u << 10)            /* octets, as many as have to be moved before slots are made anew */
+#define SLOT_LEAST    1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
+#define AT_IPV4_IDENT 4u
 
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
@@ -36,6 +38,7 @@ static void lay_out(struct uro_rx *rx, uint32_t slot)
 {
     rx->slot = slot < SLOT_LEAST ? SLOT_LEAST : slot;
     rx->unjoined = 0;
+    rx->fitted = 0;
     uint32_t segments = (DATAGRAM_MAX + rx->slot - 1) / rx->slot;
     while ((size_t)segments * (rx->slot + HEADROOM) > REGION)
         segments--;
@@ -186,8 +189,20 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const stru
                           .weak = weak };
 }
 
-/* The packets of message @which do not lie at the beginnings of slots: they are moved there, and the slots
- * made as long as these packets if there were many octets of them. */
+/* A packet longer than a slot: its octets are brought together. */
+static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
+{
+    uint8_t *payload = slot_at(rx, which, 0);
+
+    for (uint32_t k = 1; k * rx->slot < total; k++) {
+        uint32_t left = total - k * rx->slot;
+        uint32_t part = left < rx->slot ? left : rx->slot;
+        memmove(payload + (size_t)k * rx->slot, slot_at(rx, which, k), part);
+        rx->moved += part;
+    }
+}
+
+/* The packets of message @which do not lie at the beginnings of slots: they are moved there. */
 static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint32_t segment,
                          uint32_t *stride)
 {
@@ -200,6 +215,7 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
         at += part;
         left -= part;
     }
+    rx->moved += total;
     *stride = segment + HEADROOM;
     for (uint32_t k = 0; k * segment < total; k++) {
         uint32_t part = total - k * segment < segment ? total - k * segment : segment;
@@ -212,6 +228,16 @@ static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_
 {
     return sock->share == NULL || length < URO_BTH_LEN ||
            uro_hub_share_of(payload) == sock->share->number;
+}
+
+/* A message of @total octets did not fit. Whether slots as long as its packets would do better than the present
+ * ones did: those between the first and the last packet of messages are most of what comes. */
+static bool is_better(struct uro_rx *rx, uint32_t total)
+{
+    bool better = rx->fitted < total && total > 4 * SLOT_LEAST;
+
+    rx->fitted -= total < rx->fitted ? total : rx->fitted;
+    return better;
 }
 
 /* Returns the slot size that would have been right, or 0. */
@@ -229,10 +255,13 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
         return 0;
     if (note.segment < total)
         rx->unjoined = 0;
-    if (note.segment > rx->slot || (note.segment < total && note.segment != rx->slot)) {
+    if (note.segment == total) {
+        close_gaps(rx, which, total);
+    } else if (note.segment == rx->slot) {
+        rx->fitted = rx->fitted + total < FITTED_MOST ? rx->fitted + total : FITTED_MOST;
+    } else {
         move_packets(rx, which, total, note.segment, &stride);
-        if (note.segment > rx->slot || total > 4 * SLOT_LEAST)
-            better = note.segment;
+        better = is_better(rx, total) ? note.segment : 0;
     }
     for (uint32_t k = 0; k * note.segment < total; k++) {
         uint32_t left = total - k * note.segment;

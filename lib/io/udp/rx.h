@@ -2,8 +2,9 @@
 /* rx.h - datagrams become the frames that an engine reads.
  *
  * The kernel may join packets of one size that came one after the other; they are scattered into slots
- * of the size seen last, with room for headers before each, so that nothing is copied twice while the size
- * stays the same. While nothing is joined, a message is one slot.
+ * of the size that most of them have, with room for headers before each, so that these are not copied twice. The first
+ * and the last packet of a message have other sizes and come alone, or the last with the next first.
+ * While nothing is joined, a message is one slot.
  *
  * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
  * foreign sender's is worked out, which leaves 17 of the 32 bits of protection. A sender that never
@@ -32,12 +33,15 @@ struct uro_rx {
     struct uro_mac mac; /* ours: where frames go */
     const struct uro_sock *own;
     uint32_t own_count;
-    bool strict;       /* no identification is worked out */
-    bool many;         /* the last call brought all that it could */
-    uint32_t slot;     /* octets of payload a slot holds */
+    bool strict;   /* no identification is worked out */
+    bool many;     /* the last call brought all that it could */
+    uint32_t slot; /* octets of payload a slot holds */
+    uint32_t
+        fitted; /* octets of several packets in slots of their size, less those that were not */
     uint32_t unjoined; /* calls since a message was of several packets */
     uint8_t *memory;   /* a region for each message */
     uint8_t *spare;    /* to lay out a region anew */
+    uint64_t moved;    /* octets that did not come to lie where they belong */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];

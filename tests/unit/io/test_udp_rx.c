@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams of messages as the kernel hands them over: every octet is there, and few are moved. */
+#define _GNU_SOURCE /* struct mmsghdr */
+#include "support/check.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "io/udp/rx.h"
+#include "wire/ether.h"
+#include "wire/ip.h"
+
+#define UDP_OPTION_SEGMENT 103
+#define HEADERS            (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN)
+#define MIDDLE             4112u /* octets of UDP payload of the packets between first and last */
+#define MIDDLES            14u
+#define MESSAGES           32u
+
+static struct uro_rx rx;
+static struct uro_sock sock;
+static int sender;
+static uint8_t packets[65536];
+
+static int start(void **state)
+{
+    const struct uro_sock_options options = { .segments = true, .coalesces = true };
+    struct uro_gid loopback;
+    union uro_sock_address at;
+    socklen_t size = sizeof at;
+
+    (void)state;
+    assert_true(uro_gid_parse("127.0.0.1", &loopback));
+    at = uro_sock_address_of(&loopback, 0);
+    int fd = uro_sock_make(false);
+    sender = uro_sock_make(false);
+    assert_true(fd >= 0 && sender >= 0);
+    assert_int_equal(bind(fd, &at.any, uro_sock_address_length(&at)), 0);
+    assert_int_equal(getsockname(fd, &at.any, &size), 0);
+    assert_int_equal(connect(sender, &at.any, size), 0);
+    sock = (struct uro_sock){ .fd = -1 };
+    uro_sock_start(&sock, fd, &loopback, &options);
+    assert_true(uro_rx_open(&rx, &(struct uro_mac){ { 2 } }, &sock, 1, false));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    uro_rx_close(&rx);
+    uro_sock_close(&sock);
+    (void)close(sender);
+    return 0;
+}
+
+/* @count packets of @length octets, in one datagram for the kernel to cut. Each octet tells where it stands. */
+static void send_packets(uint32_t count, uint32_t length)
+{
+    struct iovec octets = { packets, (size_t)count * length };
+    _Alignas(size_t) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
+    struct msghdr message = { .msg_iov = &octets,
+                              .msg_iovlen = 1,
+                              .msg_control = control,
+                              .msg_controllen = sizeof control };
+    struct cmsghdr *segment = CMSG_FIRSTHDR(&message);
+    uint16_t size = (uint16_t)length;
+
+    segment->cmsg_level = IPPROTO_UDP;
+    segment->cmsg_type = UDP_OPTION_SEGMENT;
+    segment->cmsg_len = CMSG_LEN(sizeof size);
+    memcpy(CMSG_DATA(segment), &size, sizeof size);
+    for (uint32_t i = 0; i < octets.iov_len; i++)
+        packets[i] = (uint8_t)(i * 7 + i / 251);
+    assert_int_equal(sendmsg(sender, &message, 0), octets.iov_len);
+}
+
+/* Takes @count packets of @length octets, all of them right. */
+static void take_packets(uint32_t count, uint32_t length)
+{
+    struct uro_pkt pkt;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (uro_rx_lend(&rx, &pkt, 1) == 0) {
+            uro_rx_take(&rx, &sock);
+            assert_int_equal(uro_rx_lend(&rx, &pkt, 1), 1);
+        }
+        assert_int_equal(pkt.length, HEADERS + length);
+        /* The last four may have been changed by nobody, the headers are not the sender's. */
+        assert_memory_equal(pkt.octets + HEADERS, packets + (size_t)i * length, length);
+    }
+}
+
+static uint64_t moved_by(uint32_t first, uint32_t last)
+{
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        if (i == MESSAGES / 2)
+            rx.moved = 0; /* it knows by now */
+        send_packets(1, first);
+        take_packets(1, first);
+        send_packets(MIDDLES, MIDDLE);
+        take_packets(MIDDLES, MIDDLE);
+        send_packets(2, last);
+        take_packets(2, last);
+    }
+    return rx.moved;
+}
+
+/* The first packet has a RETH, or like the last one an AETH. */
+static void longer_ones_between__most_octets_stay_where_they_came(void **state)
+{
+    uint64_t whole = (uint64_t)MESSAGES / 2 * MIDDLES * MIDDLE;
+
+    (void)state;
+    assert_in_range(moved_by(MIDDLE + 16, MIDDLE), 0, whole / 100);
+    assert_in_range(moved_by(MIDDLE + 4, MIDDLE + 4), 0, whole / 5);
+}
+
+static void another_size_from_now_on__is_learned(void **state)
+{
+    (void)state;
+    for (uint32_t length = 1040; length <= 4112; length *= 2, length -= 16) {
+        for (uint32_t i = 0; i < MESSAGES; i++) {
+            if (i == MESSAGES / 2)
+                rx.moved = 0;
+            send_packets(MIDDLES, length);
+            take_packets(MIDDLES, length);
+        }
+        assert_int_equal(rx.moved, 0);
+    }
+}
+
+static void single_ones_longer_than_before__are_whole(void **state)
+{
+    (void)state;
+    send_packets(MIDDLES, 1500);
+    take_packets(MIDDLES, 1500);
+    for (uint32_t length = 1501; length < 30000; length += 1499) {
+        send_packets(1, length);
+        take_packets(1, length);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(longer_ones_between__most_octets_stay_where_they_came,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(another_size_from_now_on__is_learned, start, stop),
+        cmocka_unit_test_setup_teardown(single_ones_longer_than_before__are_whole, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("io/udp_rx", tests, NULL, NULL);
+}
