@@ -14,8 +14,8 @@
 #define ROCE_PORT    4791u
 #define HOP_LIMIT    64u
 #define STRANGER     66u /* last octet of his own addresses */
-#define SERVICE      UINT64_C(0x1064000)
 #define MTU_CODE_MAX 6u
+#define GROUP_BIT    1u /* of the first octet of a MAC address */
 
 /* A frame while it is written. */
 struct forged {
@@ -40,8 +40,8 @@ static void put_random(struct uro_hostile *hostile, struct forged *forged, uint3
 static void address(struct uro_hostile *hostile, struct forged *forged, unsigned side, bool as_peer)
 {
     unsigned index = below(hostile, 2);
-    const struct uro_engine_config *there = &hostile->stations[side].config.engine;
-    const struct uro_engine_config *peer = &hostile->stations[!side].config.engine;
+    const struct uro_engine_config *there = &hostile->stations[side]->config.engine;
+    const struct uro_engine_config *peer = &hostile->stations[!side]->config.engine;
 
     forged->ip = (struct uro_ip){ .v6 = index == 0,
                                   .dont_fragment = true,
@@ -82,7 +82,7 @@ static void deliver(struct uro_hostile *hostile, struct forged *forged, unsigned
     memcpy(frame->octets, forged->octets, forged->length);
     uro_journal_frame(hostile->world->journal, hostile->world->now, "!>", frame->octets,
                       frame->length);
-    hostile->stations[side].node.accept(&hostile->stations[side].node, frame);
+    hostile->stations[side]->node.accept(&hostile->stations[side]->node, frame);
     hostile->sent++;
 }
 
@@ -124,7 +124,7 @@ static void fill_message(struct uro_hostile *hostile, const struct forged *forge
                                 .tid = uro_rng_u64(&hostile->rng) };
     for (unsigned i = 0; i < URO_CM_FIELD_COUNT; i++)
         msg->value[i] = uro_rng_u64(&hostile->rng);
-    msg->value[URO_CM_SERVICE_ID] = SERVICE + below(hostile, 3);
+    msg->value[URO_CM_SERVICE_ID] = hostile->service + below(hostile, 3);
     msg->value[URO_CM_TRANSPORT] = below(hostile, 4);
     msg->value[URO_CM_PATH_MTU] = below(hostile, MTU_CODE_MAX);
     msg->value[URO_CM_PKEY] = URO_PKEY_DEFAULT;
@@ -202,17 +202,26 @@ static void overhear_ids(struct uro_hostile *hostile, unsigned side, const struc
         (struct uro_hostile_ids){ .own = senders, .peers = receivers };
 }
 
+/* To somebody who is neither of the two. */
+static bool elsewhere(const struct uro_hostile *hostile, const struct uro_mac *dest)
+{
+    for (unsigned side = 0; side < 2; side++)
+        if (memcmp(dest, &hostile->stations[side]->config.engine.mac, sizeof *dest) == 0)
+            return false;
+    return (dest->octets[0] & GROUP_BIT) == 0;
+}
+
 void uro_hostile_overhear(void *user, struct uro_station *station,
                           const struct uro_world_frame *octets)
 {
     struct uro_hostile *hostile = user;
-    unsigned side = station == &hostile->stations[0];
+    unsigned side = station == hostile->stations[0];
     struct uro_frame frame;
     struct uro_cm_msg msg;
 
     if (hostile->due == URO_TIME_NEVER ||
         uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
-        uro_frame_roce(&frame) != URO_FRAME_OK)
+        uro_frame_roce(&frame) != URO_FRAME_OK || elsewhere(hostile, &frame.ether.dest))
         return;
     if (uro_gid_equal(&frame.ip.source, &frame.ip.dest))
         side = !side;
@@ -223,13 +232,15 @@ void uro_hostile_overhear(void *user, struct uro_station *station,
 }
 
 void uro_hostile_init(struct uro_hostile *hostile, struct uro_world *world,
-                      const struct uro_hostile_config *config,
-                      struct uro_station stations[static 2])
+                      const struct uro_hostile_config *config, struct uro_station *a,
+                      struct uro_station *b, uint64_t service)
 {
     memset(hostile, 0, sizeof *hostile);
     hostile->world = world;
     hostile->config = config;
-    hostile->stations = stations;
+    hostile->stations[0] = a;
+    hostile->stations[1] = b;
+    hostile->service = service;
     uro_rng_init_number(&hostile->rng, config->seed);
     hostile->due = config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
     hostile->node = (struct uro_node){ NULL, hostile_next, hostile_run };

@@ -24,7 +24,8 @@ struct uro_hostile {
     struct uro_world *world;
     const struct uro_hostile_config *config;
     struct uro_rng rng;
-    struct uro_station *stations; /* two, borrowed */
+    struct uro_station *stations[2]; /* that he attacks; borrowed */
+    uint64_t service;                /* and the two after it: what he asks for */
     uro_time due;
     /* What he overheard of each station: its queue pairs, and connections by both their IDs. */
     uint32_t qpns[2][URO_HOSTILE_HEARD];
@@ -35,10 +36,10 @@ struct uro_hostile {
     uint64_t sent;
 };
 
-/* Adds him to @world. */
+/* Adds him to @world, between @a and @b, which have services of connections from @service on. */
 void uro_hostile_init(struct uro_hostile *hostile, struct uro_world *world,
-                      const struct uro_hostile_config *config,
-                      struct uro_station stations[static 2]);
+                      const struct uro_hostile_config *config, struct uro_station *a,
+                      struct uro_station *b, uint64_t service);
 
 /* @user is the hostile: he reads along, as a station's tap, but for numbers of queue pairs and of
  * connections only. */

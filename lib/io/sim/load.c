@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* load.c - all pairs together, and what must hold at the end; see load.h. */
 #include "io/sim/load_cm.h"
+#include "io/sim/load_site.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
 
@@ -8,30 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the engines tell the process. */
-static void on_station_event(void *user, const struct uro_event *event)
-{
-    struct uro_load *load = user;
-
-    if (event->kind == URO_EVENT_COMPLETION) {
-        struct uro_load_cq *cq = event->user;
-        if (!cq->armed || cq->told)
-            uro_world_fail(load->world, "an event of a completion queue that was not armed");
-        cq->told = true;
-        return;
-    }
-    if (event->kind == URO_EVENT_CQ_ERR) {
-        uro_world_fail(load->world, "a completion queue overflowed");
-        return;
-    }
-    if (event->kind == URO_EVENT_SRQ_LIMIT) {
-        uro_load_srq_on_limit(event->user);
-        return;
-    }
-    struct uro_load_owner *owner = event->user;
-    owner->on_event(owner, event->kind);
-}
 
 static void on_end_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 {
@@ -92,10 +69,9 @@ void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena)
     memset(arena, 0, sizeof *arena);
 }
 
-static void after_round(void *user, struct uro_station *station)
+void uro_load_after_round(struct uro_load *load, unsigned side)
 {
-    struct uro_load *load = user;
-    uint32_t side = station == load->stations[1];
+    const struct uro_station *station = load->stations[side];
 
     for (const struct uro_load_owner *owner = load->owners; owner != NULL; owner = owner->next) {
         const char *problem = owner->station == station ? owner->problem(owner) : NULL;
@@ -104,12 +80,6 @@ static void after_round(void *user, struct uro_station *station)
     }
     for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
         uro_load_srq_after_round(&load->srqs[side][i]);
-    uro_load_cm_hear(load->cm, side);
-}
-
-static void sent(void *user, struct uro_station *station, const struct uro_world_frame *frame)
-{
-    uro_load_wire(user, station, frame);
 }
 
 static void init_shared(struct uro_load *load, unsigned side)
@@ -129,7 +99,7 @@ static void choose_type(struct uro_load_end *end)
     unsigned i = (unsigned)(end - end->pair->ends);
 
     end->type = URO_QPT_RC;
-    end->pd = end->number;
+    end->pd = end->load->pds + end->number;
     if (plan->xrc)
         end->type = i == plan->xrc_target ? URO_QPT_XRC_TGT : URO_QPT_XRC_INI;
     else if (end->plan->srq != URO_SWARM_NO_SRQ)
@@ -183,21 +153,23 @@ static uint32_t cq_capacity(const struct uro_swarm *swarm)
 }
 
 void uro_load_init(struct uro_load *load, struct uro_world *world, const struct uro_swarm *swarm,
-                   struct uro_station *a, struct uro_station *b)
+                   uint32_t number, struct uro_load_site *a, struct uro_load_site *b)
 {
     memset(load, 0, sizeof *load);
     load->world = world;
     load->swarm = swarm;
-    load->stations[0] = a;
-    load->stations[1] = b;
+    load->number = number;
+    load->pds = number * URO_LOAD_PDS;
+    load->sites[0] = a;
+    load->sites[1] = b;
+    for (unsigned side = 0; side < 2; side++) {
+        load->stations[side] = load->sites[side]->station;
+        uro_load_site_tie(load->sites[side], load, side);
+    }
     uro_rng_init_number(&load->rng, uro_rng_u64(&world->rng));
     load->pairs = calloc(swarm->pair_count, sizeof *load->pairs);
     URO_ASSERT(load->pairs != NULL);
     for (unsigned side = 0; side < 2; side++) {
-        load->stations[side]->event = on_station_event;
-        load->stations[side]->after_round = after_round;
-        load->stations[side]->sent = sent;
-        load->stations[side]->user = load;
         init_shared(load, side);
         for (uint32_t i = 0; i < swarm->cq_count; i++)
             uro_load_poll_init(&load->cqs[side][i], load, load->stations[side], cq_capacity(swarm));
@@ -310,7 +282,7 @@ static void check_shared(struct uro_load *load, unsigned side)
             uro_world_fail(load->world,
                            "shared word of %c: add %u of %u found %" PRIu64 ", sum is %" PRIu64
                            ", %" PRIu64 " uncertain",
-                           'A' + (char)side, i, shared->count, found, sum, left);
+                           load->stations[side]->config.name, i, shared->count, found, sum, left);
             return;
         }
         left -= found - sum;

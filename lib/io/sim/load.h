@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.h - the applications of a simulation: queue pairs between two stations or of one with itself,
- * work for them, and the judgement of every completion and every octet.
+/* load.h - the applications of two stations of a simulation: queue pairs between them or of one with
+ * itself, work for them, and the judgement of every completion and every octet.
  *
+ *   load_site.c     what several loads share of a station
  *   load_life.c     queue pairs and their memory: made, connected, ended
  *   load_choose.c   what to ask for next
  *   load_window.c   memory windows: bound, used, invalidated
@@ -40,10 +41,13 @@
 #define URO_LOAD_SRQ_SHIFT         48u
 #define URO_LOAD_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> URO_LOAD_SRQ_SHIFT & 0xff))
 #define URO_LOAD_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << URO_LOAD_SRQ_SHIFT) - 1))
-#define URO_LOAD_SRQ_PD            1000u /* and those after it: beyond every pair's own */
-#define URO_LOAD_XRC_DOMAIN        7u
+#define URO_LOAD_SRQ_PD            1000u  /* and those after it: beyond every pair's own */
+#define URO_LOAD_XRC_DOMAIN        7u     /* and those after it: a load has one */
+#define URO_LOAD_PDS               10000u /* protection domains of a load */
 
+struct uro_frame;
 struct uro_load;
+struct uro_load_site;
 struct uro_load_pair;
 struct uro_load_srq;
 struct uro_load_uc;
@@ -330,9 +334,12 @@ struct uro_load_grave {
 
 struct uro_load {
     struct uro_world *world;
+    uint32_t number; /* of all loads of the run, from 0 */
+    uint32_t pds;    /* the first of its protection domains */
     const struct uro_swarm *swarm;
     struct uro_rng rng;
-    struct uro_station *stations[2];
+    struct uro_load_site *sites[2];  /* borrowed */
+    struct uro_station *stations[2]; /* theirs */
     struct uro_load_cq cqs[2][URO_LOAD_CQS_MAX];
     struct uro_load_shared shared[2];
     struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
@@ -351,8 +358,9 @@ struct uro_load {
 };
 
 /* load.c */
+/* Between the stations of @a and @b. */
 void uro_load_init(struct uro_load *load, struct uro_world *world, const struct uro_swarm *swarm,
-                   struct uro_station *a, struct uro_station *b);
+                   uint32_t number, struct uro_load_site *a, struct uro_load_site *b);
 void uro_load_fini(struct uro_load *load);
 /* Faults stopped. */
 void uro_load_calm(struct uro_load *load);
@@ -472,9 +480,13 @@ bool uro_load_judge_fail_memory(const struct uro_load_end *end, const char *kind
 /* load_receive.c */
 bool uro_load_receive(struct uro_load_end *end, const struct uro_cqe *cqe);
 
+/* After every round of a station: what must hold. */
+void uro_load_after_round(struct uro_load *load, unsigned side);
+
 /* load_wire.c */
-void uro_load_wire(struct uro_load *load, struct uro_station *station,
-                   const struct uro_world_frame *octets);
+/* False when the frame is none of this load's. */
+bool uro_load_wire(struct uro_load *load, struct uro_station *station,
+                   const struct uro_frame *frame);
 
 /* load_control.c */
 void uro_load_control_init(struct uro_load_pair *pair);

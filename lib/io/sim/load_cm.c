@@ -19,6 +19,22 @@ bool uro_load_cm_polite(const struct uro_load_cm *cm)
     return cm->load->calm || cm->load->swarm->clean;
 }
 
+uint64_t uro_load_cm_service(uint32_t load)
+{
+    return URO_LOAD_CM_SERVICE + (uint64_t)load * URO_LOAD_CM_SERVICES;
+}
+
+uint32_t uro_load_cm_owned(const struct uro_load_cm *cm, unsigned side)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < cm->user_count[side]; i++)
+        count += cm->users[side][i].conn != NULL;
+    for (uint32_t i = 0; i < URO_LOAD_CM_FORGED_MAX; i++)
+        count += cm->forged[side][i] != NULL;
+    return count;
+}
+
 uint64_t uro_load_cm_unheard(const struct uro_load_cm *cm, unsigned side)
 {
     return uro_engine_counters(cm->load->stations[side]->engine)->value[URO_COUNT_CM_DROP_BUSY];
@@ -155,7 +171,7 @@ static void user_run(struct uro_node *node)
         uro_load_cm_ask_turn(user);
     if (uro_load_cm_data_can_send(user))
         uro_load_cm_data_send(user);
-    uro_load_cm_hear(user->cm, user->side);
+    uro_load_cm_hear(user->cm->load->sites[user->side]);
 }
 
 static struct uro_load_cm_house *house_of(const struct uro_node *node)
@@ -223,10 +239,11 @@ static void init_house(struct uro_load_cm *cm, unsigned side)
     house->due = cm->load->world->now;
     house->node = (struct uro_node){ NULL, house_next, house_run };
     for (unsigned i = 0; i < 2; i++)
-        house->services[i] = (struct uro_listener){ .service_id = URO_LOAD_CM_SERVICE + i,
-                                                    .any_address = true,
-                                                    .backlog = cm->plan->backlog,
-                                                    .user = house };
+        house->services[i] =
+            (struct uro_listener){ .service_id = uro_load_cm_service(cm->load->number) + i,
+                                   .any_address = true,
+                                   .backlog = cm->plan->backlog,
+                                   .user = house };
     uro_world_add(cm->load->world, &house->node);
 }
 

@@ -26,7 +26,8 @@
 #define URO_LOAD_CM_FORGED_MAX   4u
 #define URO_LOAD_CM_NONE         UINT32_MAX
 #define URO_LOAD_CM_SERVICE      UINT64_C(0x1064000) /* and the one after it: datagrams */
-#define URO_LOAD_CM_BESIDE       8u                  /* octets before and behind each message */
+#define URO_LOAD_CM_SERVICES     16u /* between those of a load and the next one's */
+#define URO_LOAD_CM_BESIDE       8u  /* octets before and behind each message */
 
 /* In private data: a number, then where the own window is. */
 #define URO_LOAD_CM_DATA_KEY     4u
@@ -199,6 +200,11 @@ bool uro_load_cm_crowded(const struct uro_load_cm *cm, const struct uro_load_cm_
 /* Nobody leaves early any more. */
 bool uro_load_cm_polite(const struct uro_load_cm *cm);
 
+/* Service of connections of a load; that of datagrams is the next one. */
+uint64_t uro_load_cm_service(uint32_t load);
+/* Connections of a side's station that somebody of this load has. */
+uint32_t uro_load_cm_owned(const struct uro_load_cm *cm, unsigned side);
+
 /* load_cm_ask.c */
 /* It has the connection from now on; a caller has none yet. */
 void uro_load_cm_ask_begin(struct uro_load_cm_user *user, struct uro_load_cm_attempt *attempt,
@@ -209,8 +215,8 @@ void uro_load_cm_ask_leave(struct uro_load_cm_user *user);
 /* load_cm_hear.c */
 /* Rejects what was forged. */
 void uro_load_cm_hear_calm(struct uro_load_cm *cm);
-/* Takes what the connection manager of a station has to tell. */
-void uro_load_cm_hear(struct uro_load_cm *cm, unsigned side);
+/* Takes what the connection manager of a station has to tell, whichever load it is for. */
+void uro_load_cm_hear(const struct uro_load_site *site);
 
 /* load_cm_qp.c */
 /* In INIT, with all receives posted. */

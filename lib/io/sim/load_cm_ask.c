@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/sim/load_cm.h"
+#include "io/sim/load_site.h"
 
 #define SERVICE_NOBODYS UINT64_C(0x1064ff0)
 #define NOBODYS_ADDRESS 99u /* last octet */
@@ -136,7 +137,9 @@ static int ask(struct uro_load_cm_user *user, struct uro_conn **conn)
                    .remote = remote,
                    .sgid_index = (uint8_t)index,
                    .hop_limit = HOP_LIMIT },
-        .service_id = attempt->nobody ? SERVICE_NOBODYS : URO_LOAD_CM_SERVICE + attempt->query,
+        .service_id = attempt->nobody
+                          ? SERVICE_NOBODYS
+                          : uro_load_cm_service(user->cm->load->number) + attempt->query,
         .path_mtu = uro_conn_mtu_code(plan->path_mtu),
         .ack_timeout = plan->ack_timeout,
         .response_timeout = attempt->response_timeout,
@@ -158,13 +161,11 @@ static int ask(struct uro_load_cm_user *user, struct uro_conn **conn)
 /* Connections that somebody has; the others may be reused. */
 static uint32_t owned(const struct uro_load_cm_user *user)
 {
-    const struct uro_load_cm *cm = user->cm;
+    const struct uro_load_site *site = user->cm->load->sites[user->side];
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < cm->user_count[user->side]; i++)
-        count += cm->users[user->side][i].conn != NULL;
-    for (uint32_t i = 0; i < URO_LOAD_CM_FORGED_MAX; i++)
-        count += cm->forged[user->side][i] != NULL;
+    for (uint32_t i = 0; i < site->tie_count; i++)
+        count += uro_load_cm_owned(site->ties[i].load->cm, site->ties[i].side);
     return count;
 }
 

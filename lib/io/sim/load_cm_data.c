@@ -205,5 +205,5 @@ void uro_load_cm_data_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
     else
         judge_send(user, cqe);
     uro_load_cm_on_progress(user->attempt);
-    uro_load_cm_hear(cm, side);
+    uro_load_cm_hear(cm->load->sites[side]);
 }

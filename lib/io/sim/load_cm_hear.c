@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/sim/load_cm.h"
+#include "io/sim/load_site.h"
 
 #define SIDR_UNSUPPORTED 1
 #define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
@@ -354,24 +355,34 @@ static void hear_one(struct uro_load_cm_user *user, const struct uro_conn_event 
     }
 }
 
-void uro_load_cm_hear(struct uro_load_cm *cm, unsigned side)
+/* The end of what never began. */
+static bool was_forged(const struct uro_load_site *site, const struct uro_conn *conn)
 {
-    struct uro_world *world = cm->load->world;
-    struct uro_cm *manager = uro_engine_cm(cm->load->stations[side]->engine);
+    for (uint32_t i = 0; i < site->tie_count; i++)
+        if (is_forged(site->ties[i].load->cm, site->ties[i].side, conn))
+            return true;
+    return false;
+}
+
+void uro_load_cm_hear(const struct uro_load_site *site)
+{
+    struct uro_world *world = site->station->world;
+    struct uro_cm *manager = uro_engine_cm(site->station->engine);
     struct uro_conn_event event;
 
     while (!world->failed && uro_conn_event(manager, &event)) {
         uro_world_digest(world, &event.kind, sizeof event.kind);
         if (event.kind == URO_CONN_REQUEST) {
-            hear_request(cm, side, event.conn);
+            const struct uro_load_cm_house *house = event.user;
+            hear_request(house->cm, house->side, event.conn);
             continue;
         }
         struct uro_load_cm_user *user = event.user;
-        if (user == NULL && is_forged(cm, side, event.conn))
-            continue; /* the end of what never began */
+        if (user == NULL && was_forged(site, event.conn))
+            continue;
         if (user == NULL || user->conn != event.conn)
             uro_world_fail(world, "%c is told of a connection that nobody has",
-                           cm->load->stations[side]->config.name);
+                           site->station->config.name);
         else
             hear_one(user, &event);
     }

@@ -15,7 +15,7 @@
 
 static uint32_t pd_of(const struct uro_load_cm_user *user)
 {
-    return PD_FIRST + user->number;
+    return user->cm->load->pds + PD_FIRST + user->number;
 }
 
 static void make_arena(struct uro_load_cm_user *user)

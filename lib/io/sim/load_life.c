@@ -81,7 +81,7 @@ static void make_qp(struct uro_load_end *end)
     if (end->type != URO_QPT_RC)
         end->recv_cq = NULL;
     const struct uro_qp_init init = { .type = end->type,
-                                      .xrcd = sends ? 0 : URO_LOAD_XRC_DOMAIN,
+                                      .xrcd = sends ? 0 : URO_LOAD_XRC_DOMAIN + end->load->number,
                                       .srq = end->srq != NULL ? end->srq->srq : NULL,
                                       .pd = sends ? end->pd : 0,
                                       .send_cq = end->send_cq,

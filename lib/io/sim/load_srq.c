@@ -20,7 +20,7 @@ static struct uro_load_srq *srq_of(const struct uro_node *node)
 static void fail(const struct uro_load_srq *srq, const char *what)
 {
     uro_world_fail(srq->load->world, "shared receive queue %u of %c: %s", srq->index,
-                   'A' + (char)srq->side, what);
+                   srq->station->config.name, what);
 }
 
 static uint32_t waiting(const struct uro_load_srq *srq)
@@ -137,7 +137,7 @@ static void post(struct uro_load_srq *srq)
     uro_wq_publish(&srq->srq->wq, count);
     uro_journal_note(srq->load->world->journal, srq->load->world->now,
                      "shared queue %u of %c: receives up to %" PRIu64, srq->index,
-                     'A' + (char)srq->side, srq->posted);
+                     srq->station->config.name, srq->posted);
 }
 
 /* More than wait is refused, and less than the limit. */
@@ -193,7 +193,8 @@ static void create(struct uro_load_srq *srq, uint32_t capacity)
     const struct uro_srq_init init = { .pd = srq->pd,
                                        .capacity = capacity,
                                        .sge_max = plan->sges,
-                                       .xrcd = plan->xrc ? URO_LOAD_XRC_DOMAIN : 0,
+                                       .xrcd =
+                                           plan->xrc ? URO_LOAD_XRC_DOMAIN + srq->load->number : 0,
                                        .cq = plan->xrc ? srq->cq->cq : NULL,
                                        .user = srq };
 
@@ -225,7 +226,7 @@ static void replace(struct uro_load_srq *srq)
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         load->pairs[i].may_fail |= load->pairs[i].plan->xrc && !load->pairs[i].last_life;
     uro_journal_note(load->world->journal, load->world->now, "shared queue %u of %c is another one",
-                     srq->index, 'A' + (char)srq->side);
+                     srq->index, srq->station->config.name);
 }
 
 static uro_time poster_next(const struct uro_node *node)
@@ -277,8 +278,8 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
                                   .slot_count = plan->capacity_max + plan->spare };
     uro_rng_init_number(&srq->rng, load->swarm->seed ^ (uint64_t)(side * 64 + index + 1) << 56);
     /* All XRC queues of a station are of one domain, as their targets are. */
-    srq->pd =
-        URO_LOAD_SRQ_PD + side * URO_SWARM_SRQS_MAX + (plan->xrc ? URO_SWARM_SRQS_MAX * 2 : index);
+    srq->pd = load->pds + URO_LOAD_SRQ_PD + side * URO_SWARM_SRQS_MAX +
+              (plan->xrc ? URO_SWARM_SRQS_MAX * 2 : index);
     for (uint32_t i = 0; i < load->swarm->pair_count; i++)
         if (load->swarm->pairs[i].message_max > srq->room)
             srq->room = load->swarm->pairs[i].message_max;
@@ -323,7 +324,7 @@ void uro_load_srq_check(struct uro_load_srq *srq)
         uro_world_fail(srq->load->world,
                        "shared receive queue %u of %c: %" PRIu64 " taken, %" PRIu64
                        " completed, %u perhaps lost",
-                       srq->index, 'A' + (char)srq->side, taken, srq->done, srq->lost_max);
+                       srq->index, srq->station->config.name, taken, srq->done, srq->lost_max);
     for (uint32_t i = 0; i < waiting(srq); i++) {
         const struct uro_rqe *rqe = uro_wq_slot(&srq->srq->wq, head + i);
         struct uro_load_srq_recv *recv = uro_load_srq_find(srq, URO_LOAD_SRQ_NUMBER(rqe->wr_id));

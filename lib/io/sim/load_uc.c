@@ -25,7 +25,8 @@ static uint32_t pd_of(const struct uro_load_uc_end *end)
 {
     const struct uro_swarm_uc *plan = end->uc->plan;
 
-    return plan->shared ? end->uc->load->srqs[end->side][plan->srq].pd : PD_FIRST + end->number;
+    return plan->shared ? end->uc->load->srqs[end->side][plan->srq].pd
+                        : end->uc->load->pds + PD_FIRST + end->number;
 }
 
 /* ---- queue pairs ------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ uint32_t uro_load_ud_pd(const struct uro_load_ud_party *party)
     const struct uro_swarm_party *plan = party->plan;
 
     return plan->shared ? party->ud->load->srqs[plan->side][plan->srq].pd
-                        : PD_FIRST + party->number;
+                        : party->ud->load->pds + PD_FIRST + party->number;
 }
 
 struct uro_address uro_load_ud_address(const struct uro_load_ud_party *other, bool v6)

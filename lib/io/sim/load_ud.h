@@ -133,8 +133,8 @@ uint32_t uro_load_ud_pd(const struct uro_load_ud_party *party);
 struct uro_address uro_load_ud_address(const struct uro_load_ud_party *other, bool v6);
 
 /* load_ud_group.c */
-/* The address of the group, as an address handle has it. */
-struct uro_address uro_load_ud_group(bool v6);
+/* The address of the load's group, as an address handle has it. */
+struct uro_address uro_load_ud_group(const struct uro_load_ud *ud, bool v6);
 /* The queue pair is made, and may become a member. */
 void uro_load_ud_group_begin(struct uro_load_ud_party *party);
 /* It is about to be reset or destroyed. */
@@ -148,7 +148,8 @@ void uro_load_ud_group_expect(struct uro_load_ud *ud, bool v6);
 void uro_load_ud_post_init(struct uro_load_ud_party *party);
 
 /* load_ud_judge.c */
-void uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
+/* False when none of them sent it. */
+bool uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
                       const struct uro_frame *frame);
 void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe);
 /* All sends completed that ever will. */

@@ -28,7 +28,7 @@ static bool is_local(const struct uro_load_ud *ud, const struct uro_load_ud_lett
 
 static struct uro_gid dest_of(const struct uro_load_ud *ud, const struct uro_load_ud_letter *letter)
 {
-    return letter->group ? uro_load_ud_group(letter->v6).dest
+    return letter->group ? uro_load_ud_group(ud, letter->v6).dest
                          : uro_load_ud_address(&ud->parties[letter->to], letter->v6).dest;
 }
 
@@ -83,20 +83,19 @@ static void check_frame(struct uro_load_ud_party *party, const struct uro_frame 
     fail(party, "frame", frame->bth.psn, "is not the next of what was asked for");
 }
 
-void uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
+bool uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
                       const struct uro_frame *frame)
 {
     if (uro_gid_equal(&frame->ip.source, &frame->ip.dest))
-        return; /* between two of one station: out of order with what goes over the cable */
+        return true; /* between two of one station: out of order with what goes over the cable */
     for (uint32_t i = 0; i < ud->count; i++) {
         struct uro_load_ud_party *party = &ud->parties[i];
         if (party->station != station || !party->alive || party->qpn != frame->deth.source_qpn)
             continue;
         check_frame(party, frame);
-        return;
+        return true;
     }
-    uro_world_fail(ud->load->world, "%c sent a datagram of qp 0x%06x, which is no more",
-                   station->config.name, frame->deth.source_qpn);
+    return false;
 }
 
 /* ---- sends ------------------------------------------------------------------------------------- */

@@ -250,33 +250,25 @@ static bool check_response(struct uro_load_end *end, const struct uro_frame *fra
     return check_msn(end, op, frame);
 }
 
-void uro_load_wire(struct uro_load *load, struct uro_station *station,
-                   const struct uro_world_frame *octets)
+bool uro_load_wire(struct uro_load *load, struct uro_station *station,
+                   const struct uro_frame *frame)
 {
-    struct uro_frame frame;
-
-    if (uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
-        uro_frame_roce(&frame) != URO_FRAME_OK)
-        return; /* the station has said so */
-    if (uro_load_cm_wire(load->cm, station, &frame))
-        return;
-    if (frame.op->service == URO_UD) {
-        uro_load_ud_wire(load->ud, station, &frame);
-        return;
-    }
-    for (uint32_t i = 0; frame.op->service == URO_UC && i < load->swarm->uc_count; i++)
-        if (uro_load_uc_wire(&load->ucs[i], station, &frame))
-            return;
+    if (uro_load_cm_wire(load->cm, station, frame))
+        return true;
+    if (frame->op->service == URO_UD)
+        return uro_load_ud_wire(load->ud, station, frame);
+    for (uint32_t i = 0; frame->op->service == URO_UC && i < load->swarm->uc_count; i++)
+        if (uro_load_uc_wire(&load->ucs[i], station, frame))
+            return true;
     for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
         struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
-        if (!end->alive || end->station != station || end->peer->qpn != frame.bth.dest_qpn)
+        if (!end->alive || end->station != station || end->peer->qpn != frame->bth.dest_qpn)
             continue;
-        if (frame.op->role == URO_REQUEST)
-            (void)check_request(end, &frame);
+        if (frame->op->role == URO_REQUEST)
+            (void)check_request(end, frame);
         else
-            (void)check_response(end, &frame);
-        return;
+            (void)check_response(end, frame);
+        return true;
     }
-    uro_world_fail(load->world, "%c sent %s to qp 0x%06x, which nobody is connected to",
-                   station->config.name, frame.op->name, frame.bth.dest_qpn);
+    return false;
 }

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "io/pcap/pcap_write.h"
+#include "io/sim/fork.h"
 #include "io/sim/hostile.h"
-#include "io/sim/load.h"
+#include "io/sim/load_cm.h"
+#include "io/sim/load_site.h"
+#include "io/sim/swarm_net.h"
 #include "io/sim/trouble.h"
 
 #define SETTLE         URO_MS(200)    /* beyond every delay: the last frames have arrived */
@@ -34,71 +37,138 @@ static const enum uro_counter never_when_clean[] = {
     URO_COUNT_ACCESS_REFUSED,     URO_COUNT_CQ_OVERRUN,
 };
 
-struct sim {
+/* Two stations that talk. */
+struct couple {
     struct uro_load load;
+    struct uro_cable cables[2]; /* from each to the other one */
+    struct uro_hostile hostile;
+    const struct uro_swarm_couple *plan;
+};
+
+struct sim {
+    struct uro_swarm_net net;
     struct uro_pcap_write *pcap;
     struct uro_sim_options options;
-    struct uro_cable cables[2]; /* from station i to the other one */
-    struct uro_station stations[2];
-    struct uro_hostile hostile;
+    struct uro_station stations[URO_SWARM_STATIONS_MAX];
+    struct uro_fork forks[URO_SWARM_STATIONS_MAX];
+    struct uro_load_site sites[URO_SWARM_STATIONS_MAX];
+    struct couple couples[URO_SWARM_COUPLES_MAX];
     struct uro_trouble trouble;
     struct uro_world world;
-    struct uro_swarm swarm;
 };
 
 static struct sim *running; /* for uro_sim_crashed() alone */
 
+static void build_station(struct sim *sim, unsigned number)
+{
+    struct uro_station *station = &sim->stations[number];
+
+    uro_station_init(station, &sim->world, &sim->net.stations[number]);
+    station->pcap = sim->pcap;
+    uro_fork_init(&sim->forks[number], &sim->world);
+    station->out = &sim->forks[number].node;
+    uro_load_site_init(&sim->sites[number], station);
+}
+
+static void build_cables(struct sim *sim, struct couple *couple)
+{
+    const unsigned *ends = couple->plan->stations;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct uro_station *to = &sim->stations[ends[!i]];
+        uro_cable_init(&couple->cables[i], &sim->world, &couple->plan->swarm.cables[i], &to->node);
+        uro_fork_add(&sim->forks[ends[i]], &to->config.engine.mac, &couple->cables[i].node);
+    }
+}
+
+static void build_hostile(struct sim *sim, struct couple *couple, uint32_t number)
+{
+    const unsigned *ends = couple->plan->stations;
+
+    uro_hostile_init(&couple->hostile, &sim->world, &couple->plan->swarm.hostile,
+                     &sim->stations[ends[0]], &sim->stations[ends[1]], uro_load_cm_service(number));
+    for (unsigned i = 0; i < 2; i++) {
+        if (couple->plan->swarm.hostile.wait_max == 0)
+            break;
+        sim->stations[ends[i]].tap = uro_hostile_overhear;
+        sim->stations[ends[i]].tapper = &couple->hostile;
+    }
+}
+
+static void build_trouble(struct sim *sim)
+{
+    struct uro_trouble_plug *plug;
+
+    uro_trouble_init(&sim->trouble, &sim->world, &sim->net.trouble);
+    plug = uro_trouble_add(&sim->trouble);
+    for (unsigned i = 0; i < 2; i++) {
+        plug->cables[plug->cable_count++] = &sim->couples[0].cables[i];
+        plug->stations[plug->station_count++] = &sim->stations[i];
+    }
+}
+
 static void build(struct sim *sim)
 {
-    uro_swarm_draw(&sim->swarm, sim->options.seed);
-    uro_swarm_less(&sim->swarm, sim->options.less);
-    uro_swarm_without(&sim->swarm, sim->options.without);
-    uro_world_init(&sim->world, sim->options.seed, URO_SWARM_START);
-    uro_journal_follow(sim->world.journal, sim->options.trace);
+    struct uro_world *world = &sim->world;
+
+    uro_swarm_net_draw(&sim->net, sim->options.seed, sim->options.without, sim->options.less);
+    uro_world_init(world, sim->options.seed, URO_SWARM_START);
+    uro_journal_follow(world->journal, sim->options.trace);
     if (sim->options.pcap != NULL) {
         int result = uro_pcap_write_open(sim->options.pcap, 0, &sim->pcap);
         if (result != 0)
-            uro_world_fail(&sim->world, "%s: %s", sim->options.pcap, strerror(-result));
+            uro_world_fail(world, "%s: %s", sim->options.pcap, strerror(-result));
     }
-    for (unsigned i = 0; i < 2; i++) {
-        uro_station_init(&sim->stations[i], &sim->world, &sim->swarm.stations[i]);
-        sim->stations[i].pcap = sim->pcap;
+    for (unsigned i = 0; i < sim->net.station_count; i++)
+        build_station(sim, i);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++) {
+        sim->couples[i].plan = &sim->net.couples[i];
+        build_cables(sim, &sim->couples[i]);
     }
-    for (unsigned i = 0; i < 2; i++) {
-        uro_cable_init(&sim->cables[i], &sim->world, &sim->swarm.cables[i],
-                       &sim->stations[!i].node);
-        sim->stations[i].out = &sim->cables[i].node;
+    build_trouble(sim);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        build_hostile(sim, &sim->couples[i], i);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++) {
+        const struct uro_swarm_couple *plan = &sim->net.couples[i];
+        uro_load_init(&sim->couples[i].load, world, &plan->swarm, i, &sim->sites[plan->stations[0]],
+                      &sim->sites[plan->stations[1]]);
     }
-    uro_trouble_init(&sim->trouble, &sim->world, &sim->swarm.trouble, sim->stations, sim->cables);
-    uro_hostile_init(&sim->hostile, &sim->world, &sim->swarm.hostile, sim->stations);
-    for (unsigned i = 0; i < 2; i++) {
-        sim->stations[i].tap = uro_hostile_overhear;
-        sim->stations[i].tapper = &sim->hostile;
-    }
-    uro_load_init(&sim->load, &sim->world, &sim->swarm, &sim->stations[0], &sim->stations[1]);
 }
 
 static void tear_down(struct sim *sim)
 {
-    for (unsigned i = 0; i < 2; i++)
-        uro_cable_fini(&sim->cables[i]);
-    for (unsigned i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        for (unsigned j = 0; j < 2; j++)
+            uro_cable_fini(&sim->couples[i].cables[j]);
+    for (unsigned i = 0; i < sim->net.station_count; i++)
         uro_station_fini(&sim->stations[i]);
-    uro_load_fini(&sim->load);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        uro_load_fini(&sim->couples[i].load);
     uro_pcap_write_close(sim->pcap);
     uro_world_fini(&sim->world);
 }
 
 static void calm(struct sim *sim)
 {
-    for (unsigned i = 0; i < 2; i++) {
-        uro_cable_calm(&sim->cables[i]);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        for (unsigned j = 0; j < 2; j++)
+            uro_cable_calm(&sim->couples[i].cables[j]);
+    for (unsigned i = 0; i < sim->net.station_count; i++)
         uro_station_calm(&sim->stations[i]);
-    }
     uro_trouble_calm(&sim->trouble);
-    uro_hostile_calm(&sim->hostile);
-    uro_load_calm(&sim->load);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++) {
+        uro_hostile_calm(&sim->couples[i].hostile);
+        uro_load_calm(&sim->couples[i].load);
+    }
     uro_journal_note(sim->world.journal, sim->world.now, "faults stop");
+}
+
+static bool all(const struct sim *sim, bool (*holds)(const struct uro_load *))
+{
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        if (!holds(&sim->couples[i].load))
+            return false;
+    return true;
 }
 
 /* Runs, one instant after the other, until @done or @until. */
@@ -106,7 +176,7 @@ static bool run_until(struct sim *sim, bool (*done)(const struct uro_load *), ur
 {
     struct uro_world *world = &sim->world;
 
-    while (!world->failed && !done(&sim->load)) {
+    while (!world->failed && !all(sim, done)) {
         uro_time next = uro_world_next(world);
         if (next > until)
             return false;
@@ -115,17 +185,25 @@ static bool run_until(struct sim *sim, bool (*done)(const struct uro_load *), ur
     return !world->failed;
 }
 
+static char name_of(const struct sim *sim, uint32_t couple, unsigned side)
+{
+    return sim->stations[sim->net.couples[couple].stations[side]].config.name;
+}
+
 /* Faults stopped: everything that was posted must complete. */
 static uro_time live(struct sim *sim)
 {
     uro_time from = sim->world.now;
     char blame[400];
 
-    if (!run_until(sim, uro_load_quiet, from + uro_swarm_patience(&sim->swarm)) &&
-        !sim->world.failed) {
-        uro_load_blame(&sim->load, blame, sizeof blame);
-        uro_world_fail(&sim->world, "not done %" PRIu64 " ms after faults stopped:%s",
-                       uro_swarm_patience(&sim->swarm) / 1000000, blame);
+    uro_time patience = uro_swarm_net_patience(&sim->net);
+    bool done = run_until(sim, uro_load_quiet, from + patience);
+    for (uint32_t i = 0; i < sim->net.couple_count && !done && !sim->world.failed; i++) {
+        if (uro_load_quiet(&sim->couples[i].load))
+            continue;
+        uro_load_blame(&sim->couples[i].load, blame, sizeof blame);
+        uro_world_fail(&sim->world, "%c and %c are not done %" PRIu64 " ms after faults stopped:%s",
+                       name_of(sim, i, 0), name_of(sim, i, 1), patience / 1000000, blame);
     }
     return sim->world.now - from;
 }
@@ -138,52 +216,68 @@ static bool all_arrived(const struct uro_load *load)
 /* Nothing to do: nothing is sent, nobody wakes up, but to ask for neighbours again. */
 static void idle(struct sim *sim)
 {
-    uint64_t roce[2];
-    uint64_t rounds[2];
+    uint64_t roce[URO_SWARM_STATIONS_MAX];
+    uint64_t rounds[URO_SWARM_STATIONS_MAX];
 
     uro_world_run(&sim->world, sim->world.now + SETTLE);
     /* A group may have been reported a moment ago, for the second time. */
     bool arrived = run_until(sim, all_arrived, sim->world.now + SETTLE);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < sim->net.station_count; i++) {
         roce[i] = sim->stations[i].roce_sent;
         rounds[i] = sim->stations[i].rounds;
     }
     if (!sim->world.failed && !arrived)
         uro_world_fail(&sim->world, "%u frames are still on their way", sim->world.frames_alive);
     uro_world_run(&sim->world, sim->world.now + IDLE);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < sim->net.station_count; i++) {
         if (sim->stations[i].roce_sent != roce[i])
-            uro_world_fail(&sim->world, "%c sends although there is nothing to do", 'A' + (char)i);
+            uro_world_fail(&sim->world, "%c sends although there is nothing to do",
+                           sim->stations[i].config.name);
         if (sim->stations[i].rounds - rounds[i] > IDLE_ROUNDS)
             uro_world_fail(&sim->world, "%c woke %" PRIu64 " times with nothing to do",
-                           'A' + (char)i, sim->stations[i].rounds - rounds[i]);
+                           sim->stations[i].config.name, sim->stations[i].rounds - rounds[i]);
     }
 }
 
 /* All queue pairs are gone: an engine without objects sleeps for ever. */
 static void end(struct sim *sim)
 {
-    uro_load_end_all(&sim->load);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        uro_load_end_all(&sim->couples[i].load);
     if (!run_until(sim, uro_load_over, sim->world.now + URO_MS(1000)))
         uro_world_fail(&sim->world, "queue pairs in ERR did not flush everything");
     uro_world_run(&sim->world, sim->world.now + IDLE);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < sim->net.station_count; i++)
         if (uro_engine_next(sim->stations[i].engine) != URO_TIME_NEVER)
-            uro_world_fail(&sim->world, "%c has no objects but wants to be called", 'A' + (char)i);
+            uro_world_fail(&sim->world, "%c has no objects but wants to be called",
+                           sim->stations[i].config.name);
     if (sim->world.frames_alive != 0)
         uro_world_fail(&sim->world, "%u frames were not returned", sim->world.frames_alive);
-    uro_load_check(&sim->load);
+    for (uint32_t i = 0; i < sim->net.couple_count; i++)
+        uro_load_check(&sim->couples[i].load);
 }
 
 static void check_counters(struct sim *sim)
 {
-    for (unsigned i = 0; i < 2 && sim->swarm.clean; i++) {
+    for (unsigned i = 0; i < sim->net.station_count && sim->net.clean; i++) {
         const struct uro_counters *counters = uro_engine_counters(sim->stations[i].engine);
         for (size_t j = 0; j < CLEAN_COUNTERS; j++)
             if (counters->value[never_when_clean[j]] != 0)
                 uro_world_fail(&sim->world, "%c counts %s %" PRIu64 " on a perfect network",
-                               'A' + (char)i, uro_counter_name(never_when_clean[j]),
+                               sim->stations[i].config.name, uro_counter_name(never_when_clean[j]),
                                counters->value[never_when_clean[j]]);
+    }
+}
+
+static void count(const struct sim *sim, struct uro_sim_result *result)
+{
+    for (unsigned i = 0; i < sim->net.station_count; i++)
+        result->frames += sim->stations[i].frames_sent;
+    for (uint32_t i = 0; i < sim->net.couple_count; i++) {
+        const struct uro_load *load = &sim->couples[i].load;
+        result->operations += load->ops_done;
+        result->lives += load->lives;
+        result->failures += load->failures;
     }
 }
 
@@ -196,10 +290,10 @@ bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *r
     sim->options = *options;
     build(sim);
     running = sim;
-    uro_swarm_text(&sim->swarm, result->setting);
+    uro_swarm_net_text(&sim->net, result->setting);
     uro_journal_note(sim->world.journal, sim->world.now, "%s", result->setting);
 
-    uro_world_run(&sim->world, sim->swarm.calm_at);
+    uro_world_run(&sim->world, sim->net.calm_at);
     calm(sim);
     result->patience_used = live(sim);
     if (!sim->world.failed)
@@ -213,10 +307,7 @@ bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *r
     result->passed = !sim->world.failed;
     snprintf(result->failure, sizeof result->failure, "%s", sim->world.failure);
     result->digest = sim->world.digest;
-    result->frames = sim->stations[0].frames_sent + sim->stations[1].frames_sent;
-    result->operations = sim->load.ops_done;
-    result->lives = sim->load.lives;
-    result->failures = sim->load.failures;
+    count(sim, result);
     result->duration = sim->world.now - URO_SWARM_START;
     if (!result->passed && options->tell != NULL)
         uro_journal_tell(sim->world.journal, options->tell);

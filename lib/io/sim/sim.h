@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.h - one simulation from a seed: two engines, their links and applications, and the judgement.
+/* sim.h - one simulation from a seed: engines, their links and applications, and the judgement.
  *
  * A run is (commit, seed). What must hold: see docs/TESTING.md; what a seed means: swarm.h.
  */
@@ -16,13 +16,14 @@ struct uro_sim_options {
     void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */
 };
 
-#define URO_SIM_TEXT_MAX 1024u
+#define URO_SIM_TEXT_MAX    1024u
+#define URO_SIM_SETTING_MAX 4800u
 
 struct uro_sim_result {
     bool passed;
-    char failure[URO_SIM_TEXT_MAX]; /* "" or the first thing that went wrong */
-    char setting[URO_SIM_TEXT_MAX]; /* what was on */
-    uint64_t digest;                /* of every frame and completion, with its time */
+    char failure[URO_SIM_TEXT_MAX];    /* "" or the first thing that went wrong */
+    char setting[URO_SIM_SETTING_MAX]; /* what was on */
+    uint64_t digest;                   /* of every frame and completion, with its time */
     uint64_t frames;
     uint64_t operations;
     uint64_t lives;    /* of pairs of queue pairs */
