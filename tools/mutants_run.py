@@ -16,6 +16,7 @@ import sys
 import time
 
 import mutants_results
+import mutants_rules
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLES = ROOT / "tests" / "mutants"
@@ -92,7 +93,11 @@ def check(mutants: list[Mutant]) -> int:
     for name in sorted({name for name in names if names.count(name) > 1}):
         print(f"two mutants are \"{name}\"")
         bad += 1
-    print(f"{bad} to mend (mutants)" if bad else f"fine: {len(mutants)} mutants fit the code")
+    for problem in mutants_rules.problems(ROOT):
+        print(problem)
+        bad += 1
+    print(f"{bad} to mend (mutants)" if bad else
+          f"fine: {len(mutants)} mutants fit the code, and each complaint has its rule")
     return 1 if bad else 0
 
 
@@ -222,15 +227,16 @@ def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
         path.write_text(whole)
 
 
-def tell_rules(complaints: list[str]) -> None:
-    rules = {rule: sum(bool(re.search(words, said)) for said in complaints)
-             for words, rule in mutants_results.read_rules(ROOT).items()}
+def tell_rules(complaints: list[str]) -> list[str]:
+    """Returns those that no mutant broke."""
+    rules = mutants_rules.broken(ROOT, complaints)
     print("rules of the oracle, and how many mutants broke each:")
     for rule, count in rules.items():
         print(f"  {count or 'none':>4}  {rule}")
+    return [rule for rule, count in rules.items() if count == 0]
 
 
-def run_all(mutants: list[Mutant], seeds: int, record: bool) -> int:
+def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int:
     bad: list[str] = []
     noticed: dict[str, tuple[str, str]] = {}
     begin = time.monotonic()
@@ -252,7 +258,9 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool) -> int:
     whose = [who for who, _ in noticed.values()]
     print(", ".join(f"{whose.count(who)} by {who}" for who in sorted(set(whose))) +
           f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
-    tell_rules([said for who, said in noticed.values() if who in ("sim", "storm")])
+    unbroken = tell_rules([said for who, said in noticed.values() if who in ("sim", "storm")])
+    if whole:  # or nothing would be known of a rule that no mutant of these is for
+        bad += [f"no mutant breaks \"{rule}\"" for rule in unbroken]
     if record:
         mutants_results.record(ROOT, noticed)
         print(f"{mutants_results.RESULTS} is written; now tools/check_conformance.py --write")
@@ -275,7 +283,7 @@ def main() -> int:
         return wrong
     chosen = [m for m in mutants
               if not options.words or any(w in m.mutant or w in m.file for w in options.words)]
-    return run_all(chosen, options.seeds, options.record)
+    return run_all(chosen, options.seeds, options.record, not options.words)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the simulator may complain of, held against the rules of tests/mutants/oracle.rules.
+
+A complaint is a text given to uro_world_fail(), or to a function around it: its name ends in fail or
+fail_memory, and it says where before it says what. Or it is one that a function returns as the problem it
+found. Each belongs to a rule, so that a mutant that causes it is counted for that rule.
+"""
+import pathlib
+import re
+from collections.abc import Iterator
+
+import mutants_results
+
+SIMULATOR = "lib/io/sim"
+PROBLEMS = {"lib/io/sim/load_cm_hear.c": "CM ", "lib/core/pair_check.c": "a queue pair of A: "}
+LITERAL = r'"(?:[^"\\\n]|\\.)*"'
+LITERALS = re.compile(rf"{LITERAL}(?:\s*(?:PRI\w+\s*)?{LITERAL})*")
+FUNNEL = re.compile(r"(?:\w+_)?fail(?:_memory)?")
+CALL = re.compile(rf"\b({FUNNEL.pattern})\(")
+DEFINED = re.compile(r"^(?:static )?\w[\w ]*?\**(\w+)\([^;{]*\)\n\{", re.M)
+RETURNED = re.compile(rf"return ({LITERAL});")
+OUTER = "uro_world_fail"
+OPEN = " %s"  # ends a text that somebody else goes on with
+
+
+def arguments(text: str, start: int) -> str:
+    """From behind a parenthesis to the one that closes it."""
+    depth, at = 1, start
+    while depth > 0:
+        quoted = re.compile(LITERAL).match(text, at)
+        at = quoted.end() if quoted else at + 1
+        if not quoted:
+            depth += {"(": 1, ")": -1}.get(text[at - 1], 0)
+    return text[start:at - 1]
+
+
+def said(literals: str) -> str:
+    """About as it is printed, with the numbers that are none of a kind."""
+    text = re.sub(r'"\s*(PRI\w+)?\s*"', "", literals)[1:-1]
+    return re.sub(r"%[0-9]*(?:zu|[uxd]|(?![cs%]))", "7", text).replace("%c", "A")
+
+
+def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
+    """Where, in which function, what is called, its texts."""
+    bounds = [(m.start(), m.group(1)) for m in DEFINED.finditer(text)]
+    for call in CALL.finditer(text):
+        inside = [name for start, name in bounds if start < call.start()]
+        texts = [said(m.group()) for m in LITERALS.finditer(arguments(text, call.end()))]
+        yield call.start(), inside[-1] if inside else "", call.group(1), texts
+
+
+def whose(file: str, function: str) -> tuple[str, str]:
+    """Short names are of their file."""
+    return ("" if function.startswith("uro_") else file), function
+
+
+def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """Where, and what."""
+    files = {str(path.relative_to(root)): path.read_text()
+             for path in [*sorted((root / SIMULATOR).glob("*.c")), *map(root.joinpath, PROBLEMS)]
+             if path.is_file()}
+    says: dict[tuple[str, str], str] = {}  # what functions that are given a text put before it
+    for name, text in files.items():
+        for _, inside, called, texts in calls(text):
+            if FUNNEL.fullmatch(inside) and called == OUTER and texts:
+                says[whose(name, inside)] = texts[0].removesuffix(OPEN)
+    for name, text in files.items():
+        for at, inside, called, texts in calls(text):
+            before = says.get(whose(name, called), "")
+            if FUNNEL.fullmatch(inside) and inside != called:
+                says.setdefault(whose(name, inside), before)
+            if FUNNEL.fullmatch(inside):
+                continue
+            where = f"{name}:{text.count(chr(10), 0, at) + 1}"
+            yield from ((where, f"{before} {one}".strip()) for one in texts
+                        if " " in one and not one.endswith(OPEN))
+        for found in RETURNED.finditer(text if name in PROBLEMS else ""):
+            yield f"{name}:{text.count(chr(10), 0, found.start()) + 1}", \
+                PROBLEMS[name] + said(found.group(1))
+
+
+def problems(root: pathlib.Path) -> list[str]:
+    """Complaints that belong to no rule."""
+    rules = mutants_results.read_rules(root)
+    return [f"{where}: \"{what}\" belongs to no rule of tests/mutants/oracle.rules"
+            for where, what in complaints(root)
+            if not any(re.search(words, what) for words in rules)]
+
+
+def broken(root: pathlib.Path, said_by_oracles: list[str]) -> dict[str, int]:
+    """How many of the complaints are of each rule."""
+    return {rule: sum(bool(re.search(words, one)) for one in said_by_oracles)
+            for words, rule in mutants_results.read_rules(root).items()}
