@@ -94,6 +94,26 @@ static void dm__copies_within_its_bounds(void **state)
     assert_int_equal(ibv_free_dm(dm), 0);
 }
 
+/* What one user of the memory left there, the next one does not see. */
+static void dm__freed_and_allocated_again__reads_zero(void **state)
+{
+    static const size_t lengths[] = { 64, LENGTH, 65536, 1 << 20 };
+    const struct api *api = *state;
+    uint8_t *octets = test_malloc(1 << 20);
+
+    for (size_t i = 0; i < 3 * sizeof lengths / sizeof lengths[0]; i++) {
+        size_t length = lengths[i / 3];
+        struct ibv_dm *dm = alloc(api, length);
+        assert_int_equal(ibv_memcpy_from_dm(octets, dm, 0, length), 0);
+        for (size_t k = 0; k < length; k++)
+            assert_int_equal(octets[k], 0);
+        memset(octets, 0xcc, length);
+        assert_int_equal(ibv_memcpy_to_dm(dm, 0, octets, length), 0);
+        assert_int_equal(ibv_free_dm(dm), 0);
+    }
+    test_free(octets);
+}
+
 static void dm_mr__asked_wrongly__is_refused(void **state)
 {
     const struct api *api = *state;
@@ -244,6 +264,7 @@ int main(void)
         API_TEST(dm__asked_wrongly__is_einval_and_too_much_enomem),
         API_TEST(dm__all_of_it_at_once__and_not_an_octet_more),
         API_TEST(dm__copies_within_its_bounds),
+        API_TEST(dm__freed_and_allocated_again__reads_zero),
         API_TEST(dm_mr__asked_wrongly__is_refused),
         API_TEST(dm__with_an_mr_on_it__is_busy),
         API_TEST(dm_mr__is_reached_by_offsets__and_only_its_part),
