@@ -23,6 +23,10 @@
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
 
+/* An address of the loopback interface, of two that no other process has. Returns @text. */
+#define API_ADDRESS 16
+const char *api_own_address(unsigned which, char text[API_ADDRESS]);
+
 struct api {
     struct ibv_device *device;
     struct ibv_context *context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_threads.c - everything at once, from many threads: posting to shared queue pairs, polling shared
  * completion queues, waiting for their events, resizing them, registering, creating, flushing and
- * destroying, and forking. Two devices of this process talk over UDP on loopback addresses that no
+ * destroying, taking memory away that a peer writes to, and forking. Two devices of this process talk over UDP on loopback addresses that no
  * other process has. tools/check runs it with the thread sanitizer as well.
  */
 #include "api/api.h"
@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +25,9 @@
 #define OCTETS      256u
 #define CAPACITY    64
 #define FORKS       3
-#define ARRIVED     1u /* in a wr_id, beside the pair */
+#define OTHERS      6
+#define MOVES       20u /* of each outcome, at least */
+#define ARRIVED     1u  /* in a wr_id, beside the pair */
 
 static struct ibv_context *contexts[DEVICES];
 static struct ibv_pd *pds[DEVICES];
@@ -39,6 +43,18 @@ static struct {
     atomic_uint sent, arrived;
 } pairs[PAIRS];
 static atomic_bool over;
+
+/* A pair that ends whenever its target is not registered, and begins again. */
+static struct {
+    struct ibv_cq *cqs[DEVICES];
+    struct ibv_qp *qps[DEVICES];
+    struct ibv_qp_attr ways[DEVICES]; /* to RTS */
+    atomic_uint key;                  /* of the target, the one of now or of before */
+    uint8_t target[2][OCTETS];        /* one of them is registered, or none */
+    atomic_uint begun;
+    unsigned written, refused;
+    atomic_bool over;
+} moving;
 
 /* In any thread; cmocka's belong to one. */
 static void must(bool condition, int line)
@@ -192,17 +208,126 @@ static void *fork_often(void *argument)
     return NULL;
 }
 
+/* ---- a target that moves ------------------------------------------------------------------------ */
+
+static void enter(int i, enum ibv_qp_state state, int mask)
+{
+    moving.ways[i].qp_state = state;
+    MUST(ibv_modify_qp(moving.qps[i], &moving.ways[i], mask) == 0);
+}
+
+/* Late packets of @life before are too old for this one. */
+static void begin_moving(uint32_t life)
+{
+    for (int i = DEVICES; i-- > 0;) { /* the responder first */
+        moving.ways[i].rq_psn = moving.ways[i].sq_psn = life << 8 & 0xffffff;
+        enter(i, IBV_QPS_RESET, IBV_QP_STATE);
+        enter(i, IBV_QPS_INIT, API_TO_INIT);
+        enter(i, IBV_QPS_RTR, API_TO_RTR);
+        enter(i, IBV_QPS_RTS, API_TO_RTS);
+    }
+}
+
+static enum ibv_wc_status write_target(void)
+{
+    struct ibv_sge from = { (uintptr_t)buffers[0], OCTETS, mrs[0]->lkey };
+    struct ibv_send_wr send = { .sg_list = &from,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_RDMA_WRITE,
+                                .send_flags = IBV_SEND_SIGNALED },
+                       *bad;
+    struct ibv_wc wc;
+    int count;
+
+    send.wr.rdma.rkey = atomic_load(&moving.key);
+    MUST(ibv_post_send(moving.qps[0], &send, &bad) == 0);
+    atomic_fetch_add(&moving.begun, 1);
+    while ((count = ibv_poll_cq(moving.cqs[0], 1, &wc)) == 0)
+        ;
+    MUST(count == 1);
+    return wc.status;
+}
+
+static void *write_often(void *argument)
+{
+    uint32_t life = 1;
+
+    (void)argument;
+    while (!atomic_load(&over) || moving.written < MOVES || moving.refused < MOVES) {
+        enum ibv_wc_status status = write_target();
+        MUST(status == IBV_WC_SUCCESS || status == IBV_WC_REM_ACCESS_ERR);
+        if (status == IBV_WC_SUCCESS) {
+            moving.written++;
+        } else {
+            moving.refused++;
+            begin_moving(++life);
+        }
+    }
+    atomic_store(&moving.over, true);
+    return NULL;
+}
+
+/* Memory that is not registered any more is this thread's: nobody else touches it. */
+static void own_target(unsigned which)
+{
+    memset(moving.target[which], 0xcc, OCTETS);
+    for (unsigned i = 0; i < OCTETS; i++)
+        MUST(((volatile uint8_t *)moving.target[which])[i] == 0xcc);
+}
+
+static void show_target(const struct ibv_mr *mr)
+{
+    atomic_store(&moving.key, mr->rkey);
+}
+
+static struct ibv_mr *register_target(void)
+{
+    struct ibv_mr *mr =
+        ibv_reg_mr(pds[1], moving.target[0], OCTETS,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED);
+
+    MUST(mr != NULL);
+    show_target(mr);
+    return mr;
+}
+
+/* Until @count more requests have begun: what follows meets the last of them. */
+static void let_write(unsigned count)
+{
+    unsigned before = atomic_load(&moving.begun);
+
+    while (atomic_load(&moving.begun) - before < count && !atomic_load(&moving.over))
+        (void)sched_yield();
+}
+
+static void *move_target(void *argument)
+{
+    struct ibv_mr *mr = register_target();
+
+    (void)argument;
+    for (unsigned n = 0; !atomic_load(&moving.over); n++) {
+        let_write(n % 3);
+        MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, moving.target[1], OCTETS, 0) ==
+             0);
+        own_target(0);
+        show_target(mr);
+        let_write(n / 3 % 3);
+        MUST(ibv_dereg_mr(mr) == 0);
+        own_target(1);
+        mr = register_target();
+    }
+    MUST(ibv_dereg_mr(mr) == 0);
+    return NULL;
+}
+
 /* ---- the stage ---------------------------------------------------------------------------------- */
 
-/* Of 127.0.0.0/8, by our process number, which nobody else has. */
 static void name_devices(void)
 {
-    const unsigned pid = (unsigned)getpid();
-    char line[256];
+    char line[256], one[API_ADDRESS], other[API_ADDRESS];
 
-    (void)snprintf(line, sizeof line, "uroce0:udp,ip=127.%u.%u.%u uroce1:udp,ip=127.%u.%u.%u",
-                   1 + (pid >> 16 & 63), pid >> 8 & 255, pid & 255, 65 + (pid >> 16 & 63),
-                   pid >> 8 & 255, pid & 255);
+    (void)snprintf(line, sizeof line, "uroce0:udp,ip=%s uroce1:udp,ip=%s", api_own_address(0, one),
+                   api_own_address(1, other));
     assert_int_equal(setenv("UROCE_DEVICES", line, 1), 0);
 }
 
@@ -263,22 +388,48 @@ static void make_pair(unsigned pair)
     assert_int_equal(pthread_mutex_init(&pairs[pair].posting, NULL), 0);
 }
 
+static void make_moving_pair(void)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        const struct api api = { .context = contexts[i], .pd = pds[i] };
+        moving.cqs[i] = ibv_create_cq(contexts[i], CAPACITY, NULL, NULL, 0);
+        assert_non_null(moving.cqs[i]);
+        moving.qps[i] = api_qp(&api, moving.cqs[i]);
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        const struct api peer = { .context = contexts[!i], .pd = pds[!i] };
+        moving.ways[i] = api_attr(&peer, moving.qps[!i]->qp_num);
+        moving.ways[i].timeout = 18; /* 1 s: this machine may have other things to do */
+    }
+    begin_moving(1);
+}
+
+static void end_moving_pair(void)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        assert_int_equal(ibv_destroy_qp(moving.qps[i]), 0);
+        assert_int_equal(ibv_destroy_cq(moving.cqs[i]), 0);
+    }
+}
+
 static void threads__do_everything_at_once__each_message_arrives_and_nothing_stays(void **state)
 {
-    void *(*const others[])(void *) = { resize, wait_for_events, make_and_destroy, fork_often };
-    pthread_t posters[POSTERS], threads[4];
+    void *(*const others[OTHERS])(void *) = { resize,     wait_for_events, make_and_destroy,
+                                              fork_often, write_often,     move_target };
+    pthread_t posters[POSTERS], threads[OTHERS];
 
     (void)state;
     for (unsigned pair = 0; pair < PAIRS; pair++)
         make_pair(pair);
-    for (unsigned i = 0; i < 4; i++)
+    make_moving_pair();
+    for (unsigned i = 0; i < OTHERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, others[i], NULL), 0);
     for (uintptr_t i = 0; i < POSTERS; i++)
         assert_int_equal(pthread_create(&posters[i], NULL, post, (void *)(i % PAIRS)), 0);
     for (unsigned i = 0; i < POSTERS; i++)
         assert_int_equal(pthread_join(posters[i], NULL), 0);
     atomic_store(&over, true);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < OTHERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 
     for (unsigned pair = 0; pair < PAIRS; pair++) {
@@ -287,6 +438,7 @@ static void threads__do_everything_at_once__each_message_arrives_and_nothing_sta
         for (int i = 0; i < DEVICES; i++)
             assert_int_equal(ibv_destroy_qp(pairs[pair].qps[i]), 0);
     }
+    end_moving_pair();
 }
 
 int main(void)
