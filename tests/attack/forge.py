@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames that nobody should have sent, made with scapy, which knows nothing of uroce."""
+import functools
 import logging
 import struct
+import zlib
 from dataclasses import dataclass
 
 logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
@@ -45,14 +47,47 @@ def aeth(syndrome: int, msn: int = 0) -> bytes:
     return struct.pack("!I", syndrome << 24 | msn)
 
 
+@functools.lru_cache
+def template(mac: str, source: str, dest: str, opcode: int, length: int) -> bytes:
+    """Scapy's, which takes a millisecond for it."""
+    bth = BTH(opcode=opcode, ackreq=1, padcount=-length % 4)
+    made = bytes(Ether(dst=mac, src="02:66:66:66:66:66") / IP(src=source, dst=dest, flags="DF") /
+                 UDP(sport=0xc123, dport=4791, chksum=0) / bth /
+                 Raw(bytes(length + -length % 4)))
+    assert icrc(made) == made[-4:]
+    return made
+
+
+def icrc(made: bytes) -> bytes:
+    """Of a frame over IPv4 that ends with one; what routers may change counts as ones."""
+    ip = bytearray(made[14:-4])
+    ip[1] = ip[8] = ip[10] = ip[11] = ip[26] = ip[27] = ip[32] = 0xff
+    return zlib.crc32(bytes([0xff] * 8) + ip).to_bytes(4, "little")
+
+
 def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
     """With a right ICRC. changes: source, qpn, psn, pkey."""
-    bth = BTH(opcode=opcode, dqpn=changes.get("qpn", known.qpn), ackreq=1,
-              psn=changes.get("psn", known.psn) & PSN_MASK, pkey=changes.get("pkey", 0xffff),
-              padcount=-len(body) % 4)
-    return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
-                 IP(src=changes.get("source", known.source), dst=known.dest, flags="DF") /
-                 UDP(sport=0xc123, dport=4791, chksum=0) / bth / Raw(body + bytes(-len(body) % 4)))
+    made = bytearray(template(known.mac, changes.get("source", known.source), known.dest, opcode,
+                              len(body)))
+    made[44:46] = changes.get("pkey", 0xffff).to_bytes(2, "big")
+    made[47:50] = changes.get("qpn", known.qpn).to_bytes(3, "big")
+    made[51:54] = (changes.get("psn", known.psn) & PSN_MASK).to_bytes(3, "big")
+    made[54:54 + len(body)] = body
+    made[-4:] = icrc(made)
+    return bytes(made)
+
+
+# Bodies of requests that would do harm, by what they are: (address, key) -> (opcode, body)
+REQUESTS = {
+    "SEND": lambda va, rkey: (SEND_ONLY, b"forged!!"),
+    "WRITE": lambda va, rkey: (WRITE_ONLY, reth(va, rkey, 8) + b"forged!!"),
+    "READ": lambda va, rkey: (READ_REQUEST, reth(va, rkey, 4096)),
+    "FETCH_ADD": lambda va, rkey: (FETCH_ADD, struct.pack("!QI", va & ~7, rkey) + bytes(16)),
+}
+
+
+def request(known: Known, kind: str, va: int, rkey: int, **changes) -> bytes:
+    return frame(known, *REQUESTS[kind](va, rkey), **changes)
 
 
 def junk(known: Known, octets: bytes) -> bytes:
@@ -63,8 +98,9 @@ def junk(known: Known, octets: bytes) -> bytes:
 
 
 def cm_message(known: Known, kind: str, fields: dict[int, bytes], **changes) -> bytes:
-    """A management datagram to QP 1; fields: octets of the body by their offset."""
+    """A management datagram to QP 1; fields: octets of the body by their offset; changes: tid, too."""
     mad = bytearray(256)
+    mad[8:16] = changes.pop("tid", bytes(8))
     mad[0:4] = 1, 7, 2, 3  # base version, class, class version, Send
     mad[16:18] = CM_ATTRIBUTE[kind].to_bytes(2, "big")
     for offset, octets in fields.items():

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An Ethernet segment with three stations: a server and a client under uroce, and an attacker who
 can send any frame and, where an attack is given that much, see the others'. Needs root."""
+import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import socket
@@ -59,7 +61,7 @@ class Segment(apart.Pair):
     def __enter__(self) -> "Segment":
         pairs.Pair.__enter__(self)
         self.drop = []
-        self.made = []
+        self.made, self.taps, self.attacker = [], {}, None
         try:
             self.build()
         except Exception:
@@ -88,27 +90,27 @@ class Segment(apart.Pair):
         for link in ("server", "client", "port", "attacker", "bridge0"):
             apart.ip("-n", middle, "link", "set", link, "up")
         self.attacker = raw_socket(middle, "attacker")
-        self.tap = raw_socket(middle, "server")  # what the server sends
+        self.taps = {role: raw_socket(middle, role) for role in apart.ADDRESSES}  # what each sends
 
     def __exit__(self, *why: object) -> None:
         pairs.Pair.__exit__(self, *why)
         for name in self.made:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-        for name in ("attacker", "tap"):
-            if hasattr(self, name):
-                getattr(self, name).close()
+        for opened in [self.attacker, *self.taps.values()]:
+            if opened is not None:
+                opened.close()
 
     def configuration(self, role: str) -> str:
         return super().configuration(role) + ";verbose=yes" + self.settings
 
-    def overhear(self, fits, seconds: float = 20) -> bytes | None:
-        """The first frame of the server's, to the RoCE port, that fits; only an attack that is
+    def overhear(self, fits, seconds: float = 20, role: str = "server") -> bytes | None:
+        """The first frame of that victim's, to the RoCE port, that fits; only an attack that is
         given so much may look."""
         until = time.monotonic() + seconds
-        self.tap.settimeout(0.2)
+        self.taps[role].settimeout(0.2)
         while time.monotonic() < until:
             try:
-                frame = self.tap.recv(65536)
+                frame = self.taps[role].recv(65536)
             except TimeoutError:
                 continue
             if frame[12:14] == b"\x08\x00" and frame[23] == 17 \
@@ -125,6 +127,18 @@ class Segment(apart.Pair):
             if count % SENDS_PER_PAUSE == 0:
                 time.sleep(0.002)
         return count
+
+    def mac(self, role: str) -> str:
+        shown = subprocess.run(["ip", "-n", self.name(role), "-json", "link", "show", "link0"],
+                               check=True, capture_output=True, text=True).stdout
+        return json.loads(shown)[0]["address"]
+
+    @contextlib.contextmanager
+    def without(self, role: str):
+        """Nothing gets to that victim or comes from it, and it sees nothing wrong with its link."""
+        apart.ip("-n", self.name("middle"), "link", "set", role, "nomaster")
+        yield
+        apart.ip("-n", self.name("middle"), "link", "set", role, "master", "bridge0")
 
     def accepts(self, port: int):
         """Whether the server's kernel has a listener on the port."""

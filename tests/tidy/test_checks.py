@@ -119,6 +119,9 @@ CASES = [
     ("check_scripts.py", {"tools/a.py": PY + "def f(:\n"}, "Python"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\nif true; then\n"}, "sh:"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\ntrue\n"}, "set -eu"),
+    ("check_attacks.py", {"tests/attack/a.py": PY + 'ATTACKS = [a("said nowhere")]\n'}, "no row for"),
+    ("check_attacks.py", {"docs/SECURITY.md": "| attack | b |\n|---|---|\n| never made | |\n"},
+     "no such attack"),
     ("format --check", {"lib/core/a.c": c("int  a ;\n")}, "not laid out"),
 ]
 

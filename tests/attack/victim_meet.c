@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* victim_meet.c - a victim's connections come by rdma_cm. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <string.h>
+
+#include "victim.h"
+
+#define PER_QUEUE  8u
+#define RNR_ALWAYS 7
+#define HALF_OPEN  16u /* accepted, and nothing heard since: beyond these the oldest goes */
+
+static struct rdma_event_channel *channel;
+static struct addrinfo *peer_address;
+
+static void must(int result, const char *what)
+{
+    if (result != 0)
+        meet_die("%s: %s", what, strerror(errno));
+}
+
+static struct addrinfo *address(const char *host, uint16_t port)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *found;
+    char service[8];
+
+    (void)snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        meet_die("no address: %s", host);
+    return found;
+}
+
+void victim_meet(const char *own, const char *peer, uint16_t port, int backlog)
+{
+    struct rdma_cm_id *listener;
+
+    channel = rdma_create_event_channel();
+    if (channel == NULL)
+        meet_die("rdma_create_event_channel: %s", strerror(errno));
+    if (own == NULL) {
+        peer_address = address(peer, port);
+        return;
+    }
+    struct addrinfo *at = address(own, port);
+    must(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+    must(rdma_bind_addr(listener, at->ai_addr), "rdma_bind_addr");
+    must(rdma_listen(listener, backlog), "rdma_listen");
+    freeaddrinfo(at);
+}
+
+void victim_queue_pair(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_cq **cq)
+{
+    *cq = ibv_create_cq(id->verbs, 4 * PER_QUEUE, NULL, NULL, 0);
+    if (*cq == NULL)
+        meet_die("ibv_create_cq: %s", strerror(errno));
+    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+                                     .send_cq = *cq,
+                                     .recv_cq = *cq,
+                                     .cap = { .max_send_wr = PER_QUEUE,
+                                              .max_recv_wr = PER_QUEUE,
+                                              .max_send_sge = 1,
+                                              .max_recv_sge = 1 } };
+    must(rdma_create_qp(id, pd, &init), "rdma_create_qp");
+}
+
+/* The next event of a connection; of others, whose peers have gone, nothing is heard. */
+static enum rdma_cm_event_type next(struct rdma_cm_id **id, const struct rdma_cm_id *only)
+{
+    struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
+    struct rdma_cm_event *event;
+
+    for (;;) {
+        if (poll(&readable, 1, VICTIM_WAIT_MS) != 1)
+            meet_die("no event");
+        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        enum rdma_cm_event_type kind = event->event;
+        *id = event->id;
+        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        if (only != NULL ? *id == only : kind == RDMA_CM_EVENT_CONNECT_REQUEST)
+            return kind;
+    }
+}
+
+static struct rdma_conn_param param(void)
+{
+    return (struct rdma_conn_param){ .responder_resources = 4,
+                                     .initiator_depth = 4,
+                                     .retry_count = 7,
+                                     .rnr_retry_count = RNR_ALWAYS };
+}
+
+struct link *victim_connect(const char **why)
+{
+    static const enum rdma_cm_event_type steps[] = { RDMA_CM_EVENT_ADDR_RESOLVED,
+                                                     RDMA_CM_EVENT_ROUTE_RESOLVED,
+                                                     RDMA_CM_EVENT_ESTABLISHED };
+    struct rdma_conn_param wanted = param();
+    struct rdma_cm_id *id, *same;
+    struct link *link = NULL;
+
+    must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+    must(rdma_resolve_addr(id, NULL, peer_address->ai_addr, VICTIM_WAIT_MS), "rdma_resolve_addr");
+    for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        enum rdma_cm_event_type kind = next(&same, id);
+        if (kind != steps[i]) {
+            *why = rdma_event_str(kind);
+            return NULL;
+        }
+        if (i == 0) {
+            must(rdma_resolve_route(id, VICTIM_WAIT_MS), "rdma_resolve_route");
+        } else if (i == 1) {
+            link = victim_link(id);
+            must(rdma_connect(id, &wanted), "rdma_connect");
+        }
+    }
+    return link;
+}
+
+struct link *victim_accept(void)
+{
+    struct rdma_conn_param offered = param();
+    struct rdma_cm_id *id, *same;
+
+    (void)next(&id, NULL);
+    struct link *link = victim_link(id);
+    must(rdma_accept(id, &offered), "rdma_accept");
+    enum rdma_cm_event_type kind = next(&same, id);
+    if (kind != RDMA_CM_EVENT_ESTABLISHED)
+        meet_die("accepted: %s", rdma_event_str(kind));
+    return link;
+}
+
+/* ---- whoever comes ----------------------------------------------------------------------------- */
+
+/* The id's context is its completion queue. */
+static void end(struct rdma_cm_id *id)
+{
+    struct ibv_cq *cq = id->context;
+
+    rdma_destroy_qp(id);
+    must(rdma_destroy_id(id), "rdma_destroy_id");
+    must(ibv_destroy_cq(cq), "ibv_destroy_cq");
+}
+
+struct waiting {
+    struct rdma_cm_id *ids[HALF_OPEN];
+    unsigned count;
+};
+
+static void no_longer_waits(struct waiting *waiting, const struct rdma_cm_id *id)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < waiting->count; i++)
+        if (waiting->ids[i] != id)
+            waiting->ids[kept++] = waiting->ids[i];
+    waiting->count = kept;
+}
+
+static void welcome(struct waiting *waiting, struct rdma_cm_id *id)
+{
+    struct rdma_conn_param offered = param();
+    struct ibv_cq *cq;
+
+    if (waiting->count == HALF_OPEN) {
+        struct rdma_cm_id *oldest = waiting->ids[0];
+        no_longer_waits(waiting, oldest);
+        end(oldest);
+    }
+    victim_queue_pair(id, NULL, &cq);
+    id->context = cq;
+    if (rdma_accept(id, &offered) != 0) { /* it was taken back meanwhile */
+        end(id);
+        return;
+    }
+    waiting->ids[waiting->count++] = id;
+}
+
+void victim_serve(int control, FILE *out)
+{
+    struct pollfd readable[] = { { .fd = channel->fd, .events = POLLIN },
+                                 { .fd = control, .events = POLLIN } };
+    struct waiting waiting = { .count = 0 };
+    struct rdma_cm_event *event;
+    unsigned came = 0, in = 0;
+
+    (void)fprintf(out, "serving\n");
+    (void)fflush(out);
+    while (poll(readable, 2, -1) > 0 && (readable[1].revents & POLLIN) == 0) {
+        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        enum rdma_cm_event_type kind = event->event;
+        struct rdma_cm_id *id = event->id;
+        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        if (kind == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            came++;
+            welcome(&waiting, id);
+        } else if (kind == RDMA_CM_EVENT_ESTABLISHED) {
+            in++;
+            no_longer_waits(&waiting, id);
+        } else if (kind != RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+            no_longer_waits(&waiting, id);
+            end(id);
+        }
+    }
+    (void)fprintf(out, "%u %u\n", came, in);
+}
