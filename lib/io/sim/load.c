@@ -2,6 +2,7 @@
 /* load.c - all pairs together, and what must hold at the end; see load.h. */
 #include "io/sim/load_cm.h"
 #include "io/sim/load_site.h"
+#include "io/sim/load_tight.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
 
@@ -18,7 +19,7 @@ static void on_end_event(struct uro_load_owner *owner, enum uro_event_kind kind)
     if (!end->alive)
         uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)kind);
     else if (kind == URO_EVENT_QP_FATAL)
-        uro_world_fail(load->world, "qp 0x%06x: QP_FATAL", uro_qp_number(end->qp));
+        uro_load_tight_on_fatal(end);
     else if (kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR) {
         if (!end->pair->may_fail)
             uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
@@ -173,6 +174,7 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
         init_shared(load, side);
         for (uint32_t i = 0; i < swarm->cq_count; i++)
             uro_load_poll_init(&load->cqs[side][i], load, load->stations[side], cq_capacity(swarm));
+        uro_load_tight_init(load, side);
         for (uint32_t i = 0; i < swarm->srq_count[side]; i++)
             uro_load_srq_init(&load->srqs[side][i], load, side, i);
     }
@@ -197,6 +199,7 @@ void uro_load_fini(struct uro_load *load)
     for (unsigned side = 0; side < 2; side++) {
         for (uint32_t i = 0; i < load->swarm->cq_count; i++)
             uro_load_poll_fini(&load->cqs[side][i]);
+        uro_load_poll_fini(&load->tight[side]);
         for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
             uro_load_srq_fini(&load->srqs[side][i]);
         free(load->shared[side].word);

@@ -9,7 +9,8 @@
  *   load_post.c     posts it: sends and receives
  *   load_srq.c      shared receive queues and who posts to them
  *   load_pause.c    send queues that are drained and go on
- *   load_poll.c     takes completions, by polling or by waiting for events
+ *   load_poll.h     takes completions, by polling or by waiting for events
+ *   load_tight.h    completion queues that overflow
  *   load_judge.c    a completion of a send against what was asked
  *   load_receive.c  a completion of a receive likewise
  *   load_wire.c     every frame against what was asked
@@ -25,6 +26,7 @@
 
 #include "core/srq.h"
 #include "io/sim/arena.h"
+#include "io/sim/load_poll.h"
 #include "io/sim/station.h"
 #include "io/sim/swarm.h"
 
@@ -297,21 +299,6 @@ struct uro_load_srq {
     uro_time post_at;
 };
 
-/* A completion queue and who reads it. */
-struct uro_load_cq {
-    struct uro_node poller;
-    struct uro_load *load;
-    struct uro_station *station;
-    struct uro_rng rng;
-    void (*take)(struct uro_load_cq *cq, const struct uro_cqe *cqe);
-    void *owner; /* for take() */
-    void *memory;
-    struct uro_cq *cq;
-    bool armed; /* waits for an event */
-    bool told;  /* the event came */
-    uro_time poll_at;
-};
-
 /* A word that all pairs add to: every original value must be the sum of some adds before it. */
 struct uro_load_shared {
     uint64_t *word; /* owned */
@@ -341,6 +328,7 @@ struct uro_load {
     struct uro_load_site *sites[2];  /* borrowed */
     struct uro_station *stations[2]; /* theirs */
     struct uro_load_cq cqs[2][URO_LOAD_CQS_MAX];
+    struct uro_load_cq tight[2]; /* swarm->cq_tight */
     struct uro_load_shared shared[2];
     struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
     struct uro_load_pair *pairs; /* owned; swarm->pair_count */
@@ -454,13 +442,6 @@ void uro_load_pause_begin(struct uro_load_pause *pause, struct uro_qp *qp);
 /* It is about to be reset or destroyed. */
 void uro_load_pause_end(struct uro_load_pause *pause);
 void uro_load_pause_on_drained(struct uro_load_pause *pause);
-
-/* load_poll.c */
-void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,
-                        uint32_t capacity);
-void uro_load_poll_fini(struct uro_load_cq *cq);
-/* Takes what there is now. */
-void uro_load_poll_now(struct uro_load_cq *cq);
 
 /* load_judge.c */
 void uro_load_judge(struct uro_load_end *end, const struct uro_cqe *cqe);

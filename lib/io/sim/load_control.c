@@ -7,7 +7,7 @@
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
  *   QUIET    the last life has done its work; ENDING once more and then OVER
  */
-#include "io/sim/load.h"
+#include "io/sim/load_tight.h"
 
 #define NS_PER_US      1000u
 #define REVOKED_MAX    URO_US(1000)
@@ -38,12 +38,14 @@ static bool drained(struct uro_load_end *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
 
-    if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        !is_empty(end->send_cq) || !is_empty(end->recv_cq))
+    if ((end->recv_done != end->recv_posted && !uro_load_tight_lost(end, end->recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !is_empty(end->send_cq) ||
+        !is_empty(end->recv_cq))
         return false;
     if (end->srq != NULL && !end->last_wqe)
         return false;
-    uro_load_judge_silent(end);
+    if (!uro_load_tight_lost(end, end->send_cq))
+        uro_load_judge_silent(end);
     return true;
 }
 
@@ -77,7 +79,8 @@ static void begin_ending(struct uro_load_pair *pair)
     pair->state = URO_LOAD_ENDING;
     pair->may_fail = true;
     pair->abrupt = !peaceful && uro_rng_below(&pair->rng, 2) == 0;
-    pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0 && !uses_wild(pair);
+    pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0 && !uses_wild(pair) &&
+                  !uro_load_tight_uses(pair);
     pair->first = uro_rng_below(&pair->rng, 2);
     pair->due = pair->load->world->now;
     if (pair->abrupt) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/psn.h"
-#include "io/sim/load.h"
+#include "io/sim/load_tight.h"
 
 #define LIFE_SPACE   UINT64_C(0x10000000) /* addresses between the arenas of two lives */
 #define END_SPACE    UINT64_C(0x1000000000)
@@ -76,6 +76,7 @@ static void make_qp(struct uro_load_end *end)
 
     end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
     end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
+    uro_load_tight_choose(end);
     if (!sends)
         end->send_cq = NULL;
     if (end->type != URO_QPT_RC)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load_poll.c - takes completions, by polling or by waiting for events; see load.h. */
+/* load_poll.c - see load_poll.h for the contract. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,11 +69,51 @@ static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
         uro_load_judge(end, cqe);
 }
 
+static void *allocate(size_t size)
+{
+    void *memory =
+        aligned_alloc(CQ_ALIGNMENT, (size + CQ_ALIGNMENT - 1) / CQ_ALIGNMENT * CQ_ALIGNMENT);
+
+    URO_ASSERT(memory != NULL);
+    memset(memory, 0xa5, size);
+    return memory;
+}
+
+/* As ibv_resize_cq() does: what waits must fit, and whoever uses the queue notices nothing. */
+static void resize(struct uro_load_cq *cq)
+{
+    uint32_t capacity = uro_world_between(&cq->rng, cq->least, 2 * cq->least);
+    uint32_t waiting = atomic_load(&cq->cq->tail) - atomic_load(&cq->cq->head);
+    size_t size = uro_cq_ring_size(capacity);
+    void *ring = allocate(size);
+
+    if (uro_cq_move(cq->cq, ring, capacity) != (waiting <= capacity))
+        uro_world_fail(cq->load->world,
+                       "a completion queue refused a size that fits, or took one that does not");
+    if (waiting > capacity) {
+        free(ring);
+        return;
+    }
+    free(cq->ring);
+    cq->ring = ring;
+}
+
+static void check(const struct uro_load_cq *cq)
+{
+    uint32_t tail = atomic_load(&cq->cq->tail);
+
+    if (tail - atomic_load(&cq->cq->head) > cq->cq->capacity)
+        uro_world_fail(cq->load->world, "a completion queue holds more than it has room for");
+    if (cq->overflowed && tail != cq->last)
+        uro_world_fail(cq->load->world, "a completion came after its queue had overflowed");
+}
+
 void uro_load_poll_now(struct uro_load_cq *cq)
 {
     struct uro_cqe cqes[ROOM_MAX];
     uint32_t count;
 
+    check(cq);
     do {
         uint32_t room = uro_world_between(&cq->rng, 1, ROOM_MAX);
         count = uro_cq_poll(cq->cq, cqes, room);
@@ -100,37 +140,53 @@ static void poller_run(struct uro_node *node)
 
     cq->told = false;
     cq->armed = false;
+    if (uro_world_chance(&cq->rng, cq->load->swarm->resize_share))
+        resize(cq);
     uro_load_poll_now(cq);
     if (cq->load->swarm->cq_events) {
         uro_cq_arm(cq->cq, false);
         cq->armed = true;
         uro_load_poll_now(cq);
     }
-    cq->poll_at =
-        cq->load->world->now + uro_rng_below(&cq->rng, cq->load->swarm->poll_wait_max + 1);
+    cq->poll_at = cq->load->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
     if (!cq->load->calm && uro_world_chance(&cq->rng, trouble->doze_share))
         cq->poll_at += URO_US(uro_rng_below(&cq->rng, trouble->doze_max));
+}
+
+static void create(struct uro_load_cq *cq, uint32_t capacity)
+{
+    cq->memory = allocate(uro_cq_size(capacity));
+    cq->cq = uro_cq_init(cq->memory, capacity, cq);
+    cq->least = capacity;
+    cq->ring = NULL;
+    cq->armed = cq->told = cq->overflowed = false;
 }
 
 void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct uro_station *station,
                         uint32_t capacity)
 {
-    size_t size = (uro_cq_size(capacity) + CQ_ALIGNMENT - 1) / CQ_ALIGNMENT * CQ_ALIGNMENT;
-
     memset(cq, 0, sizeof *cq);
     cq->poller = (struct uro_node){ NULL, poller_next, poller_run };
     cq->take = take;
+    cq->wait_max = load->swarm->poll_wait_max;
     cq->load = load;
     cq->station = station;
     uro_rng_init_number(&cq->rng, uro_rng_u64(&load->rng));
-    cq->memory = aligned_alloc(CQ_ALIGNMENT, size);
-    URO_ASSERT(cq->memory != NULL);
-    memset(cq->memory, 0xa5, size);
-    cq->cq = uro_cq_init(cq->memory, capacity, cq);
+    create(cq, capacity);
     uro_world_add(load->world, &cq->poller);
 }
 
 void uro_load_poll_fini(struct uro_load_cq *cq)
 {
+    free(cq->ring);
     free(cq->memory);
+}
+
+void uro_load_poll_renew(struct uro_load_cq *cq, uint32_t capacity)
+{
+    struct uro_load_cq gone = *cq;
+
+    uro_cq_fini(cq->cq);
+    create(cq, capacity);
+    uro_load_poll_fini(&gone);
 }

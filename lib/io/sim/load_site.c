@@ -3,6 +3,7 @@
 #include "io/sim/load_site.h"
 
 #include "io/sim/load_cm.h"
+#include "io/sim/load_tight.h"
 #include "wire/frame.h"
 
 static void on_event(void *user, const struct uro_event *event)
@@ -18,7 +19,7 @@ static void on_event(void *user, const struct uro_event *event)
         return;
     }
     if (event->kind == URO_EVENT_CQ_ERR) {
-        uro_world_fail(world, "a completion queue overflowed");
+        uro_load_tight_on_overflow(event->user);
         return;
     }
     if (event->kind == URO_EVENT_SRQ_LIMIT) {

@@ -17,7 +17,7 @@ struct uro_sim_options {
 };
 
 #define URO_SIM_TEXT_MAX    1024u
-#define URO_SIM_SETTING_MAX 4800u
+#define URO_SIM_SETTING_MAX 5120u
 
 struct uro_sim_result {
     bool passed;

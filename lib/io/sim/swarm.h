@@ -186,6 +186,8 @@ struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
     uint32_t cq_count;      /* of each station */
+    uint32_t cq_tight;      /* room of one more, too small for who uses it; 0: there is none */
+    uint32_t resize_share;  /* of 65536 readings of a completion queue */
     bool cq_events;         /* completions are waited for, not polled */
     uint32_t poll_wait_max; /* ns between a completion and its poll */
     bool clean;             /* no faults, no slow receivers, no errors: nothing may be sent twice */
@@ -252,6 +254,8 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(DOWN, "down")                                                                                \
     X(JUMP, "jump")                                                                                \
     X(DOZE, "doze")                                                                                \
+    X(TIGHT, "tight")                                                                              \
+    X(RESIZE, "resize")                                                                            \
     X(HOSTILE, "hostile")                                                                          \
     X(FOREIGN, "foreign")                                                                          \
     X(INJECT, "inject")                                                                            \
@@ -283,7 +287,7 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts);
 void uro_swarm_less(struct uro_swarm *swarm, uint32_t times);
 
 /* One line that says what is on, for people. */
-#define URO_SWARM_TEXT_MAX 600u
+#define URO_SWARM_TEXT_MAX 640u
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX]);
 
 /* The longest a frame may be on its way. */

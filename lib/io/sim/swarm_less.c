@@ -111,6 +111,10 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts)
         swarm->trouble.jump_wait_max = 0;
     if (parts & URO_SWARM_PART(DOZE))
         swarm->trouble.doze_share = 0;
+    if (parts & URO_SWARM_PART(TIGHT))
+        swarm->cq_tight = 0;
+    if (parts & URO_SWARM_PART(RESIZE))
+        swarm->resize_share = 0;
     for (unsigned side = 0; side < 2; side++) {
         clear_cable(&swarm->cables[side], parts);
         clear_station(&swarm->stations[side], parts);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* swarm_trouble.c - draws what happens to links, clocks, transmit rings and readers, and strangers; see swarm.h.
+/* swarm_trouble.c - draws what happens to links, clocks, transmit rings, readers and their queues, and
+ * strangers; see swarm.h.
  *
  * From numbers of its own, so that seeds without them keep their meaning.
  */
@@ -8,10 +9,28 @@
 #define ONE_IN          4u
 #define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
 #define DOZE_SHARE_MAX  10000u /* of 65536 polls */
+#define TIGHT_ONE_IN    8u
+#define TIGHT_MAX       12u
+#define RESIZE_MAX      6000u /* of 65536 polls */
 
 static bool chosen(struct uro_rng *rng)
 {
     return uro_rng_below(rng, ONE_IN) == 0;
+}
+
+/* Completion queues that change their size, and those that are too small. */
+static void draw_queues(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x717565756573));
+    if (chosen(&rng))
+        swarm->resize_share = uro_world_between(&rng, 1, RESIZE_MAX);
+    if (swarm->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
+        return;
+    swarm->cq_tight = uro_world_between(&rng, 1, TIGHT_MAX);
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        swarm->pairs[i].lives++; /* a last one does without */
 }
 
 void uro_swarm_draw_trouble(struct uro_swarm *swarm)
@@ -19,6 +38,7 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
     struct uro_swarm_trouble *trouble = &swarm->trouble;
     struct uro_rng rng;
 
+    draw_queues(swarm);
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)
