@@ -71,6 +71,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     bool hops_changed = false;
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
 
+    frame.summed = pkt->summed;
     if (result != URO_FRAME_OK) {
         uro_count(&shard->counters, refusals[result]);
         return;

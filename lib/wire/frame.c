@@ -64,6 +64,7 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
 {
     struct uro_reader reader = { octets, octets + length };
 
+    frame->summed = false;
     if (!uro_ether_take(&reader, &frame->ether))
         return URO_FRAME_SHORT;
     frame->network = reader.at;
@@ -161,7 +162,7 @@ static bool icrc_right(const struct uro_frame *frame)
     const size_t length = (size_t)(end - frame->network);
     const uint32_t found = uro_get_le32(end);
 
-    if (uro_icrc(frame->network, frame->ip.v6, length) == found)
+    if (frame->summed || uro_icrc(frame->network, frame->ip.v6, length) == found)
         return true;
     return frame->op != NULL && frame->op->verb == URO_FLUSH &&
            uro_icrc_rxe_flush(frame->network, frame->ip.v6, length) == found;

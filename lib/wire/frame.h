@@ -39,6 +39,7 @@ struct uro_frame {
     const uint8_t *network; /* first octet of the IP header (or of ARP) */
     const uint8_t *body;    /* what follows the IP and, for UDP, the UDP header */
     uint32_t body_length;
+    bool summed; /* somebody found the ICRC right; false after uro_frame_network() */
 
     const struct uro_opcode *op;
     struct uro_bth bth;
@@ -60,7 +61,7 @@ struct uro_frame {
 URO_NODISCARD enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
                                                       struct uro_frame *frame);
 
-/* BTH, extension headers, padding and ICRC of a frame whose UDP port is 4791. For FLUSH either
+/* BTH, extension headers, padding and, unless summed, ICRC of a frame whose UDP port is 4791. For FLUSH either
  * the standard ICRC or rxe's doubled one is right (docs/PROTOCOL.md, ICRC.FLUSH). */
 URO_NODISCARD enum uro_frame_result uro_frame_roce(struct uro_frame *frame);
 

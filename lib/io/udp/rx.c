@@ -121,10 +121,10 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
     return source;
 }
 
-/* Puts the identification into the IPv4 header at @network that makes the ICRC right, if there is one
- * that the sender may have used. True when it is one of any. */
-static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *network,
-                       uint32_t length, struct uro_ip *ip)
+/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if there is one
+ * that the sender may have used. */
+static void find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *network,
+                       uint32_t length, struct uro_ip *ip, struct uro_pkt *pkt)
 {
     uint32_t covered = length - URO_ICRC_LEN;
     uint32_t difference = uro_icrc(network, false, covered) ^ uro_get_le32(network + covered);
@@ -134,17 +134,18 @@ static bool find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *n
 
     if (difference != 0 &&
         !uro_ident_solve(difference, covered - AT_IPV4_IDENT - 2, &change, &fragmentable))
-        return false;
+        return;
     uint16_t ident = ip->identification ^ change;
     bool plain = ident < URO_IDENT_BATCH && !fragmentable;
     if (!uro_ident_usual(&source->habit, plain, rx->strict))
-        return false;
+        return;
     if (difference != 0) {
         ip->identification = ident;
         ip->dont_fragment = !fragmentable;
         (void)uro_ip_put(network, ip);
     }
-    return !plain;
+    pkt->summed = true;
+    pkt->weak = !plain;
 }
 
 /* ---- frames ------------------------------------------------------------- */
@@ -171,7 +172,8 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const stru
                                  .length = (uint16_t)(URO_UDP_LEN + length) };
     uint32_t network_length = sock->v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
     uint8_t *network = payload - URO_UDP_LEN - network_length;
-    bool weak = false;
+    struct uro_pkt pkt = { .octets = network - URO_ETHER_LEN,
+                           .length = URO_ETHER_LEN + network_length + URO_UDP_LEN + length };
 
     if (length >
         DATAGRAM_MAX - HEADROOM) /* no packet of ours; the length field has no room for it */
@@ -182,11 +184,8 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const stru
     (void)uro_ip_put(network, &ip);
     uro_udp_encode(payload - URO_UDP_LEN, &udp);
     if (!sock->v6 && length >= URO_BTH_LEN + URO_ICRC_LEN)
-        weak = find_ident(rx, &ip.source, network, network_length + URO_UDP_LEN + length, &ip);
-    rx->frames[rx->count++] =
-        (struct uro_pkt){ .octets = network - URO_ETHER_LEN,
-                          .length = URO_ETHER_LEN + network_length + URO_UDP_LEN + length,
-                          .weak = weak };
+        find_ident(rx, &ip.source, network, network_length + URO_UDP_LEN + length, &ip, &pkt);
+    rx->frames[rx->count++] = pkt;
 }
 
 /* A packet longer than a slot: its octets are brought together. */

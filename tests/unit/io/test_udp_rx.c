@@ -8,6 +8,7 @@
 
 #include "io/udp/rx.h"
 #include "wire/ether.h"
+#include "wire/icrc.h"
 #include "wire/ip.h"
 
 #define UDP_OPTION_SEGMENT 103
@@ -139,12 +140,45 @@ static void single_ones_longer_than_before__are_whole(void **state)
     }
 }
 
+/* The ICRC of a packet over IPv4 was computed to find the identification. */
+static void packets_of_ipv4__are_summed_once(void **state)
+{
+    uint8_t frame[HEADERS + 64] = { 0 };
+    const uint32_t covered = URO_IPV4_LEN + URO_UDP_LEN + 60;
+    const struct uro_ip ip = { .dont_fragment = true,
+                               .hop_limit = 64,
+                               .protocol = URO_IPPROTO_UDP,
+                               .payload_length = URO_UDP_LEN + 64,
+                               .source = sock.address,
+                               .dest = sock.address };
+    union uro_sock_address from;
+    socklen_t size = sizeof from;
+    struct uro_pkt pkt;
+
+    (void)state;
+    assert_int_equal(getsockname(sender, &from.any, &size), 0);
+    const struct uro_udp udp = { .source_port = uro_sock_port_of(&from),
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = URO_UDP_LEN + 64 };
+    (void)uro_ip_put(frame + URO_ETHER_LEN, &ip);
+    uro_udp_encode(frame + URO_ETHER_LEN + URO_IPV4_LEN, &udp);
+    uint32_t icrc = uro_icrc(frame + URO_ETHER_LEN, false, covered);
+    for (unsigned bit = 0; bit <= 32; bit++) {
+        uro_put_le32(frame + HEADERS + 60, icrc ^ (uint32_t)(UINT64_C(0x100000000) >> bit));
+        assert_int_equal(send(sender, frame + HEADERS, 64, 0), 64);
+        uro_rx_take(&rx, &sock);
+        assert_int_equal(uro_rx_lend(&rx, &pkt, 1), 1);
+        assert_int_equal(pkt.summed, bit == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(longer_ones_between__most_octets_stay_where_they_came,
                                         start, stop),
         cmocka_unit_test_setup_teardown(another_size_from_now_on__is_learned, start, stop),
+        cmocka_unit_test_setup_teardown(packets_of_ipv4__are_summed_once, start, stop),
         cmocka_unit_test_setup_teardown(single_ones_longer_than_before__are_whole, start, stop),
     };
 

@@ -418,6 +418,21 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
     }
 }
 
+/* Nobody pays twice: a link that had to compute it says so. */
+static void frame__found_right_before__is_not_summed_again(void **state)
+{
+    const struct uro_frame in = plain(false);
+    const uint32_t length = make_frame(&in, made);
+    struct uro_frame frame = { .summed = true };
+
+    (void)state;
+    made[length - 1] ^= 1;
+    assert_int_equal(uro_frame_network(made, length, &frame), URO_FRAME_OK);
+    assert_int_equal(uro_frame_roce(&frame), URO_FRAME_ICRC);
+    frame.summed = true;
+    assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
+}
+
 static void frame_result_text__every_result_has_one(void **state)
 {
     (void)state;
@@ -454,6 +469,7 @@ int main(void)
         cmocka_unit_test(frame__roce_part_of_any_length__is_never_read_beyond),
         cmocka_unit_test(frame__shorter_than_bth_and_icrc__is_a_length),
         cmocka_unit_test(frame__flush__has_either_icrc_and_nothing_else_has),
+        cmocka_unit_test(frame__found_right_before__is_not_summed_again),
         cmocka_unit_test(frame_result_text__every_result_has_one),
     };
     return cmocka_run_group_tests_name("wire/frame", tests, fill_data, NULL);
