@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 PLAN = re.compile(r"^1\.\.(\d+)", re.M)
 CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(?:#[ \t]*(\w+)[ \t]*(.*))?$", re.M)
 PASSED = ("OK", "EXPECTEDFAIL")
+REASON_LINES = 24
 
 
 @dataclass
@@ -25,17 +26,27 @@ def last_words(entry: dict) -> str:
     return said[-1].strip() if said else "it gives no reason"
 
 
+def reason(said: str) -> str:
+    """The comment right behind a case, as lines of their own."""
+    lines = []
+    for line in said.lstrip("\n").splitlines():
+        if not line.startswith("#") or len(lines) == REASON_LINES:
+            break
+        lines.append(f"\n      {line[1:].rstrip()}")
+    return "".join(lines)
+
+
 def count_tap(row: Row, name: str, entry: dict) -> None:
     cases = list(CASE.finditer(entry["stdout"]))
     planned = sum(int(n) for n in PLAN.findall(entry["stdout"]))
     failed_before = len(row.failed)
     for case in cases:
-        bad, _, title, directive, reason = case.groups()
-        title = f"{name}: {(title or reason or '').strip()}"
+        bad, _, title, directive, why = case.groups()
+        title = f"{name}: {(title or why or '').strip()}"
         if (directive or "").upper() == "SKIP":
-            row.skipped.append(f"{title} ({(reason or '').strip() or 'no reason given'})")
+            row.skipped.append(f"{title} ({(why or '').strip() or 'no reason given'})")
         elif bad:
-            row.failed.append(title)
+            row.failed.append(title + reason(entry["stdout"][case.end():]))
         else:
             row.passed += 1
     if len(cases) < planned:

@@ -32,6 +32,11 @@ class Tally(unittest.TestCase):
         self.assertEqual(counts(row), (2, 1, 0))
         self.assertIn("a: y", row.failed[0])
 
+    def test_what_a_failed_case_said_stands_behind_it(self) -> None:
+        said = "1..3\nok 1 - x\n# fine\nnot ok 2 - y\n# it was\n#   this\nok 3 - z\n# other\n"
+        row = read({"a": {"result": "FAIL", "stdout": said}})
+        self.assertEqual(row.failed, ["a: y\n       it was\n         this"])
+
     def test_skipped_case_inside_a_passing_program_is_not_passed(self) -> None:
         row = read({"a": {"result": "OK", "stdout": "1..2\nok 1 - x\nok 2 - y # SKIP no root\n"}})
         self.assertEqual(counts(row), (1, 0, 1))
