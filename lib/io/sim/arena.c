@@ -66,6 +66,13 @@ void uro_arena_deregister(struct uro_arena *arena, struct uro_shard *shard,
     arena->registered[section] = false;
 }
 
+void uro_arena_register_again(struct uro_arena *arena, struct uro_shard *shard,
+                              enum uro_arena_section section)
+{
+    uro_arena_deregister(arena, shard, section);
+    uro_arena_register(arena, shard, section, arena->keys[section].pd, arena->keys[section].access);
+}
+
 static uint32_t offset(const struct uro_arena *arena, enum uro_arena_section section, uint32_t slot)
 {
     URO_ASSERT(slot < arena->sizes[section].slots);

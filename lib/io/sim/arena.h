@@ -57,6 +57,9 @@ void uro_arena_fini(struct uro_arena *arena);
 
 void uro_arena_register(struct uro_arena *arena, struct uro_shard *shard,
                         enum uro_arena_section section, uint32_t pd, uint32_t access);
+/* With another key, for the same as before. */
+void uro_arena_register_again(struct uro_arena *arena, struct uro_shard *shard,
+                              enum uro_arena_section section);
 /* Harmless when not registered. */
 void uro_arena_deregister(struct uro_arena *arena, struct uro_shard *shard,
                           enum uro_arena_section section);

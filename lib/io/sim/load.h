@@ -201,12 +201,13 @@ struct uro_load_end {
     bool last_wqe;                          /* LAST_WQE was told */
     uro_time last_wqe_at;
     bool revoked[URO_ARENA_SECTIONS]; /* deregistered in the middle of it all */
-    uint32_t rights;                  /* URO_ACCESS_REMOTE_* of the queue pair */
-    uint32_t qpn;                     /* kept when the queue pair is gone */
-    uint32_t psn;                     /* of the next request to be posted */
-    uint32_t msn_sent;                /* by our responder */
-    bool blocked;                     /* nothing can be posted until something completes */
-    uint32_t late_posts;              /* into ERR, still to come */
+    uint64_t renewed;    /* the first request that may use it with a new key; MAX: none */
+    uint32_t rights;     /* URO_ACCESS_REMOTE_* of the queue pair */
+    uint32_t qpn;        /* kept when the queue pair is gone */
+    uint32_t psn;        /* of the next request to be posted */
+    uint32_t msn_sent;   /* by our responder */
+    bool blocked;        /* nothing can be posted until something completes */
+    uint32_t late_posts; /* into ERR, still to come */
     struct uro_qp *qp;
     void *qp_memory;                          /* owned */
     struct uro_cq *send_cq;                   /* XRC target: NULL */
@@ -451,6 +452,9 @@ void uro_load_judge_silent(struct uro_load_end *end);
 void uro_load_judge_uncertain(struct uro_load_end *end, const struct uro_load_op *op);
 bool uro_load_judge_add(struct uro_load_shared *shared, uint64_t original, uint64_t add);
 
+/* The request was posted when a key of the section was good that is no more. */
+bool uro_load_judge_revoked(const struct uro_load_end *owner, enum uro_arena_section section,
+                            const struct uro_load_op *op);
 bool uro_load_judge_may_flush(const struct uro_load_end *end);
 /* Both return false. */
 bool uro_load_judge_fail(const struct uro_load_end *end, const char *kind, uint64_t number,

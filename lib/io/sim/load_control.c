@@ -91,13 +91,14 @@ static void begin_ending(struct uro_load_pair *pair)
         pair->ends[i].late_posts = uro_rng_below(&pair->rng, LATE_POSTS_MAX + 1);
 }
 
-/* Memory is deregistered under all that uses it. */
+/* Memory is deregistered under all that uses it, or registered again, with another key. */
 static void revoke(struct uro_load_pair *pair)
 {
     static const enum uro_arena_section sections[] = { URO_ARENA_SENDS, URO_ARENA_RECVS,
                                                        URO_ARENA_WINDOWS, URO_ARENA_WORDS };
     struct uro_load_end *end = &pair->ends[uro_rng_below(&pair->rng, 2)];
     enum uro_arena_section section = sections[uro_rng_below(&pair->rng, URO_ARRAY_LEN(sections))];
+    struct uro_shard *shard = uro_engine_shard(end->station->engine);
 
     pair->revoked = true;
     pair->due = pair->load->world->now + uro_rng_below(&pair->rng, REVOKED_MAX);
@@ -105,10 +106,17 @@ static void revoke(struct uro_load_pair *pair)
         return;
     pair->may_fail = true;
     end->revoked[section] = true;
-    uro_arena_deregister(&end->arena, uro_engine_shard(end->station->engine), section);
+    end->renewed = UINT64_MAX;
+    if (uro_rng_below(&pair->rng, 2) == 0) {
+        uro_arena_deregister(&end->arena, shard, section);
+    } else {
+        uro_arena_register_again(&end->arena, shard, section);
+        end->renewed = section == URO_ARENA_SENDS ? end->posted : end->peer->posted;
+    }
     uro_journal_note(pair->load->world->journal, pair->load->world->now,
-                     "pair %u: section %d of %c is deregistered", pair->number, (int)section,
-                     end->station->config.name);
+                     "pair %u: section %d of %c is %s", pair->number, (int)section,
+                     end->station->config.name,
+                     end->renewed == UINT64_MAX ? "deregistered" : "registered again");
 }
 
 static void bury(struct uro_load_pair *pair)

@@ -172,22 +172,28 @@ static const struct uro_load_recv *met_by(const struct uro_load_end *end,
     return op->message < peer->recv_posted ? &peer->recvs[op->message % URO_LOAD_OPS_MAX] : NULL;
 }
 
+bool uro_load_judge_revoked(const struct uro_load_end *owner, enum uro_arena_section section,
+                            const struct uro_load_op *op)
+{
+    return owner->revoked[section] && op->number < owner->renewed;
+}
+
 /* Memory that the request needs, here or there, was deregistered. */
 static bool pair_revoked(const struct uro_load_end *end, const struct uro_load_op *op,
                          uint8_t status)
 {
-    const bool *there = end->peer->revoked;
-
     switch ((unsigned)status) {
     case URO_WC_LOC_PROT_ERR:
-        return end->revoked[URO_ARENA_SENDS];
+        return uro_load_judge_revoked(end, URO_ARENA_SENDS, op);
     case URO_WC_MW_BIND_ERR:
         return end->revoked[URO_ARENA_WINDOWS] && op->opcode == URO_WR_BIND_MW;
     case URO_WC_REM_OP_ERR:
-        return there[URO_ARENA_RECVS] && takes_receive(op);
+        return end->peer->revoked[URO_ARENA_RECVS] && takes_receive(op);
     case URO_WC_REM_ACCESS_ERR:
-        return op->window != URO_LOAD_NO_WINDOW ? there[URO_ARENA_WINDOWS]
-                                                : there[URO_ARENA_WORDS] && !takes_receive(op);
+        return !takes_receive(op) &&
+               uro_load_judge_revoked(
+                   end->peer,
+                   op->window != URO_LOAD_NO_WINDOW ? URO_ARENA_WINDOWS : URO_ARENA_WORDS, op);
     default:
         return false;
     }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/sim/load.h"
+#include "io/sim/load_uc.h"
+#include "io/sim/load_ud.h"
 
 #define BAD_KEY         0x5a5a5a5au
 #define RECEIVE_UD      (40u + URO_PATH_MTU_MAX) /* any datagram */
@@ -204,7 +205,27 @@ static void create(struct uro_load_srq *srq, uint32_t capacity)
     uro_srq_create(uro_engine_shard(srq->station->engine), srq->srq, &init, srq->slots);
 }
 
-/* An XRC one goes away under those who send to it, and another one takes its place. */
+/* A queue pair takes receives from it. */
+static bool in_use(const struct uro_load_srq *srq)
+{
+    const struct uro_load *load = srq->load;
+    bool found = false;
+
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
+        const struct uro_load_end *end = &load->pairs[i / 2].ends[i % 2];
+        found |= end->srq == srq && end->qp != NULL;
+    }
+    for (uint32_t i = 0; i < 2 * load->swarm->uc_count; i++) {
+        const struct uro_load_uc_end *end = &load->ucs[i / 2].ends[i % 2];
+        found |= end->srq == srq && end->qp != NULL;
+    }
+    for (uint32_t i = 0; i < load->ud->count; i++)
+        found |= load->ud->parties[i].srq == srq && load->ud->parties[i].qp != NULL;
+    return found;
+}
+
+/* Another one takes its place: an XRC one goes away under those who send to it, any other when
+ * no queue pair is left. */
 static void replace(struct uro_load_srq *srq)
 {
     struct uro_load *load = srq->load;
@@ -223,7 +244,7 @@ static void replace(struct uro_load_srq *srq)
     struct uro_srq *gone = srq->srq;
     create(srq, uro_world_between(&srq->rng, 1, srq->plan->capacity_max));
     free(gone);
-    for (uint32_t i = 0; i < load->swarm->pair_count; i++)
+    for (uint32_t i = 0; i < load->swarm->pair_count && srq->plan->xrc; i++)
         load->pairs[i].may_fail |= load->pairs[i].plan->xrc && !load->pairs[i].last_life;
     uro_journal_note(load->world->journal, load->world->now, "shared queue %u of %c is another one",
                      srq->index, srq->station->config.name);
@@ -239,7 +260,8 @@ static void poster_run(struct uro_node *node)
 {
     struct uro_load_srq *srq = srq_of(node);
 
-    if (!srq->load->calm && uro_world_chance(&srq->rng, srq->plan->replace_share))
+    bool may_go = srq->plan->xrc ? !srq->load->calm : !in_use(srq);
+    if (may_go && uro_world_chance(&srq->rng, srq->plan->replace_share))
         replace(srq);
     if (uro_world_chance(&srq->rng, srq->plan->resize_share))
         resize(srq);

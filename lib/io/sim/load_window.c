@@ -3,7 +3,8 @@
  *
  * A memory window (MW) of type 2 opens a part of one slot of its owner's URO_ARENA_WINDOWS to the
  * peer; the slots behind those that are used without one are for it. Owner and peer know of each
- * other's completions at once, as if they told each other.
+ * other's completions at once, as if they told each other. One of type 1 is bound by the same
+ * request, also again, and bound to nothing where the other is invalidated.
  */
 #include "core/srq.h"
 #include "io/sim/load.h"
@@ -26,7 +27,9 @@ void uro_load_window_begin(struct uro_load_end *end)
 {
     for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
         struct uro_load_mw *mw = &end->mws[i];
-        *mw = (struct uro_load_mw){ .key = { .kind = URO_KEY_WINDOW_2, .pd = end->pd } };
+        bool second = (end->pair->life + i) % 2 == 0;
+        *mw = (struct uro_load_mw){ .key = { .kind = second ? URO_KEY_WINDOW_2 : URO_KEY_WINDOW_1,
+                                             .pd = end->pd } };
         uro_key_register(shard_of(end), &mw->key);
         mw->rkey = uro_key_number(&mw->key);
     }
@@ -51,6 +54,11 @@ void uro_load_window_end(struct uro_load_end *end)
         (void)uro_key_deregister(shard_of(end), &end->mws[i].key);
 }
 
+static bool is_first_type(const struct uro_load_mw *mw)
+{
+    return mw->key.kind == URO_KEY_WINDOW_1;
+}
+
 /* A window of @owner in @state that nobody uses now; NULL: none. */
 static struct uro_load_mw *find(struct uro_load_end *owner, enum uro_load_mw_state state)
 {
@@ -67,9 +75,12 @@ static struct uro_load_mw *find(struct uro_load_end *owner, enum uro_load_mw_sta
 static bool bind(struct uro_load_end *end, struct uro_load_op *op)
 {
     struct uro_load_mw *mw = find(end, URO_LOAD_MW_FREE);
+    struct uro_load_mw *bound = find(end, URO_LOAD_MW_BOUND);
     struct uro_rng *rng = &end->rng;
     uint32_t room = end->arena.sizes[URO_ARENA_WINDOWS].room;
 
+    if (mw == NULL && bound != NULL && is_first_type(bound))
+        mw = bound;
     if (mw == NULL)
         return false;
     op->mw = mw;
@@ -78,7 +89,7 @@ static bool bind(struct uro_load_end *end, struct uro_load_op *op)
     mw->at = uro_rng_below(rng, room);
     mw->length = 1 + uro_rng_below(rng, room - mw->at);
     mw->access = uro_world_between(rng, 1, 3) * URO_ACCESS_REMOTE_WRITE; /* or READ, or both */
-    if (uro_rng_below(rng, 2) == 0)
+    if (uro_rng_below(rng, 2) == 0 && !is_first_type(mw))
         mw->access |= URO_ACCESS_ZERO_BASED;
     mw->base =
         uro_arena_address(&end->arena, URO_ARENA_WINDOWS, uro_load_window_of(end, mw)) + mw->at;
@@ -106,13 +117,19 @@ static struct uro_load_mw *find_in_use(struct uro_load_end *owner)
 
 static bool invalidate(struct uro_load_end *owner, struct uro_load_op *op)
 {
-    op->mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
-    if (op->mw == NULL)
-        op->mw = find(owner, URO_LOAD_MW_BOUND);
-    if (op->mw == NULL)
+    struct uro_load_mw *mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
+
+    if (mw == NULL)
+        mw = find(owner, URO_LOAD_MW_BOUND);
+    if (mw == NULL || (is_first_type(mw) && op->opcode != URO_WR_LOCAL_INV))
         return false;
+    op->mw = mw;
     op->inv_rkey = op->mw->rkey;
     op->mw->state = URO_LOAD_MW_DYING;
+    if (is_first_type(op->mw)) {
+        op->opcode = URO_WR_BIND_MW;
+        op->rkey = op->mw->rkey ^ uro_world_between(&owner->rng, 1, LOW_OCTET);
+    }
     return true;
 }
 
@@ -188,7 +205,7 @@ void uro_load_window_fill(const struct uro_load_end *end, const struct uro_load_
     if (op->opcode != URO_WR_BIND_MW)
         return;
     wqe->remote_address = op->mw->base;
-    wqe->window_length = op->mw->length;
+    wqe->window_length = op->mw->state == URO_LOAD_MW_DYING ? 0 : op->mw->length;
     wqe->bind.lkey = uro_key_number(&end->arena.keys[URO_ARENA_WINDOWS]);
     wqe->bind.access = op->mw->access;
 }
@@ -196,16 +213,17 @@ void uro_load_window_fill(const struct uro_load_end *end, const struct uro_load_
 void uro_load_window_done(struct uro_load_end *end, const struct uro_load_op *op)
 {
     struct uro_load_mw *mw = op->mw;
+    bool bound = op->opcode == URO_WR_BIND_MW && mw->state == URO_LOAD_MW_BINDING;
 
     if (op->opcode == URO_WR_BIND_MW) {
         mw->rkey = op->rkey;
-        mw->state = URO_LOAD_MW_BOUND;
+        mw->state = bound ? URO_LOAD_MW_BOUND : URO_LOAD_MW_FREE;
     } else if (op->opcode == URO_WR_LOCAL_INV) {
         mw->state = URO_LOAD_MW_FREE;
     } else {
         return;
     }
-    if (mw->key.bound != (op->opcode == URO_WR_BIND_MW) || uro_key_number(&mw->key) != mw->rkey)
+    if (mw->key.bound != bound || uro_key_number(&mw->key) != mw->rkey)
         uro_world_fail(end->load->world, "a window is not as the work request says");
 }
 

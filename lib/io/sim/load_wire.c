@@ -109,7 +109,7 @@ static bool check_data_request(const struct uro_load_end *end, const struct uro_
         return fail(end, frame, "ends its message without asking for an ACK");
     if (frame->bth.solicited != solicits)
         return fail(end, frame, "wrong solicited event bit");
-    if (end->revoked[URO_ARENA_SENDS] && frame->payload_length > 0 &&
+    if (uro_load_judge_revoked(end, URO_ARENA_SENDS, op) && frame->payload_length > 0 &&
         !(op->flags & URO_SEND_INLINE))
         return fail(end, frame, "payload from memory that is not registered any more");
     return true;
@@ -217,7 +217,7 @@ static bool check_read_response(struct uro_load_end *end, const struct uro_load_
                  peer->windows[op->window].writers == op->writers;
     if (still && !is_message(frame, from, frame->payload_length, op->seed))
         return fail(end, frame, "wrong payload");
-    if (end->revoked[URO_ARENA_WINDOWS] && frame->payload_length > 0)
+    if (uro_load_judge_revoked(end, URO_ARENA_WINDOWS, op) && frame->payload_length > 0)
         return fail(end, frame, "payload from memory that is not registered any more");
     return !(frame->op->ext & URO_EXT_AETH) || check_msn(end, op, frame);
 }

@@ -52,7 +52,7 @@ struct uro_swarm_srq {
     uint32_t limit_share; /* of 65536 occasions to arm a limit */
     uint32_t resize_share;
     uint32_t wrong_share;   /* wild: of 65536 receives */
-    uint32_t replace_share; /* XRC: of 65536 occasions to destroy it and make another one */
+    uint32_t replace_share; /* of 65536 occasions to destroy it and make another one */
 };
 
 /* One direction of a pair. */

@@ -49,6 +49,8 @@ static void add(struct uro_swarm *swarm, unsigned side, struct uro_rng *rng, boo
     draw_srq(srq, rng, swarm->clean);
     srq->xrc = xrc;
     if (!xrc)
+        srq->replace_share = srq->resize_share; /* from the same numbers: as often */
+    if (!xrc)
         return;
     srq->wild = false;
     /* One of them stays, for lives that must not fail. */
