@@ -6,6 +6,7 @@
 
 #include "cm/ip_cm.h"
 #include "script/play_inside.h"
+#include "wire/icmp.h"
 
 #define QKEY_RDMA_CM     0x01234567u /* of datagram services made by rdma_cm */
 #define RESPONSE_TIMEOUT 20u         /* 4.3 s */
@@ -99,6 +100,8 @@ static bool send_packet(struct uro_play *play, const struct uro_script_step *ste
     }
     if (!put_fields(play, step, &packet, octets))
         return false;
+    if (uro_gid_is_multicast(&packet.to))
+        packet.to_mac = uro_mac_multicast(&packet.to);
     send(play, &packet);
     return true;
 }

@@ -23,6 +23,7 @@
 /* What READs, WRITEs and atomics of the endpoint are about; the script answers whatever it is. */
 #define PLAN_REMOTE_VA   0x10000u
 #define PLAN_REMOTE_RKEY 0x1234u
+#define PLAN_QKEY        0x01234567u /* of datagram services, as rdma_cm has it */
 
 struct plan {
     uint32_t recv; /* receives posted */
@@ -33,6 +34,11 @@ struct plan {
     uint32_t read;
     uint32_t faa;
     uint32_t bytes; /* octets of each */
+    uint32_t echo;  /* what a receive took is sent back, at most so many octets; 0: not */
+    uint32_t skip;  /* but not its first so many */
+    uint32_t qkey;  /* with which datagrams are sent back */
+    uint32_t srq;   /* 1: receives are in a shared receive queue */
+    uint32_t group; /* datagrams: is in the group 239.192.0.N; 0: in none */
 };
 
 static inline void plan_read(struct plan *plan, const char *words, size_t length)
@@ -48,10 +54,15 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
                  { "write=", &plan->write, 16 },
                  { "read=", &plan->read, 16 },
                  { "faa=", &plan->faa, 16 },
-                 { "bytes=", &plan->bytes, PLAN_OCTETS } };
+                 { "bytes=", &plan->bytes, PLAN_OCTETS },
+                 { "echo=", &plan->echo, PLAN_OCTETS },
+                 { "skip=", &plan->skip, PLAN_OCTETS },
+                 { "qkey=", &plan->qkey, UINT32_MAX },
+                 { "srq=", &plan->srq, 1 },
+                 { "group=", &plan->group, 255 } };
     char text[256];
 
-    *plan = (struct plan){ .recv = 16, .size = 4096, .bytes = 64 };
+    *plan = (struct plan){ .recv = 16, .size = 4096, .bytes = 64, .qkey = PLAN_QKEY };
     if (length > sizeof text - 1)
         length = sizeof text - 1;
     memcpy(text, words, length);
@@ -63,6 +74,15 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
         unsigned long number = strtoul(at + strlen(rows[i].name), NULL, 0);
         *rows[i].number = number < rows[i].most ? (uint32_t)number : rows[i].most;
     }
+}
+
+/* What is sent back of a completed receive: its octets behind the skipped ones, or, of a WRITE with
+ * immediate, the first of the memory. */
+static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, bool written)
+{
+    const uint32_t length = received > plan->skip ? received - plan->skip : 0;
+
+    return written || length > plan->echo ? plan->echo : length;
 }
 
 /* The private data of the answer; returns its octets. */

@@ -26,12 +26,16 @@ struct target {
     struct plan plan;
     struct ibv_pd *pd, *other_pd;
     struct ibv_cq *cq;
+    struct ibv_srq *srq;
+    struct ibv_ah *back; /* to whom datagrams come from */
     struct ibv_mr *all, *read_only, *other, *work;
     uint8_t *region, *buffers;
     int64_t late; /* ms; when to post one receive more, 0: not */
 };
 
 static struct target *targets;
+static struct ibv_comp_channel *completions; /* of all that echo */
+static struct in_addr group_address;         /* where groups are joined */
 
 static int64_t now_ms(void)
 {
@@ -57,9 +61,13 @@ static void destroy(struct target *t)
     *at = t->next;
     if (t->id->qp != NULL)
         rdma_destroy_qp(t->id);
+    if (t->srq != NULL)
+        (void)ibv_destroy_srq(t->srq);
     for (size_t i = 0; i < sizeof mrs / sizeof mrs[0]; i++)
         if (mrs[i] != NULL)
             (void)ibv_dereg_mr(mrs[i]);
+    if (t->back != NULL)
+        (void)ibv_destroy_ah(t->back);
     if (t->cq != NULL)
         (void)ibv_destroy_cq(t->cq);
     if (t->other_pd != NULL)
@@ -78,7 +86,8 @@ static int post_recv(struct target *t)
     struct ibv_recv_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
     struct ibv_recv_wr *bad;
 
-    return ibv_post_recv(t->id->qp, &wr, &bad);
+    return t->srq != NULL ? ibv_post_srq_recv(t->srq, &wr, &bad)
+                          : ibv_post_recv(t->id->qp, &wr, &bad);
 }
 
 static void post(struct target *t, enum ibv_wr_opcode opcode, uint32_t length)
@@ -101,6 +110,68 @@ static void post(struct target *t, enum ibv_wr_opcode opcode, uint32_t length)
         (void)fail("ibv_post_send");
 }
 
+/* Sends back what a receive took. */
+static void echo(struct target *t, const struct ibv_wc *wc)
+{
+    const bool written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    const bool with_imm = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
+    uint8_t *from = written ? t->region : t->buffers + t->plan.skip;
+    struct ibv_sge sge = { (uintptr_t)from, plan_echo(&t->plan, wc->byte_len, written),
+                           written ? t->all->lkey : t->work->lkey };
+    struct ibv_send_wr wr = { .wr_id = 3,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .opcode = with_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+                              .imm_data = wc->imm_data,
+                              .send_flags = IBV_SEND_SIGNALED };
+    struct ibv_send_wr *bad;
+
+    if (t->id->qp_type == IBV_QPT_UD) {
+        struct ibv_wc asked = *wc;
+        if (t->back == NULL)
+            t->back =
+                ibv_create_ah_from_wc(t->pd, &asked, (struct ibv_grh *)t->buffers, t->id->port_num);
+        wr.wr.ud.ah = t->back;
+        wr.wr.ud.remote_qpn = wc->src_qp;
+        wr.wr.ud.remote_qkey = t->plan.qkey;
+        if (t->back == NULL) {
+            (void)fail("ibv_create_ah_from_wc");
+            return;
+        }
+    }
+    if (ibv_post_send(t->id->qp, &wr, &bad) != 0)
+        (void)fail("ibv_post_send");
+}
+
+static void completed(struct ibv_comp_channel *channel)
+{
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *t;
+
+    while (ibv_get_cq_event(channel, &cq, &t) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        (void)ibv_req_notify_cq(cq, 0);
+        while (ibv_poll_cq(cq, 1, &wc) == 1)
+            if (wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0)
+                echo(t, &wc);
+    }
+}
+
+/* Linux rxe leaves joining by IP to the program; where the address is no interface's of the kernel,
+ * who has it joins when it is told to attach. */
+static int join(struct target *t)
+{
+    const uint32_t group = htonl(0xefc00000u | t->plan.group);
+    const struct ip_mreq request = { .imr_multiaddr = { group }, .imr_interface = group_address };
+    union ibv_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0); /* for as long as the program lives */
+
+    memcpy(&gid.raw[12], &group, sizeof group);
+    (void)setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
+    return ibv_attach_mcast(t->id->qp, &gid, 0) != 0 ? fail("ibv_attach_mcast") : 0;
+}
+
 static int make_memory(struct target *t)
 {
     t->region = aligned_alloc(4096, PLAN_REGION);
@@ -120,6 +191,30 @@ static int make_memory(struct target *t)
     return 0;
 }
 
+static int make_cq(struct target *t)
+{
+    if (t->plan.echo > 0 && completions == NULL) {
+        completions = ibv_create_comp_channel(t->id->verbs);
+        if (completions == NULL)
+            return fail("ibv_create_comp_channel");
+        (void)fcntl(completions->fd, F_SETFL, O_NONBLOCK);
+    }
+    t->cq = ibv_create_cq(t->id->verbs, 256, t, t->plan.echo > 0 ? completions : NULL, 0);
+    if (t->cq == NULL)
+        return fail("ibv_create_cq");
+    if (t->plan.echo > 0 && ibv_req_notify_cq(t->cq, 0) != 0)
+        return fail("ibv_req_notify_cq");
+    return 0;
+}
+
+static int make_srq(struct target *t)
+{
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = PLAN_RECV_MAX + 1, .max_sge = 1 } };
+
+    t->srq = ibv_create_srq(t->pd, &init);
+    return t->srq == NULL ? fail("ibv_create_srq") : 0;
+}
+
 static int make_qp(struct target *t)
 {
     struct ibv_qp_init_attr init = { .qp_type = t->id->qp_type,
@@ -128,16 +223,16 @@ static int make_qp(struct target *t)
                                               .max_send_sge = 1,
                                               .max_recv_sge = 1 } };
 
-    t->cq = ibv_create_cq(t->id->verbs, 256, NULL, NULL, 0);
-    if (t->cq == NULL)
-        return fail("ibv_create_cq");
+    if (make_cq(t) != 0 || (t->plan.srq != 0 && make_srq(t) != 0))
+        return -1;
+    init.srq = t->srq;
     init.send_cq = init.recv_cq = t->cq;
     if (rdma_create_qp(t->id, t->pd, &init) != 0)
         return fail("rdma_create_qp");
     for (uint32_t i = 0; i < t->plan.recv; i++)
         if (post_recv(t) != 0)
             return fail("ibv_post_recv");
-    return 0;
+    return t->plan.group != 0 ? join(t) : 0;
 }
 
 static int answer(struct target *t)
@@ -158,8 +253,8 @@ static int answer(struct target *t)
 static void requested(struct rdma_cm_event *event)
 {
     struct target *t = calloc(1, sizeof *t);
-    const struct rdma_conn_param *param = &event->param.conn;
     const bool datagram = event->id->qp_type == IBV_QPT_UD;
+    const char *words = datagram ? event->param.ud.private_data : event->param.conn.private_data;
 
     if (t == NULL)
         abort();
@@ -167,8 +262,10 @@ static void requested(struct rdma_cm_event *event)
     t->id->context = t;
     t->next = targets;
     targets = t;
-    plan_read(&t->plan, datagram ? "" : param->private_data,
-              datagram || param->private_data == NULL ? 0 : param->private_data_len);
+    plan_read(&t->plan, words == NULL ? "" : words,
+              words == NULL ? 0
+              : datagram    ? event->param.ud.private_data_len
+                            : event->param.conn.private_data_len);
     if (make_memory(t) != 0 || make_qp(t) != 0 || answer(t) != 0) {
         (void)rdma_reject(t->id, NULL, 0);
         destroy(t);
@@ -241,6 +338,24 @@ static int listen_on(struct rdma_event_channel *channel, enum rdma_port_space sp
     return rdma_listen(id, BACKLOG) != 0 ? fail("rdma_listen") : 0;
 }
 
+/* Unreliable connections have no port space of their own: they are asked for in the one of IB. */
+static int listen_uc(struct rdma_event_channel *channel, struct sockaddr *address, socklen_t length)
+{
+    struct rdma_addrinfo info = { .ai_flags = RAI_PASSIVE,
+                                  .ai_family = address->sa_family,
+                                  .ai_qp_type = IBV_QPT_UC,
+                                  .ai_port_space = RDMA_PS_IB,
+                                  .ai_src_len = length,
+                                  .ai_src_addr = address };
+    struct rdma_cm_id *id;
+
+    if (rdma_create_ep(&id, &info, NULL, NULL) != 0)
+        return fail("rdma_create_ep");
+    if (rdma_migrate_id(id, channel) != 0)
+        return fail("rdma_migrate_id");
+    return rdma_listen(id, BACKLOG) != 0 ? fail("rdma_listen") : 0;
+}
+
 int main(int argc, char **argv)
 {
     const uint16_t port = htons((uint16_t)(argc > 1 ? strtoul(argv[1], NULL, 10) : PORT));
@@ -258,16 +373,22 @@ int main(int argc, char **argv)
     }
     if (channel == NULL)
         return -fail("rdma_create_event_channel");
+    group_address = v4.sin_addr;
     if (listen_on(channel, RDMA_PS_TCP, address) != 0 ||
-        listen_on(channel, RDMA_PS_UDP, address) != 0)
+        listen_on(channel, RDMA_PS_UDP, address) != 0 ||
+        listen_uc(channel, address, address == (struct sockaddr *)&v4 ? sizeof v4 : sizeof v6) != 0)
         return 1;
     (void)fcntl(channel->fd, F_SETFL, O_NONBLOCK);
     (void)printf("target: listens\n");
     (void)fflush(stdout);
     for (;;) {
-        struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
-        (void)poll(&fd, 1, post_late());
+        struct pollfd fds[2] = { { .fd = channel->fd, .events = POLLIN },
+                                 { .fd = completions != NULL ? completions->fd : -1,
+                                   .events = POLLIN } };
+        (void)poll(fds, 2, post_late());
         while (rdma_get_cm_event(channel, &event) == 0)
             take(event);
+        if (completions != NULL)
+            completed(completions);
     }
 }

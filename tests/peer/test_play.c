@@ -16,7 +16,7 @@ static void keep(void *user, const char *line)
     (void)snprintf(said + used, sizeof said - used, "%s\n", line);
 }
 
-static enum uro_play_result play_with(struct virtual *v, const char *text)
+static enum uro_play_result play_on(struct virtual *v, const char *text)
 {
     static struct uro_script script;
     struct uro_script_problem problem;
@@ -24,7 +24,13 @@ static enum uro_play_result play_with(struct virtual *v, const char *text)
     said[0] = '\0';
     if (!uro_script_read(&script, text, strlen(text), &problem))
         fail_msg("%u:%u: %s", problem.line, problem.column, problem.text);
-    const enum uro_play_result result = virtual_play(v, &script, keep, NULL);
+    return virtual_play(v, &script, keep, NULL);
+}
+
+static enum uro_play_result play_with(struct virtual *v, const char *text)
+{
+    const enum uro_play_result result = play_on(v, text);
+
     virtual_close(v);
     return result;
 }
@@ -180,6 +186,18 @@ static void qp__numbers_by_hand__need_no_connection(void **state)
     assert_non_null(strstr(said, "RC_SEND_ONLY qp 0x000077 psn 5 ack"));
 }
 
+static void send__to_a_group__has_its_mac_address(void **state)
+{
+    struct virtual *v = virtual_open();
+
+    (void)state;
+    assert_int_equal(play_on(v, "qp qpn=0xffffff psn=0 myqpn=0x11 peerpsn=0\n"
+                                "send UD_SEND_ONLY to=239.129.2.3 length=4\n"),
+                     URO_PLAY_HELD);
+    assert_memory_equal(v->sent_to.octets, "\1\0\x5e\1\2\3", sizeof v->sent_to.octets);
+    virtual_close(v);
+}
+
 static void accept__the_endpoint_connects__and_is_served(void **state)
 {
     struct virtual *v = virtual_open();
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test(on__answers_as_often_as_it_says),
         cmocka_unit_test(set__is_a_sum__of_variables),
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
+        cmocka_unit_test(send__to_a_group__has_its_mac_address),
         cmocka_unit_test(accept__the_endpoint_connects__and_is_served),
         cmocka_unit_test(disconnect__is_said_once),
         cmocka_unit_test(fresh__what_comes_for_the_connection_before__is_not_taken),

@@ -10,7 +10,6 @@
 #define PD_OTHER  2u
 #define CALLS_MAX 100000u /* at one instant; more: it never ends */
 #define TIME_MAX  URO_MS(300000)
-#define QKEY      0x01234567u
 
 enum { KEY_ALL, KEY_READ, KEY_OTHER, KEY_BUFFERS };
 
@@ -84,6 +83,9 @@ struct virtual *virtual_open(void)
     v->datagram.service_id = uro_ip_cm_service(URO_IP_CM_UDP, VIRTUAL_PORT);
     must(uro_conn_listen(uro_engine_cm(v->engine), &v->stream));
     must(uro_conn_listen(uro_engine_cm(v->engine), &v->datagram));
+    v->unreliable = v->stream;
+    v->unreliable.service_id = uro_ip_cm_service(URO_IP_CM_IB, VIRTUAL_PORT);
+    must(uro_conn_listen(uro_engine_cm(v->engine), &v->unreliable));
     return v;
 }
 
@@ -92,7 +94,17 @@ static void close_conn(struct virtual *v, struct virtual_conn *c)
     if (c->conn == NULL)
         return;
     uro_conn_close(c->conn, v->now);
+    if (c->plan.group != 0) {
+        (void)uro_mcast_detach(uro_engine_shard(v->engine), &c->member);
+        uro_engine_leave(v->engine, &c->member.group, v->now);
+    }
     uro_engine_qp_destroy(v->engine, c->qp);
+    if (c->srq != NULL)
+        uro_srq_destroy(uro_engine_shard(v->engine), c->srq);
+    if (c->can_answer)
+        uro_engine_ah_destroy(v->engine, &c->back);
+    free(c->srq);
+    free(c->srq_slots);
     free(c->qp_memory);
     *c = (struct virtual_conn){ 0 };
 }
@@ -114,7 +126,8 @@ void virtual_close(struct virtual *v)
 
 static void post_recv(struct virtual *v, struct virtual_conn *c)
 {
-    struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(c->qp), 0);
+    struct uro_wq *wq = c->srq != NULL ? &c->srq->wq : uro_qp_recv_queue(c->qp);
+    struct uro_rqe *rqe = uro_wq_reserve(wq, 0);
 
     assert(rqe != NULL);
     rqe->wr_id = 1;
@@ -122,7 +135,7 @@ static void post_recv(struct virtual *v, struct virtual_conn *c)
     rqe->sge_count = 1;
     rqe->sges[0] = (struct uro_sge){ (uintptr_t)v->buffers, c->plan.size,
                                      uro_key_number(&v->keys[KEY_BUFFERS]) };
-    uro_wq_publish(uro_qp_recv_queue(c->qp), 1);
+    uro_wq_publish(wq, 1);
 }
 
 static void post(struct virtual *v, struct virtual_conn *c, enum uro_wr_opcode opcode,
@@ -145,13 +158,57 @@ static void post(struct virtual *v, struct virtual_conn *c, enum uro_wr_opcode o
     uro_qp_ring(uro_engine_shard(v->engine), c->qp);
 }
 
+/* Sends back what a receive took. */
+static void echo(struct virtual *v, struct virtual_conn *c, const struct uro_cqe *cqe)
+{
+    const bool written = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
+    const uint8_t *from = written ? v->region : v->buffers + c->plan.skip;
+    const unsigned key = written ? KEY_ALL : KEY_BUFFERS;
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(c->qp), 0);
+
+    assert(wqe != NULL);
+    *wqe = (struct uro_wqe){ .wr_id = 3,
+                             .opcode =
+                                 cqe->flags & URO_WC_WITH_IMM ? URO_WR_SEND_WITH_IMM : URO_WR_SEND,
+                             .flags = URO_SEND_SIGNALED,
+                             .imm = cqe->imm,
+                             .length = plan_echo(&c->plan, cqe->byte_len, written),
+                             .sge_count = 1 };
+    if (uro_qp_type(c->qp) == URO_QPT_UD) {
+        wqe->to.ah = uro_ah_number(&c->back);
+        wqe->to.qpn = cqe->source_qpn;
+        wqe->qkey = c->plan.qkey;
+    }
+    wqe->sges[0] = (struct uro_sge){ (uintptr_t)from, wqe->length, uro_key_number(&v->keys[key]) };
+    uro_wq_publish(uro_qp_send_queue(c->qp), 1);
+    uro_qp_ring(uro_engine_shard(v->engine), c->qp);
+}
+
+/* Completions: true when something was sent. */
+static bool completed(struct virtual *v)
+{
+    struct uro_cqe cqe;
+    bool any = false;
+
+    while (uro_cq_poll(v->cq, &cqe, 1) == 1)
+        for (unsigned i = 0; i < VIRTUAL_CONNS; i++) {
+            struct virtual_conn *c = &v->conns[i];
+            if (c->conn == NULL || uro_qp_number(c->qp) != cqe.qpn || c->plan.echo == 0 ||
+                cqe.status != URO_WC_SUCCESS || (cqe.opcode & URO_WC_RECV) == 0)
+                continue;
+            echo(v, c, &cqe);
+            any = true;
+        }
+    return any;
+}
+
 /* INIT, RTR, RTS: as the connection says, or as a datagram service wants. */
 static void raise(struct virtual *v, struct virtual_conn *c)
 {
     const bool datagram = uro_qp_type(c->qp) == URO_QPT_UD;
 
     for (enum uro_qp_state state = URO_QPS_INIT; state <= URO_QPS_RTS; state++) {
-        struct uro_qp_attr attr = { .state = state, .qkey = QKEY, .port = 1 };
+        struct uro_qp_attr attr = { .state = state, .qkey = PLAN_QKEY, .port = 1 };
         unsigned mask = URO_ATTR_STATE;
         if (!datagram)
             must(uro_conn_qp_attr(c->conn, &attr, &mask));
@@ -171,9 +228,19 @@ static struct virtual_conn *conn_of(struct virtual *v, const struct uro_conn *co
     return NULL;
 }
 
+static void make_srq(struct virtual *v, struct virtual_conn *c)
+{
+    const struct uro_srq_init init = { .pd = PD, .capacity = PLAN_RECV_MAX + 1, .sge_max = 1 };
+
+    c->srq = take(sizeof *c->srq);
+    c->srq_slots = take(uro_srq_slots_size(init.capacity, init.sge_max));
+    uro_srq_create(uro_engine_shard(v->engine), c->srq, &init, c->srq_slots);
+}
+
 static void make_qp(struct virtual *v, struct virtual_conn *c, enum uro_qp_type type)
 {
     const struct uro_qp_init init = { .type = type,
+                                      .srq = c->srq,
                                       .pd = PD,
                                       .send_cq = v->cq,
                                       .recv_cq = v->cq,
@@ -185,6 +252,24 @@ static void make_qp(struct virtual *v, struct virtual_conn *c, enum uro_qp_type 
     c->late = URO_TIME_NEVER;
     c->qp_memory = take(uro_qp_size(&init));
     c->qp = uro_qp_create(uro_engine_shard(v->engine), &init, c->qp_memory);
+}
+
+/* A queue pair of datagrams: its way back to the player, and its group. */
+static void make_datagram(struct virtual *v, struct virtual_conn *c)
+{
+    const struct uro_address address = { .dest =
+                                             uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 2 }),
+                                         .sgid_index = 1,
+                                         .hop_limit = 64 };
+    const struct uro_gid group =
+        uro_gid_from_ipv4((const uint8_t[]){ 239, 192, 0, (uint8_t)c->plan.group });
+
+    must(uro_engine_ah_create(v->engine, &c->back, PD, &address, v->now));
+    c->can_answer = true;
+    if (c->plan.group == 0)
+        return;
+    (void)uro_mcast_attach(uro_engine_shard(v->engine), &c->member, c->qp, &group);
+    must(uro_engine_join(v->engine, &group, v->now));
 }
 
 /* The other way round: the endpoint asks for a connection, and sends one message. */
@@ -215,7 +300,7 @@ static void requested(struct virtual *v, struct uro_conn *conn)
 {
     struct virtual_conn *c = conn_of(v, NULL);
     struct uro_conn_param answer = { .type = conn->peer.type,
-                                     .qkey = QKEY,
+                                     .qkey = PLAN_QKEY,
                                      .responder_resources = 4,
                                      .initiator_depth = 4,
                                      .rnr_retry_count = 7 };
@@ -230,8 +315,12 @@ static void requested(struct virtual *v, struct uro_conn *conn)
     }
     c->conn = conn;
     plan_read(&c->plan, (const char *)conn->peer.data + URO_IP_CM_LEN, 56);
+    if (c->plan.srq != 0)
+        make_srq(v, c);
     make_qp(v, c, conn->peer.type);
     raise(v, c);
+    if (conn->peer.type == URO_QPT_UD)
+        make_datagram(v, c);
     for (uint32_t i = 0; i < c->plan.recv; i++)
         post_recv(v, c);
     answer.qpn = uro_qp_number(c->qp);
@@ -324,6 +413,8 @@ static uint32_t carry(struct virtual *v, struct uro_play *play, bool from_player
         const struct uro_pkt pkt = { .octets = frame, .length = uro_tx_length(&v->tx[i]) };
         uro_tx_write(&v->tx[i], frame);
         if (from_player)
+            memcpy(v->sent_to.octets, frame, sizeof v->sent_to.octets);
+        if (from_player)
             uro_engine_input(v->engine, &pkt, 1, v->now);
         else
             uro_play_input(play, &pkt, 1, v->now);
@@ -333,14 +424,12 @@ static uint32_t carry(struct virtual *v, struct uro_play *play, bool from_player
 
 static bool step(struct virtual *v, struct uro_play *play)
 {
-    struct uro_cqe cqe;
     bool moved = carry(v, play, true) > 0;
 
     moved |= carry(v, play, false) > 0;
     moved |= take_event(v);
     moved |= post_late(v);
-    while (uro_cq_poll(v->cq, &cqe, 1) == 1)
-        ;
+    moved |= completed(v);
     return moved;
 }
 

@@ -4,7 +4,9 @@
  */
 #pragma once
 
+#include "core/mcast.h"
 #include "core/qp.h"
+#include "core/srq.h"
 #include "engine/engine.h"
 #include "plan.h"
 #include "script/play.h"
@@ -16,6 +18,11 @@ struct virtual_conn {
     struct uro_conn *conn; /* NULL: in no use */
     struct uro_qp *qp;
     void *qp_memory;
+    struct uro_srq *srq; /* NULL: receives are the queue pair's own */
+    void *srq_slots;
+    struct uro_ah back; /* to the player, for datagrams that are sent back */
+    bool can_answer;    /* it is made */
+    struct uro_mcast member;
     struct plan plan;
     uro_time late; /* when to post a receive more; never: not */
 };
@@ -24,7 +31,7 @@ struct virtual
 {
     void *engine_memory;
     struct uro_engine *engine; /* at 10.0.0.1 */
-    struct uro_listener stream, datagram;
+    struct uro_listener stream, datagram, unreliable;
     struct uro_cq *cq;
     uint8_t *region;  /* with three keys: all rights, READ only, another protection domain */
     uint8_t *buffers; /* of receives and sends */
@@ -33,6 +40,7 @@ struct virtual
     bool calls; /* the endpoint connects to port 7471 of the player */
     void *peer_memory;
     struct uro_engine *peer_engine; /* the player's, at 10.0.0.2 */
+    struct uro_mac sent_to;         /* of the player's last frame */
     uro_time now;
     struct uro_tx tx[32];
 };

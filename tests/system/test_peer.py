@@ -15,7 +15,8 @@ from uroce_case import Case, equal, has
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "peer"
 # One of each kind; all of them play in virtual time (tests/peer).
 PLAYED = ("send", "gap", "read", "repeated_atomic", "rnr_write", "access_key", "dropped_icrc",
-          "requester_nak", "requester_rnr", "cm_by_hand", "cm_stale", "cm_sidr", "cm_nobody")
+          "requester_nak", "requester_rnr", "cm_by_hand", "cm_stale", "cm_sidr", "cm_nobody",
+          "uc_last_lost", "uc_write", "ud_header", "ud_group", "ud_too_long", "srq_empty")
 LINK = "net_memif0,role={role},socket={where}/link.sock"
 
 
