@@ -174,15 +174,16 @@ struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
     return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_conn, node);
 }
 
-/* rule CM.PEER */
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id)
 {
     struct uro_list *list = &cm->by_peer[bucket(cm, guid, peer_id)];
 
     for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
         struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
-        if (conn->peer_guid == guid && conn->peer_id == peer_id && !conn->active)
+        if (conn->peer_guid == guid && conn->peer_id == peer_id && !conn->active) {
+            URO_MARK("CM.PEER");
             return conn;
+        }
     }
     return NULL;
 }
@@ -355,7 +356,6 @@ static bool has_to_say(const struct uro_cm *cm)
     return cm->reply_count > 0 || !uro_list_empty(&cm->to_send);
 }
 
-/* rule CM.END.ALL */
 bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
 {
     bool answered = uro_list_empty(&cm->leaving);
@@ -371,6 +371,7 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
             uro_conn_close(conn, now);
             continue;
         }
+        URO_MARK("CM.END.ALL");
         uro_conn_part(conn);
         answered = answered && conn->state != URO_CONN_DREQ_SENT;
     }

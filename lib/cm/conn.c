@@ -23,11 +23,12 @@ static bool is_xrc(const struct uro_conn *conn)
     return conn->local.type == URO_QPT_XRC_INI || conn->local.type == URO_QPT_XRC_TGT;
 }
 
-/* rule CM.TID: all messages of one exchange have that of its first. */
+/* All messages of one exchange have that of its first. */
 void uro_conn_message(const struct uro_conn *conn, enum uro_cm_kind kind, struct uro_cm_msg *msg)
 {
     memset(msg, 0, sizeof *msg);
     msg->kind = kind;
+    URO_MARK("CM.TID");
     msg->tid = conn->tid;
     msg->value[URO_CM_LOCAL_ID] = conn->node.number;
     msg->value[URO_CM_REMOTE_ID] = conn->peer_id;
@@ -40,10 +41,12 @@ static void put_data(struct uro_cm_msg *msg, const void *data, uint32_t length)
         memcpy(msg->data, data, length);
 }
 
-/* rule CM.DATA */
 static bool data_fits(enum uro_cm_kind kind, uint32_t length)
 {
-    return length <= uro_cm_data_room(kind);
+    if (length <= uro_cm_data_room(kind))
+        return true;
+    URO_MARK("CM.DATA");
+    return false;
 }
 
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind)
@@ -109,12 +112,12 @@ static void put_path(const struct uro_conn *conn, struct uro_cm_msg *msg)
     msg->value[URO_CM_LOCAL_ACK_TIMEOUT] = conn->ack_timeout;
 }
 
-/* rule CM.REQ */
 static void send_req(struct uro_conn *conn, const struct uro_conn_target *target,
                      const struct uro_conn_param *param)
 {
     struct uro_cm_msg msg;
 
+    URO_MARK("CM.REQ");
     uro_conn_message(conn, URO_CM_REQ, &msg);
     msg.value[URO_CM_SERVICE_ID] = conn->service_id;
     msg.value[URO_CM_CA_GUID] = conn->cm->config.guid;
@@ -172,11 +175,11 @@ int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_target *target,
     return 0;
 }
 
-/* rule CM.REP */
 static void send_rep(struct uro_conn *conn, const struct uro_conn_param *param)
 {
     struct uro_cm_msg msg;
 
+    URO_MARK("CM.REP");
     uro_conn_message(conn, URO_CM_REP, &msg);
     msg.value[is_xrc(conn) ? URO_CM_LOCAL_EECN : URO_CM_LOCAL_QPN] = param->qpn;
     msg.value[URO_CM_STARTING_PSN] = conn->local_psn;
@@ -247,16 +250,15 @@ void uro_conn_end(struct uro_conn *conn)
         uro_conn_free(conn);
 }
 
-/* rule CM.TIMEWAIT */
 void uro_conn_enter_timewait(struct uro_conn *conn)
 {
+    URO_MARK("CM.TIMEWAIT");
     uro_conn_quiet(conn);
     conn->state = URO_CONN_TIMEWAIT;
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(conn->ack_timeout));
     uro_conn_linger(conn);
 }
 
-/* rule CM.REJ.SAID */
 static void reject(struct uro_conn *conn, unsigned reason, const void *data, uint32_t length)
 {
     bool passive = conn->state == URO_CONN_REQ_RECEIVED;
@@ -273,6 +275,7 @@ static void reject(struct uro_conn *conn, unsigned reason, const void *data, uin
                                       .reason = reason,
                                       .data = data,
                                       .length = length };
+    URO_MARK("CM.REJ.SAID");
     uro_conn_send_rej(conn->cm, &conn->route, &rej);
 }
 
@@ -298,11 +301,11 @@ int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data, ui
     return 0;
 }
 
-/* rule CM.DREQ */
 static void send_dreq(struct uro_conn *conn)
 {
     struct uro_cm_msg msg;
 
+    URO_MARK("CM.DREQ");
     conn->tid = uro_rng_u64(&conn->cm->rng);
     uro_conn_message(conn, URO_CM_DREQ, &msg);
     msg.value[URO_CM_REMOTE_QPN] = conn->peer_qpn;
@@ -321,9 +324,9 @@ int uro_conn_disconnect(struct uro_conn *conn, uro_time now)
     return conn->state == URO_CONN_DREQ_SENT || conn->state == URO_CONN_TIMEWAIT ? 0 : -EINVAL;
 }
 
-/* rule CM.PART */
 void uro_conn_part(struct uro_conn *conn)
 {
+    URO_MARK("CM.PART");
     switch (conn->state) {
     case URO_CONN_REQ_SENT:
         reject(conn, URO_CONN_REJ_TIMEOUT, NULL, 0);

@@ -66,11 +66,11 @@ static void to_rts(const struct uro_conn *conn, struct uro_qp_attr *attr, unsign
     *mask |= URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC;
 }
 
-/* rule CM.QP */
 int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_attr *attr, unsigned *mask)
 {
     enum uro_qp_state state = attr->state;
 
+    URO_MARK("CM.QP");
     *attr = (struct uro_qp_attr){ .state = state };
     if (state == URO_QPS_INIT) {
         to_init(conn, attr, mask);

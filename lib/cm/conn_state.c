@@ -33,13 +33,13 @@ static void keep_data(struct uro_conn *conn, const struct uro_cm_msg *msg)
 /* ---- REQ ----------------------------------------------------------------------------------- */
 
 /* False when it is none of ours. */
-/* rule CM.TYPE */
 static bool type_of(const struct uro_cm_msg *msg, enum uro_qp_type *type)
 {
     uint64_t transport = msg->value[URO_CM_TRANSPORT];
     bool xrc =
         transport == TRANSPORT_OTHER && msg->value[URO_CM_EXTENDED_TRANSPORT] == EXTENDED_XRC;
 
+    URO_MARK("CM.TYPE");
     *type = xrc ? URO_QPT_XRC_TGT : transport == TRANSPORT_UC ? URO_QPT_UC : URO_QPT_RC;
     return xrc || transport == TRANSPORT_RC || transport == TRANSPORT_UC;
 }
@@ -68,7 +68,6 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
-/* rule CM.FLOW, CM.MTU */
 static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     const uint64_t *value = msg->value;
@@ -76,10 +75,12 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     conn->tid = msg->tid;
     conn->service_id = value[URO_CM_SERVICE_ID];
     conn->peer_psn = (uint32_t)value[URO_CM_STARTING_PSN];
+    URO_MARK("CM.MTU");
     conn->path_mtu = (uint8_t)value[URO_CM_PATH_MTU];
     conn->ack_timeout = (uint8_t)value[URO_CM_LOCAL_ACK_TIMEOUT];
     conn->peer_response_timeout = (uint8_t)value[URO_CM_LOCAL_RESPONSE_TIMEOUT];
     conn->retries = (uint8_t)value[URO_CM_MAX_RETRIES];
+    URO_MARK("CM.FLOW");
     conn->route.flow_label = (uint32_t)value[URO_CM_FLOW_LABEL];
     conn->route.traffic_class = (uint8_t)value[URO_CM_TRAFFIC_CLASS];
     conn->route.hop_limit = (uint8_t)value[URO_CM_HOP_LIMIT];
@@ -125,7 +126,6 @@ static unsigned judge_req(struct uro_cm *cm, const struct uro_cm_route *route,
     return is_stale(cm, route, msg) ? URO_CONN_REJ_STALE : 0;
 }
 
-/* rule CM.REQ.JUDGE */
 static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
                         const struct uro_cm_msg *msg)
 {
@@ -155,6 +155,7 @@ static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
         reason = URO_CONN_REJ_NO_RESOURCES;
     }
     if (reason != 0) {
+        URO_MARK("CM.REQ.JUDGE");
         refuse(cm, route, msg, reason);
         return;
     }
@@ -202,13 +203,13 @@ static void receive_rep(struct uro_conn *conn, const struct uro_cm_msg *msg)
     }
 }
 
-/* rule CM.RTU */
 static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     if (conn->state != URO_CONN_REP_SENT) {
         unexpected(conn->cm);
         return;
     }
+    URO_MARK("CM.RTU");
     keep_data(conn, msg);
     uro_conn_quiet(conn);
     conn->state = URO_CONN_ESTABLISHED;
@@ -232,7 +233,6 @@ static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
                   conn->cm->now + uro_conn_time(service) + uro_conn_time(conn->ack_timeout));
 }
 
-/* rule CM.REJ */
 static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     int reason = (int)msg->value[URO_CM_REASON];
@@ -244,6 +244,7 @@ static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
         unexpected(conn->cm);
         return;
     }
+    URO_MARK("CM.REJ");
     keep_data(conn, msg);
     uro_conn_raise(conn, state == URO_CONN_ESTABLISHED ? URO_CONN_DISCONNECTED : URO_CONN_REJECTED,
                    reason);
@@ -252,12 +253,13 @@ static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* rule CM.DREP: also for a connection that we know nothing of, so that the peer is done. */
+/* Also for a connection that we know nothing of, so that the peer is done. */
 static void send_stray_drep(struct uro_cm *cm, const struct uro_cm_route *route,
                             const struct uro_cm_msg *dreq)
 {
     struct uro_cm_msg msg = { .kind = URO_CM_DREP, .tid = dreq->tid };
 
+    URO_MARK("CM.DREP");
     msg.value[URO_CM_LOCAL_ID] = dreq->value[URO_CM_REMOTE_ID];
     msg.value[URO_CM_REMOTE_ID] = dreq->value[URO_CM_LOCAL_ID];
     uro_conn_reply(cm, route, &msg);
@@ -318,15 +320,18 @@ static void receive_lap(struct uro_conn *conn, const struct uro_cm_msg *lap)
 
 /* ---- which connection ---------------------------------------------------------------------- */
 
-/* rule CM.FROM: the addresses of the connection, and once known the peer's ID. */
+/* The addresses of the connection, and once known the peer's ID. */
 static bool from_peer(const struct uro_conn *conn, const struct uro_cm_route *route,
                       const struct uro_cm_msg *msg)
 {
     uint32_t id = (uint32_t)msg->value[URO_CM_LOCAL_ID];
 
-    return uro_gid_equal(&conn->route.remote, &route->remote) &&
-           uro_gid_equal(&conn->route.local, &route->local) &&
-           (conn->peer_id == 0 || conn->peer_id == id);
+    if (uro_gid_equal(&conn->route.remote, &route->remote) &&
+        uro_gid_equal(&conn->route.local, &route->local) &&
+        (conn->peer_id == 0 || conn->peer_id == id))
+        return true;
+    URO_MARK("CM.FROM");
+    return false;
 }
 
 static uint64_t guid_of(const struct uro_cm_msg *rej)
@@ -435,6 +440,8 @@ void uro_conn_on_timer(struct uro_conn *conn)
         return;
     }
     URO_MARK("CM.RETRY");
+    if (conn->state == URO_CONN_SIDR_REQ_SENT)
+        URO_MARK("CM.SIDR.RETRY");
     uro_count(conn->cm->counters, URO_COUNT_CM_RETRIES);
     uro_conn_send(conn, conn->interval, conn->retries_left - 1);
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "wire/bytes.h"
 
 #define AT_IP_VERSION 1u
@@ -31,11 +32,11 @@ static struct uro_gid get_address(const uint8_t *in, bool v4)
     return address;
 }
 
-/* rule CM.IP */
 void uro_ip_cm_encode(uint8_t out[static URO_IP_CM_LEN], const struct uro_ip_cm *header)
 {
     bool v4 = uro_gid_is_ipv4(&header->dest);
 
+    URO_MARK("CM.IP");
     out[0] = 0;
     out[AT_IP_VERSION] = v4 ? IPV4 : IPV6;
     uro_put_be16(out + AT_PORT, header->source_port);

@@ -25,14 +25,15 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
         struct uro_listener *listener = URO_CONTAINER_OF(at, struct uro_listener, link);
         if (!hears(listener, service_id, address))
             continue;
-        if (!listener->any_address)
+        if (!listener->any_address) {
+            URO_MARK("CM.LISTEN");
             return listener;
+        }
         found = listener;
     }
     return found;
 }
 
-/* rule CM.LISTEN */
 int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
 {
     for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
@@ -66,11 +67,12 @@ void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
     }
 }
 
-/* rule CM.FLOOD */
 bool uro_listen_overrun(struct uro_listener *listener)
 {
-    if (listener->unanswered / PATIENCE >= listener->backlog)
+    if (listener->unanswered / PATIENCE >= listener->backlog) {
+        URO_MARK("CM.FLOOD");
         return true;
+    }
     listener->unanswered++;
     return false;
 }

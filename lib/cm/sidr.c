@@ -12,7 +12,6 @@
 #define STATUS_UNSUPPORTED 1u /* service ID */
 #define ANSWER_KEPT        21u /* 4.096 us * 2^21: twice as long as Linux waits before it asks again */
 
-/* rule CM.SIDR.REQ, CM.SIDR.RETRY */
 void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
 {
     struct uro_cm_msg msg;
@@ -24,6 +23,7 @@ void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
     msg.data_length = param->data_length;
     memcpy(msg.data, param->data, param->data_length);
     uro_cm_encode(conn->mad, &msg);
+    URO_MARK("CM.SIDR.REQ");
     conn->state = URO_CONN_SIDR_REQ_SENT;
     uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
 }
@@ -57,13 +57,13 @@ static void keep(struct uro_conn *conn)
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
 }
 
-/* rule CM.SIDR.REP */
 void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
 {
     const struct question question = { conn->tid, conn->service_id, conn->peer_id };
 
     conn->local = *param;
     conn->status = (int)status;
+    URO_MARK("CM.SIDR.REP");
     conn->state = URO_CONN_SIDR_ANSWERED;
     send_answer(conn->cm, &conn->route, &question, status, param);
     keep(conn);

@@ -31,6 +31,7 @@ static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
 
     wqe->why = URO_WHY_NONE;
     if (!sends) {
+        URO_MARK("POST.SERVICE");
         wqe->why = URO_WHY_UNSUPPORTED;
         return URO_WC_LOC_QP_OP_ERR;
     }
@@ -46,10 +47,12 @@ static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
     return URO_WC_SUCCESS;
 }
 
-/* rule UD.QKEY.PRIVILEGED */
 static uint32_t qkey_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
 {
-    return wqe->qkey & URO_QKEY_PRIVILEGED ? qp->attr.qkey : wqe->qkey;
+    if ((wqe->qkey & URO_QKEY_PRIVILEGED) == 0)
+        return wqe->qkey;
+    URO_MARK("UD.QKEY.PRIVILEGED");
+    return qp->attr.qkey;
 }
 
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah, struct uro_tx *tx)

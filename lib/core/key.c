@@ -76,12 +76,16 @@ void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
     URO_ASSERT(error == 0);
 }
 
-/* rule KEY.RANGE */
 static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
 {
     uint64_t offset = address - key->base;
 
-    return address >= key->base && offset <= key->length && length <= key->length - offset;
+    if (address >= key->base && offset <= key->length && length <= key->length - offset)
+        return true;
+    URO_MARK("KEY.RANGE");
+    if (is_window(key))
+        URO_MARK("MW.REACH");
+    return false;
 }
 
 /* Where an address of the key is. As a number, since the region of all memory begins at NULL. */
@@ -100,25 +104,30 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
     uint8_t *at = place_of(key, address);
     uint64_t touched = length < URO_PATH_MTU_MAX ? length : URO_PATH_MTU_MAX;
-    /* rule KEY.ABSENT */
-    bool absent =
-        region->reachable != NULL && touched > 0 && !region->reachable(at, touched, write);
-    return absent ? NULL : at;
+    if (region->reachable == NULL || touched == 0 || region->reachable(at, touched, write))
+        return at;
+    URO_MARK("KEY.ABSENT");
+    return NULL;
 }
 
-/* rule KEY.PD */
 static bool allows(const struct uro_key *key, uint32_t pd, uint32_t access)
 {
-    return key->pd == pd && (key->access & access) == access;
+    if (key->pd == pd)
+        return (key->access & access) == access;
+    URO_MARK("KEY.PD");
+    return false;
 }
 
-/* rule MW.LOCAL */
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length)
 {
     const struct uro_key *key = uro_key_find(shard, number);
 
-    if (key == NULL || is_window(key) || !allows(key, pd, access) || !inside(key, address, length))
+    if (key != NULL && is_window(key)) {
+        URO_MARK("MW.LOCAL");
+        return NULL;
+    }
+    if (key == NULL || !allows(key, pd, access) || !inside(key, address, length))
         return NULL;
     return reach(key, address, length, access & URO_ACCESS_LOCAL_WRITE);
 }
@@ -139,7 +148,6 @@ bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *c
     return opens(uro_key_find(shard, claim->number), claim);
 }
 
-/* rule MW.REACH */
 uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
                         uint64_t address, uint64_t length)
 {
@@ -174,7 +182,6 @@ static bool may_bind(const struct uro_key *window, const struct uro_key_bind *bi
     return !window->bound && bind->length > 0;
 }
 
-/* rule MW.BIND */
 bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
 {
     struct uro_key *window = uro_key_find(shard, bind->old_rkey);
@@ -183,8 +190,10 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     if (window == NULL || !may_bind(window, bind) ||
         bind->old_rkey >> LOW_BITS != bind->new_rkey >> LOW_BITS)
         return false;
-    if (bind->length > 0 && (region == NULL || !may_open(region, bind)))
+    if (bind->length > 0 && (region == NULL || !may_open(region, bind))) {
+        URO_MARK("MW.BIND");
         return false;
+    }
 
     if (window->bound)
         URO_MARK("MW.AGAIN");
@@ -203,14 +212,16 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     return true;
 }
 
-/* rule MW.INVALIDATE */
 bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint32_t pd,
                            uint32_t qpn)
 {
     const struct uro_key *key = uro_key_find(shard, number);
 
-    return key != NULL && key->kind == URO_KEY_WINDOW_2 && key->bound && key->pd == pd &&
-           key->qpn == qpn;
+    if (key != NULL && key->kind == URO_KEY_WINDOW_2 && key->bound && key->pd == pd &&
+        key->qpn == qpn)
+        return true;
+    URO_MARK("MW.INVALIDATE");
+    return false;
 }
 
 void uro_key_invalidate(struct uro_shard *shard, uint32_t number)

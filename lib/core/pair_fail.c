@@ -70,9 +70,11 @@ static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status 
     qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
-/* rule SRQ.FLUSH: what waits in a shared queue stays */
+/* What waits in a shared queue stays. */
 static void finish_recvs(struct uro_qp *qp)
 {
+    if (qp->srq != NULL)
+        URO_MARK("SRQ.FLUSH");
     finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
     for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
         const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);

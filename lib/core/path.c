@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/shard.h"
 #include "wire/ext.h"
 #include "wire/icrc.h"
@@ -17,11 +18,11 @@
 #define SOURCE_PORT_MASK  0x3fffu
 #define GOLDEN_RATIO      0x61c88647u /* 2^32 divided by it, as the field's hash functions do */
 
-/* rule TX.PORT */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn)
 {
     uint32_t label = flow_label & 0xfffff;
 
+    URO_MARK("TX.PORT");
     if (label == 0) {
         uint64_t product = (uint64_t)local_qpn * remote_qpn;
         product ^= product >> 20;
@@ -31,9 +32,9 @@ uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t 
     return (uint16_t)(SOURCE_PORT_BASE | (((label & SOURCE_PORT_MASK) ^ (label >> 14))));
 }
 
-/* rule TX.PORT.UD */
 uint16_t uro_path_datagram_port(uint32_t local_qpn)
 {
+    URO_MARK("TX.PORT.UD");
     return (uint16_t)(SOURCE_PORT_BASE + ((local_qpn * GOLDEN_RATIO) >> 18));
 }
 
@@ -57,7 +58,7 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
     const struct uro_ether ether = { .dest = address->hop->mac,
                                      .source = shard->config.mac,
                                      .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
-    /* rule TX.HEADER */
+    URO_MARK("TX.HEADER");
     const struct uro_ip ip = {
         .v6 = v6,
         .dont_fragment = true,

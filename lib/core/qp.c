@@ -164,16 +164,19 @@ static_assert(URO_ROCE_OVERHEAD == URO_IPV6_LEN + URO_UDP_LEN + URO_BTH_LEN + UR
                                        URO_RETH_LEN + URO_IMM_LEN + URO_ICRC_LEN,
               "the headers of the largest packet");
 
-/* rule QP.MTU */
 static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
 {
     bool power = (mtu & (mtu - 1)) == 0;
 
-    return power && mtu >= URO_PATH_MTU_MIN && mtu <= URO_PATH_MTU_MAX &&
-           (mtu + URO_ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN);
+    if (!power || mtu < URO_PATH_MTU_MIN || mtu > URO_PATH_MTU_MAX)
+        return false;
+    if (mtu + URO_ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN)
+        return true;
+    URO_MARK("QP.MTU");
+    return false;
 }
 
-/* rule QP.RANGE: every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
+/* Every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
 static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
                      const struct uro_qp_attr *attr, unsigned mask)
 {
@@ -196,13 +199,17 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
-        { URO_ATTR_ALT_PATH, false }, /* rule QP.ALT.PATH */
+        { URO_ATTR_ALT_PATH, false }, /* there is no migration */
         { URO_ATTR_CAP, false },
     };
 
     for (size_t i = 0; i < URO_ARRAY_LEN(rules); i++)
-        if ((mask & rules[i].bit) && !rules[i].good)
+        if ((mask & rules[i].bit) && !rules[i].good) {
+            URO_MARK("QP.RANGE");
+            if (rules[i].bit == URO_ATTR_ALT_PATH)
+                URO_MARK("QP.ALT.PATH");
             return false;
+        }
     return true;
 }
 

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "base/mark.h"
+
 struct transition {
     unsigned types; /* bit per type that has this transition */
     unsigned required[URO_QPT_COUNT];
@@ -18,7 +20,6 @@ struct transition {
 #define TO_ERR   [URO_QPS_ERR] = { .types = ALL }
 
 /* clang-format off */
-/* rule QP.STATE.TABLE */
 static const struct transition transitions[URO_QPS_COUNT][URO_QPS_COUNT] = {
     [URO_QPS_RESET] = {
         TO_RESET,
@@ -195,7 +196,8 @@ int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from, enum uro_q
 
     if ((t->types & 1u << type) == 0)
         return -EINVAL;
-    if ((given & required) != required || (given & ~allowed) != 0)
-        return -EINVAL;
-    return 0;
+    if ((given & required) == required && (given & ~allowed) == 0)
+        return 0;
+    URO_MARK("QP.STATE.TABLE");
+    return -EINVAL;
 }

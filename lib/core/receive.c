@@ -26,13 +26,16 @@ static bool listens(enum uro_qp_state state, enum uro_role role)
     return sending || state == URO_QPS_RTR || state == URO_QPS_SQE;
 }
 
-/* rule XRC.ENDS: whether packets like this are for queue pairs like this; the ends of XRC differ by
+/* Whether packets like this are for queue pairs like this; the ends of XRC differ by
  * role. */
 static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
 {
     if (op->service != qp->service)
         return false;
-    return qp->service != URO_XRC || (qp->type == URO_QPT_XRC_TGT) == (op->role == URO_REQUEST);
+    if (qp->service != URO_XRC || (qp->type == URO_QPT_XRC_TGT) == (op->role == URO_REQUEST))
+        return true;
+    URO_MARK("XRC.ENDS");
+    return false;
 }
 
 static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)

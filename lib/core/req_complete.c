@@ -45,7 +45,6 @@ static uint8_t wc_opcode(uint8_t wr_opcode)
     return opcodes[wr_opcode & 15];
 }
 
-/* rule REQ.ONCE */
 static void complete_one(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
@@ -57,6 +56,7 @@ static void complete_one(struct uro_qp *qp)
                                  .qpn = uro_qp_number(qp) };
     bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
 
+    URO_MARK("REQ.ONCE");
     if (!signal)
         URO_MARK("REQ.SIGNAL");
     qp->req.read_psns -= wqe->awaited;
@@ -220,7 +220,9 @@ static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
 static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *aeth)
 {
     switch (aeth->kind) {
-    case URO_AETH_ACK: /* rule REQ.CREDITS: their number is not looked at */
+    case URO_AETH_ACK: /* the number of credits is not looked at */
+        if (aeth->value != URO_CREDITS_UNLIMITED)
+            URO_MARK("REQ.CREDITS");
         if (!acknowledge(qp, uro_psn_add(psn, 1))) {
             URO_MARK("REQ.ACK.READ");
             uro_req_gap(qp);
@@ -312,13 +314,13 @@ static void receive_read(struct uro_qp *qp, struct uro_wqe *wqe, const struct ur
 
 static void receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
 {
-    /* rule REQ.ATOMIC.ORDER */
     uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
 
     if (frame->aeth.kind != URO_AETH_ACK) {
         bad_response(qp);
         return;
     }
+    URO_MARK("REQ.ATOMIC.ORDER");
     if (!scatter(qp, wqe, 0, &original, sizeof original)) {
         fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
         return;

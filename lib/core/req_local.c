@@ -40,8 +40,8 @@ static enum uro_wc_status invalidate(struct uro_qp *qp, struct uro_wqe *wqe)
     return URO_WC_SUCCESS;
 }
 
-/* rule REQ.LOCAL.TURN */
 enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe)
 {
+    URO_MARK("REQ.LOCAL.TURN");
     return wqe->opcode == URO_WR_BIND_MW ? bind(qp, wqe) : invalidate(qp, wqe);
 }

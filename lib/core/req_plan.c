@@ -53,11 +53,12 @@ static bool is_data(enum uro_verb verb)
     return verb == URO_SEND || verb == URO_WRITE;
 }
 
-/* rule REQ.READ.PSN */
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
 {
     if (wqe->length == 0 || (!is_data(verb) && verb != URO_READ))
         return 1;
+    if (verb == URO_READ)
+        URO_MARK("REQ.READ.PSN");
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
 }
 
@@ -118,17 +119,19 @@ static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->ack_req = true;
 }
 
-/* rule REQ.SEGMENT, REQ.ACKREQ */
 static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
     uint32_t left = wqe->length - plan->offset;
 
+    URO_MARK("REQ.SEGMENT");
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
     plan->ack_req =
         uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
                                   qp->req.probing || qp->req.since_ack_req + 1 >= ack_interval(qp));
+    if (plan->ack_req)
+        URO_MARK("REQ.ACKREQ");
 }
 
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)

@@ -30,7 +30,7 @@
 #define PROBE_LEAST   URO_MS(2) /* who has the processor taken away for a time slice is not lost */
 #define PROBES_MOST   16u
 
-/* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */ /* rule RNR.TABLE */
+/* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */
 static const uint32_t rnr_delay_us[32] = {
     655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,    320,
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
@@ -40,6 +40,7 @@ static const uint32_t rnr_delay_us[32] = {
 uro_time uro_req_retry_rnr_delay(uint8_t rnr_code)
 {
     URO_ASSERT(rnr_code < URO_ARRAY_LEN(rnr_delay_us));
+    URO_MARK("RNR.TABLE");
     return URO_US(rnr_delay_us[rnr_code]);
 }
 

@@ -35,7 +35,7 @@ static bool carries(enum uro_verb verb)
     return verb == URO_SEND || verb == URO_WRITE || verb == URO_ATOMIC_WRITE;
 }
 
-/* rule POST.SERVICE: whether the queue pair's service has packets for the request. */
+/* Whether the queue pair's service has packets for the request. */
 static bool offered(const struct uro_qp *qp, const struct uro_wqe *wqe)
 {
     bool inv = wqe->opcode == URO_WR_SEND_WITH_INV;
@@ -57,8 +57,10 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
 {
     bool sinks = !carries(plan->verb) && plan->verb != URO_FLUSH;
 
-    if (!offered(qp, wqe))
+    if (!offered(qp, wqe)) {
+        URO_MARK("POST.SERVICE");
         return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_UNSUPPORTED);
+    }
     if (uro_req_is_deep(plan->verb) && qp->attr.max_rd_atomic == 0)
         return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_NO_DEPTH);
     if ((wqe->flags & URO_SEND_INLINE) || (!sinks && plan->psn_count == 1))
@@ -149,7 +151,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     URO_ASSERT(opcode >= 0);
 
     bool ends = uro_place_ends(plan->place);
-    /* rule REQ.SE, TX.MIGREQ */
+    URO_MARK("TX.MIGREQ");
     struct uro_bth bth = {
         .opcode = (uint8_t)opcode,
         .solicited = ends && (wqe->flags & URO_SEND_SOLICITED) &&
@@ -161,6 +163,8 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
         .psn = qp->req.next.value,
     };
     uint32_t ext_length = uro_ext_length(uro_opcodes[opcode].ext);
+    if (bth.solicited)
+        URO_MARK("REQ.SE");
     uro_path_seal(tx, &qp->path, &bth, ext_length);
     tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled; /* rule ICRC.FLUSH */
 }

@@ -58,12 +58,12 @@ static struct uro_rd *oldest_pending(struct uro_rsp *rsp)
     return NULL;
 }
 
-/* rule RSP.READ.FORM */
 static enum uro_place place_in(const struct uro_rd *rd)
 {
     bool first = rd->at == rd->begin;
     bool last = rd->at + 1 == rd->end;
 
+    URO_MARK("RSP.READ.FORM");
     if (first)
         return last ? URO_ONLY : URO_FIRST;
     return last ? URO_LAST : URO_MIDDLE;

@@ -116,9 +116,13 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
         URO_MARK("KEY.ZERO"); /* neither address nor key is looked at */
         return URO_RSP_ACCEPT;
     }
-    /* rule RSP.WHOLE: the rest of the message, so that FIRST finds out about all of it. */
+    /* The rest of the message, so that FIRST finds out about all of it. */
     target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
-    return target->memory != NULL ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
+    if (target->memory != NULL)
+        return URO_RSP_ACCEPT;
+    if (frame->op->place == URO_FIRST)
+        URO_MARK("RSP.WHOLE");
+    return URO_RSP_BAD_ACCESS;
 }
 
 /* The peer may have one more READ or atomic outstanding. Those that are answered again do not
@@ -204,7 +208,7 @@ static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct ur
     return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
-/* rule XRC.SRQ: where receives come from, and whose keys count. False when there is no such SRQ. */
+/* Where receives come from, and whose keys count. False when there is no such SRQ. */
 static bool find_srq(const struct uro_qp *qp, const struct uro_frame *frame,
                      struct uro_rsp_target *target)
 {
@@ -217,6 +221,7 @@ static bool find_srq(const struct uro_qp *qp, const struct uro_frame *frame,
         return false;
     target->srq = URO_CONTAINER_OF(node, struct uro_srq, node);
     target->pd = target->srq->pd;
+    URO_MARK("XRC.SRQ");
     return target->srq->xrcd == qp->xrcd;
 }
 

@@ -155,13 +155,13 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uin
 }
 
 /* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
-/* rule RSP.ATOMIC.CPU */
 static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
 {
     _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
     uint64_t original = frame->atomic.compare;
     uint64_t value;
 
+    URO_MARK("RSP.ATOMIC.CPU");
     if (frame->op->verb == URO_CMP_SWAP) {
         atomic_compare_exchange_strong(operand, &original, frame->atomic.swap_add);
         return original;
@@ -261,8 +261,10 @@ void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
                      (verdict == URO_RSP_BAD_LENGTH && frame->op->verb == URO_SEND);
         if (takes && rsp->recv == NULL && uro_rq_look(qp, target->srq) != NULL)
             uro_rq_take(qp, target->srq);
-        if (what->event >= 0)
+        if (what->event >= 0) {
+            URO_MARK("RSP.EVENT");
             uro_pair_raise(qp, (unsigned)what->event);
+        }
         uro_pair_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR, what->why);
     }
 }
@@ -276,13 +278,15 @@ void uro_rsp_established(struct uro_qp *qp)
     uro_pair_raise(qp, URO_EVENT_COMM_EST);
 }
 
-/* rule RSP.FAR: treated as any other, since it may be the peer's. */
+/* Treated as any other, since it may be the peer's. */
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
     int32_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
 
-    if (distance > (int32_t)URO_PSN_FAR || distance < -(int32_t)URO_PSN_FAR)
+    if (distance > (int32_t)URO_PSN_FAR || distance < -(int32_t)URO_PSN_FAR) {
+        URO_MARK("RSP.FAR");
         uro_count(&qp->shard->counters, URO_COUNT_RX_FAR);
+    }
 }
 
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)

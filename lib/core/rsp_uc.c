@@ -44,11 +44,12 @@ static void refuse(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_REFUSED);
 }
 
-/* rule UC.SILENT */
 void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp_target target;
 
+    if (frame->bth.ack_req)
+        URO_MARK("UC.SILENT");
     uro_rsp_established(qp);
     if (!follows(qp, frame))
         return;

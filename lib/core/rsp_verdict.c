@@ -11,7 +11,6 @@
 #define NAK(code) .answers = true, .kind = URO_AETH_NAK, .nak = (code)
 #define FATAL(e)  .fails = true, .event = (e)
 
-/* rule RSP.EVENT */
 static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
     [URO_RSP_PSN_GAP] = { NAK(URO_NAK_PSN_SEQUENCE), .event = -1 },
     [URO_RSP_BAD_SEQUENCE] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),

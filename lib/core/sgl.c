@@ -3,6 +3,7 @@
 #include "core/sgl.h"
 
 #include "base/copy.h"
+#include "base/mark.h"
 #include "core/key.h"
 
 /* A piece of one element that a walk over [offset, offset + length) comes to. */
@@ -51,13 +52,13 @@ bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, ui
     return true;
 }
 
-/* rule SGE.SUM */
 bool uro_sgl_gather(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx)
 {
     struct piece piece = { 0 };
     uint32_t left = length;
 
+    URO_MARK("SGE.SUM");
     tx->payload_length = length;
     tx->span_count = 0;
     while (next_piece(sgl, &piece, &offset, &left)) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/limits.h"
 
 #define SMALLER 4u /* tables of handles and XRC SRQs have 2^4 times fewer buckets */
@@ -75,12 +76,12 @@ uint32_t uro_shard_path_mtu(const struct uro_shard *shard)
     return mtu;
 }
 
-/* rule QP.NUMBERS */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
                           uint32_t least)
 {
     uint32_t number;
 
+    URO_MARK("QP.NUMBERS");
     do
         number = uro_rng_u32(&shard->rng) >> (32 - bits);
     while (number < least || uro_table_find(table, number) != NULL);

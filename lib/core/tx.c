@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"
 
@@ -22,8 +23,7 @@ static void write_plain(const struct uro_tx *tx, uint8_t *out)
     memset(out, 0, tx->pad_count);
 }
 
-/* rule TX.COPY, ICRC.ORDER
- * Payload, padding and ICRC behind the header that @head is, which was written already. */
+/* Payload, padding and ICRC behind the header that @head is, which was written already. */
 static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *out)
 {
     const struct uro_span none = { zeros, 0 }, *first = tx->span_count > 0 ? &tx->spans[0] : &none;
@@ -31,6 +31,7 @@ static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *
         uro_crc32_masked_copy(uro_icrc_mask(tx->icrc_v6), head + tx->network_at,
                               tx->head_length - tx->network_at, out, first->at, first->length);
 
+    URO_MARK("TX.COPY");
     out += first->length;
     for (uint16_t i = 1; i < tx->span_count; i++) {
         crc = uro_crc32_copy(crc, out, tx->spans[i].at, tx->spans[i].length);
@@ -44,6 +45,7 @@ static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *
         uint32_t bth = tx->network_at + (tx->icrc_v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
         crc = uro_crc32(crc, head + bth, tx->head_length - bth);
     }
+    URO_MARK("ICRC.ORDER");
     uro_put_le32(out, uro_crc32_finish(crc));
 }
 

@@ -35,7 +35,6 @@ static uint8_t index_of(const struct uro_shard *shard, const struct uro_gid *add
     return 0;
 }
 
-/* rule CM.GSI */
 void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now)
 {
     struct uro_counters *counters = &gsi->shard->counters;
@@ -57,6 +56,7 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
                                         .remote = frame->ip.source,
                                         .sgid_index = index_of(gsi->shard, &frame->ip.dest),
                                         .hop_limit = HOP_LIMIT };
+    URO_MARK("CM.GSI");
     uro_count(counters, URO_COUNT_RX_ROCE);
     uro_cm_receive(gsi->cm, &route, frame->payload, now);
 }

@@ -132,7 +132,6 @@ static void finish(struct talk *talk)
     assert_int_equal(talk->cm->by_id.count, 0);
 }
 
-/* rule CM.REQ, CM.REP, CM.DREQ, CM.DREP, CM.TIMEWAIT, CM.QP, CM.GSI */
 static void connect__accept__talk__disconnect(void **state)
 {
     struct talk talk = talk_open(*state);
@@ -163,6 +162,13 @@ static void connect__accept__talk__disconnect(void **state)
     expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
     expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
     expect_no_event(&talk);
+    assert_true(uro_mark_hit("CM.REQ"));
+    assert_true(uro_mark_hit("CM.REP"));
+    assert_true(uro_mark_hit("CM.DREQ"));
+    assert_true(uro_mark_hit("CM.DREP"));
+    assert_true(uro_mark_hit("CM.TIMEWAIT"));
+    assert_true(uro_mark_hit("CM.QP"));
+    assert_true(uro_mark_hit("CM.GSI"));
     finish(&talk);
 }
 
@@ -290,7 +296,7 @@ static void connect__no_route__unreachable(void **state)
 }
 
 /* What Linux put before the application's own octets: see wire/test_cm_msg.c. */
-/* rule CM.IP, CM.SERVICE */
+/* rule CM.SERVICE */
 static void addresses_in_private_data__as_linux_has_them(void **state)
 {
     static const uint8_t known[URO_IP_CM_LEN] = { 0x00, 0x40, 0xec,      0x06, [16] = 10, 7,
@@ -325,9 +331,9 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
     assert_int_equal(uro_ip_cm_service(URO_IP_CM_UDP, 7174), 0x1111c06);
     assert_int_equal(uro_ip_cm_service(URO_IP_CM_IB, 7174), 0x13f1c06);
     assert_int_equal(uro_ip_cm_service(URO_IP_CM_IPOIB, 7174), 0x21c06);
+    assert_true(uro_mark_hit("CM.IP"));
 }
 
-/* rule CM.LISTEN */
 static void listen__twice__address_in_use(void **state)
 {
     struct talk talk = talk_open(*state);
@@ -342,6 +348,7 @@ static void listen__twice__address_in_use(void **state)
     connect_to(&talk, SERVICE);
     talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
     assert_ptr_equal(talk.passive->listener, &specific);
+    assert_true(uro_mark_hit("CM.LISTEN"));
     uro_conn_close(talk.passive, talk.twins->now);
     talk.passive = NULL;
     uro_conn_unlisten(talk.cm, &specific);
@@ -412,7 +419,6 @@ static void backlog__counts_only_requests_that_nobody_has_noticed(void **state)
     finish(&talk);
 }
 
-/* rule CM.SIDR.REQ, CM.SIDR.REP */
 static void datagram_service__asked_and_answered(void **state)
 {
     struct talk talk = talk_open(*state);
@@ -427,6 +433,8 @@ static void datagram_service__asked_and_answered(void **state)
     assert_ptr_equal(expect(&talk, URO_CONN_RESPONSE, 0), talk.active);
     assert_int_equal(talk.active->peer.qpn, 77);
     assert_int_equal(talk.active->peer.qkey, 0x01234567);
+    assert_true(uro_mark_hit("CM.SIDR.REQ"));
+    assert_true(uro_mark_hit("CM.SIDR.REP"));
     finish(&talk);
 }
 

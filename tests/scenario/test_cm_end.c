@@ -155,7 +155,6 @@ static void end(struct managers *s, struct manager *m)
     assert_true(uro_cm_end_all(m->cm, s->now));
 }
 
-/* rule CM.END.ALL */
 static void process_ends__connected__the_peer_is_told(void **state)
 {
     struct managers *s = *state;
@@ -165,6 +164,7 @@ static void process_ends__connected__the_peer_is_told(void **state)
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
     assert_int_equal(s->a.sent[URO_CM_DREQ], 1);
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0); /* whoever still looks */
+    assert_true(uro_mark_hit("CM.END.ALL"));
 }
 
 static void process_ends__answer_lost__not_done_before_it_is_asked_for_again(void **state)
@@ -195,7 +195,6 @@ static void process_ends__accepted__the_peer_is_told(void **state)
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
 }
 
-/* rule CM.PART */
 static void process_ends__asked__the_request_is_taken_back(void **state)
 {
     struct managers *s = *state;
@@ -205,6 +204,7 @@ static void process_ends__asked__the_request_is_taken_back(void **state)
     end(s, &s->a);
     managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_TIMEOUT);
     assert_true(uro_mark_hit("CM.REJ.TIMEOUT"));
+    assert_true(uro_mark_hit("CM.PART"));
 }
 
 static void process_ends__answered__the_answer_is_refused(void **state)

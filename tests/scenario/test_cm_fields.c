@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "managers.h"
 
 struct field {
@@ -105,7 +106,7 @@ static void req__to_the_same_subnet__names_no_lids(void **state)
     assert_int_equal(req->value[URO_CM_HOP_LIMIT], 1);
 }
 
-/* rule CM.TYPE: on the wire, and as the passive side sees it. */
+/* On the wire, and as the passive side sees it. */
 static void req__of_each_type__is_of_that_type(void **state)
 {
     static const struct {
@@ -125,6 +126,7 @@ static void req__of_each_type__is_of_that_type(void **state)
         s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
         assert_int_equal(s->b.conn->peer.type, cases[i].seen);
         assert_int_equal(s->b.conn->local.type, cases[i].seen);
+        assert_true(uro_mark_hit("CM.TYPE"));
         assert_int_equal(managers_close(state), 0);
         assert_int_equal(managers_open(state), 0);
     }
@@ -160,7 +162,6 @@ static void accept_as(struct managers *s, enum uro_qp_type type)
     assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
 }
 
-/* rule CM.TID */
 static void rep_rtu_dreq_drep__say_everything(void **state)
 {
     struct managers *s = *state;
@@ -203,6 +204,7 @@ static void rep_rtu_dreq_drep__say_everything(void **state)
     const struct field drep[] = { { URO_CM_LOCAL_ID, at_b }, { URO_CM_REMOTE_ID, at_a } };
     EXPECT(&s->b.last, URO_CM_DREP, drep);
     assert_int_equal(s->b.last.tid, s->a.last.tid);
+    assert_true(uro_mark_hit("CM.TID"));
 }
 
 static void mra__says_which_message_waits(void **state)
@@ -231,7 +233,6 @@ static void mra__says_which_message_waits(void **state)
     EXPECT(&s->a.last, URO_CM_MRA, about_rep);
 }
 
-/* rule CM.REJ.SAID */
 static void rej__says_what_is_rejected(void **state)
 {
     struct managers *s = *state;
@@ -253,6 +254,7 @@ static void rej__says_what_is_rejected(void **state)
                                  { URO_CM_INFO_LENGTH, 16 } };
     EXPECT(&s->b.last, URO_CM_REJ, gid);
     assert_memory_equal(s->b.last.info, &s->b.address, 16);
+    assert_true(uro_mark_hit("CM.REJ.SAID"));
 }
 
 static void rej__of_a_rep__says_so(void **state)
@@ -326,7 +328,7 @@ static void sidr__refused__the_same_question_is_refused_again(void **state)
 
 /* ---- what is heard ------------------------------------------------------- */
 
-/* rule CM.FLOW, CM.MTU, CM.DATA.WHOLE */
+/* rule CM.DATA.WHOLE */
 static void passive__knows_what_the_req_said(void **state)
 {
     struct managers *s = *state;
@@ -351,6 +353,8 @@ static void passive__knows_what_the_req_said(void **state)
     assert_int_equal(conn->route.hop_limit, 3);
     assert_int_equal(conn->peer.data_length, 92);
     assert_memory_equal(conn->peer.data, "hello", 6);
+    assert_true(uro_mark_hit("CM.FLOW"));
+    assert_true(uro_mark_hit("CM.MTU"));
 }
 
 /* The request says how long a REP waits for its answer, and how often it is repeated. */
@@ -406,7 +410,6 @@ static void xrc__its_target_is_named_apart(void **state)
     assert_int_equal(s->a.conn->peer.qpn, 0x222);
 }
 
-/* rule CM.RTU */
 static void rtu__its_data_is_heard(void **state)
 {
     struct managers *s = *state;
@@ -420,6 +423,7 @@ static void rtu__its_data_is_heard(void **state)
     managers_forge(s, &s->a, &rtu);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
     assert_memory_equal(s->b.conn->peer.data, "yes", 4);
+    assert_true(uro_mark_hit("CM.RTU"));
 }
 
 static void sidr__its_data_is_heard(void **state)

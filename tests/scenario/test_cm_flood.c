@@ -186,8 +186,7 @@ static void messages_without_end__data_goes_on(void **state)
     scene_close(s);
 }
 
-/* rule CM.FLOOD
- * A listener whose application is slow: what waits is bounded, the rest is not answered, or refused once
+/* A listener whose application is slow: what waits is bounded, the rest is not answered, or refused once
  * it is a flood, and nothing of it stays. */
 static void requests_without_end__bounded_by_the_backlog(void **state)
 {
@@ -208,6 +207,7 @@ static void requests_without_end__bounded_by_the_backlog(void **state)
     assert_int_equal(cm->by_id.count, 8);
     assert_int_equal(scene_counter(s, URO_COUNT_CM_DROP_BUSY), 16 * 8);
     assert_int_equal(said.messages[URO_CM_REJ], REQUESTS - 8 - 16 * 8);
+    assert_true(uro_mark_hit("CM.FLOOD"));
     assert_int_equal(scene_counter(s, URO_COUNT_CM_REFUSED), REQUESTS - 8 - 16 * 8);
     while (uro_conn_event(cm, &event)) {
         waited++;

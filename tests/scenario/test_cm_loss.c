@@ -216,7 +216,6 @@ static void req_with_the_queue_pair_of_another__stale(void **state)
 
 /* ---- wrong --------------------------------------------------------------- */
 
-/* rule CM.REQ.JUDGE */
 static void bad_requests__rejected_with_the_reason(void **state)
 {
     struct managers *s = *state;
@@ -254,6 +253,7 @@ static void bad_requests__rejected_with_the_reason(void **state)
     assert_memory_equal(s->b.last.info, &s->b.address, sizeof s->b.address);
     assert_int_equal(s->b.cm->by_id.count, 0);
     assert_int_equal(s->counters.value[URO_COUNT_CM_REFUSED], 7);
+    assert_true(uro_mark_hit("CM.REQ.JUDGE"));
 }
 
 static void messages_of_nobody__answered_or_counted(void **state)
@@ -420,7 +420,6 @@ static void sidr__answered_by_somebody_else__not_heard(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
 }
 
-/* rule CM.SIDR.RETRY */
 static void sidr__never_answered__unreachable(void **state)
 {
     struct managers *s = *state;
@@ -431,6 +430,7 @@ static void sidr__never_answered__unreachable(void **state)
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     assert_int_equal(s->a.sent[URO_CM_SIDR_REQ], 16);
     assert_int_equal(s->a.sent[URO_CM_REJ], 0); /* there was no connection */
+    assert_true(uro_mark_hit("CM.SIDR.RETRY"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, managers_open, managers_close)

@@ -195,7 +195,6 @@ static void drep_always_lost__both_are_told(void **state)
     assert_int_equal(s->b.sent[URO_CM_DREP], COPIES);
 }
 
-/* rule CM.REJ */
 /* The listener's application is asked again, and says no again. */
 static void rej_lost__said_again_to_the_next_request(void **state)
 {
@@ -208,6 +207,7 @@ static void rej_lost__said_again_to_the_next_request(void **state)
         expect(&life.a, BIT(REJECTED));
         assert_int_equal(life.b.count[URO_CONN_REQUEST], lost + 1);
         assert_int_equal(s->a.sent[URO_CM_REQ], lost + 1);
+        assert_true(uro_mark_hit("CM.REJ"));
         fresh(state);
     }
 }

@@ -73,7 +73,6 @@ static void expect_path(const struct uro_qp_attr *attr, const struct uro_gid *de
     assert_int_equal(attr->path_mtu, 512);
 }
 
-/* rule CM.QP */
 static void active_rc__what_rep_and_request_said(void **state)
 {
     struct managers *s = *state;

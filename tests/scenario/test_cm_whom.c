@@ -44,7 +44,6 @@ static void accept_b(struct managers *s)
 
 /* ---- whose --------------------------------------------------------------- */
 
-/* rule CM.FROM */
 /* Our number, the right address, and another number of the peer's: of an older connection. */
 static void message__with_another_number_of_the_peer__is_nobodys(void **state)
 {
@@ -58,6 +57,7 @@ static void message__with_another_number_of_the_peer__is_nobodys(void **state)
         uro_mark_clear();
         managers_forge(s, &s->a, &msg);
         assert_true(uro_mark_hit("CM.STRAY"));
+        assert_true(uro_mark_hit("CM.FROM"));
         managers_expect_nothing(s, &s->b);
     }
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
@@ -77,11 +77,12 @@ static void message__to_another_address_of_ours__is_nobodys(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
-/* rule CM.PEER: CA GUID and number tell requests apart, and CA GUID and queue pair. */
+/* CA GUID and number tell requests apart, and CA GUID and queue pair. */
 static void req__same_number_and_queue_pair_of_another_node__is_another(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg req = caught_request(s);
+    const uint64_t own = req.value[URO_CM_CA_GUID];
 
     managers_forge(s, &s->a, &req);
     s->b.conn = expect_request(s);
@@ -93,6 +94,11 @@ static void req__same_number_and_queue_pair_of_another_node__is_another(void **s
         uro_conn_close(other, s->now);
     }
     assert_int_equal(s->b.sent[URO_CM_MRA], 0);
+    assert_false(uro_mark_hit("CM.PEER"));
+    req.value[URO_CM_CA_GUID] = own;
+    managers_forge(s, &s->a, &req);
+    assert_int_equal(s->b.sent[URO_CM_MRA], 1);
+    assert_true(uro_mark_hit("CM.PEER"));
 }
 
 static void req__from_a_queue_pair_whose_connection_has_ended__is_new(void **state)
@@ -310,7 +316,6 @@ static void backlog__of_a_datagram_service__questions_are_refused(void **state)
 
 /* ---- what an owner may not do -------------------------------------------- */
 
-/* rule CM.DATA */
 static void private_data__longer_than_its_message_has_room__einval(void **state)
 {
     struct managers *s = *state;
@@ -334,6 +339,7 @@ static void private_data__longer_than_its_message_has_room__einval(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_reject(s->a.conn, 28, data, 149, s->now), -EINVAL);
     assert_int_equal(uro_conn_reject(s->a.conn, 28, data, 148, s->now), 0);
+    assert_true(uro_mark_hit("CM.DATA"));
 }
 
 static void private_data_of_a_service__longer_than_its_message_has_room__einval(void **state)

@@ -164,7 +164,7 @@ static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
     }
     scene_post_send(s, SEND(.id = 5, .text = "y"));
     assert_int_not_equal(scene_output(s, 0, frame), 0);
-    assert_int_equal(frame[AT_BTH + 1] & 0x40, 0x40); /* rule TX.MIGREQ */
+    assert_int_equal(frame[AT_BTH + 1] & 0x40, 0x40);
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 5, URO_WC_SUCCESS);
     scene_close(s);

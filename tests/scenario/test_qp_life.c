@@ -2,6 +2,7 @@
 /* test_qp_life.c - states, flushes, events, and packets that must change nothing. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "scene.h"
 
 static int to_state(struct scene *s, enum uro_qp_state to)
@@ -195,7 +196,6 @@ static void receive__state_before_rtr__request_is_dropped(void **state)
     scene_close(s);
 }
 
-/* rule QP.RANGE, QP.ALT.PATH */
 static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
 {
     (void)state;
@@ -229,6 +229,8 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
     assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &good, mask, s->now), -101);
     scene_expect_state(s, URO_QPS_INIT);
     scene_close(s);
+    assert_true(uro_mark_hit("QP.RANGE"));
+    assert_true(uro_mark_hit("QP.ALT.PATH"));
 }
 
 int main(void)

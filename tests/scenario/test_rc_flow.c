@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -102,7 +103,6 @@ static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
     scene_close(s);
 }
 
-/* rule REQ.ONCE */
 static void rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent(void **state)
 {
     (void)state;
@@ -117,6 +117,7 @@ static void rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_sil
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
     scene_expect_mark(s, "REQ.SIGNAL");
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.ONCE"));
 }
 
 /* After going back to its middle, a READ may be answered by a FIRST as well as by a MIDDLE. */
@@ -226,7 +227,6 @@ static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **sta
     scene_close(s);
 }
 
-/* rule QP.MTU */
 static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
 {
     (void)state;
@@ -244,12 +244,13 @@ static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_
     struct uro_tx asks;
     assert_int_equal(uro_engine_output(s->engine, &asks, 1, s->now), 1);
     scene_close(s);
+    assert_true(uro_mark_hit("QP.MTU"));
 }
 
 /* SE is for requests that make a completion over there. */
 static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **state)
 {
-    (void)state; /* rule REQ.SE */
+    (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
 
     scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE, .flags = URO_SEND_SOLICITED,
@@ -267,7 +268,6 @@ static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **s
     scene_close(s);
 }
 
-/* rule TX.HEADER */
 static void tx__headers__are_as_every_peer_accepts_them(void **state)
 {
     (void)state;
@@ -290,6 +290,7 @@ static void tx__headers__are_as_every_peer_accepts_them(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_close(s);
+    assert_true(uro_mark_hit("TX.HEADER"));
 }
 
 int main(void)

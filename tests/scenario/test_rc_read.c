@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "scene.h"
 
 static uint64_t remote_va(const struct scene *s, uint32_t offset)
@@ -13,7 +14,6 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder ------------------------------------------------------- */
 
-/* rule RSP.READ.FORM */
 static void rc_read__three_packets__are_answered_in_order(void **state)
 {
     (void)state;
@@ -29,6 +29,7 @@ static void rc_read__three_packets__are_answered_in_order(void **state)
         s, 0,
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
     scene_close(s);
+    assert_true(uro_mark_hit("RSP.READ.FORM"));
 }
 
 static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **state)
@@ -257,7 +258,7 @@ static void *add_locally(void *argument)
     return NULL;
 }
 
-/* rule RSP.ATOMIC.CPU: the program counts with the peer, and no addition is lost. */
+/* The program counts with the peer, and no addition is lost. */
 static void rc_atomic__thread_adds_to_the_same_word__nothing_is_lost(void **state)
 {
     (void)state;
@@ -277,11 +278,11 @@ static void rc_atomic__thread_adds_to_the_same_word__nothing_is_lost(void **stat
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(atomic_load(adder.word) == adder.added + ((uint64_t)psn << 40));
     scene_close(s);
+    assert_true(uro_mark_hit("RSP.ATOMIC.CPU"));
 }
 
 /* ---- as requester ------------------------------------------------------- */
 
-/* rule REQ.READ.PSN */
 static void rc_read__response_lost__asked_again_from_the_first_missing(void **state)
 {
     (void)state;
@@ -305,6 +306,7 @@ static void rc_read__response_lost__asked_again_from_the_first_missing(void **st
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_assert_filled(s->local, 0, 3000);
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.READ.PSN"));
 }
 
 static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
@@ -367,7 +369,6 @@ static void rc_read__depth_used_up__the_next_one_waits(void **state)
     scene_close(s);
 }
 
-/* rule REQ.ATOMIC.ORDER */
 static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **state)
 {
     (void)state;
@@ -384,6 +385,7 @@ static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **sta
     memcpy(&result, s->local, sizeof result);
     assert_true(result == 0x1122334455);
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.ATOMIC.ORDER"));
 }
 
 static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)

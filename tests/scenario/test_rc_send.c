@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_send.c - SEND: both sides of a conversation, one packet and many, lost and repeated. */
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -97,7 +98,6 @@ static void rc_send__longer_than_the_receive__length_error_here_invalid_request_
 
 /* ---- as requester ------------------------------------------------------- */
 
-/* rule REQ.SEGMENT, REQ.ACKREQ, TX.MIGREQ */
 static void rc_send__three_packets__first_middle_last_and_one_completion(void **state)
 {
     (void)state;
@@ -114,6 +114,9 @@ static void rc_send__three_packets__first_middle_last_and_one_completion(void **
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 0, .msn = 1));
     scene_expect_sent(s, 7, URO_WC_SUCCESS);
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.SEGMENT"));
+    assert_true(uro_mark_hit("REQ.ACKREQ"));
+    assert_true(uro_mark_hit("TX.MIGREQ"));
 }
 
 static void rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest(void **state)
@@ -179,7 +182,6 @@ static void rc_send__rnr_nak__nothing_is_sent_before_the_named_delay(void **stat
     scene_close(s);
 }
 
-/* rule REQ.CREDITS */
 static void rc_send__acknowledged_with_any_credits__completes(void **state)
 {
     (void)state;
@@ -195,6 +197,7 @@ static void rc_send__acknowledged_with_any_credits__completes(void **state)
         scene_expect_sent(s, credits, URO_WC_SUCCESS);
     }
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.CREDITS"));
 }
 
 static void rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted(void **state)

@@ -2,6 +2,7 @@
 /* test_rc_write.c - RDMA WRITE: what may be written, and what a refusal looks like at both ends. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "scene.h"
 
 /* ---- as responder ------------------------------------------------------- */
@@ -155,7 +156,6 @@ static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void *
     }
 }
 
-/* rule RSP.EVENT */
 static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void **state)
 {
     static const struct {
@@ -175,9 +175,9 @@ static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void 
         scene_expect_mark(s, "RSP.RIGHTS");
         scene_close(s);
     }
+    assert_true(uro_mark_hit("RSP.EVENT"));
 }
 
-/* rule RSP.EVENT */
 static void rc_responder__right_missing_on_the_region__access_nak_and_event(void **state)
 {
     (void)state;
@@ -190,6 +190,7 @@ static void rc_responder__right_missing_on_the_region__access_nak_and_event(void
     scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
     scene_expect_mark(s, "RSP.ACCESS.NAK");
     scene_close(s);
+    assert_true(uro_mark_hit("RSP.EVENT"));
 }
 
 static void rc_write__key_of_another_pd__access_nak(void **state)
@@ -271,7 +272,6 @@ static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
     scene_close(s);
 }
 
-/* rule REQ.SE */
 static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void **state)
 {
     (void)state;
@@ -288,6 +288,7 @@ static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void *
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_mark(s, "REQ.INLINE");
     scene_close(s);
+    assert_true(uro_mark_hit("REQ.SE"));
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -177,7 +178,6 @@ static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **s
 
 /* ---- failing ------------------------------------------------------------ */
 
-/* rule SRQ.FLUSH */
 static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest_stays(void **state)
 {
     (void)state;
@@ -198,6 +198,7 @@ static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest
     part(s, b, "RC_SEND_ONLY", 100, 7, 4);
     scene_expect_recv(s, 2, URO_WC_SUCCESS, 4);
     scene_close(s);
+    assert_true(uro_mark_hit("SRQ.FLUSH"));
 }
 
 static void srq__message_too_long__takes_one_receive_and_fails_one_queue_pair(void **state)

@@ -3,6 +3,7 @@
  * is wrong. They change nothing but a counter. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "base/rng.h"
 #include "scene.h"
 #include "wire/opcode.h"
@@ -187,7 +188,7 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .msn = 1));
     scene_expect_state(s, URO_QPS_RTS);
-    /* rule RSP.FAR */
+    assert_true(uro_mark_hit("RSP.FAR"));
     scene_close(s);
 }
 

@@ -2,6 +2,7 @@
 /* test_uc_receive.c - UC as responder: whole messages or none, whatever was lost. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -13,7 +14,6 @@ static void send_packet(struct scene *s, const char *op, uint32_t psn, uint32_t 
 
 /* ---- SEND --------------------------------------------------------------- */
 
-/* rule UC.SILENT */
 static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void **state)
 {
     (void)state;
@@ -33,6 +33,7 @@ static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void
     scene_assert_filled(scene_recv_memory(s, 0), 0, 2051);
     scene_expect_silence(s, 0); /* AckReq means nothing here */
     scene_close(s);
+    assert_true(uro_mark_hit("UC.SILENT"));
 }
 
 /* A table of what is lost from FIRST MIDDLE LAST; the message after it always arrives. */

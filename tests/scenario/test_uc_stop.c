@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_uc_stop.c - UC as requester: what stops the send queue, and the states of the queue pair. */
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -100,7 +101,6 @@ static void uc_send__bad_local_key_and_the_cq_full__fails_altogether(void **stat
     scene_close(s);
 }
 
-/* rule POST.SERVICE */
 static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(void **state)
 {
     (void)state;
@@ -121,6 +121,7 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
         scene_expect_state(s, URO_QPS_SQE);
         scene_close(s);
     }
+    assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
 /* A window is bound between two sends of one burst. */

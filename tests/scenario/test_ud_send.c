@@ -2,6 +2,7 @@
 /* test_ud_send.c - datagrams that leave: to whom, from which port, when they are done. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/path.h"
 #include "core/why.h"
 #include "scene.h"
@@ -35,7 +36,6 @@ static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing
 }
 
 /* B22: the top bit of a request's Q_Key says that the queue pair's own is meant. */
-/* rule UD.QKEY.PRIVILEGED */
 static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
 {
     (void)state;
@@ -51,9 +51,10 @@ static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
     for (uint64_t id = 1; id <= 3; id++)
         scene_expect_sent(s, id, URO_WC_SUCCESS);
     scene_close(s);
+    assert_true(uro_mark_hit("UD.QKEY.PRIVILEGED"));
 }
 
-/* rule TX.PORT.UD: 0xc000 and the upper 14 bits of QPN * 0x61c88647. */
+/* 0xc000 and the upper 14 bits of QPN * 0x61c88647. */
 static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state)
 {
     (void)state;
@@ -74,6 +75,7 @@ static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_close(s);
+    assert_true(uro_mark_hit("TX.PORT.UD"));
 }
 
 static void ud_send__any_length_up_to_the_mtu__is_one_packet(void **state)
@@ -274,7 +276,6 @@ static void ud_send__bad_one_in_a_burst__those_before_it_succeed_first(void **st
     scene_close(s);
 }
 
-/* rule POST.SERVICE */
 static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
 {
     (void)state;
@@ -293,6 +294,7 @@ static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
         scene_expect_state(s, URO_QPS_SQE);
         scene_close(s);
     }
+    assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
 static void ud__drained__what_waits_for_its_hop_goes_out_after_rts(void **state)

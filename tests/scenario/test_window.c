@@ -78,7 +78,6 @@ static void try_edge(size_t index, enum uro_key_kind kind, bool zero_based)
     twins_close(&state);
 }
 
-/* rule MW.REACH */
 static void window__bound__opens_its_octets_and_not_one_more(void **state)
 {
     (void)state;
@@ -87,6 +86,7 @@ static void window__bound__opens_its_octets_and_not_one_more(void **state)
         try_edge(i, URO_KEY_WINDOW_2, false);
         try_edge(i, URO_KEY_WINDOW_2, true);
     }
+    assert_true(uro_mark_hit("MW.REACH"));
 }
 
 static void window__with_one_right__refuses_the_others(void **state)
@@ -151,7 +151,6 @@ static void window__not_bound__opens_nothing(void **state)
     uro_key_deregister(windows_shard(s), &window);
 }
 
-/* rule MW.LOCAL */
 static void window__as_a_local_key__is_refused(void **state)
 {
     struct twins *s = *state;
@@ -163,6 +162,7 @@ static void window__as_a_local_key__is_refused(void **state)
     windows_bind(s, &request);
     assert_null(uro_key_local(windows_shard(s), request.rkey, 1, 0, request.remote_address, 1));
     uro_key_deregister(windows_shard(s), &window);
+    assert_true(uro_mark_hit("MW.LOCAL"));
 }
 
 static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
@@ -250,7 +250,7 @@ static void window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_
     twins_connect(s);
     struct uro_wqe request = windows_request(s, &window);
     windows_bind(s, &request);
-    windows_invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS); /* rule MW.INVALIDATE */
+    windows_invalidate(s, &s->b, request.rkey, URO_WC_SUCCESS);
     assert_int_equal(s->b.key.windows, 0);
     request = windows_request(s, &window);
     windows_bind(s, &request);
@@ -262,7 +262,6 @@ static void window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_
     uro_key_deregister(windows_shard(s), &window);
 }
 
-/* rule MW.INVALIDATE */
 static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **state)
 {
     (void)state;
@@ -289,6 +288,7 @@ static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **sta
         uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
+    assert_true(uro_mark_hit("MW.INVALIDATE"));
 }
 
 /* ---- SEND with invalidate --------------------------------------------------------------------- */

@@ -130,10 +130,9 @@ static void (*const wrongs[])(const struct attempt *attempt) = {
     null_region,
 };
 
-/* rule MW.BIND */
 static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
 {
-    (void)state; /* rule MW.BIND */
+    (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(wrongs); i++) {
         void *opened;
         twins_open(&opened);
@@ -157,6 +156,7 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
+    assert_true(uro_mark_hit("MW.BIND"));
 }
 
 static void window_2__bound_while_bound__is_an_error(void **state)
@@ -180,7 +180,6 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 /* ---- turns ------------------------------------------------------------------------------------ */
 
 /* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind it. */
-/* rule REQ.LOCAL.TURN */
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;
@@ -206,6 +205,7 @@ static void local_requests__complete_in_their_turn(void **state)
         windows_invalidate(s, &s->b, window.number, URO_WC_SUCCESS);
     }
     uro_key_deregister(windows_shard(s), &window);
+    assert_true(uro_mark_hit("REQ.LOCAL.TURN"));
 }
 
 static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(void **state)

@@ -2,6 +2,7 @@
 /* test_window_wire.c - SEND with invalidate in packets, and windows under repetition. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "scene.h"
 #include "wire/bytes.h"
 
@@ -124,7 +125,6 @@ static void expect_zeros(const struct scene *s, uint32_t from)
         assert_int_equal(s->remote[i], 0);
 }
 
-/* rule RSP.WHOLE */
 static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(void **state)
 {
     (void)state;
@@ -142,6 +142,7 @@ static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(voi
     scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
     uro_key_deregister(uro_engine_shard(s->engine), &window);
     scene_close(s);
+    assert_true(uro_mark_hit("RSP.WHOLE"));
 }
 
 static void rc_write__window_closed_between_its_packets__stops_there(void **state)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -193,7 +194,6 @@ static void xrc_send__queue_empty__rnr_nak_and_then_served(void **state)
 
 /* ---- which queue -------------------------------------------------------- */
 
-/* rule XRC.SRQ */
 static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
 {
     (void)state;
@@ -231,6 +231,7 @@ static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
     close_second(s, &second);
     uro_key_deregister(uro_engine_shard(s->engine), &key);
     scene_close(s);
+    assert_true(uro_mark_hit("XRC.SRQ"));
 }
 
 static void refused(struct scene *s, uint32_t srqn)
@@ -363,7 +364,6 @@ static void xrc__queue_pair_without_the_right__invalid_request(void **state)
     scene_close(s);
 }
 
-/* rule XRC.ENDS */
 static void xrc_tgt__responses_and_other_services__dropped(void **state)
 {
     (void)state;
@@ -380,6 +380,7 @@ static void xrc_tgt__responses_and_other_services__dropped(void **state)
     scene_expect_silence(s, 0);
     scene_expect_no_completion(s);
     scene_close(s);
+    assert_true(uro_mark_hit("XRC.ENDS"));
 }
 
 static void xrc__first_packet_in_rtr__communication_is_established(void **state)

@@ -2,6 +2,7 @@
 /* test_xrc_ini.c - the sending end of XRC: every request names the shared queue it is for. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/why.h"
 #include "scene.h"
 #include "scene_wire.h"
@@ -166,7 +167,6 @@ static void xrc_send__refused__error_completion_and_err(void **state)
     scene_close(s);
 }
 
-/* rule XRC.ENDS */
 static void xrc_ini__requests__dropped(void **state)
 {
     (void)state;
@@ -179,6 +179,7 @@ static void xrc_ini__requests__dropped(void **state)
     assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 4);
     scene_expect_silence(s, 0);
     scene_close(s);
+    assert_true(uro_mark_hit("XRC.ENDS"));
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_cq.c - the completion ring: order, capacity, arming, moving, forgetting. */
+#include "base/mark.h"
 #include "core/cq.h"
 
 #include <stdlib.h>
@@ -96,7 +97,6 @@ static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void *
     drop(cq);
 }
 
-/* rule CQ.OVERRUN.IGNORED */
 static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **state)
 {
     uint64_t lost = shard.counters.value[URO_COUNT_CQ_LOST];
@@ -118,6 +118,7 @@ static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **
     assert_int_equal(uro_cq_poll(cq, out, 4), 1);
     assert_int_equal(out[0].wr_id, 4);
     drop(cq);
+    assert_true(uro_mark_hit("CQ.OVERRUN.IGNORED"));
 }
 
 static void move(struct uro_cq *cq, void **ring, uint32_t capacity)
@@ -129,7 +130,6 @@ static void move(struct uro_cq *cq, void **ring, uint32_t capacity)
     *ring = to;
 }
 
-/* rule CQ.RESIZE */
 static void cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity(void **state)
 {
     static const uint32_t capacities[] = { 3, 8, 4, 1, 2, 7, 100, 5 };
@@ -158,6 +158,7 @@ static void cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capac
     expect_event(URO_EVENT_CQ_ERR);
     drop(cq);
     free(ring);
+    assert_true(uro_mark_hit("CQ.RESIZE"));
 }
 
 static void cq_move__to_less_than_what_waits__changes_nothing(void **state)

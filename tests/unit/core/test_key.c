@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_key.c - which octets a key opens: the range check, the rights, the numbers. */
+#include "base/mark.h"
 #include "core/key.h"
 
 #include <stdlib.h>
@@ -47,12 +48,11 @@ static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t le
     return uro_key_local(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
 }
 
-/* rule KEY.RANGE */
 static void key_resolve__every_edge_of_the_range(void **state)
 {
     struct uro_key key = region(0x1000, 100);
 
-    (void)state; /* rule KEY.RANGE */
+    (void)state;
     uro_key_register(&shard, &key);
     assert_ptr_equal(resolve(&key, 0x1000, 100), memory);
     assert_ptr_equal(resolve(&key, 0x1063, 1), memory + 99);
@@ -65,6 +65,7 @@ static void key_resolve__every_edge_of_the_range(void **state)
     assert_null(resolve(&key, UINT64_MAX, 2));
     assert_null(resolve(&key, 0, 0x1010));
     uro_key_deregister(&shard, &key);
+    assert_true(uro_mark_hit("KEY.RANGE"));
 }
 
 static void key_resolve__region_at_the_end_of_the_address_space(void **state)
@@ -80,12 +81,11 @@ static void key_resolve__region_at_the_end_of_the_address_space(void **state)
     uro_key_deregister(&shard, &key);
 }
 
-/* rule KEY.PD */
 static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state)
 {
     struct uro_key key = region(0, 10);
 
-    (void)state; /* rule KEY.PD */
+    (void)state;
     uro_key_register(&shard, &key);
     uint32_t number = uro_key_number(&key);
     assert_non_null(uro_key_local(&shard, number, 7, 0, 0, 1));
@@ -96,16 +96,16 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
     assert_null(uro_key_local(&shard, number ^ 1, 7, 0, 0, 1));
     uro_key_deregister(&shard, &key);
     assert_null(uro_key_local(&shard, number, 7, 0, 0, 1));
+    assert_true(uro_mark_hit("KEY.PD"));
 }
 
 /* Keys differ in their high and in their low bits, and freed ones do not come back at once. */
-/* rule QP.NUMBERS */
 static void key_register__numbers_are_spread_over_32_bits(void **state)
 {
     struct uro_key keys[64];
     uint32_t all_or = 0, all_and = UINT32_MAX;
 
-    (void)state; /* rule QP.NUMBERS */
+    (void)state;
     for (int i = 0; i < 64; i++) {
         keys[i] = region(0, 10);
         uro_key_register(&shard, &keys[i]);
@@ -117,6 +117,7 @@ static void key_register__numbers_are_spread_over_32_bits(void **state)
     for (int i = 0; i < 64; i++)
         uro_key_deregister(&shard, &keys[i]);
     assert_int_equal(shard.keys.count, 0);
+    assert_true(uro_mark_hit("QP.NUMBERS"));
 }
 
 /* ---- memory that may fault, and none ------------------------------------------------------- */
@@ -138,12 +139,11 @@ static bool ask(const uint8_t *at, uint64_t length, bool write)
     return present;
 }
 
-/* rule KEY.ABSENT */
 static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches(void **state)
 {
     struct uro_key key = region(0, UINT64_MAX);
 
-    (void)state;       /* rule KEY.ABSENT */
+    (void)state;
     key.memory = NULL; /* all of memory */
     key.access = 0xf;
     key.reachable = ask;
@@ -172,6 +172,7 @@ static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touch
     assert_null(remote(number, URO_ACCESS_REMOTE_ATOMIC, address, 8));
     assert_true(asked.write);
     uro_key_deregister(&shard, &key);
+    assert_true(uro_mark_hit("KEY.ABSENT"));
 }
 
 static void key_null__reads_zeros_and_never_what_was_written(void **state)

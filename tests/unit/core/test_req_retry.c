@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_req_retry.c - the requester's one timer: delays, budgets, and a deadline that moves. */
+#include "base/mark.h"
 #include "core/req_retry.h"
 #include "support/check.h"
 
@@ -20,10 +21,9 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
 }
 
 /* The table was typed in by hand; this rule was not used to type it. */
-/* rule RNR.TABLE */
 static void rnr_delay__doubles_every_second_code(void **state)
 {
-    (void)state; /* rule RNR.TABLE */
+    (void)state;
     assert_int_equal(uro_req_retry_rnr_delay(1), URO_US(10));
     assert_int_equal(uro_req_retry_rnr_delay(2), URO_US(20));
     assert_int_equal(uro_req_retry_rnr_delay(3), URO_US(30));
@@ -31,6 +31,7 @@ static void rnr_delay__doubles_every_second_code(void **state)
         assert_int_equal(uro_req_retry_rnr_delay(code),
                          2 * uro_req_retry_rnr_delay((uint8_t)(code - 2)));
     assert_int_equal(uro_req_retry_rnr_delay(0), 2 * uro_req_retry_rnr_delay(30));
+    assert_true(uro_mark_hit("RNR.TABLE"));
 }
 
 static void expiry__without_progress__retry_count_times_then_failure(void **state)
@@ -191,7 +192,6 @@ static void probe__follows_the_time_that_answers_take(void **state)
     uro_req_retry_stop(&retry, &wheel);
 }
 
-/* rule REQ.RETRY.FOREVER */
 static void retry_count_seven__as_rxe_reads_it__is_for_ever(void **state)
 {
     const struct uro_req_retry_config config = { .timeout_exponent = 1,
@@ -205,6 +205,7 @@ static void retry_count_seven__as_rxe_reads_it__is_for_ever(void **state)
     for (int i = 0; i < 100; i++)
         assert_int_equal(uro_req_retry_on_gap(&retry, &wheel, 0), URO_REQ_RETRY_RESEND);
     uro_req_retry_stop(&retry, &wheel);
+    assert_true(uro_mark_hit("REQ.RETRY.FOREVER"));
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "base/rng.h"
 #include "core/key.h"
 #include "core/path.h"
@@ -50,7 +51,7 @@ static void qp_state__rc_path__needs_each_required_attribute(void **state)
         { URO_QPS_INIT, URO_QPS_RTR, TO_RTR },
         { URO_QPS_RTR, URO_QPS_RTS, TO_RTS },
     };
-    (void)state; /* rule QP.STATE.TABLE */
+    (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(steps); i++) {
         assert_int_equal(check(steps[i].from, steps[i].to, steps[i].required), 0);
         for (unsigned bit = 0; bit < 21; bit++)
@@ -63,7 +64,6 @@ static void qp_state__rc_path__needs_each_required_attribute(void **state)
 }
 
 /* Which transitions exist at all, as a picture: row from, column to, in the order of the enum. */
-/* rule QP.STATE.TABLE */
 static void qp_state__transitions_of_rc__are_these(void **state)
 {
     static const char *const picture[URO_QPS_COUNT] = {
@@ -89,17 +89,18 @@ static void qp_state__transitions_of_rc__are_these(void **state)
         }
     }
     assert_int_equal(check(URO_QPS_RESET, (enum uro_qp_state)9, 0), -EINVAL);
+    assert_true(uro_mark_hit("QP.STATE.TABLE"));
 }
 
 /* Measured on Linux rxe. */
-/* rule TX.PORT */
 static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
 {
-    (void)state; /* rule TX.PORT */
+    (void)state;
     assert_int_equal(uro_path_source_port(0x12345, 1, 2), 0xe341);
     assert_int_equal(uro_path_source_port(0, 0x34, 0x123456), 0xe149);
     assert_int_equal(uro_path_source_port(0, 0x123456, 0x34), 0xe149);
     assert_int_equal(uro_path_source_port(0xcb0c0, 5, 6), 0xf0f2);
+    assert_true(uro_mark_hit("TX.PORT"));
 }
 
 static void source_port__of_a_link_that_has_one__wins(void **state)
@@ -134,7 +135,6 @@ static uint8_t memory[512];
 
 /* A list of elements cut at random; what is gathered and scattered piecewise must be what one
  * array would give. */
-/* rule SGE.SUM */
 static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **state)
 {
     const struct uro_shard_config config = { .table_bits = 4 };
@@ -146,7 +146,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
     void *tables = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
     struct uro_rng rng;
 
-    (void)state; /* rule SGE.SUM */
+    (void)state;
     uro_shard_init(&shard, &config, tables, 0);
     uro_key_register(&shard, &key);
     uro_rng_init_number(&rng, 1);
@@ -181,6 +181,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
     }
     uro_key_deregister(&shard, &key);
     free(tables);
+    assert_true(uro_mark_hit("SGE.SUM"));
 }
 
 static void path_mtu__of_a_link__leaves_room_for_every_header(void **state)

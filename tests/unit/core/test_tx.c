@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_tx.c - the octets of a frame, and what is left of them when the kernel writes the IP and UDP headers. */
+#include "base/mark.h"
 #include "core/tx.h"
 
 #include <string.h>
@@ -58,18 +59,19 @@ static void write_plainly(const struct uro_tx *tx, uint16_t ident, uint8_t *out)
                                    out + ETHERNET, tx->icrc_v6, length - ETHERNET));
 }
 
-/* rule TX.COPY, ICRC.ORDER */
 static void write__of_any_frame__is_its_octets_and_their_icrc(void **state)
 {
     uint8_t want[FRAME_MAX], got[FRAME_MAX];
 
-    (void)state; /* rule TX.COPY, ICRC.ORDER */
+    (void)state;
     for (unsigned i = 0; i < 2000; i++) {
         struct uro_tx tx = any_tx(i & 1, i % 7 == 0);
         write_plainly(&tx, 0, want);
         uro_tx_write(&tx, got);
         assert_memory_equal(got, want, uro_tx_length(&tx));
     }
+    assert_true(uro_mark_hit("TX.COPY"));
+    assert_true(uro_mark_hit("ICRC.ORDER"));
 }
 
 static void write_from__behind_the_udp_header__counts_the_identification_the_kernel_writes(
