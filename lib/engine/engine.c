@@ -46,16 +46,29 @@ static uint8_t table_bits(const struct uro_engine_config *config)
     return config->table_bits != 0 ? config->table_bits : TABLE_BITS_DEFAULT;
 }
 
+/* By it and a queue pair's number a REQ ends the connection that had this queue pair before. Everybody knows the
+ * GUID that a MAC address makes. */
+/* rule CM.GUID */
+static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
+{
+    uint8_t other[URO_RNG_SEED_OCTETS];
+    struct uro_rng rng;
+
+    memcpy(other, seed, sizeof other);
+    other[0] ^= 2; /* other numbers than the connections' */
+    uro_rng_init(&rng, other);
+    return uro_rng_u64(&rng);
+}
+
 static struct uro_cm_config cm_config(const struct uro_engine_config *config)
 {
-    struct uro_cm_config cm = { .guid = uro_guid_from_mac(&config->mac),
-                                .connections = config->connections,
-                                .share = config->share };
+    struct uro_cm_config cm = { .connections = config->connections, .share = config->share };
 
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
     memcpy(cm.seed, config->seed, sizeof cm.seed);
     cm.seed[0] ^= 1; /* other numbers than the transport's */
+    cm.guid = draw_guid(cm.seed);
     return cm;
 }
 

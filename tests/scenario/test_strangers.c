@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_strangers.c - packets that somebody else than the peer made: every opcode, with a guess that
  * is wrong. They change nothing but a counter. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mark.h"
 #include "base/rng.h"
 #include "scene.h"
+#include "scene_wire.h"
 #include "wire/opcode.h"
 
 #define RQ_PSN  1000u
@@ -192,6 +194,35 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
     scene_close(s);
 }
 
+static uint64_t guid_of_requests(uint8_t seed)
+{
+    struct uro_engine_config config = { .mac = scene_mac,
+                                        .mtu = 1500,
+                                        .address_count = 1,
+                                        .table_bits = 4,
+                                        .connections = 4,
+                                        .seed = { seed } };
+    struct uro_engine *engine;
+
+    config.addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&scene_mac), 64 };
+    void *memory = aligned_alloc(64, (uro_engine_size(&config) + 63) & ~(size_t)63);
+    assert_non_null(memory);
+    assert_int_equal(uro_engine_init(memory, &config, 0, &engine), 0);
+    uint64_t guid = uro_engine_cm(engine)->config.guid;
+    free(memory);
+    return guid;
+}
+
+/* rule CM.GUID
+ * Who knows the MAC address and a queue pair's number cannot ask in its name. */
+static void stranger__with_our_mac_address__does_not_know_our_guid(void **state)
+{
+    (void)state;
+    assert_true(guid_of_requests(1) != uro_guid_from_mac(&scene_mac));
+    assert_true(guid_of_requests(1) != guid_of_requests(2));
+    assert_true(guid_of_requests(1) == guid_of_requests(1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +232,7 @@ int main(void)
         cmocka_unit_test(stranger__another_service__every_opcode_is_dropped),
         cmocka_unit_test(stranger__forged_answers_with_other_psns__change_nothing),
         cmocka_unit_test(stranger__forged_requests_with_other_psns__write_nothing),
+        cmocka_unit_test(stranger__with_our_mac_address__does_not_know_our_guid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
