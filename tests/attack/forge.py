@@ -113,8 +113,18 @@ def gid(address: str) -> bytes:
     return bytes(10) + b"\xff\xff" + bytes(int(part) for part in address.split("."))
 
 
-def cm_request(known: Known, number: int, port: int) -> bytes:
+def guid_of(mac: str) -> int:
+    """A modified EUI-64, which is what others take for their GUID."""
+    octets = bytearray.fromhex(mac.replace(":", ""))
+    octets[0] ^= 2
+    return int.from_bytes(octets[:3] + b"\xff\xfe" + octets[3:], "big")
+
+
+def cm_request(known: Known, number: int, port: int, guid: int | None = None,
+               qpn: int | None = None) -> bytes:
     """A REQ for a service of the TCP port space; each @number is another client."""
+    guid = 0x6666 << 48 | number if guid is None else guid
+    qpn = number & 0xffffff if qpn is None else qpn
     hello = bytearray(36)  # what rdma_cm puts first into the private data: version, IP version
     hello[1] = 0x40
     hello[2:4] = (1024 + number % 60000).to_bytes(2, "big")
@@ -122,8 +132,7 @@ def cm_request(known: Known, number: int, port: int) -> bytes:
     return cm_message(known, "REQ", {
         0: number.to_bytes(4, "big"),
         8: (TCP_PORT_SPACE | port).to_bytes(8, "big"),
-        16: (0x6666 << 48 | number).to_bytes(8, "big"),
-        32: (number & 0xffffff).to_bytes(3, "big"), 35: b"\x01", 39: b"\x01", 43: b"\x90",
+        16: guid.to_bytes(8, "big"), 32: qpn.to_bytes(3, "big"), 35: b"\x01", 39: b"\x01", 43: b"\x90",
         44: (number * 7 & 0xffffff).to_bytes(3, "big"), 47: b"\x97", 48: b"\xff\xff",
         50: b"\x30", 51: b"\xf0", 52: b"\xff\xff\xff\xff", 56: gid(known.source),
         72: gid(known.dest), 93: b"\x40", 95: b"\x90", 140: bytes(hello)})

@@ -10,7 +10,6 @@ from outcome import GOES_ON, Attack, Outcome
 
 FRAMES = 1200  # more than what makes a warning
 SECONDS = 60
-STRANGER = "10.0.0.66"
 
 
 def requests(known, psn, rng, **changes):
@@ -21,7 +20,7 @@ def requests(known, psn, rng, **changes):
 
 def from_another_address(known, rng):
     for i in range(FRAMES):
-        yield requests(known, known.psn + i % 64, rng, source=STRANGER)
+        yield requests(known, known.psn + i % 64, rng, source=segment.STRANGER)
 
 
 def other_numbers(known, rng):

@@ -33,6 +33,10 @@ def expect(what: str, found: str, wanted: str) -> None:
         raise Unexpected(f"{what}: {found!r}, not {wanted!r}")
 
 
+def is_rep(roce: bytes) -> bool:
+    return roce[5:8] == b"\0\0\1" and roce[36:38] == b"\0\x13"
+
+
 class Voice:
     """What one victim is told and says."""
 
@@ -111,6 +115,15 @@ class Stage:
 
     def completion(self, role: str, on: Connection, wait_ms: int = 20000) -> str:
         return self.voices[role].ask(f"completion {getattr(on, role)} {wait_ms}")
+
+    def ids(self) -> tuple[bytes, bytes]:
+        """Of the connection made last: the server's and the client's, overheard."""
+        found = None
+        while (seen := self.place.overhear(is_rep, 1)) is not None:
+            found = seen
+        if found is None:
+            raise Unexpected("no REP was overheard")
+        return found[86:90], found[90:94]
 
     def state(self, on: Connection) -> tuple[str, str]:
         return tuple(self.voices[role].ask(f"state {getattr(on, role)}")

@@ -20,6 +20,7 @@ ETH_P_ALL = 3
 SOL_PACKET = 263
 PACKET_IGNORE_OUTGOING = 23
 ROCE_PORT = 4791
+STRANGER = "10.0.0.66"  # the attacker's own address; its kernel says so when asked
 SENDS_PER_PAUSE = 64  # frames; then the receivers' rings are given a moment
 
 
@@ -89,6 +90,7 @@ class Segment(apart.Pair):
             apart.ip("-n", middle, "link", "set", link, "master", "bridge0")
         for link in ("server", "client", "port", "attacker", "bridge0"):
             apart.ip("-n", middle, "link", "set", link, "up")
+        apart.ip("-n", middle, "address", "add", STRANGER + "/24", "dev", "attacker")
         self.attacker = raw_socket(middle, "attacker")
         self.taps = {role: raw_socket(middle, role) for role in apart.ADDRESSES}  # what each sends
 
@@ -118,14 +120,14 @@ class Segment(apart.Pair):
                 return frame
         return None
 
-    def throw(self, frames) -> int:
+    def throw(self, frames, pause: float = 0.002) -> int:
         """Sends all of them; not faster than a ring is emptied."""
         count = 0
         for frame in frames:
             self.attacker.send(frame)
             count += 1
             if count % SENDS_PER_PAUSE == 0:
-                time.sleep(0.002)
+                time.sleep(pause)
         return count
 
     def mac(self, role: str) -> str:

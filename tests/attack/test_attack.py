@@ -15,9 +15,10 @@ import segment
 import outcome
 
 try:
+    import asking
     import moving
     import quiet
-    ATTACKS = quiet.ATTACKS + moving.ATTACKS
+    ATTACKS = quiet.ATTACKS + asking.ATTACKS + moving.ATTACKS
 except ImportError:  # scapy
     ATTACKS = []
 

@@ -35,13 +35,13 @@ static struct link links[VICTIM_LINKS];
 static unsigned link_count;
 static uint8_t pattern;
 
-static void prepare(struct ibv_context *device)
+struct ibv_pd *victim_domain(struct ibv_context *device)
 {
     unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
     if (pd != NULL)
-        return;
+        return pd;
     pd = ibv_alloc_pd(device);
     struct ibv_pd *other = ibv_alloc_pd(device);
     if (pd == NULL || other == NULL)
@@ -51,6 +51,7 @@ static void prepare(struct ibv_context *device)
     foreign = ibv_reg_mr(other, FOREIGN, PAGE, access);
     if (offered == NULL || message_region == NULL || foreign == NULL)
         meet_die("ibv_reg_mr: %s", strerror(errno));
+    return pd;
 }
 
 struct link *victim_link(struct rdma_cm_id *id)
@@ -58,9 +59,8 @@ struct link *victim_link(struct rdma_cm_id *id)
     if (link_count == VICTIM_LINKS)
         meet_die("more than %u connections", VICTIM_LINKS);
     struct link *link = &links[link_count++];
-    prepare(id->verbs);
-    victim_queue_pair(id, pd, &link->cq);
     link->id = id;
+    link->cq = victim_queue_pair(id);
     return link;
 }
 
@@ -239,6 +239,8 @@ static bool obey(FILE *in, FILE *out, char *const *words, unsigned count)
         tell_landing(out);
     } else if (strcmp(verb, "state") == 0 && count > 1) {
         tell_state(out, named(words[1]));
+    } else if (strcmp(verb, "left") == 0 && count > 1) {
+        (void)fprintf(out, "%s\n", victim_left(named(words[1])->id));
     } else if (strcmp(verb, "completion") == 0 && count > 2) {
         tell_completion(out, named(words[1]), meet_number(words[2], VICTIM_WAIT_MS));
     } else if (strcmp(verb, "window") == 0 && count > 1) {

@@ -22,8 +22,10 @@ struct link {
 
 /* Makes the queue pair of a connection and remembers it. */
 struct link *victim_link(struct rdma_cm_id *id);
+/* Of the protection domain of all connections. */
+struct ibv_pd *victim_domain(struct ibv_context *device);
 void victim_post(struct rdma_cm_id *id);
-void victim_queue_pair(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_cq **cq);
+struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id);
 
 /* Once: listens at @own, or else will ask @peer. */
 void victim_meet(const char *own, const char *peer, uint16_t port, int backlog);
@@ -31,6 +33,9 @@ void victim_meet(const char *own, const char *peer, uint16_t port, int backlog);
 /* NULL: @why says what came instead of a connection. */
 struct link *victim_connect(const char **why);
 struct link *victim_accept(void);
+
+/* What has been heard of a connection since it was made. */
+const char *victim_left(const struct rdma_cm_id *id);
 
 /* Takes whoever comes, and keeps a few who do not go on, until there is something to read at
  * @control. Says how many came and how many of them got in. */

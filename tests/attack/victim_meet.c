@@ -10,7 +10,9 @@
 
 #define PER_QUEUE  8u
 #define RNR_ALWAYS 7
-#define HALF_OPEN  16u /* accepted, and nothing heard since: beyond these the oldest goes */
+#define HALF_OPEN  64u /* accepted, and nothing heard since: beyond these the oldest goes */
+#define ACK_TIMEOUT                                                                                \
+    18 /* a second: who waits for an answer must not give up before the attack is over */
 
 static struct rdma_event_channel *channel;
 static struct addrinfo *peer_address;
@@ -50,19 +52,22 @@ void victim_meet(const char *own, const char *peer, uint16_t port, int backlog)
     freeaddrinfo(at);
 }
 
-void victim_queue_pair(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_cq **cq)
+struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id)
 {
-    *cq = ibv_create_cq(id->verbs, 4 * PER_QUEUE, NULL, NULL, 0);
-    if (*cq == NULL)
+    struct ibv_pd *pd = victim_domain(id->verbs);
+    struct ibv_cq *cq = ibv_create_cq(id->verbs, 4 * PER_QUEUE, NULL, NULL, 0);
+
+    if (cq == NULL)
         meet_die("ibv_create_cq: %s", strerror(errno));
     struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-                                     .send_cq = *cq,
-                                     .recv_cq = *cq,
+                                     .send_cq = cq,
+                                     .recv_cq = cq,
                                      .cap = { .max_send_wr = PER_QUEUE,
                                               .max_recv_wr = PER_QUEUE,
                                               .max_send_sge = 1,
                                               .max_recv_sge = 1 } };
     must(rdma_create_qp(id, pd, &init), "rdma_create_qp");
+    return cq;
 }
 
 /* The next event of a connection; of others, whose peers have gone, nothing is heard. */
@@ -97,10 +102,14 @@ struct link *victim_connect(const char **why)
                                                      RDMA_CM_EVENT_ROUTE_RESOLVED,
                                                      RDMA_CM_EVENT_ESTABLISHED };
     struct rdma_conn_param wanted = param();
+    uint8_t ack_timeout = ACK_TIMEOUT;
     struct rdma_cm_id *id, *same;
     struct link *link = NULL;
 
     must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+    must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+                         sizeof ack_timeout),
+         "rdma_set_option");
     must(rdma_resolve_addr(id, NULL, peer_address->ai_addr, VICTIM_WAIT_MS), "rdma_resolve_addr");
     for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         enum rdma_cm_event_type kind = next(&same, id);
@@ -130,6 +139,21 @@ struct link *victim_accept(void)
     if (kind != RDMA_CM_EVENT_ESTABLISHED)
         meet_die("accepted: %s", rdma_event_str(kind));
     return link;
+}
+
+const char *victim_left(const struct rdma_cm_id *id)
+{
+    struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
+    const char *what = "stays";
+    struct rdma_cm_event *event;
+
+    while (poll(&readable, 1, 0) == 1) {
+        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        if (event->id == id)
+            what = rdma_event_str(event->event);
+        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    }
+    return what;
 }
 
 /* ---- whoever comes ----------------------------------------------------------------------------- */
@@ -162,15 +186,14 @@ static void no_longer_waits(struct waiting *waiting, const struct rdma_cm_id *id
 static void welcome(struct waiting *waiting, struct rdma_cm_id *id)
 {
     struct rdma_conn_param offered = param();
-    struct ibv_cq *cq;
 
     if (waiting->count == HALF_OPEN) {
         struct rdma_cm_id *oldest = waiting->ids[0];
         no_longer_waits(waiting, oldest);
         end(oldest);
     }
-    victim_queue_pair(id, NULL, &cq);
-    id->context = cq;
+    id->context = victim_queue_pair(id);
+    victim_post(id);
     if (rdma_accept(id, &offered) != 0) { /* it was taken back meanwhile */
         end(id);
         return;

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks on how connections are made and ended, and on servers that wait for them (victim.c)."""
+import dataclasses
+import pathlib
+import threading
+
+import forge
+import pairs
+import quiet
+import segment
+from quiet import PORT, Connection, Stage, Unexpected, expect, quiet as row
+
+REQUESTS = 1200
+ROUNDS = 2            # of each kind of REQ; after the first, memory must not grow any more
+BACKLOG = 8
+GROWTH = 256 << 10    # octets; a fraction of what as many connections would need
+WHILE_MOST = 6000     # REQs while a client tries to get in
+WHILE_PAUSE = 0.02
+TRIES = 20
+MESSAGES = 1200
+
+
+# ---- messages of a connection ----------------------------------------------------------------------
+
+KINDS = {"REJ": {10: b"\0\x1c"}, "DREQ": {}, "DREP": {}, "RTU": {}, "MRA": {9: b"\xf8"}}
+
+
+def messages(stage: Stage, rng) -> tuple[int, str]:
+    """To the server, whose ID is right; the client's is not."""
+    on = stage.connect()
+    server, client = stage.ids()
+    known = stage.known(on, "server")
+    frames = []
+    for i in range(MESSAGES):
+        kind = list(KINDS)[i % len(KINDS)]
+        guess = rng.randbytes(4)
+        if guess != client:
+            fields = {0: guess, 4: server, **KINDS[kind]}
+            if kind == "DREQ":
+                fields[8] = on.server_qpn.to_bytes(3, "big")
+            frames.append(forge.cm_message(known, kind, fields))
+    thrown = stage.place.throw(frames)
+    stage.settle(on)
+    return thrown, stage.goes_on(on)
+
+
+def right_dreq(stage: Stage, rng) -> tuple[int, str]:
+    """Nothing is left to guess."""
+    del rng
+    on = stage.connect()
+    server, client = stage.ids()
+    thrown = stage.place.throw([forge.cm_message(
+        stage.known(on, "server"), "DREQ",
+        {0: client, 4: server, 8: on.server_qpn.to_bytes(3, "big")})])
+    stage.settle(on)
+    expect("the server", stage.server.ask(f"left {on.server}"), "RDMA_CM_EVENT_DISCONNECTED")
+    stage.untouched()
+    return thrown, "ends, as the peer can"
+
+
+def stale(stage: Stage, rng) -> tuple[int, str]:
+    """A REQ from the client's queue pair: it must have forgotten the connection."""
+    on = stage.connect()
+    guid = forge.guid_of(stage.place.mac("client"))
+    frames = [forge.cm_request(stage.known(on, "server"), rng.getrandbits(32), port, guid,
+                               on.client_qpn) for port in (PORT, PORT + 1) for _ in range(4)]
+    thrown = stage.place.throw(frames)
+    stage.settle(on)
+    expect("the server", stage.server.ask(f"left {on.server}"), "stays")
+    return thrown, stage.goes_on(on)
+
+
+# ---- a server that waits ---------------------------------------------------------------------------
+
+def asked(stage: Stage, source: str, first: int) -> list[bytes]:
+    """REQs for the server's service, each from another client."""
+    on = Connection(0, 0, 0, 0, 0)
+    known = stage.known(on, "server")
+    return [forge.cm_request(dataclasses.replace(known, source=source.format(100 + i % 100)),
+                             first + i, PORT) for i in range(REQUESTS)]
+
+
+SOURCES = {"of the client": "10.0.0.2", "of the attacker": segment.STRANGER,
+           "of nobody": "10.0.0.{}"}
+
+
+def resident(stage: Stage) -> int:
+    """Octets of the server."""
+    pid = stage.processes["server"][0].pid
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(text.split("Rss:")[1].split()[0]) << 10
+
+
+def hear_all(stage: Stage) -> None:
+    stage.hears("server", Connection(0, 0, 0, 0, 0))
+
+
+def slow_listener(stage: Stage, rng) -> tuple[int, str]:
+    """Its program does not look at requests meanwhile."""
+    del rng
+    thrown, sizes = 0, []
+    for number in range(ROUNDS):
+        for place, source in enumerate(SOURCES.values()):
+            first = 0x10000 * (1 + number * len(SOURCES) + place)
+            thrown += stage.place.throw(asked(stage, source, first))
+            hear_all(stage)
+        sizes.append(resident(stage))
+    if sizes[-1] - sizes[0] > GROWTH:
+        raise Unexpected(f"the server has grown: {sizes}")
+    stage.server.ask("serve")
+    get_in(stage)
+    came = stopped(stage)
+    if came > BACKLOG + TRIES:
+        raise Unexpected(f"{came} requests were waiting, the backlog is {BACKLOG}")
+    return thrown, "memory is bounded; a client gets in after it"
+
+
+def get_in(stage: Stage) -> int:
+    """A client that is told to try again does so; what it sends then arrives."""
+    for tries in range(1, TRIES + 1):
+        words = stage.client.ask("connect").split()
+        if len(words) == 4:
+            stage.client.ask(f"request {words[0]} send 0 0 8")
+            expect("the client", stage.client.ask(f"completion {words[0]} 20000"), "request 0 -")
+            return tries
+    raise Unexpected(f"the client was refused {TRIES} times: {words}")
+
+
+def stopped(stage: Stage) -> int:
+    """How many had come until the server is told something else."""
+    stage.server.tell("memory")
+    came, _ = stage.server.heard().split()
+    expect("memory of the server", stage.server.heard(), "same")
+    return int(came)
+
+
+def busy_listener(stage: Stage, rng) -> tuple[int, str]:
+    """Its program takes all, and of those that do not go on the latest 64 only."""
+    frames = [frame for place, source in enumerate(SOURCES.values())
+              for frame in asked(stage, source, 0x10000 * (place + 1))]
+    rng.shuffle(frames)
+    thrown, done = [], threading.Event()
+
+    def flood() -> None:
+        while not done.is_set() and sum(thrown) < WHILE_MOST:
+            start = sum(thrown) % len(frames)
+            thrown.append(stage.place.throw(frames[start:start + segment.SENDS_PER_PAUSE],
+                                            WHILE_PAUSE))
+
+    stage.server.ask("serve")
+    attacker = threading.Thread(target=flood)
+    attacker.start()
+    try:
+        pairs.wait_for(lambda: sum(thrown) >= REQUESTS or not attacker.is_alive(), 20)
+        get_in(stage)
+    finally:
+        done.set()
+        attacker.join()
+    stopped(stage)
+    return sum(thrown), "a client gets in during it"
+
+
+QPN = quiet.QPN
+
+ATTACKS = [
+    row("REJ, DREQ, DREP, RTU, MRA with the peer's ID tried", QPN + ", own ID", messages,
+        quiet.GOES_ON, ["cm_drop_unexpected"]),
+    row("a right DREQ", QPN + ", both IDs", right_dreq, "ends, as the peer can"),
+    row("REQs from the peer's queue pair", "addresses, both queue pairs", stale, quiet.GOES_ON),
+    row("connection requests to a program that does not look", "addresses, service", slow_listener,
+        "memory is bounded; a client gets in after it", ["cm_drop_busy", "cm_refused"]),
+    row("connection requests to a program that takes all", "addresses, service", busy_listener,
+        "a client gets in during it"),
+]
