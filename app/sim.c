@@ -32,7 +32,7 @@ static int help(FILE *out)
     (void)fprintf(
         out, "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n"
              "                 [--without PART,...] [--less N] [--parts]\n\n"
-             "Runs two engines over a simulated network that loses, repeats, reorders and\n"
+             "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and\n"
              "damages frames, and checks every completion, every octet and every frame.\n"
              "The same seed does the same, octet for octet.\n\n"
              "  --seed N     the first seed\n"

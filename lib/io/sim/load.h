@@ -205,6 +205,7 @@ struct uro_load_end {
     uint32_t rights;     /* URO_ACCESS_REMOTE_* of the queue pair */
     uint32_t qpn;        /* kept when the queue pair is gone */
     uint32_t psn;        /* of the next request to be posted */
+    uint32_t wire_psn;   /* of the next request to be sent, if none is sent again */
     uint32_t msn_sent;   /* by our responder */
     bool blocked;        /* nothing can be posted until something completes */
     uint32_t late_posts; /* into ERR, still to come */

@@ -206,7 +206,7 @@ void uro_load_life_begin(struct uro_load_pair *pair)
         if (pair->ends[i].type != URO_QPT_XRC_TGT)
             uro_load_pause_begin(&pair->ends[i].pause, pair->ends[i].qp);
         pair->ends[i].qpn = uro_qp_number(pair->ends[i].qp);
-        pair->ends[i].psn = psn[i];
+        pair->ends[i].psn = pair->ends[i].wire_psn = psn[i];
     }
     pair->load->lives++;
     uro_journal_note(pair->load->world->journal, pair->load->world->now,

@@ -152,7 +152,17 @@ static bool check_flush(const struct uro_load_end *end, const struct uro_load_op
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
 
-static bool check_request(const struct uro_load_end *end, const struct uro_frame *frame)
+/* Between two stations whose cables are perfect nothing is lost and nobody is late, whatever happens to
+ * the others that they talk to. */
+static bool check_once(struct uro_load_end *end, const struct uro_frame *frame)
+{
+    if (distance(frame->bth.psn, end->wire_psn) < 0)
+        return fail(end, frame, "goes again over a perfect network");
+    end->wire_psn = (frame->bth.psn + 1) & URO_PSN_MASK;
+    return true;
+}
+
+static bool check_request(struct uro_load_end *end, const struct uro_frame *frame)
 {
     const struct uro_load_op *op = find_op(end, end->confirmed, frame->bth.psn);
 
@@ -164,6 +174,8 @@ static bool check_request(const struct uro_load_end *end, const struct uro_frame
         return fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return fail(end, frame, "wrong P_Key");
+    if (end->load->swarm->clean && !check_once(end, frame))
+        return false;
     if (end->pause.drained)
         return fail(end, frame, "sent in SQD after SQ_DRAINED");
     if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != op->srqn)
@@ -230,6 +242,8 @@ static bool check_response(struct uro_load_end *end, const struct uro_frame *fra
 
     if (distance(frame->bth.psn, peer->psn) >= 0)
         return fail(end, frame, "answers what was never asked");
+    if (end->load->swarm->clean && frame->op->verb == URO_ACK && frame->aeth.kind != URO_AETH_ACK)
+        return fail(end, frame, "refuses what came over a perfect network");
     if (op == NULL)
         return true; /* an old answer, sent again */
     if (frame->op->verb == URO_READ)

@@ -15,9 +15,11 @@
 #include "io/sim/swarm_net.h"
 #include "io/sim/trouble.h"
 
+_Static_assert(URO_SIM_SETTING_MAX >= URO_SWARM_NET_TEXT_MAX, "a setting fits");
+
 #define SETTLE         URO_MS(200)    /* beyond every delay: the last frames have arrived */
 #define IDLE           URO_MS(100000) /* neighbours are asked again every 30 s */
-#define IDLE_ROUNDS    64u            /* of a station, for its neighbours */
+#define IDLE_ROUNDS    64u            /* of a station, for each neighbour */
 #define CLEAN_COUNTERS URO_ARRAY_LEN(never_when_clean)
 
 static const enum uro_counter never_when_clean[] = {
@@ -95,15 +97,36 @@ static void build_hostile(struct sim *sim, struct couple *couple, uint32_t numbe
     }
 }
 
+static void plug_cables(struct uro_trouble_plug *plug, struct couple *couple)
+{
+    for (unsigned i = 0; i < 2; i++)
+        plug->cables[plug->cable_count++] = &couple->cables[i];
+}
+
+/* What can go down: a station with all its cables; or what is between two, which no engine notices.
+ * Not where a couple is clean. */
 static void build_trouble(struct sim *sim)
 {
+    const struct uro_swarm_net *net = &sim->net;
     struct uro_trouble_plug *plug;
 
-    uro_trouble_init(&sim->trouble, &sim->world, &sim->net.trouble);
-    plug = uro_trouble_add(&sim->trouble);
-    for (unsigned i = 0; i < 2; i++) {
-        plug->cables[plug->cable_count++] = &sim->couples[0].cables[i];
+    uro_trouble_init(&sim->trouble, &sim->world, &net->trouble);
+    for (unsigned i = 0; i < net->station_count && net->station_count > 2; i++) {
+        if (uro_swarm_net_calm(net, i))
+            continue;
+        plug = uro_trouble_add(&sim->trouble);
         plug->stations[plug->station_count++] = &sim->stations[i];
+        for (uint32_t j = 0; j < net->couple_count; j++)
+            if (net->couples[j].stations[0] == i || net->couples[j].stations[1] == i)
+                plug_cables(plug, &sim->couples[j]);
+    }
+    for (uint32_t i = 0; i < net->couple_count; i++) {
+        if (net->couples[i].swarm.clean)
+            continue;
+        plug = uro_trouble_add(&sim->trouble);
+        plug_cables(plug, &sim->couples[i]);
+        for (unsigned j = 0; j < 2 && net->station_count == 2; j++)
+            plug->stations[plug->station_count++] = &sim->stations[j];
     }
 }
 
@@ -233,7 +256,7 @@ static void idle(struct sim *sim)
         if (sim->stations[i].roce_sent != roce[i])
             uro_world_fail(&sim->world, "%c sends although there is nothing to do",
                            sim->stations[i].config.name);
-        if (sim->stations[i].rounds - rounds[i] > IDLE_ROUNDS)
+        if (sim->stations[i].rounds - rounds[i] > IDLE_ROUNDS * (sim->net.station_count - 1))
             uro_world_fail(&sim->world, "%c woke %" PRIu64 " times with nothing to do",
                            sim->stations[i].config.name, sim->stations[i].rounds - rounds[i]);
     }
@@ -257,12 +280,14 @@ static void end(struct sim *sim)
         uro_load_check(&sim->couples[i].load);
 }
 
+/* Who asks for a neighbour's MAC asks a group, and over every cable. */
 static void check_counters(struct sim *sim)
 {
     for (unsigned i = 0; i < sim->net.station_count && sim->net.clean; i++) {
         const struct uro_counters *counters = uro_engine_counters(sim->stations[i].engine);
         for (size_t j = 0; j < CLEAN_COUNTERS; j++)
-            if (counters->value[never_when_clean[j]] != 0)
+            if (counters->value[never_when_clean[j]] != 0 &&
+                !(never_when_clean[j] == URO_COUNT_DROP_ETHER_DEST && sim->net.station_count > 2))
                 uro_world_fail(&sim->world, "%c counts %s %" PRIu64 " on a perfect network",
                                sim->stations[i].config.name, uro_counter_name(never_when_clean[j]),
                                counters->value[never_when_clean[j]]);
@@ -281,6 +306,15 @@ static void count(const struct sim *sim, struct uro_sim_result *result)
     }
 }
 
+static void note_setting(const struct sim *sim, const char *setting)
+{
+    for (const char *line = setting; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        uro_journal_note(sim->world.journal, sim->world.now, "%.*s", (int)strcspn(line, "\n"),
+                         line);
+    }
+}
+
 bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *result)
 {
     struct sim *sim = calloc(1, sizeof *sim);
@@ -291,7 +325,7 @@ bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *r
     build(sim);
     running = sim;
     uro_swarm_net_text(&sim->net, result->setting);
-    uro_journal_note(sim->world.journal, sim->world.now, "%s", result->setting);
+    note_setting(sim, result->setting);
 
     uro_world_run(&sim->world, sim->net.calm_at);
     calm(sim);
@@ -308,6 +342,7 @@ bool uro_sim_run(const struct uro_sim_options *options, struct uro_sim_result *r
     snprintf(result->failure, sizeof result->failure, "%s", sim->world.failure);
     result->digest = sim->world.digest;
     count(sim, result);
+    result->stations = sim->net.station_count;
     result->duration = sim->world.now - URO_SWARM_START;
     if (!result->passed && options->tell != NULL)
         uro_journal_tell(sim->world.journal, options->tell);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.h - one simulation from a seed: engines, their links and applications, and the judgement.
+/* sim.h - one simulation from a seed: 2 to 8 engines, their links and applications, and the judgement.
  *
  * A run is (commit, seed). What must hold: see docs/TESTING.md; what a seed means: swarm.h.
  */
@@ -17,13 +17,14 @@ struct uro_sim_options {
 };
 
 #define URO_SIM_TEXT_MAX    1024u
-#define URO_SIM_SETTING_MAX 5120u
+#define URO_SIM_SETTING_MAX 5248u
 
 struct uro_sim_result {
     bool passed;
     char failure[URO_SIM_TEXT_MAX];    /* "" or the first thing that went wrong */
     char setting[URO_SIM_SETTING_MAX]; /* what was on */
     uint64_t digest;                   /* of every frame and completion, with its time */
+    uint32_t stations;
     uint64_t frames;
     uint64_t operations;
     uint64_t lives;    /* of pairs of queue pairs */

@@ -67,29 +67,36 @@ static void draw_cable(struct uro_cable_config *cable, struct uro_rng *rng, bool
     }
 }
 
+void uro_swarm_identify(struct uro_station_config *station, unsigned number)
+{
+    struct uro_engine_config *engine = &station->engine;
+    const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)(number + 1) };
+    const struct uro_mac mac = { { 0x02, 0, 0, 0, 0, (uint8_t)(number + 1) } };
+
+    station->name = (char)('A' + (char)number);
+    engine->mac = mac;
+    engine->address_count = 2;
+    engine->addresses[0] =
+        (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
+    engine->addresses[1] =
+        (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
+}
+
 static void draw_station(struct uro_station_config *station, struct uro_rng *rng, unsigned side,
                          bool clean)
 {
     struct uro_engine_config *engine = &station->engine;
-    const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)(side + 1) };
-    const struct uro_mac mac = { { 0x02, 0, 0, 0, 0, (uint8_t)(side + 1) } };
 
-    *station = (struct uro_station_config){ .name = (char)('A' + (char)side),
-                                            .rx_burst = skewed(rng, 1, URO_STATION_BURST_MAX),
+    *station = (struct uro_station_config){ .rx_burst = skewed(rng, 1, URO_STATION_BURST_MAX),
                                             .rx_ring = UINT32_MAX,
                                             .tx_burst = skewed(rng, 1, URO_STATION_BURST_MAX) };
     if (!clean && rarely(rng))
         station->rx_ring = uro_world_between(rng, 8, 256);
     if (often(rng))
         station->tx_gap_max = uro_rng_below(rng, 3000);
-    engine->mac = mac;
+    uro_swarm_identify(station, side);
     engine->connections = 16;
     engine->mtu = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD + uro_rng_below(rng, 5000);
-    engine->address_count = 2;
-    engine->addresses[0] =
-        (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
-    engine->addresses[1] =
-        (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
     for (size_t i = 0; i < sizeof engine->seed; i++)
         engine->seed[i] = (uint8_t)uro_rng_u32(rng);
     engine->window = often(rng) ? 0 : skewed(rng, 1, 300);
@@ -158,33 +165,48 @@ static void draw_pair(struct uro_swarm_pair *pair, struct uro_rng *rng,
         draw_end(&pair->ends[i], rng, swarm);
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t uro_swarm_frames(const struct uro_swarm *swarm, unsigned side)
+{
+    uint32_t window = swarm->stations[side].engine.window;
+    if (window == 0)
+        window = URO_WINDOW_DEFAULT;
+    uint64_t frames = (uint64_t)window * swarm->pair_count * 2; /* requests and READ answers */
+
+    for (uint32_t i = 0; i < swarm->uc_count; i++) {
+        const struct uro_swarm_uc *uc = &swarm->ucs[i];
+        frames += 4 * (uc->sends * (uc->message_max / uc->path_mtu + 1));
+    }
+    for (uint32_t i = 0; i < swarm->party_count; i++)
+        frames += 2 * swarm->parties[i].sends;
+    return frames + uro_swarm_cm_frames(swarm);
+}
+
+static uint32_t largest_frame(const struct uro_swarm *swarm)
+{
+    uint32_t mtu = swarm->cm.path_mtu;
+
+    for (uint32_t i = 0; i < swarm->uc_count; i++)
+        mtu = larger(mtu, swarm->ucs[i].path_mtu);
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        mtu = larger(mtu, swarm->pairs[i].path_mtu);
+    if (swarm->party_count > 0 || swarm->others[0] + swarm->others[1] > 0)
+        mtu = URO_PATH_MTU_MAX;
+    return mtu + URO_ROCE_OVERHEAD;
+}
+
 uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
 {
+    uint32_t largest = largest_frame(swarm);
     uro_time longest = 0;
 
     for (unsigned side = 0; side < 2; side++) {
         const struct uro_cable_config *cable = &swarm->cables[side];
-        uint32_t window = swarm->stations[side].engine.window;
-        if (window == 0)
-            window = URO_WINDOW_DEFAULT;
-        uint64_t frames = (uint64_t)window * swarm->pair_count * 2; /* requests and READ answers */
-        uint32_t largest = 0;
-        for (uint32_t i = 0; i < swarm->uc_count; i++) {
-            const struct uro_swarm_uc *uc = &swarm->ucs[i];
-            frames += 4 * (uc->sends * (uc->message_max / uc->path_mtu + 1));
-            if (uc->path_mtu + URO_ROCE_OVERHEAD > largest)
-                largest = uc->path_mtu + URO_ROCE_OVERHEAD;
-        }
-        for (uint32_t i = 0; i < swarm->pair_count; i++)
-            if (swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD > largest)
-                largest = swarm->pairs[i].path_mtu + URO_ROCE_OVERHEAD;
-        for (uint32_t i = 0; i < swarm->party_count; i++) {
-            frames += 2 * swarm->parties[i].sends;
-            largest = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD;
-        }
-        frames += uro_swarm_cm_frames(swarm);
-        if (swarm->cm.path_mtu + URO_ROCE_OVERHEAD > largest)
-            largest = swarm->cm.path_mtu + URO_ROCE_OVERHEAD;
+        uint64_t frames = uro_swarm_frames(swarm, side) + swarm->others[side];
         uro_time time = cable->delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
                         frames * swarm->stations[side].tx_gap_max;
@@ -195,12 +217,19 @@ uro_time uro_swarm_flight_max(const struct uro_swarm *swarm)
 }
 
 /* An ACK timeout shorter than the longest round trip would resend what is only slow. */
-static void draw_timeouts(struct uro_swarm *swarm, struct uro_rng *rng)
+static uint8_t least_timeout(const struct uro_swarm *swarm)
 {
     uint8_t least = 6;
 
     while (ACK_TIMEOUT(least) < 3 * uro_swarm_flight_max(swarm))
         least++;
+    return least;
+}
+
+static void draw_timeouts(struct uro_swarm *swarm, struct uro_rng *rng)
+{
+    uint8_t least = least_timeout(swarm);
+
     for (uint32_t i = 0; i < swarm->pair_count; i++)
         for (unsigned side = 0; side < 2; side++)
             swarm->pairs[i].ends[side].timeout =
@@ -208,7 +237,20 @@ static void draw_timeouts(struct uro_swarm *swarm, struct uro_rng *rng)
     swarm->cm.ack_timeout = (uint8_t)(least + swarm->cm.ack_more + (swarm->clean ? 2 : 0));
 }
 
-void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
+void uro_swarm_share(struct uro_swarm *swarm, const uint64_t others[static 2])
+{
+    uint8_t before = least_timeout(swarm);
+
+    for (unsigned side = 0; side < 2; side++)
+        swarm->others[side] = others[side];
+    uint8_t more = (uint8_t)(least_timeout(swarm) - before);
+    for (uint32_t i = 0; i < 2 * swarm->pair_count; i++)
+        swarm->pairs[i / 2].ends[i % 2].timeout =
+            (uint8_t)(swarm->pairs[i / 2].ends[i % 2].timeout + more);
+    swarm->cm.ack_timeout = (uint8_t)(swarm->cm.ack_timeout + more);
+}
+
+void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed, enum uro_swarm_manner manner)
 {
     struct uro_rng rng;
 
@@ -216,6 +258,8 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed)
     uro_rng_init_number(&rng, seed ^ UINT64_C(0x7377726d)); /* not the world's own numbers */
     swarm->seed = seed;
     swarm->clean = uro_rng_below(&rng, CLEAN_ONE_IN) == 0;
+    if (manner != URO_SWARM_ANY)
+        swarm->clean = manner == URO_SWARM_CLEAN;
     swarm->forever = swarm->clean || often(&rng);
     swarm->pair_count = skewed(&rng, 1, URO_SWARM_PAIRS_MAX);
     swarm->cq_count = uro_world_between(&rng, 1, 4);
@@ -292,9 +336,9 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
         used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
                                  "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
                                  "partition %u stall %u foreign %x",
-                                 'A' + (char)side, c->lose, c->duplicate, c->corrupt, c->truncate,
-                                 c->keep_order ? 0 : c->late, c->mark_ce, c->queue_octets,
-                                 (unsigned)(c->partition_for / 1000),
+                                 swarm->stations[side].name, c->lose, c->duplicate, c->corrupt,
+                                 c->truncate, c->keep_order ? 0 : c->late, c->mark_ce,
+                                 c->queue_octets, (unsigned)(c->partition_for / 1000),
                                  (unsigned)(swarm->stations[side].tx_stall_max / 1000), c->foreign);
         URO_ASSERT(used < URO_SWARM_TEXT_MAX);
     }

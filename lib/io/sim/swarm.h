@@ -182,6 +182,7 @@ struct uro_swarm_trouble {
     uint32_t doze_max;
 };
 
+/* What a couple of stations has and does. */
 struct uro_swarm {
     uint64_t seed;
     uint32_t pair_count;
@@ -195,6 +196,7 @@ struct uro_swarm {
     uro_time calm_at;       /* faults stop, errors are no longer injected */
     struct uro_cable_config cables[2];
     struct uro_station_config stations[2];
+    uint64_t others[2]; /* frames of other couples that may be on their way from each, too */
     uint32_t srq_count[2];
     struct uro_swarm_srq srqs[2][URO_SWARM_SRQS_MAX];
     bool revokes; /* memory is deregistered while it is used */
@@ -210,7 +212,15 @@ struct uro_swarm {
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
-void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed);
+enum uro_swarm_manner { URO_SWARM_ANY, URO_SWARM_CLEAN, URO_SWARM_FAULTY };
+
+void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed, enum uro_swarm_manner manner);
+/* Its station is the one of that number: name and addresses. */
+void uro_swarm_identify(struct uro_station_config *station, unsigned number);
+/* Requests and answers that may be on their way from a side at once. */
+uint64_t uro_swarm_frames(const struct uro_swarm *swarm, unsigned side);
+/* Others share its stations: timeouts become as long as that takes. */
+void uro_swarm_share(struct uro_swarm *swarm, const uint64_t others[static 2]);
 
 /* swarm_shared.c: shared receive queues, and which pairs use them. */
 void uro_swarm_draw_shared(struct uro_swarm *swarm);
@@ -237,7 +247,8 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm);
 /* By how much that may delay somebody who acts so many times. */
 uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions);
 
-/* What can be taken out of a run, to find out what it takes to fail: the faults, then the work. */
+/* What can be taken out of a run, to find out what it takes to fail: the faults, then the work, then all
+ * stations but two. */
 #define URO_SWARM_PARTS(X)                                                                         \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \
@@ -266,7 +277,8 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(UC, "uc")                                                                                    \
     X(UD, "ud")                                                                                    \
     X(GROUPS, "groups")                                                                            \
-    X(CM, "cm")
+    X(CM, "cm")                                                                                    \
+    X(NODES, "nodes")
 
 enum uro_swarm_part {
 #define PART(part, name) URO_SWARM_PART_##part,

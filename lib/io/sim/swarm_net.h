@@ -28,8 +28,12 @@ struct uro_swarm_net {
 /* With parts taken out and work halved as uro_swarm_without() and uro_swarm_less() say. */
 void uro_swarm_net_draw(struct uro_swarm_net *net, uint64_t seed, uint32_t without, uint32_t less);
 
+/* A station that some couple with perfect cables needs: nothing may delay it. */
+bool uro_swarm_net_calm(const struct uro_swarm_net *net, unsigned station);
+
 /* ns after which everything must be done once faults have stopped. */
 uro_time uro_swarm_net_patience(const struct uro_swarm_net *net);
 
-#define URO_SWARM_NET_TEXT_MAX (URO_SWARM_COUPLES_MAX * URO_SWARM_TEXT_MAX)
+#define URO_SWARM_NET_TEXT_MAX (URO_SWARM_COUPLES_MAX * (URO_SWARM_TEXT_MAX + 8) + 32)
+/* A line for each couple. */
 void uro_swarm_net_text(const struct uro_swarm_net *net, char text[static URO_SWARM_NET_TEXT_MAX]);

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "io/sim/journal.h"
 
-#define URO_WORLD_NODES_MAX 256u
+#define URO_WORLD_NODES_MAX 1024u
 
 struct uro_world;
 
