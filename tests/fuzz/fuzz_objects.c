@@ -64,8 +64,7 @@ static void check_arena(void)
         fuzz_demand(open_to_all[i / UNIT] || arena[i] == SECRET);
 }
 
-/* A range as the input says, not secret from now on. */
-static uint8_t *choose_range(uint32_t *length)
+uint8_t *fuzz_choose_range(uint32_t *length)
 {
     uint32_t first = fuzz_next() * 4u, units = fuzz_next();
 
@@ -131,11 +130,11 @@ static void *make_mr(struct ibv_pd *pd)
                           : ibv_reg_dm_mr(pd, dm->dm, where * 4u, how * 4u,
                                           access | IBV_ACCESS_ZERO_BASED);
     case 3: {
-        uint8_t *memory = choose_range(&length);
+        uint8_t *memory = fuzz_choose_range(&length);
         return ibv_reg_mr_iova2(pd, memory, length, where * UINT64_C(0x100000000000100), access);
     }
     default: {
-        uint8_t *memory = choose_range(&length);
+        uint8_t *memory = fuzz_choose_range(&length);
         return ibv_reg_mr(pd, memory, length, access);
     }
     }
@@ -244,7 +243,7 @@ static void *make(enum kind kind, struct ibv_context *context, struct ibv_pd *pd
     struct ibv_xrcd_init_attr domain = {
         .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT
     };
-    struct ibv_alloc_dm_attr device_memory = { .length = 1024 };
+    struct ibv_alloc_dm_attr device_memory = { .length = FUZZ_DM };
 
     switch (kind) {
     case PD:
@@ -272,6 +271,14 @@ static void *make(enum kind kind, struct ibv_context *context, struct ibv_pd *pd
         break;
     }
     return NULL;
+}
+
+bool fuzz_keep(struct object object)
+{
+    if (object_count == OBJECTS_MAX)
+        return false;
+    objects[object_count++] = object;
+    return true;
 }
 
 void fuzz_make(void)

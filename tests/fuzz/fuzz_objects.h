@@ -3,6 +3,7 @@
  * some of which is registered.
  *
  *   fuzz_objects.c  makes and destroys
+ *   fuzz_memory.c   changes regions, fills device memory, makes domains of domains
  *   fuzz_work.c     posts, polls, modifies
  *   fuzz_verbs.c    which of that an input asks for
  */
@@ -63,10 +64,22 @@ struct object *fuzz_pick(enum kind kind);
 /* A CQ of either kind, or NULL. */
 struct ibv_cq *fuzz_pick_cq(void);
 
+/* It goes with the others; false when there are too many. */
+bool fuzz_keep(struct object object);
+
+/* A range as the input says, not secret from now on. */
+uint8_t *fuzz_choose_range(uint32_t *length);
+
 /* As the input says. */
 void fuzz_make(void);
 void fuzz_destroy(void);
 void fuzz_reopen(void);
+
+void fuzz_change_mr(void);
+void fuzz_copy_dm(void);
+void fuzz_make_domain(void);
+
+#define FUZZ_DM 1024u /* octets of device memory */
 
 /* Memory to send inline from, which is not secret. */
 #define FUZZ_INLINE 1100u
