@@ -117,7 +117,7 @@ static void init_pair(struct uro_load *load, uint32_t number)
 
     pair->load = load;
     pair->plan = &load->swarm->pairs[number];
-    pair->number = number;
+    pair->number = load->number * URO_LOAD_PAIRS + number;
     uro_rng_init_number(&pair->rng, uro_rng_u64(&load->rng));
     for (unsigned i = 0; i < 2; i++) {
         struct uro_load_end *end = &pair->ends[i];

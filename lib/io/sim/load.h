@@ -46,6 +46,7 @@
 #define URO_LOAD_SRQ_PD            1000u  /* and those after it: beyond every pair's own */
 #define URO_LOAD_XRC_DOMAIN        7u     /* and those after it: a load has one */
 #define URO_LOAD_PDS               10000u /* protection domains of a load */
+#define URO_LOAD_PAIRS             100u   /* numbers of its pairs */
 
 struct uro_frame;
 struct uro_load;
@@ -252,7 +253,7 @@ struct uro_load_pair {
     struct uro_load *load;
     const struct uro_swarm_pair *plan;
     struct uro_rng rng;
-    uint32_t number;
+    uint32_t number; /* of all pairs of the run */
     struct uro_load_end ends[2];
     enum uro_load_state state;
     uint32_t life; /* 0 .. */

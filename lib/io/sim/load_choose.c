@@ -2,7 +2,7 @@
 /* load_choose.c - what to ask for next; see load.h. */
 #include <string.h>
 
-#include "io/sim/load.h"
+#include "io/sim/load_site.h"
 
 #define ATOMIC_LENGTH 8u
 #define MW_FACTOR     4u /* of wrong ones among requests about memory windows */
@@ -181,17 +181,26 @@ static void follow_word(struct uro_load_end *end, const struct uro_load_op *op)
         end->word = op->swap;
 }
 
-/* A key at the peer's station that is registered, but not for the peer's protection domain. */
+/* A key at the peer's station that is registered, but not for the peer's protection domain: if there
+ * is one, of somebody else whom that station talks to. */
 static uint32_t foreign_key(const struct uro_load_end *end)
 {
-    const struct uro_load *load = end->load;
+    const struct uro_load_site *site = end->load->sites[end->peer->side];
+    uint32_t found = 0;
 
-    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
-        const struct uro_load_end *other = &load->pairs[i / 2].ends[i % 2];
-        if (other->station == end->peer->station && other->pd != end->peer->pd && other->alive)
-            return uro_key_number(&other->arena.keys[URO_ARENA_WINDOWS]);
+    for (uint32_t i = 0; i < site->tie_count; i++) {
+        const struct uro_load *load = site->ties[i].load;
+        if (found != 0 && load == end->load)
+            continue;
+        for (uint32_t j = 0; j < 2 * load->swarm->pair_count; j++) {
+            const struct uro_load_end *other = &load->pairs[j / 2].ends[j % 2];
+            if (other->station != site->station || other->pd == end->peer->pd || !other->alive)
+                continue;
+            found = uro_key_number(&other->arena.keys[URO_ARENA_WINDOWS]);
+            break;
+        }
     }
-    return 0;
+    return found;
 }
 
 /* Makes a request wrong in one way that fits it; leaves it right when none does. */

@@ -210,9 +210,10 @@ void uro_load_life_begin(struct uro_load_pair *pair)
     }
     pair->load->lives++;
     uro_journal_note(pair->load->world->journal, pair->load->world->now,
-                     "pair %u life %u: A qp 0x%06x psn %u, B qp 0x%06x psn %u, mtu %u%s",
-                     pair->number, pair->life, uro_qp_number(pair->ends[0].qp), psn[0],
-                     uro_qp_number(pair->ends[1].qp), psn[1], pair->plan->path_mtu,
+                     "pair %u life %u: %c qp 0x%06x psn %u, %c qp 0x%06x psn %u, mtu %u%s",
+                     pair->number, pair->life, pair->ends[0].station->config.name,
+                     pair->ends[0].qpn, psn[0], pair->ends[1].station->config.name,
+                     pair->ends[1].qpn, psn[1], pair->plan->path_mtu,
                      pair->last_life ? ", the last" : "");
 }
 
