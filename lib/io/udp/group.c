@@ -128,6 +128,18 @@ void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint3
         }
 }
 
+void uro_groups_renew(struct uro_groups *groups, const struct uro_sock *own, uint32_t own_count,
+                      const struct uro_sock_options *options)
+{
+    struct uro_gid gids[URO_GROUPS_MAX];
+    uint32_t count = groups->count;
+
+    for (uint32_t i = 0; i < count; i++)
+        gids[i] = groups->all[i].sock.address;
+    uro_groups_close(groups);
+    uro_groups_set(groups, gids, count, own, own_count, options);
+}
+
 void uro_groups_close(struct uro_groups *groups)
 {
     while (groups->count > 0)

@@ -27,6 +27,9 @@ struct uro_groups {
 void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint32_t count,
                     const struct uro_sock *own, uint32_t own_count,
                     const struct uro_sock_options *options);
+/* The same groups anew: the interface of an address is another than it was. */
+void uro_groups_renew(struct uro_groups *groups, const struct uro_sock *own, uint32_t own_count,
+                      const struct uro_sock_options *options);
 void uro_groups_close(struct uro_groups *groups);
 
 /* Each in turn; NULL when there is none. */

@@ -142,13 +142,28 @@ static void disarm(struct uro_port *port)
     (void)port;
 }
 
+/* Whether one of the addresses can be reached, on whichever interface it is now. */
+static bool is_there(struct uro_udp_port *udp)
+{
+    uint32_t absent = 0;
+
+    if (uro_addresses_look(&udp->addresses, udp->socks, udp->sock_count) > 0) {
+        for (uint32_t i = 0; i < udp->sock_count; i++)
+            uro_sock_set_multicast(udp->socks[i].fd, &udp->socks[i].address);
+        uro_groups_renew(&udp->groups, udp->socks, udp->sock_count, &udp->options);
+    }
+    for (uint32_t i = 0; i < udp->sock_count; i++)
+        absent += udp->socks[i].absent;
+    return absent < udp->sock_count;
+}
+
 /* Down while a broker is gone, and once at least, so that everybody is told: what was on its way is lost,
  * also when another broker is there at once. It is looked for each time somebody asks. */
 static bool link_up(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
     char error[URO_PORT_ERROR_MAX];
-    bool up = true;
+    bool up = is_there(udp);
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         struct uro_sock *sock = &udp->socks[i];
@@ -207,6 +222,7 @@ static void close_port(struct uro_port *port)
             uro_share_leave(udp->socks[i].share);
     }
     uro_groups_close(&udp->groups);
+    uro_addresses_close(&udp->addresses);
     if (udp->epoll >= 0)
         (void)close(udp->epoll);
     uro_rx_close(&udp->rx);
@@ -387,6 +403,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
     udp->groups.epoll = udp->epoll;
+    uro_addresses_open(&udp->addresses);
     udp->groups.mark = URO_UDP_SOCKS_MAX;
     if (read_words(config->link, &words, error) != 0) {
         close_port(&udp->port);

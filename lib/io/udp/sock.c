@@ -145,7 +145,7 @@ uint32_t uro_sock_interface(const struct uro_gid *address)
 }
 
 /* Groups are sent to where the address is; without multicast there, sending says so. */
-static void set_multicast(int fd, const struct uro_gid *address)
+void uro_sock_set_multicast(int fd, const struct uro_gid *address)
 {
     if (uro_gid_is_ipv4(address)) {
         struct ip_mreqn interface = { 0 };
@@ -177,7 +177,7 @@ int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static 
 
     if (fd >= 0 && (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
         bind(fd, &own.any, uro_sock_address_length(&own)) == 0) {
-        set_multicast(fd, address);
+        uro_sock_set_multicast(fd, address);
         return fd;
     }
     explain(address, errno, error);

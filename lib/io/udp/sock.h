@@ -23,6 +23,9 @@ struct uro_sock {
     bool group;              /* its address is that of a multicast group */
     bool said_narrow;        /* that a path carries less than was sent was told */
     bool said_down;          /* that it is gone was said */
+    bool absent;             /* its address is not there: addresses.h */
+    bool had_carrier;        /* the interface of its address, at some time */
+    uint32_t interface;      /* the kernel's number of it; 0: not known */
     struct uro_gid address;
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */
@@ -44,6 +47,9 @@ uint16_t uro_sock_port_of(const union uro_sock_address *address);
 
 /* The kernel's number of the interface that has the IPv6 address; 0: none. */
 uint32_t uro_sock_interface(const struct uro_gid *address);
+
+/* Sends to groups by the interface that has @address now. */
+void uro_sock_set_multicast(int fd, const struct uro_gid *address);
 
 /* A socket that is bound to nothing yet, or -1. */
 int uro_sock_make(bool v6);

@@ -7,6 +7,7 @@
  *
  *   port.c    opens and closes; link words
  *   sock.c    one socket: options, errors that the network reports
+ *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
@@ -17,6 +18,7 @@
 #pragma once
 
 #include "engine/port.h"
+#include "io/udp/addresses.h"
 #include "io/udp/group.h"
 #include "io/udp/rx.h"
 #include "io/udp/share.h"
@@ -31,6 +33,7 @@ struct uro_udp_port {
     uint32_t sock_count;
     struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
     struct uro_sock_options options;
+    struct uro_addresses addresses; /* of socks */
     struct uro_groups groups;
     uint32_t rounds; /* brokers are listened to in some of them */
     int epoll;       /* of all sockets */

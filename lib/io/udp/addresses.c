@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* addresses.c - see addresses.h. */
+#define _DEFAULT_SOURCE /* IFF_UP */
+#include "io/udp/addresses.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+#define NOTICES_MAX 64 /* taken at once; more of them change no more */
+
+void uro_addresses_open(struct uro_addresses *addresses)
+{
+    struct sockaddr_nl name = { .nl_family = AF_NETLINK,
+                                .nl_groups =
+                                    RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR };
+
+    addresses->changed = true;
+    addresses->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (addresses->fd >= 0 && bind(addresses->fd, (struct sockaddr *)&name, sizeof name) != 0)
+        uro_addresses_close(addresses);
+}
+
+void uro_addresses_close(struct uro_addresses *addresses)
+{
+    if (addresses->fd >= 0)
+        (void)close(addresses->fd);
+    addresses->fd = -1;
+}
+
+/* What changed is not read: it may be less than what was lost when there was too much. */
+static void hear(struct uro_addresses *addresses)
+{
+    uint8_t notice[64];
+
+    for (int i = 0; i < NOTICES_MAX; i++) {
+        if (recv(addresses->fd, notice, sizeof notice, MSG_DONTWAIT) < 0 && errno != ENOBUFS)
+            return;
+        addresses->changed = true;
+    }
+}
+
+static bool can_bind(const struct uro_sock *sock)
+{
+    const union uro_sock_address name = uro_sock_address_of(&sock->address, 0);
+    int fd = uro_sock_make(sock->v6);
+
+    if (fd < 0) /* which says nothing about the address */
+        return true;
+    bool can = bind(fd, &name.any, uro_sock_address_length(&name)) == 0;
+    (void)close(fd);
+    return can;
+}
+
+static bool has(const struct ifaddrs *at, const struct uro_gid *address)
+{
+    const union uro_sock_address *name = (const void *)at->ifa_addr;
+
+    if (name == NULL || (name->any.sa_family != AF_INET && name->any.sa_family != AF_INET6))
+        return false;
+    const struct uro_gid gid = uro_sock_gid_of(name);
+    return uro_gid_equal(&gid, address);
+}
+
+/* Of several interfaces that have the address one that is up. */
+static const struct ifaddrs *find(const struct uro_sock *sock, const struct ifaddrs *all)
+{
+    const struct ifaddrs *found = NULL;
+
+    for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next)
+        if (has(at, &sock->address) && (found == NULL || (at->ifa_flags & IFF_UP) != 0))
+            found = at;
+    return found;
+}
+
+static bool is_there(struct uro_sock *sock, const struct ifaddrs *at)
+{
+    if (at == NULL)
+        return can_bind(sock);
+    if ((at->ifa_flags & IFF_UP) == 0)
+        return false;
+    bool carrier = (at->ifa_flags & IFF_RUNNING) != 0;
+    sock->had_carrier |= carrier;
+    return carrier || !sock->had_carrier;
+}
+
+/* True when it came back, maybe from where it had not been missed yet. */
+static bool look(struct uro_sock *sock, const struct ifaddrs *all)
+{
+    const struct ifaddrs *at = find(sock, all);
+    const uint32_t interface = at != NULL ? if_nametoindex(at->ifa_name) : 0;
+    bool there = is_there(sock, at);
+    bool moved = sock->interface != 0 && interface != 0 && interface != sock->interface;
+    bool back = there && (sock->absent || moved);
+
+    sock->absent = !there;
+    if (interface != 0)
+        sock->interface = interface;
+    return back;
+}
+
+uint32_t uro_addresses_look(struct uro_addresses *addresses, struct uro_sock *socks, uint32_t count)
+{
+    struct ifaddrs *all;
+    uint32_t back = 0;
+
+    if (addresses->fd < 0)
+        return 0;
+    hear(addresses);
+    if (!addresses->changed || getifaddrs(&all) != 0)
+        return 0;
+    addresses->changed = false;
+    for (uint32_t i = 0; i < count; i++)
+        back += look(&socks[i], all);
+    freeifaddrs(all);
+    return back;
+}
