@@ -3,7 +3,7 @@
 """What goes wrong around a program: peers that are killed or stopped, interfaces that go, memory and
 disks that are full. Writes TAP.
 
-    test_faults.py build [--match REGEX]
+    test_faults.py build [--match REGEX]     UROCE_FAULT_SEED and UROCE_FAULT_ROUNDS: other moments, and more
 """
 import os
 import pathlib
@@ -17,6 +17,7 @@ import sys
 import time
 
 import apart
+import test_udp
 import uroce_case
 from uroce_case import Case, Skip, equal, has
 import figures  # from tools/, which apart puts on the path
@@ -24,7 +25,10 @@ import pairs
 
 SECONDS = 60      # in which everything is over, whatever happens
 SHORT_STOP = 0.3  # s
+LONG_STOP = 3     # s
 PATIENT = ["-t", "18"]  # a peer may be silent for 8 s: this machine may have other things to do
+SEED = int(os.environ.get("UROCE_FAULT_SEED", "1"))
+ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "2"))  # of what is killed again and again
 FLOWS = re.compile(r"octets, \d+ messages")  # what the program that checks every octet says
 
 
@@ -56,10 +60,12 @@ class Checked:
     def process(self, side: str) -> subprocess.Popen:
         return self.sides[side][0]
 
+    def flowed(self) -> int:
+        return len(FLOWS.findall(self.pair.said("client")))
+
     def flow(self, messages: int = 1) -> None:
         """Until so many steps are done: then packets are on their way, now and later."""
-        assert pairs.wait_for(lambda: len(FLOWS.findall(self.pair.said("client"))) >= messages,
-                              30), self.pair.said("client")
+        assert pairs.wait_for(lambda: self.flowed() >= messages, 30), self.pair.said("client")
 
     def end(self, *sides: str) -> list[pairs.Output]:
         for side in sides:
@@ -73,6 +79,45 @@ class Checked:
 
     def signal(self, side: str, number: int) -> None:
         os.killpg(self.process(side).pid, number)
+
+
+class Survivors:
+    """The program that outlives its peer, on both sides of a pair; its client ends when it is told to."""
+
+    def __init__(self, case: Case, pair: pairs.Pair, address: str):
+        program = case.build / "tests" / "system" / "survivor"
+        case.plugin()
+        if not program.exists():
+            raise Skip(f"{program.name} is not built: librdmacm is missing")
+        self.pair = pair
+        port = str(pairs.free_port())
+        self.commands = {"server": [str(program), "server", port],
+                         "client": [str(program), "client", address, port]}
+        self.sides: dict[str, tuple[subprocess.Popen, pairs.Output]] = {}
+        self.start("server")
+        assert pairs.wait_for(lambda: "listening" in pair.said("server"), 20), pair.said("server")
+        self.start("client")
+
+    def start(self, side: str) -> None:
+        self.sides[side] = self.pair.start(side, self.commands[side])
+
+    def flow(self, more: int) -> None:
+        """Until so many more messages, sixteen at a time, came back."""
+        wanted = self.pair.said("client").count("echoed") + more
+        assert pairs.wait_for(lambda: self.pair.said("client").count("echoed") >= wanted, 30), \
+            f"client: {self.pair.said('client')[-1000:]}\nserver: {self.pair.said('server')[-1000:]}"
+
+    def kill(self, side: str) -> None:
+        os.killpg(self.sides[side][0].pid, signal.SIGKILL)
+        self.sides[side][0].wait()
+
+    def end_well(self) -> None:
+        self.sides["client"][0].send_signal(signal.SIGTERM)
+        for side in ("client", "server"):
+            self.pair.finish(side, *self.sides[side], SECONDS)
+            output = self.sides[side][1]
+            equal(output.status, 0, f"{side}: {output.tail()}")
+            has(output.text, "done")
 
 
 class Stream(Checked):
@@ -130,6 +175,48 @@ def peer__client_killed_at_any_moment__both_come_again(case: Case) -> None:
     killed(case, "client")
 
 
+def outlived(case: Case, pair: pairs.Pair, address: str, victim: str) -> str:
+    """The victim comes again and again, its peer stays. Returns what the peer said."""
+    survivor = "client" if victim == "server" else "server"
+    rng = random.Random(SEED)
+    with pair:
+        run = Survivors(case, pair, address)
+        for _ in range(ROUNDS):
+            run.flow(1 + rng.randrange(8))
+            time.sleep(rng.random() / 100)  # the moment is any
+            run.kill(victim)
+            run.start(victim)
+        run.flow(1)
+        run.end_well()
+        return pair.said(survivor)
+
+
+def server_outlives(case: Case, pair: pairs.Pair, address: str) -> None:
+    said = outlived(case, pair, address, "client")
+    assert said.count("served") > ROUNDS, said
+
+
+def client_outlives(case: Case, pair: pairs.Pair, address: str) -> None:
+    said = outlived(case, pair, address, "server")
+    assert said.count("lost") >= ROUNDS, said
+
+
+def survivor__of_clients_over_memif__serves_the_next_one(case: Case) -> None:
+    server_outlives(case, pairs.Pair(case.uroce), "10.0.0.1")
+
+
+def survivor__of_servers_over_memif__connects_to_the_next_one(case: Case) -> None:
+    client_outlives(case, pairs.Pair(case.uroce), "10.0.0.1")
+
+
+def survivor__of_clients_over_udp__serves_the_next_one(case: Case) -> None:
+    server_outlives(case, test_udp.Pair(case.uroce), test_udp.ADDRESSES["server"])
+
+
+def survivor__of_servers_over_udp__connects_to_the_next_one(case: Case) -> None:
+    client_outlives(case, test_udp.Pair(case.uroce), test_udp.ADDRESSES["server"])
+
+
 def peer__stopped_for_less_than_the_retries_last__all_goes_on(case: Case) -> None:
     with pairs.Pair(case.uroce) as pair:
         run = Checked(case, pair, 2)
@@ -138,6 +225,16 @@ def peer__stopped_for_less_than_the_retries_last__all_goes_on(case: Case) -> Non
             run.signal(side, signal.SIGSTOP)
             time.sleep(SHORT_STOP)  # it is stopped for that long: nothing is waited for
             run.signal(side, signal.SIGCONT)
+        run.all_right()
+
+
+def peer__stopped_for_seconds__all_goes_on(case: Case) -> None:
+    with pairs.Pair(case.uroce) as pair:
+        run = Checked(case, pair, 1)
+        run.flow()
+        run.signal("server", signal.SIGSTOP)
+        time.sleep(LONG_STOP)  # likewise
+        run.signal("server", signal.SIGCONT)
         run.all_right()
 
 
@@ -195,6 +292,33 @@ def interface__removed__requests_fail(case: Case) -> None:
         run.flow()
         change(pair, "del link0")
         run.is_given_up()
+
+
+class Udp(apart.Pair):
+    """The same interfaces under the kernel, over UDP."""
+
+    def configuration(self, role: str) -> str:
+        return f"uroce0:udp,ip={apart.ADDRESSES[role][0].partition('/')[0]},hub=no"
+
+
+def interface__under_udp_down_moved_and_made_again__all_goes_on(case: Case) -> None:
+    why = apart.why_not()
+    if why:
+        raise Skip(why)
+    with Udp(case.uroce) as pair:
+        client, server = pair.name("client"), pair.name("server")
+        run = Checked(case, pair, 4, "10.0.0.1")
+        for lines in (["link set link0 down", "link set link0 up"],
+                      ["address flush dev link0", "address add 10.0.0.2/24 dev link0"],
+                      ["link set link0 down", "link set link0 name other0", "link set other0 up"],
+                      ["link del other0", f"link add link0 type veth peer name link0 netns {server}",
+                       "address add 10.0.0.2/24 dev link0", "link set link0 up"]):
+            run.flow(run.flowed() + 1)
+            subprocess.run(["ip", "-n", client, "-batch", "-"], check=True, text=True,
+                           input="\n".join(lines))
+        subprocess.run(["ip", "-n", server, "-batch", "-"], check=True, text=True,
+                       input="address add 10.0.0.1/24 dev link0\nlink set link0 up")
+        run.all_right()
 
 
 # ---- what is full -----------------------------------------------------------
@@ -256,7 +380,7 @@ def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None
 
 
 CASES = [value for name, value in globals().items()
-         if name.startswith(("peer__", "interface__", "memory__", "disk__"))]
+         if name.startswith(("peer__", "survivor__", "interface__", "memory__", "disk__"))]
 
 
 if __name__ == "__main__":
