@@ -166,7 +166,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     if (bth.solicited)
         URO_MARK("REQ.SE");
     uro_path_seal(tx, &qp->path, &bth, ext_length);
-    tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled; /* rule ICRC.FLUSH */
+    tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled;
 }
 
 static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)

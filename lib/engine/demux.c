@@ -30,7 +30,6 @@ static bool for_us(const struct uro_shard *shard, const struct uro_mac *dest)
     return (dest->octets[0] & 1) || memcmp(dest, &shard->config.mac, sizeof *dest) == 0;
 }
 
-/* rule MCAST.DEST */
 static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time now)
 {
     struct uro_shard *shard = to->shard;
@@ -40,6 +39,8 @@ static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time n
         return;
     }
     if (!uro_shard_owns(shard, &frame->ip.dest) && !uro_member_of(to->member, &frame->ip.dest)) {
+        if (uro_gid_is_multicast(&frame->ip.dest))
+            URO_MARK("MCAST.DEST");
         uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
         return;
     }

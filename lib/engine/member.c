@@ -43,13 +43,15 @@ static struct uro_member_reports *reports_of(struct uro_member *member, const st
     return &member->reports[uro_gid_is_ipv4(group) ? 0 : 1];
 }
 
-/* rule MCAST.SILENT: nobody asks for all nodes, and what stays in the machine concerns
+/* Nobody asks for all nodes, and what stays in the machine concerns
  * nobody else. */
 static bool is_reported(const struct uro_gid *group)
 {
-    if (uro_gid_is_ipv4(group))
-        return !uro_gid_equal(group, &all_hosts);
-    return (group->octets[1] & 0xf) > 1 && !uro_gid_equal(group, &all_nodes);
+    if (uro_gid_is_ipv4(group) ? !uro_gid_equal(group, &all_hosts)
+                               : (group->octets[1] & 0xf) > 1 && !uro_gid_equal(group, &all_nodes))
+        return true;
+    URO_MARK("MCAST.SILENT");
+    return false;
 }
 
 /* ---- the table ---------------------------------------------------------- */
@@ -205,13 +207,15 @@ static uint8_t newest(bool v6)
     return v6 ? URO_MEMBERSHIP_MLD : URO_MEMBERSHIP_IGMP;
 }
 
-/* rule MCAST.OLDER: the oldest that somebody asks in. */
+/* The oldest that somebody asks in. */
 static uint8_t version_at(const struct uro_member_reports *reports, bool v6, uro_time now)
 {
     uint8_t version = 1;
 
     while (version < newest(v6) && now >= reports->older_until[version - 1])
         version++;
+    if (version < newest(v6))
+        URO_MARK("MCAST.OLDER");
     return version;
 }
 
@@ -358,11 +362,11 @@ static bool add_mac(const struct uro_mac *mac, struct uro_mac *macs, uint32_t fr
     return true;
 }
 
-/* rule MCAST.MAC */
 uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t room)
 {
     uint32_t count = 0;
 
+    URO_MARK("MCAST.MAC");
     for (uint32_t i = 0; i < URO_MEMBER_BUCKETS; i++) {
         const uint32_t from = count; /* the same address is only in the same bucket */
         for (uint16_t at = member->buckets[i]; at != NONE; at = member->groups[at].next) {

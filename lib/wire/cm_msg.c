@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mark.h"
 #include "wire/bytes.h"
 
 #define BASE_VERSION       1u
@@ -206,7 +207,8 @@ enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN], struct ur
     }
     if (layout->info_at != 0)
         memcpy(msg->info, body + layout->info_at, sizeof msg->info);
-    msg->data_length = layout->data_room; /* rule CM.DATA.WHOLE */
+    URO_MARK("CM.DATA.WHOLE");
+    msg->data_length = layout->data_room;
     memcpy(msg->data, body + layout->data_at, msg->data_length);
     return URO_CM_OK;
 }

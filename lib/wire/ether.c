@@ -2,6 +2,8 @@
 /* ether.c - Ethernet II headers, plain or with one 802.1Q tag. */
 #include "wire/ether.h"
 
+#include "base/mark.h"
+
 enum { AT_DEST = 0, AT_SOURCE = 6, AT_TYPE = 12, AT_TAG = 14, AT_INNER_TYPE = 16 };
 static_assert(AT_TYPE + 2 == URO_ETHER_LEN, "the offsets must cover the header");
 static_assert(AT_INNER_TYPE + 2 == URO_ETHER_LEN_MAX, "the offsets must cover the tag");
@@ -16,12 +18,13 @@ bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether)
     memcpy(ether->source.octets, &in[AT_SOURCE], sizeof ether->source.octets);
     ether->type = uro_get_be16(&in[AT_TYPE]);
     ether->tag = 0;
-    ether->tagged = ether->type == URO_ETHERTYPE_VLAN; /* rule WIRE.TAG */
+    ether->tagged = ether->type == URO_ETHERTYPE_VLAN;
     if (!ether->tagged)
         return true;
 
     if (uro_take(reader, URO_VLAN_LEN) == NULL)
         return false;
+    URO_MARK("WIRE.TAG");
     ether->tag = uro_get_be16(&in[AT_TAG]);
     ether->type = uro_get_be16(&in[AT_INNER_TYPE]);
     return true;

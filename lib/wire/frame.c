@@ -2,6 +2,7 @@
 /* frame.c - the two steps of reading a received frame; see frame.h. */
 #include "wire/frame.h"
 
+#include "base/mark.h"
 #include "wire/icrc.h"
 
 static enum uro_frame_result of_ip_result(enum uro_ip_result result)
@@ -23,14 +24,14 @@ static enum uro_frame_result of_ip_result(enum uro_ip_result result)
     return URO_FRAME_IP_BAD;
 }
 
-/* rule IP.UDP.CHECKSUM: a correct sum over everything, the checksum included, finishes as 0. */
+/* A correct sum over everything, the checksum included, finishes as 0. */
 static bool udp_sum_right(const struct uro_ip *ip, const uint8_t *udp, uint32_t length)
 {
     const uint32_t pseudo = uro_ip_pseudo_sum(ip, URO_IPPROTO_UDP, length);
     return uro_ip_sum_finish(uro_ip_sum(pseudo, udp, length)) == 0;
 }
 
-/* rule IP.TRAILER: the UDP length may be less than the IP packet holds: what is behind it is not
+/* The UDP length may be less than the IP packet holds: what is behind it is not
  * ours. */
 static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_frame *frame)
 {
@@ -41,8 +42,10 @@ static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_fram
     uro_udp_decode(in, &frame->udp);
     if (frame->udp.length < URO_UDP_LEN || frame->udp.length > frame->ip.payload_length)
         return URO_FRAME_UDP_LENGTH;
-    if (frame->udp.checksum != 0 && !udp_sum_right(&frame->ip, in, frame->udp.length))
+    if (frame->udp.checksum != 0 && !udp_sum_right(&frame->ip, in, frame->udp.length)) {
+        URO_MARK("IP.UDP.CHECKSUM");
         return URO_FRAME_UDP_CHECKSUM;
+    }
     reader->end = in + frame->udp.length;
     return URO_FRAME_OK;
 }
@@ -124,7 +127,7 @@ static const uint8_t *decode_ext(const uint8_t *at, unsigned ext, struct uro_fra
     return at;
 }
 
-/* rule WIRE.ANY, WIRE.LENGTH: nothing is read before there is room for it.
+/* Nothing is read before there is room for it.
  *
  * Everything between the UDP header and the ICRC. frame->op stays NULL when it is not known, and
  * frame->payload when the packet is too short for its headers. */
@@ -135,11 +138,15 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
 
     uro_bth_decode(frame->body, &frame->bth);
     const struct uro_opcode *op = &uro_opcodes[frame->bth.opcode];
-    if (op->name == NULL)
+    if (op->name == NULL) {
+        URO_MARK("WIRE.ANY");
         return URO_FRAME_OPCODE;
+    }
     frame->op = op;
-    if (frame->bth.version != 0)
-        return URO_FRAME_VERSION; /* rule WIRE.TVER */
+    if (frame->bth.version != 0) {
+        URO_MARK("WIRE.TVER");
+        return URO_FRAME_VERSION;
+    }
 
     if (op->ext != 0) {
         if ((size_t)(end - at) < uro_ext_length(op->ext))
@@ -147,15 +154,16 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
         at = decode_ext(at, op->ext, frame);
     }
     const size_t rest = (size_t)(end - at);
-    if (rest < frame->bth.pad_count || (rest != 0 && !op->payload))
+    if (rest < frame->bth.pad_count || (rest != 0 && !op->payload)) {
+        URO_MARK("WIRE.LENGTH");
         return URO_FRAME_LENGTH;
+    }
 
     frame->payload = at;
     frame->payload_length = (uint32_t)rest - frame->bth.pad_count;
     return URO_FRAME_OK;
 }
 
-/* rule ICRC.FLUSH */
 static bool icrc_right(const struct uro_frame *frame)
 {
     const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
@@ -164,8 +172,11 @@ static bool icrc_right(const struct uro_frame *frame)
 
     if (frame->summed || uro_icrc(frame->network, frame->ip.v6, length) == found)
         return true;
-    return frame->op != NULL && frame->op->verb == URO_FLUSH &&
-           uro_icrc_rxe_flush(frame->network, frame->ip.v6, length) == found;
+    if (frame->op == NULL || frame->op->verb != URO_FLUSH ||
+        uro_icrc_rxe_flush(frame->network, frame->ip.v6, length) != found)
+        return false;
+    URO_MARK("ICRC.FLUSH");
+    return true;
 }
 
 enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
@@ -177,8 +188,10 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
         return URO_FRAME_LENGTH;
 
     const enum uro_frame_result result = decode_roce(frame);
-    if (!icrc_right(frame))
-        return URO_FRAME_ICRC; /* rule ICRC.CHECK: nothing else in it can be believed */
+    if (!icrc_right(frame)) {
+        URO_MARK("ICRC.CHECK");
+        return URO_FRAME_ICRC; /* nothing else in it can be believed */
+    }
     return result;
 }
 

@@ -2,6 +2,7 @@
 /* grh.c - see grh.h for the contract. */
 #include "wire/grh.h"
 
+#include "base/mark.h"
 #include "wire/ip.h"
 
 #define V4_AT (URO_GRH_LEN - URO_IPV4_LEN)
@@ -22,11 +23,11 @@ static_assert(V6_DEST + 16 == URO_GRH_LEN, "an IPv6 header fills the area");
 
 #define V4_NO_OPTIONS 0x45u
 
-/* rule UD.GRH */
 void uro_grh_encode(uint8_t out[static URO_GRH_LEN], const uint8_t *network, bool v6)
 {
     uint32_t length = v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
 
+    URO_MARK("UD.GRH");
     memset(out, 0, URO_GRH_LEN - length);
     memcpy(out + URO_GRH_LEN - length, network, length);
 }

@@ -2,6 +2,8 @@
 /* igmp.c - reports and queries of IGMPv1 to v3. */
 #include "wire/igmp.h"
 
+#include "base/mark.h"
+
 enum {
     AT_TYPE = 0,
     AT_MAX_RESPONSE = 1,
@@ -34,7 +36,6 @@ static uint32_t response_units(uint8_t code)
     return ((code & 0xfu) | 0x10u) << ((code >> 4 & 7u) + 3);
 }
 
-/* rule MCAST.QUERY.FORM */
 enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
                                            struct uro_membership_query *query)
 {
@@ -42,8 +43,10 @@ enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
         return URO_MEMBERSHIP_BAD;
     if (in[AT_TYPE] != TYPE_QUERY)
         return URO_MEMBERSHIP_OTHER;
-    if (length > LEN_SHORT && length < LEN_V3)
+    if (length > LEN_SHORT && length < LEN_V3) {
+        URO_MARK("MCAST.QUERY.FORM");
         return URO_MEMBERSHIP_BAD;
+    }
 
     const uint8_t code = in[AT_MAX_RESPONSE];
     *query = (struct uro_membership_query){ .version = 3 };
@@ -78,9 +81,9 @@ void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_me
     memcpy(&out[RECORD_GROUP], &group->octets[12], 4);
 }
 
-/* rule MCAST.REPORT.FORM */
 void uro_igmp_encode_report(uint8_t *out, uint16_t count)
 {
+    URO_MARK("MCAST.REPORT.FORM");
     memset(out, 0, URO_IGMP_REPORT_LEN);
     out[AT_TYPE] = TYPE_REPORT_V3;
     uro_put_be16(&out[AT_RECORD_COUNT], count);

@@ -2,6 +2,8 @@
 /* ip.c - IPv4, IPv6 and UDP headers and their checksum. */
 #include "wire/ip.h"
 
+#include "base/mark.h"
+
 enum {
     V4_VERSION_IHL = 0,
     V4_TOS = 1,
@@ -116,7 +118,7 @@ static bool v4_only_alert(const uint8_t *at, const uint8_t *end)
     return found;
 }
 
-/* rule IP.OPTIONS, IP.LIBERAL */
+/* rule IP.LIBERAL */
 static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
 {
     const uint8_t *in = uro_take(reader, URO_IPV4_LEN);
@@ -145,6 +147,8 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     if ((fragment & (V4_MORE_FRAGMENTS | V4_FRAGMENT_OFFSET)) != 0)
         return URO_IP_FRAGMENT;
 
+    if (in + total < reader->end)
+        URO_MARK("IP.TRAILER");
     reader->end = in + total;
     ip->v6 = false;
     ip->dont_fragment = fragment & V4_DONT_FRAGMENT;
@@ -159,7 +163,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     return URO_IP_OK;
 }
 
-/* rule IP.ALERT: takes a hop-by-hop header that stands before ICMPv6 and holds nothing but Router Alert. */
+/* Takes a hop-by-hop header that stands before ICMPv6 and holds nothing but Router Alert. */
 static bool v6_take_alert(struct uro_reader *reader)
 {
     const uint8_t *in = uro_take(reader, V6_HOP_BY_HOP_LEN);
@@ -173,6 +177,7 @@ static bool v6_take_alert(struct uro_reader *reader)
         if (*at == V6_OPTION_PAD1) {
             at++;
         } else if (left >= sizeof v6_alert && memcmp(at, v6_alert, sizeof v6_alert) == 0) {
+            URO_MARK("IP.ALERT");
             found = true;
             at += sizeof v6_alert;
         } else if (*at == V6_OPTION_PADN && left >= 2 && left - 2 >= at[1]) {
@@ -198,6 +203,8 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
         return URO_IP_SHORT;
     if (in[V6_NEXT_HEADER] == V6_FRAGMENT)
         return URO_IP_FRAGMENT;
+    if (reader->at + length < reader->end)
+        URO_MARK("IP.TRAILER");
     reader->end = reader->at + length;
     ip->router_alert = in[V6_NEXT_HEADER] == V6_HOP_BY_HOP && v6_take_alert(reader);
     if (!ip->router_alert && v6_is_extension(in[V6_NEXT_HEADER]))
@@ -216,19 +223,24 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
     return URO_IP_OK;
 }
 
-/* rule IP.ADDRESS: a group sends nothing; and an IPv4 address in an IPv6 header would pass for the
+/* A group sends nothing; and an IPv4 address in an IPv6 header would pass for the
  * IPv4 host whose GID it is. */
 static bool addresses_valid(const struct uro_ip *ip)
 {
     bool mapped = uro_gid_is_ipv4(&ip->source) || uro_gid_is_ipv4(&ip->dest);
 
-    return !uro_gid_is_multicast(&ip->source) && !(ip->v6 && mapped);
+    if (!uro_gid_is_multicast(&ip->source) && !(ip->v6 && mapped))
+        return true;
+    URO_MARK("IP.ADDRESS");
+    return false;
 }
 
 enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip *ip)
 {
     enum uro_ip_result result = v6 ? v6_take(reader, ip) : v4_take(reader, ip);
 
+    if (result == URO_IP_OPTIONS || result == URO_IP_FRAGMENT)
+        URO_MARK("IP.OPTIONS");
     return result == URO_IP_OK && !addresses_valid(ip) ? URO_IP_BAD : result;
 }
 

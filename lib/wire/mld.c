@@ -2,6 +2,8 @@
 /* mld.c - reports and queries of MLDv1 and v2. */
 #include "wire/mld.h"
 
+#include "base/mark.h"
+
 enum {
     AT_TYPE = 0,
     AT_CHECKSUM = 2,
@@ -46,7 +48,6 @@ static uint16_t checksum(const struct uro_ip *ip, const uint8_t *in, uint32_t le
     return uro_ip_sum_finish(uro_ip_sum(pseudo, in, length));
 }
 
-/* rule MCAST.QUERY.FORM */
 enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
                                           uint32_t length, struct uro_membership_query *query)
 {
@@ -55,8 +56,10 @@ enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t
     if (in[AT_TYPE] != TYPE_QUERY)
         return URO_MEMBERSHIP_OTHER;
     if (!ip->router_alert || ip->hop_limit != HOP_LIMIT || !uro_gid_is_link_local(&ip->source) ||
-        (length > LEN_V1 && length < LEN_V2))
+        (length > LEN_V1 && length < LEN_V2)) {
+        URO_MARK("MCAST.QUERY.FORM");
         return URO_MEMBERSHIP_BAD;
+    }
 
     *query = (struct uro_membership_query){ .version = length == LEN_V1 ? 1 : 2 };
     query->max_response_ms = response_ms(uro_get_be16(&in[AT_MAX_RESPONSE]), query->version == 1);
@@ -81,11 +84,11 @@ void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_memb
     memcpy(&out[RECORD_GROUP], group->octets, sizeof group->octets);
 }
 
-/* rule MCAST.REPORT.FORM */
 void uro_mld_encode_report(uint8_t *out, const struct uro_ip *ip, uint16_t count)
 {
     const uint32_t length = URO_MLD_REPORT_LEN + (uint32_t)count * URO_MLD_RECORD_LEN;
 
+    URO_MARK("MCAST.REPORT.FORM");
     memset(out, 0, URO_MLD_REPORT_LEN);
     out[AT_TYPE] = TYPE_REPORT_V2;
     uro_put_be16(&out[AT_RECORD_COUNT], count);

@@ -328,7 +328,6 @@ static void sidr__refused__the_same_question_is_refused_again(void **state)
 
 /* ---- what is heard ------------------------------------------------------- */
 
-/* rule CM.DATA.WHOLE */
 static void passive__knows_what_the_req_said(void **state)
 {
     struct managers *s = *state;
@@ -355,6 +354,7 @@ static void passive__knows_what_the_req_said(void **state)
     assert_memory_equal(conn->peer.data, "hello", 6);
     assert_true(uro_mark_hit("CM.FLOW"));
     assert_true(uro_mark_hit("CM.MTU"));
+    assert_true(uro_mark_hit("CM.DATA.WHOLE"));
 }
 
 /* The request says how long a REP waits for its answer, and how often it is repeated. */

@@ -9,7 +9,7 @@
 
 /* ---- delivered ---------------------------------------------------------- */
 
-/* rule UD.GRH: the octets are literal, because programs parse them. */
+/* The octets are literal, because programs parse them. */
 static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets(void **state)
 {
     (void)state;
@@ -32,6 +32,7 @@ static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octe
     assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
     assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
     scene_close(s);
+    assert_true(uro_mark_hit("UD.GRH"));
 }
 
 static void ud_receive__over_ipv6__the_first_40_octets_are_the_header(void **state)

@@ -53,6 +53,7 @@ static void key_resolve__every_edge_of_the_range(void **state)
     struct uro_key key = region(0x1000, 100);
 
     (void)state;
+    uro_mark_clear();
     uro_key_register(&shard, &key);
     assert_ptr_equal(resolve(&key, 0x1000, 100), memory);
     assert_ptr_equal(resolve(&key, 0x1063, 1), memory + 99);
@@ -86,6 +87,7 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
     struct uro_key key = region(0, 10);
 
     (void)state;
+    uro_mark_clear();
     uro_key_register(&shard, &key);
     uint32_t number = uro_key_number(&key);
     assert_non_null(uro_key_local(&shard, number, 7, 0, 0, 1));
@@ -106,6 +108,7 @@ static void key_register__numbers_are_spread_over_32_bits(void **state)
     uint32_t all_or = 0, all_and = UINT32_MAX;
 
     (void)state;
+    uro_mark_clear();
     for (int i = 0; i < 64; i++) {
         keys[i] = region(0, 10);
         uro_key_register(&shard, &keys[i]);
@@ -144,6 +147,7 @@ static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touch
     struct uro_key key = region(0, UINT64_MAX);
 
     (void)state;
+    uro_mark_clear();
     key.memory = NULL; /* all of memory */
     key.access = 0xf;
     key.reachable = ask;

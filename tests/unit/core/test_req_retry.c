@@ -24,6 +24,7 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
 static void rnr_delay__doubles_every_second_code(void **state)
 {
     (void)state;
+    uro_mark_clear();
     assert_int_equal(uro_req_retry_rnr_delay(1), URO_US(10));
     assert_int_equal(uro_req_retry_rnr_delay(2), URO_US(20));
     assert_int_equal(uro_req_retry_rnr_delay(3), URO_US(30));
@@ -200,6 +201,7 @@ static void retry_count_seven__as_rxe_reads_it__is_for_ever(void **state)
     struct uro_req_retry retry = { 0 };
 
     (void)state;
+    uro_mark_clear();
     uro_wheel_init(&wheel, 0);
     uro_req_retry_init(&retry, &config);
     for (int i = 0; i < 100; i++)

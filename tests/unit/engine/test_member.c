@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/limits.h"
 #include "support/check.h"
 #include "unit/engine/member_stage.h"
 
-/* rule MCAST.JOIN */
 static void member__joins__says_so_at_once_and_once_more_within_a_second(void **state)
 {
     struct stage *s = open_stage();
     const uro_time start = URO_MS(5000);
 
     (void)state;
+    uro_mark_clear();
     assert_int_equal(next(s), URO_TIME_NEVER);
     assert_int_equal(listen_to(s, start), 0);
     join(s, "239.1.2.3", start);
@@ -31,6 +32,7 @@ static void member__joins__says_so_at_once_and_once_more_within_a_second(void **
     join(s, "239.1.2.3", again); /* again: not news */
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.JOIN"));
 }
 
 static void member__joins_ipv6_group__reported_from_the_link_local_address(void **state)
@@ -46,12 +48,12 @@ static void member__joins_ipv6_group__reported_from_the_link_local_address(void 
     close_stage(s);
 }
 
-/* rule MCAST.LEAVE */
 static void member__leaves__says_so_twice_and_is_forgotten(void **state)
 {
     struct stage *s = open_with(1500, NULL);
 
     (void)state;
+    uro_mark_clear();
     join(s, "239.1.2.3", 0);
     assert_int_equal(listen_to(s, 0), 1);
     assert_int_equal(listen_to(s, URO_MS(2000)), 1);
@@ -69,6 +71,7 @@ static void member__leaves__says_so_twice_and_is_forgotten(void **state)
     ask(s, false, NULL, 10, URO_MS(6000));
     assert_int_equal(listen_to(s, URO_MS(8000)), 0);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.LEAVE"));
 }
 
 static void member__left_and_joined_before_it_was_said__a_member_in_the_end(void **state)
@@ -93,7 +96,6 @@ static void member__left_and_joined_before_it_was_said__a_member_in_the_end(void
     close_stage(s);
 }
 
-/* rule MCAST.QUERY.ALL */
 static void member__asked_for_all__one_answer_in_time_with_every_group(void **state)
 {
     struct stage *s = open_stage();
@@ -101,6 +103,7 @@ static void member__asked_for_all__one_answer_in_time_with_every_group(void **st
     uint32_t asked = 0;
 
     (void)state;
+    uro_mark_clear();
     join(s, "239.1.2.3", 0);
     join(s, "232.1.1.1", 0);
     join(s, "ff0e::7", 0);
@@ -130,14 +133,15 @@ static void member__asked_for_all__one_answer_in_time_with_every_group(void **st
     assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
     assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_RX), asked + 1);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.QUERY.ALL"));
 }
 
-/* rule MCAST.QUERY.GROUP */
 static void member__asked_for_one_group__answers_for_that_one_alone(void **state)
 {
     struct stage *s = open_stage();
 
     (void)state;
+    uro_mark_clear();
     join(s, "239.1.2.3", 0);
     join(s, "232.1.1.1", 0);
     (void)listen_to(s, 0);
@@ -156,6 +160,7 @@ static void member__asked_for_one_group__answers_for_that_one_alone(void **state
     assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.QUERY.GROUP"));
 }
 
 static void member__change_and_answer_due_together__said_once_as_a_change(void **state)
@@ -183,7 +188,6 @@ static void member__change_and_answer_due_together__said_once_as_a_change(void *
     close_stage(s);
 }
 
-/* rule MCAST.SILENT */
 static void member__groups_of_all_nodes_or_this_machine__are_never_reported(void **state)
 {
     static const char *const silent[] = { "224.0.0.1",       "ff02::1", "ff01::1",
@@ -191,6 +195,7 @@ static void member__groups_of_all_nodes_or_this_machine__are_never_reported(void
     struct stage *s = open_stage();
 
     (void)state;
+    uro_mark_clear();
     for (size_t i = 0; i < URO_ARRAY_LEN(silent); i++)
         join(s, silent[i], 0);
     assert_int_equal(next(s), URO_TIME_NEVER);
@@ -203,14 +208,15 @@ static void member__groups_of_all_nodes_or_this_machine__are_never_reported(void
         leave(s, silent[i], URO_MS(300));
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.SILENT"));
 }
 
-/* rule MCAST.LINK */
 static void member__link_came_up__everything_is_said_again_our_own_groups_too(void **state)
 {
     struct stage *s = open_stage();
 
     (void)state;
+    uro_mark_clear();
     join(s, "239.1.2.3", 0);
     (void)listen_to(s, 0);
     (void)listen_to(s, URO_MS(1000));
@@ -225,6 +231,7 @@ static void member__link_came_up__everything_is_said_again_our_own_groups_too(vo
     }
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.LINK"));
 }
 
 static struct uro_gid numbered(const char *base, uint32_t i)
@@ -236,7 +243,6 @@ static struct uro_gid numbered(const char *base, uint32_t i)
     return group;
 }
 
-/* rule MCAST.REPORT.SPLIT */
 static void member__as_many_groups_as_there_can_be__each_once_in_frames_the_link_carries(
     void **state)
 {
@@ -277,6 +283,7 @@ static void member__as_many_groups_as_there_can_be__each_once_in_frames_the_link
                          (s->heard.count + cases[c].records - 1) / cases[c].records);
         close_stage(s);
     }
+    assert_true(uro_mark_hit("MCAST.REPORT.SPLIT"));
 }
 
 /* Reports that nobody had time to send do not keep places from who joins. */

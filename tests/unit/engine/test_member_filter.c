@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "support/check.h"
 #include "support/make_frame.h"
 #include "unit/engine/member_stage.h"
@@ -16,7 +17,6 @@ static bool among(const struct uro_mac *macs, uint32_t count, const uint8_t octe
     return found == 1;
 }
 
-/* rule MCAST.MAC */
 static void member__mac_addresses__of_every_group_and_our_own_each_once(void **state)
 {
     static const uint8_t own[][6] = { { 0x33, 0x33, 0, 0, 0, 1 },
@@ -29,6 +29,7 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
     struct uro_mac macs[16];
 
     (void)state;
+    uro_mark_clear();
     assert_int_equal(uro_engine_multicast_macs(s->engine, macs, 16), 4);
     for (size_t i = 0; i < URO_ARRAY_LEN(own); i++)
         assert_true(among(macs, 4, own[i]));
@@ -50,6 +51,7 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
     assert_int_equal(uro_engine_multicast_macs(s->engine, macs, 16), 5);
     assert_int_equal(uro_engine_multicast_macs(s->engine, macs, 3), 3);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.MAC"));
 }
 
 /* For a link that the kernel has: what it is a member of by itself is not among them, unless joined. */
@@ -93,7 +95,6 @@ static void send_to(struct stage *s, const char *dest)
     uro_engine_input(s->engine, &pkt, 1, 0);
 }
 
-/* rule MCAST.DEST */
 static void member__packets_to_a_group__let_through_while_it_is_joined(void **state)
 {
     static const char *const groups[] = { "239.1.2.3", "ff0e::1:2" };
@@ -101,6 +102,7 @@ static void member__packets_to_a_group__let_through_while_it_is_joined(void **st
     uint64_t refused = 0, passed = 0;
 
     (void)state;
+    uro_mark_clear();
     for (int i = 0; i < 2; i++) {
         send_to(s, groups[i]);
         assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), ++refused);
@@ -115,6 +117,7 @@ static void member__packets_to_a_group__let_through_while_it_is_joined(void **st
     send_to(s, "ff02::1:ff00:1"); /* ours, but no program's */
     assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), ++refused);
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.DEST"));
 }
 
 static void member__not_a_multicast_address__refused(void **state)

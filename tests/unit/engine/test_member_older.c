@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_member_older.c - where somebody asks in an older version, reports are of that version. */
+#include "base/mark.h"
 #include "support/check.h"
 #include "unit/engine/member_stage.h"
 
@@ -11,12 +12,12 @@
 #define REPORT_V2  0x16u
 #define MLD_REPORT 131u
 
-/* rule MCAST.OLDER */
 static void older__igmp2__a_message_for_each_group_and_for_leaving(void **state)
 {
     struct stage *s = open_stage();
 
     (void)state;
+    uro_mark_clear();
     ask_in(s, false, IGMP_OLD, NULL, 10, 0);
     assert_int_equal(listen_to(s, URO_MS(1000)), 0);
     join(s, "239.1.2.3", URO_MS(2000));
@@ -37,6 +38,7 @@ static void older__igmp2__a_message_for_each_group_and_for_leaving(void **state)
     expect_frame(s, "01005e000002020000000001080046c00020000040000102fa140a000001e0000002"
                     "940400001700f7faef0102030000000000000000000000000000");
     close_stage(s);
+    assert_true(uro_mark_hit("MCAST.OLDER"));
 }
 
 static void older__igmp1__nothing_is_said_of_leaving(void **state)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "engine/engine.h"
 #include "engine/neigh.h"
 #include "support/check.h"
@@ -203,12 +204,31 @@ static void neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route(void 
     close_stage(s);
 }
 
+/* A message of neighbour discovery, from fd00::2. */
+static void send_nd(struct stage *s, uro_time now, const struct uro_icmp *icmp)
+{
+    const struct uro_ether ether = { .dest = our_mac,
+                                     .source = peer_mac,
+                                     .type = URO_ETHERTYPE_IPV6 };
+    const struct uro_ip ip = { .v6 = true,
+                               .hop_limit = 255,
+                               .protocol = URO_IPPROTO_ICMPV6,
+                               .payload_length = URO_ND_LEN,
+                               .source = gid("fd00::2"),
+                               .dest = gid("fd00::1") };
+    uint8_t out[128];
+
+    size_t at = uro_ether_put(out, &ether);
+    at += uro_ip_put(out + at, &ip);
+    uro_icmp_encode_neighbor(out + at, &ip, icmp);
+    input(s, now, out, at + URO_ND_LEN);
+}
+
 static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert(void **state)
 {
     struct stage *s = open_stage();
     struct uro_frame frame;
     struct uro_icmp icmp;
-    uint8_t out[128];
 
     (void)state;
     assert_int_equal(connect_to(s, 2, "fd00::2"), 0);
@@ -219,24 +239,12 @@ static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert
     assert_true(uro_icmp_decode(&frame.ip, frame.body, frame.body_length, &icmp));
     assert_int_equal(icmp.kind, URO_ICMP_NEIGHBOR_SOLICIT);
 
-    const struct uro_ether ether = { .dest = our_mac,
-                                     .source = peer_mac,
-                                     .type = URO_ETHERTYPE_IPV6 };
-    const struct uro_ip ip = { .v6 = true,
-                               .hop_limit = 255,
-                               .protocol = URO_IPPROTO_ICMPV6,
-                               .payload_length = URO_ND_LEN,
-                               .source = gid("fd00::2"),
-                               .dest = gid("fd00::1") };
     const struct uro_icmp advert = { .kind = URO_ICMP_NEIGHBOR_ADVERT,
                                      .target = gid("fd00::2"),
                                      .has_mac = true,
                                      .mac = peer_mac,
                                      .solicited = true };
-    size_t at = uro_ether_put(out, &ether);
-    at += uro_ip_put(out + at, &ip);
-    uro_icmp_encode_neighbor(out + at, &ip, &advert);
-    input(s, 1, out, at + URO_ND_LEN);
+    send_nd(s, 1, &advert);
     post(s);
     assert_true(output(s, 1));
     assert_memory_equal(s->frame, &peer_mac, sizeof peer_mac);
@@ -322,7 +330,6 @@ static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **s
     free(neigh);
 }
 
-/* rule NEIGH.ARP.ANSWER, NEIGH.ND.ANSWER */
 static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)
 {
     struct stage *s = open_stage();
@@ -334,6 +341,7 @@ static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **sta
                            .target = gid("10.0.0.1") };
 
     (void)state;
+    uro_mark_clear();
     send_arp(s, 0, &ask);
     assert_true(output(s, 0));
     assert_int_equal(uro_frame_network(s->frame, s->length, &frame), URO_FRAME_OK);
@@ -342,6 +350,34 @@ static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **sta
     assert_memory_equal(&arp.sender_mac, &our_mac, sizeof our_mac);
     ask.target = gid("10.0.0.9");
     send_arp(s, 0, &ask);
+    assert_false(output(s, 0));
+    close_stage(s);
+    assert_true(uro_mark_hit("NEIGH.ARP.ANSWER"));
+}
+
+static void neigh__solicited_for_our_addresses__answers_and_only_for_ours(void **state)
+{
+    struct stage *s = open_stage();
+    struct uro_frame frame;
+    struct uro_icmp icmp;
+    struct uro_icmp ask = { .kind = URO_ICMP_NEIGHBOR_SOLICIT,
+                            .target = gid("fd00::1"),
+                            .has_mac = true,
+                            .mac = peer_mac };
+
+    (void)state;
+    uro_mark_clear();
+    send_nd(s, 0, &ask);
+    assert_true(output(s, 0));
+    assert_memory_equal(s->frame, &peer_mac, sizeof peer_mac);
+    assert_int_equal(uro_frame_network(s->frame, s->length, &frame), URO_FRAME_OK);
+    assert_true(uro_icmp_decode(&frame.ip, frame.body, frame.body_length, &icmp));
+    assert_int_equal(icmp.kind, URO_ICMP_NEIGHBOR_ADVERT);
+    assert_true(icmp.solicited && uro_gid_equal(&icmp.target, &ask.target));
+    assert_memory_equal(&icmp.mac, &our_mac, sizeof our_mac);
+    assert_true(uro_mark_hit("NEIGH.ND.ANSWER"));
+    ask.target = gid("fd00::9");
+    send_nd(s, 0, &ask);
     assert_false(output(s, 0));
     close_stage(s);
 }
@@ -401,7 +437,6 @@ static void neigh__link_came_back__everybody_is_asked_again(void **state)
     close_stage(s);
 }
 
-/* rule MCAST.HOP */
 static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(void **state)
 {
     static struct uro_neigh neigh;
@@ -413,6 +448,7 @@ static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(
     struct uro_hop *hops[2];
 
     (void)state;
+    uro_mark_clear();
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 24 };
     config.addresses[1] = (struct uro_engine_address){ gid("fd00::1"), 64 };
     uro_neigh_init(&neigh, &config, &counters);
@@ -435,6 +471,7 @@ static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(
     }
     assert_memory_equal(&hops[0]->mac, &mac4, sizeof mac4);
     assert_memory_equal(&hops[1]->mac, &mac6, sizeof mac6);
+    assert_true(uro_mark_hit("MCAST.HOP"));
 }
 
 int main(void)
@@ -447,6 +484,7 @@ int main(void)
         cmocka_unit_test(neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route),
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
         cmocka_unit_test(neigh__asked_for_our_addresses__answers_and_only_for_ours),
+        cmocka_unit_test(neigh__solicited_for_our_addresses__answers_and_only_for_ours),
         cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_octets),
         cmocka_unit_test(neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise),
         cmocka_unit_test(neigh__link_came_back__everybody_is_asked_again),

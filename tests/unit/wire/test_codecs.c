@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_codecs.c - every header: known octets, and random values there and back. */
+#include "base/mark.h"
 #include "support/check.h"
 
 #include "base/rng.h"
@@ -197,10 +198,10 @@ static void aeth__syndromes_of_the_specification__mean_what_they_say(void **stat
     }
 }
 
-/* rule WIRE.TAG */
 static void ether__tagged_or_not__decodes_what_was_encoded(void **state)
 {
     (void)state;
+    uro_mark_clear();
     for (int i = 0; i < ROUNDS; i++) {
         uint8_t out[URO_ETHER_LEN_MAX];
         struct uro_ether in = { .tagged = coin() }, back;
@@ -226,6 +227,7 @@ static void ether__tagged_or_not__decodes_what_was_encoded(void **state)
             assert_false(uro_ether_take(&reader, &back));
         }
     }
+    assert_true(uro_mark_hit("WIRE.TAG"));
 }
 
 static void udp__known_octets__decode_and_encode_back(void **state)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_frame.c - frames of other implementations, and what is refused and under which name. */
+#include "base/mark.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -20,7 +21,6 @@ static enum uro_frame_result read_frame(const uint8_t *octets, uint32_t length,
     return result;
 }
 
-/* rule ICRC.ORDER */
 static void frame__every_vector_is_accepted_and_read_right(void **state)
 {
     (void)state;
@@ -39,7 +39,7 @@ static void frame__every_vector_is_accepted_and_read_right(void **state)
     }
 }
 
-/* rule WIRE.LENGTH, WIRE.ANY: memory checkers see every octet read beyond the end. */
+/* Memory checkers see every octet read beyond the end. */
 static void frame__cut_anywhere__is_refused(void **state)
 {
     (void)state;
@@ -58,10 +58,11 @@ static void frame__cut_anywhere__is_refused(void **state)
     }
 }
 
-/* rule ICRC.CHECK, ICRC.MASK: what routers change does not matter, every other octet does. */
+/* rule ICRC.MASK: what routers change does not matter, every other octet does. */
 static void frame__one_bit_changed__only_masked_fields_pass(void **state)
 {
     (void)state;
+    uro_mark_clear();
     for (size_t i = 0; i < URO_ARRAY_LEN(vectors); i++) {
         uint8_t octets[VECTOR_OCTETS_MAX];
         const uint32_t length = vector_frame(&vectors[i], octets);
@@ -77,6 +78,7 @@ static void frame__one_bit_changed__only_masked_fields_pass(void **state)
             octets[bit / 8] ^= (uint8_t)(1 << bit % 8);
         }
     }
+    assert_true(uro_mark_hit("ICRC.CHECK"));
 }
 
 static uint8_t made[MADE_FRAME_MAX];
@@ -164,10 +166,10 @@ static void frame__any_opcode_and_values__decodes_what_was_encoded(void **state)
     }
 }
 
-/* rule IP.TRAILER */
 static void frame__ethernet_padding_and_vlan__do_not_matter(void **state)
 {
     (void)state;
+    uro_mark_clear();
     for (int tagged = 0; tagged <= 1; tagged++) {
         struct uro_frame in = plain(false);
         in.ether.tagged = tagged != 0;
@@ -178,6 +180,7 @@ static void frame__ethernet_padding_and_vlan__do_not_matter(void **state)
         assert_int_equal(read_back.payload_length, 19);
         assert_int_equal(read_back.ether.tag, in.ether.tag);
     }
+    assert_true(uro_mark_hit("IP.TRAILER"));
 }
 
 static void frame__other_ether_types__are_told_apart(void **state)
@@ -209,7 +212,6 @@ static void set_v4(size_t at, uint16_t value)
     uro_put_be16(ip + 10, uro_ip_sum_finish(uro_ip_sum(0, ip, (ip[0] & 15u) * 4)));
 }
 
-/* rule IP.OPTIONS */
 static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
 {
     static const struct {
@@ -225,6 +227,7 @@ static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
     };
 
     (void)state;
+    uro_mark_clear();
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         const struct uro_frame in = plain(false);
         const uint32_t length = make_frame(&in, made);
@@ -238,6 +241,7 @@ static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
         assert_int_equal(uro_frame_network(made, length, &read_back), URO_FRAME_IP_CHECKSUM);
         made[14 + octet] ^= 0x10;
     }
+    assert_true(uro_mark_hit("IP.OPTIONS"));
 }
 
 static void frame__ipv6_header_out_of_order__is_refused_by_name(void **state)
@@ -263,7 +267,6 @@ static void frame__ipv6_header_out_of_order__is_refused_by_name(void **state)
     }
 }
 
-/* rule IP.ADDRESS */
 static void frame__with_an_address_that_nobody_sends_from__is_refused(void **state)
 {
     static const char *const wrong[][2] = {
@@ -273,6 +276,7 @@ static void frame__with_an_address_that_nobody_sends_from__is_refused(void **sta
     };
 
     (void)state;
+    uro_mark_clear();
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++) {
         struct uro_frame in = plain(i >= 2);
         assert_true(uro_gid_parse(wrong[i][0], &in.ip.source));
@@ -280,6 +284,7 @@ static void frame__with_an_address_that_nobody_sends_from__is_refused(void **sta
         const uint32_t length = make_frame(&in, made);
         assert_int_equal(uro_frame_network(made, length, &read_back), URO_FRAME_IP_BAD);
     }
+    assert_true(uro_mark_hit("IP.ADDRESS"));
 }
 
 static void frame__udp_length__within_the_ip_packet(void **state)
@@ -301,10 +306,10 @@ static void frame__udp_length__within_the_ip_packet(void **state)
     }
 }
 
-/* rule IP.UDP.CHECKSUM */
 static void frame__udp_checksum__zero_or_right(void **state)
 {
     (void)state;
+    uro_mark_clear();
     for (int v6 = 0; v6 <= 1; v6++) {
         for (uint32_t payload = 0; payload < 9; payload++) {
             struct uro_frame in = plain(v6);
@@ -320,6 +325,7 @@ static void frame__udp_checksum__zero_or_right(void **state)
             assert_int_equal(read_made(length), URO_FRAME_UDP_CHECKSUM);
         }
     }
+    assert_true(uro_mark_hit("IP.UDP.CHECKSUM"));
 }
 
 /* Puts the right ICRC behind a frame whose RoCE part was changed, IPv4 without a tag. */
@@ -335,6 +341,7 @@ static void frame__opcode_version_and_length__have_their_own_names(void **state)
     uint8_t *const bth = made + 42;
 
     (void)state;
+    uro_mark_clear();
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         bth[0] = (uint8_t)opcode;
         repair_icrc(length);
@@ -347,7 +354,8 @@ static void frame__opcode_version_and_length__have_their_own_names(void **state)
     bth[0] = 0x04;
     bth[1] |= 0x01;
     repair_icrc(length);
-    assert_int_equal(read_made(length), URO_FRAME_VERSION); /* rule WIRE.TVER */
+    assert_int_equal(read_made(length), URO_FRAME_VERSION);
+    assert_true(uro_mark_hit("WIRE.TVER"));
 
     in.payload_length = 0; /* padding of a payload that is not there */
     in.bth.pad_count = 0;
@@ -356,6 +364,8 @@ static void frame__opcode_version_and_length__have_their_own_names(void **state)
     repair_icrc(length);
     assert_int_equal(read_made(length), URO_FRAME_LENGTH);
     assert_null(read_back.payload);
+    assert_true(uro_mark_hit("WIRE.ANY"));
+    assert_true(uro_mark_hit("WIRE.LENGTH"));
 }
 
 /* A packet with every opcode that ends after each of its first 64 octets. */
@@ -397,10 +407,10 @@ static void frame__shorter_than_bth_and_icrc__is_a_length(void **state)
     }
 }
 
-/* rule ICRC.FLUSH */
 static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
 {
     (void)state;
+    uro_mark_clear();
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         struct uro_frame in = plain(false);
         in.op = &uro_opcodes[opcode];
@@ -416,6 +426,7 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
         assert_int_equal(read_made(length),
                          in.op->verb == URO_FLUSH ? URO_FRAME_OK : URO_FRAME_ICRC);
     }
+    assert_true(uro_mark_hit("ICRC.FLUSH"));
 }
 
 /* Nobody pays twice: a link that had to compute it says so. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_membership.c - IGMP and MLD against packets that scapy made, and against any octets. */
+#include "base/mark.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -66,7 +67,6 @@ static struct uro_gid gid(const char *text)
     return g;
 }
 
-/* rule MCAST.QUERY.FORM, IP.ALERT */
 static void membership__queries_of_every_version__are_read(void **state)
 {
     static const struct {
@@ -93,6 +93,7 @@ static void membership__queries_of_every_version__are_read(void **state)
     char line[URO_TEXT_LINE_MAX];
 
     (void)state;
+    uro_mark_clear();
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         const struct uro_gid group =
             cases[i].group != NULL ? gid(cases[i].group) : (struct uro_gid){ { 0 } };
@@ -108,9 +109,9 @@ static void membership__queries_of_every_version__are_read(void **state)
         assert_true(uro_text_line(octets, length, line));
         assert_string_equal(line, cases[i].line);
     }
+    assert_true(uro_mark_hit("IP.ALERT"));
 }
 
-/* rule MCAST.REPORT.FORM */
 static void igmp__report__is_scapys_octet_for_octet(void **state)
 {
     const uint32_t length = load(IGMP3_REPORT);
@@ -126,6 +127,7 @@ static void igmp__report__is_scapys_octet_for_octet(void **state)
     uint8_t out[64];
 
     (void)state;
+    uro_mark_clear();
     size_t at = uro_ip_put(out, &ip);
     assert_int_equal(at, 24);
     uint8_t *records = out + at + URO_IGMP_REPORT_LEN;
@@ -135,9 +137,9 @@ static void igmp__report__is_scapys_octet_for_octet(void **state)
     uro_igmp_encode_report(out + at, 3);
     assert_int_equal(length - URO_ETHER_LEN, 56);
     assert_memory_equal(out, octets + URO_ETHER_LEN, 56);
+    assert_true(uro_mark_hit("MCAST.REPORT.FORM"));
 }
 
-/* rule MCAST.REPORT.FORM */
 static void mld__report__is_scapys_octet_for_octet(void **state)
 {
     const uint32_t length = load(MLD2_REPORT);
@@ -152,6 +154,7 @@ static void mld__report__is_scapys_octet_for_octet(void **state)
     uint8_t out[128];
 
     (void)state;
+    uro_mark_clear();
     size_t at = uro_ip_put(out, &ip);
     assert_int_equal(at, URO_IP_LEN_MAX);
     uro_mld_encode_record(out + at + 8, URO_MEMBERSHIP_TO_EXCLUDE, &groups[0]);
@@ -159,6 +162,7 @@ static void mld__report__is_scapys_octet_for_octet(void **state)
     uro_mld_encode_report(out + at, &ip, 2);
     assert_int_equal(length - URO_ETHER_LEN, 96);
     assert_memory_equal(out, octets + URO_ETHER_LEN, 96);
+    assert_true(uro_mark_hit("MCAST.REPORT.FORM"));
 }
 
 static void membership__reports_of_others__are_no_queries(void **state)
@@ -187,7 +191,6 @@ static void repair(uint32_t length)
     }
 }
 
-/* rule IP.ALERT */
 static void ip__other_options_or_other_protocols__are_refused(void **state)
 {
     struct uro_frame frame;
@@ -231,13 +234,13 @@ static void ip__other_options_or_other_protocols__are_refused(void **state)
     }
 }
 
-/* rule MCAST.QUERY.FORM */
 static void membership__malformed_queries__are_refused(void **state)
 {
     struct uro_membership_query query;
     struct uro_frame frame;
 
     (void)state;
+    uro_mark_clear();
     assert_int_equal(uro_frame_network(octets, load(MLD2_GENERAL), &frame), URO_FRAME_OK);
     struct uro_ip ip = frame.ip;
     ip.router_alert = false;
@@ -257,6 +260,7 @@ static void membership__malformed_queries__are_refused(void **state)
         assert_int_equal(uro_igmp_decode(igmp, length, &query), URO_MEMBERSHIP_BAD);
     for (uint32_t length = 0; length < 8; length++)
         assert_int_equal(uro_igmp_decode(igmp, length, &query), URO_MEMBERSHIP_BAD);
+    assert_true(uro_mark_hit("MCAST.QUERY.FORM"));
 }
 
 /* Any octets, in memory of exactly their length: nothing beyond is read, and a bit turned in the
