@@ -77,7 +77,7 @@ struct uro_rsp {
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
 
-    struct uro_rd *rd; /* ring; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
+    struct uro_rd *rd; /* ring, lent; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
     uint32_t rd_mask;
     uint32_t rd_oldest;  /* free-running */
     uint32_t rd_newest;  /* one past */
@@ -112,6 +112,7 @@ struct uro_qp {
     struct uro_wq send;
     struct uro_wq recv;
     struct uro_rqe *taken; /* room for a receive from a shared queue */
+    uint32_t rd_room;      /* entries that rsp.rd has room for */
 };
 
 static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)

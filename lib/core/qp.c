@@ -53,6 +53,19 @@ static bool remembers(enum uro_qp_type type)
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
+/* How many are remembered at least; a power of two. */
+static uint32_t remembered(uint8_t max_dest_rd_atomic)
+{
+    uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
+
+    return depth < RD_REMEMBERED_LEAST ? RD_REMEMBERED_LEAST : depth;
+}
+
+size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic)
+{
+    return remembered(max_dest_rd_atomic) * sizeof(struct uro_rd);
+}
+
 static void lay_out(const struct uro_qp_init *init, struct layout *layout)
 {
     layout->send_at = align64(sizeof(struct uro_qp));
@@ -66,8 +79,8 @@ static void lay_out(const struct uro_qp_init *init, struct layout *layout)
     if (init->srq != NULL || init->type == URO_QPT_XRC_TGT)
         layout->rd_at += align64(sizeof(struct uro_rqe) + URO_SGE_MAX * sizeof(struct uro_sge));
     layout->size = layout->rd_at;
-    if (remembers(init->type))
-        layout->size += align64(URO_RD_ATOMIC_MAX * sizeof(struct uro_rd));
+    if (remembers(init->type) && !init->answers_lent)
+        layout->size += align64(uro_qp_answers_size(URO_RD_ATOMIC_MAX));
 }
 
 size_t uro_qp_size(const struct uro_qp_init *init)
@@ -115,7 +128,9 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     qp->recv = layout.recv;
     qp->recv.slots = octets + layout.recv_at;
     qp->taken = (struct uro_rqe *)(void *)(octets + layout.taken_at);
-    qp->rsp.rd = (struct uro_rd *)(void *)(octets + layout.rd_at);
+    if (remembers(init->type) && !init->answers_lent)
+        (void)uro_qp_lend_answers(qp, octets + layout.rd_at,
+                                  uro_qp_answers_size(URO_RD_ATOMIC_MAX));
     atomic_init(&qp->state, URO_QPS_RESET);
 
     do
@@ -124,6 +139,19 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
            uro_table_find(&shard->qps, qp->node.number) != NULL);
     uro_table_insert(&shard->qps, &qp->node);
     return qp;
+}
+
+void *uro_qp_lend_answers(struct uro_qp *qp, void *memory, size_t size)
+{
+    struct uro_rd *before = qp->rsp.rd;
+    uint32_t room = (uint32_t)(size / sizeof(struct uro_rd));
+
+    URO_ASSERT(remembers(qp->type) && room >= qp->rd_room);
+    if (before != NULL)
+        memcpy(memory, before, qp->rd_room * sizeof *before);
+    qp->rsp.rd = memory;
+    qp->rd_room = room;
+    return before;
 }
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp)
@@ -197,7 +225,9 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_RNR_RETRY, attr->rnr_retry <= 7 },
         { URO_ATTR_MIN_RNR, attr->min_rnr_timer <= 31 },
         { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
-        { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
+        { URO_ATTR_DEST_RD,
+          attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX &&
+              (!remembers(qp->type) || remembered(attr->max_dest_rd_atomic) <= qp->rd_room) },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
         { URO_ATTR_ALT_PATH, false }, /* there is no migration */
         { URO_ATTR_CAP, false },
@@ -273,16 +303,16 @@ static void configure(struct uro_qp *qp)
         .rnr_retry_max = qp->attr.rnr_retry,
         .retry_7_forever = qp->shard->config.retry_7_forever,
     };
-    uint32_t depth = uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
-    uint32_t remembered = depth < RD_REMEMBERED_LEAST ? RD_REMEMBERED_LEAST : depth;
+    uint32_t ring = remembered(qp->attr.max_dest_rd_atomic);
 
     if (qp->req.retry.wait == URO_REQ_WAIT_NOTHING) {
         uro_wheel_cancel(&qp->shard->wheel, &qp->req.retry.timer);
         uro_req_retry_init(&qp->req.retry, &config);
     }
-    qp->rsp.depth = qp->attr.max_dest_rd_atomic == 0 ? 0 : depth;
-    if (qp->rsp.rd_mask != remembered - 1) {
-        qp->rsp.rd_mask = remembered - 1;
+    qp->rsp.depth =
+        qp->attr.max_dest_rd_atomic == 0 ? 0 : uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
+    if (qp->rsp.rd_mask != ring - 1) {
+        qp->rsp.rd_mask = ring - 1;
         qp->rsp.rd_oldest = qp->rsp.rd_newest;
         qp->rsp.rd_pending = 0;
     }

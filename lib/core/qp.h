@@ -28,7 +28,9 @@ struct uro_qp_init {
     uint32_t inline_max; /* octets, 0 .. URO_INLINE_MAX */
     bool signal_all;
     bool block_self_multicast; /* UD: its own multicasts do not come back to it */
-    void *user;                /* the owner's handle, for events */
+    bool
+        answers_lent; /* RC, XRC_TGT: what it answers with is lent before max_dest_rd_atomic is set */
+    void *user;       /* the owner's handle, for events */
 };
 
 struct uro_hop;
@@ -75,8 +77,16 @@ size_t uro_qp_size(const struct uro_qp_init *init);
 /* Builds a queue pair in RESET in @memory and gives it a random unused QPN. */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
+/* Octets in which READs and atomics are remembered, of which the peer may have @max_dest_rd_atomic outstanding. Without
+ * answers_lent a queue pair has those of the most there may be. */
+size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic);
+
+/* Lends that memory, aligned to 8, to a queue pair that was created for it. What was lent before, or NULL, is the
+ * caller's again; what it held is kept. @size is not below what was lent before. */
+void *uro_qp_lend_answers(struct uro_qp *qp, void *memory, size_t size);
+
 /* Returns 0, or
- *   -EINVAL  transition or attribute mask not in the table, or a value out of its range */
+ *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or beyond the answers lent */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 

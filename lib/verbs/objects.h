@@ -193,7 +193,9 @@ struct uro_ibv_pair {
     struct uro_list handles;    /* engine lock; empty when it is out of the engine */
     struct uro_link link;       /* of an XRC_RECV in its domain, engine lock */
     struct ibv_ah_attr address; /* as it was set, for ibv_query_qp; engine lock */
-    atomic_uint references;     /* handles that were not destroyed yet */
+    void *answers;              /* lent to core, answers_size octets; engine lock */
+    size_t answers_size;
+    atomic_uint references; /* handles that were not destroyed yet */
 };
 
 struct uro_ibv_qp {

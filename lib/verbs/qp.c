@@ -215,6 +215,7 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
         .recv_sge_max = qp->cap.max_recv_sge,
         .inline_max = qp->cap.max_inline_data,
         .signal_all = qp->signal_all,
+        .answers_lent = true, /* when the depth is known; qp_attr.c */
     };
 }
 
@@ -379,6 +380,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     pthread_mutex_destroy(&ibv->mutex);
     if (atomic_fetch_sub(&qp->pair->references, 1) == 1) {
         free(qp->core);
+        free(qp->pair->answers);
         free(qp->pair);
     }
     free(qp);

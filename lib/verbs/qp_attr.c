@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp_attr.c - ibv_modify_qp and ibv_query_qp: their attributes and the engine's. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/limits.h"
@@ -128,12 +129,32 @@ static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
     return mask;
 }
 
+/* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM; @unused is to be freed. */
+static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr, unsigned bits,
+                        void **unused)
+{
+    struct uro_ibv_pair *pair = qp->pair;
+    size_t size = uro_qp_answers_size(attr->max_dest_rd_atomic);
+
+    if ((bits & URO_ATTR_DEST_RD) == 0 || attr->max_dest_rd_atomic > URO_RD_ATOMIC_MAX ||
+        size <= pair->answers_size || (qp->type != URO_QPT_RC && qp->type != URO_QPT_XRC_TGT))
+        return 0;
+    void *memory = malloc(size);
+    if (memory == NULL)
+        return -ENOMEM;
+    *unused = uro_qp_lend_answers(pair->core, memory, size);
+    pair->answers = memory;
+    pair->answers_size = size;
+    return 0;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;
     unsigned bits = meant(qp, (unsigned)mask);
     struct uro_qp_attr attr;
+    void *unused = NULL;
 
     if (uro_host_forked())
         return EIO;
@@ -142,8 +163,10 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 
     from_ibv(wanted, bits, &attr);
     uro_ibv_qp_lock(qp);
-    int error =
-        uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits, uro_device_now());
+    int error = lend_answers(qp, &attr, bits, &unused);
+    if (error == 0)
+        error = uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits,
+                                     uro_device_now());
     if (error == 0 && (bits & URO_ATTR_AV))
         qp->pair->address = wanted->ah_attr;
     if (error == 0 && (bits & URO_ATTR_STATE)) {
@@ -152,6 +175,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
             qp->pair->address = (struct ibv_ah_attr){ 0 };
     }
     uro_ibv_qp_unlock(qp);
+    free(unused);
     if (error == 0)
         uro_device_progress(device, true); /* flushed, drained or resumed work is under way */
     return -error;

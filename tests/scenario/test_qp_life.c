@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_qp_life.c - states, flushes, events, and packets that must change nothing. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mark.h"
@@ -233,6 +234,46 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
     assert_true(uro_mark_hit("QP.ALT.PATH"));
 }
 
+/* The host brings the memory when it knows how deep the peer may ask. */
+static void modify__more_answers_than_were_lent__einval_until_they_are(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc();
+    const struct uro_qp_init whole = { .type = URO_QPT_RC,
+                                       .send_cq = s->send_cq,
+                                       .recv_cq = s->recv_cq };
+    struct uro_qp_init init = whole;
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                .port = 1,
+                                .path_mtu = 1024,
+                                .max_dest_rd_atomic = 16,
+                                .address = { .sgid_index = 1 } };
+    const unsigned to_init = URO_ATTR_STATE | URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS;
+    const unsigned to_rtr = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                            URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
+
+    init.answers_lent = true;
+    assert_true(uro_qp_size(&init) + uro_qp_answers_size(128) <= uro_qp_size(&whole));
+    void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
+    void *answers = malloc(uro_qp_answers_size(16));
+    void *more = malloc(uro_qp_answers_size(17));
+    struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
+    assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_init, s->now), 0);
+    attr.state = URO_QPS_RTR;
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), -22);
+    assert_null(uro_qp_lend_answers(qp, answers, uro_qp_answers_size(16)));
+    attr.max_dest_rd_atomic = 17;
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), -22);
+    assert_ptr_equal(uro_qp_lend_answers(qp, more, uro_qp_answers_size(17)), answers);
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), 0);
+    uro_engine_qp_destroy(s->engine, qp);
+    free(more);
+    free(answers);
+    free(memory);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +286,7 @@ int main(void)
         cmocka_unit_test(receive__packet_of_a_stranger__is_counted_and_changes_nothing),
         cmocka_unit_test(receive__limited_membership_pkey__is_accepted),
         cmocka_unit_test(receive__state_before_rtr__request_is_dropped),
+        cmocka_unit_test(modify__more_answers_than_were_lent__einval_until_they_are),
         cmocka_unit_test(modify__value_out_of_range__einval_and_nothing_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* test_rc_read.c - RDMA READ and atomics: answers that carry data, lost and repeated. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mark.h"
@@ -30,6 +31,33 @@ static void rc_read__three_packets__are_answered_in_order(void **state)
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
     scene_close(s);
     assert_true(uro_mark_hit("RSP.READ.FORM"));
+}
+
+static void rc_read__memory_of_answers_is_another__they_are_known_as_before(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    const size_t size = uro_qp_answers_size(128);
+    void *other = malloc(size);
+
+    scene_fill(s->remote, 0, 2048);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2048));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    void *before = uro_qp_lend_answers(s->qp, other, size);
+    assert_non_null(before);
+    memset(before, 0xa5, size);
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 101, .msn = 1, .length = 1024, .fill = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2048));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 101, .msn = 1, .length = 1024, .fill = 1024));
+    scene_close(s);
+    free(other);
 }
 
 static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **state)
@@ -413,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_read__three_packets__are_answered_in_order),
+        cmocka_unit_test(rc_read__memory_of_answers_is_another__they_are_known_as_before),
         cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
         cmocka_unit_test(rc_read__asked_again_for_less__gets_that_much_and_later_all),
         cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
