@@ -161,7 +161,10 @@ static void cable_accept(struct uro_node *node, struct uro_world_frame *frame)
 {
     struct uro_cable *cable = cable_of(node);
 
-    uro_foreign_rewrite(frame, cable->config.foreign, cable->entered++);
+    unsigned habits = cable->config.foreign;
+    if (cable->world->now < cable->config.faults_from)
+        habits &= ~URO_FOREIGN_LOSSY;
+    uro_foreign_rewrite(&cable->foreign, frame, habits, cable->entered++);
     if (cable->down) {
         cable->counts.lost++;
         uro_world_free_frame(cable->world, frame);
@@ -223,7 +226,7 @@ void uro_cable_fini(struct uro_cable *cable)
 
 void uro_cable_calm(struct uro_cable *cable)
 {
-    struct uro_cable_config calm = { .foreign = cable->config.foreign,
+    struct uro_cable_config calm = { .foreign = cable->config.foreign & ~URO_FOREIGN_LOSSY,
                                      .delay = cable->config.delay,
                                      .jitter = cable->config.jitter,
                                      .keep_order = true,

@@ -49,7 +49,8 @@ struct uro_cable {
     struct uro_rng rng;
     struct uro_cable_config config;
     struct uro_cable_counts counts;
-    uint32_t entered;               /* frames, ever */
+    uint32_t entered; /* frames, ever */
+    struct uro_foreign foreign;
     bool down;                      /* nothing enters */
     uint32_t losing;                /* frames still to lose in this run */
     uro_time busy_until;            /* the bottleneck has sent all it has */

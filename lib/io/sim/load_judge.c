@@ -249,6 +249,15 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
     return false;
 }
 
+/* The peer writes NAK 0x63 where we write 0x61. */
+static bool says_otherwise(const struct uro_load_end *end, uint8_t status)
+{
+    unsigned habits = end->load->swarm->cables[end->peer->side].foreign;
+
+    return end->side != end->peer->side && habits & URO_FOREIGN_OPERATIONAL &&
+           status == URO_WC_REM_OP_ERR;
+}
+
 static void judge_failed_send(struct uro_load_end *end, const struct uro_load_op *op,
                               const struct uro_cqe *cqe)
 {
@@ -258,7 +267,8 @@ static void judge_failed_send(struct uro_load_end *end, const struct uro_load_op
     if (end->send_failed && (end->cause_known || !end->lost_answer))
         uro_load_judge_fail(end, "send", op->number,
                             "failed after another one failed, and is not flushed");
-    else if (!expected(end, op, cqe->status)) {
+    else if (!expected(end, op, cqe->status) &&
+             !(says_otherwise(end, cqe->status) && expected(end, op, URO_WC_REM_INV_REQ_ERR))) {
         snprintf(what, sizeof what, "failed with status %u", cqe->status);
         uro_load_judge_fail(end, "send", op->number, what);
     } else if (uro_qp_state_now(end->qp) != URO_QPS_ERR)

@@ -9,6 +9,7 @@
 #define ONE_IN          4u
 #define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
 #define DOZE_SHARE_MAX  10000u /* of 65536 polls */
+#define OLDER_HABITS    4u     /* are drawn where they were before there were more */
 #define TIGHT_ONE_IN    8u
 #define TIGHT_MAX       12u
 #define RESIZE_MAX      6000u /* of 65536 polls */
@@ -16,6 +17,21 @@
 static bool chosen(struct uro_rng *rng)
 {
     return uro_rng_below(rng, ONE_IN) == 0;
+}
+
+static void draw_habits(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x686162697473));
+    for (unsigned side = 0; side < 2; side++) {
+        uint32_t habits = uro_rng_below(&rng, 1u << (URO_FOREIGN_HABITS - OLDER_HABITS));
+        if (!chosen(&rng))
+            continue;
+        swarm->cables[side].foreign |= habits << OLDER_HABITS;
+        if (swarm->clean)
+            swarm->cables[side].foreign &= ~URO_FOREIGN_LOSSY;
+    }
 }
 
 /* Completion queues that change their size, and those that are too small. */
@@ -43,7 +59,8 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
     trouble->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)
         if (chosen(&rng))
-            swarm->cables[side].foreign = 1 + uro_rng_below(&rng, (1u << URO_FOREIGN_HABITS) - 1);
+            swarm->cables[side].foreign = 1 + uro_rng_below(&rng, (1u << OLDER_HABITS) - 1);
+    draw_habits(swarm);
     if (swarm->clean)
         return;
     if (chosen(&rng)) {

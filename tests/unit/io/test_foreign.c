@@ -13,24 +13,34 @@
 static struct uro_world world;
 static uint8_t before[MADE_FRAME_MAX];
 static struct uro_world_frame *carried;
+static struct uro_foreign foreign;
+
+static void put_back(void)
+{
+    if (carried != NULL)
+        uro_world_free_frame(&world, carried);
+    carried = NULL;
+}
 
 static int open_world(void **state)
 {
     (void)state;
     uro_world_init(&world, 1, 0);
+    memset(&foreign, 0, sizeof foreign);
     return 0;
 }
 
 static int close_world(void **state)
 {
     (void)state;
-    uro_world_free_frame(&world, carried);
+    put_back();
     uro_world_fini(&world);
     return 0;
 }
 
-/* A frame of that name, as a cable rewrites it. */
-static struct uro_frame rewrite(const char *name, unsigned habits, uint32_t number)
+/* A frame of that name and PSN with that AETH, as a cable rewrites it. */
+static struct uro_frame rewrite_one(const char *name, uint32_t psn, struct uro_aeth aeth,
+                                    unsigned habits, uint32_t number)
 {
     static const uint8_t address[2][4] = { { 10, 0, 0, 1 }, { 10, 0, 0, 2 } };
     const struct uro_frame frame = {
@@ -40,18 +50,37 @@ static struct uro_frame rewrite(const char *name, unsigned habits, uint32_t numb
                 .dest = uro_gid_from_ipv4(address[1]) },
         .udp = { .source_port = 50000, .dest_port = 4791 },
         .op = &uro_opcodes[uro_opcode_by_name(name)],
-        .bth = { .opcode = (uint8_t)uro_opcode_by_name(name), .pkey = 0xffff, .dest_qpn = 7 },
-        .aeth = { .kind = URO_AETH_ACK, .value = URO_CREDITS_UNLIMITED, .msn = 9 },
+        .bth = { .opcode = (uint8_t)uro_opcode_by_name(name),
+                 .pkey = 0xffff,
+                 .dest_qpn = 7,
+                 .psn = psn,
+                 .migrated = true },
+        .aeth = aeth,
+        .payload = (const uint8_t *)"12345",
+        .payload_length = uro_opcodes[uro_opcode_by_name(name)].payload ? 5 : 0,
     };
     struct uro_frame decoded;
     uint32_t length = make_frame(&frame, before);
 
+    put_back();
     carried = uro_world_make_frame(&world, length);
     memcpy(carried->octets, before, length);
-    uro_foreign_rewrite(carried, habits, number);
-    assert_int_equal(uro_frame_network(carried->octets, length, &decoded), URO_FRAME_OK);
+    uro_foreign_rewrite(&foreign, carried, habits, number);
+    assert_int_equal(uro_frame_network(carried->octets, carried->length, &decoded), URO_FRAME_OK);
     assert_int_equal(uro_frame_roce(&decoded), URO_FRAME_OK);
     return decoded;
+}
+
+static struct uro_frame rewrite(const char *name, unsigned habits, uint32_t number)
+{
+    const struct uro_aeth aeth = { .kind = URO_AETH_ACK, .value = URO_CREDITS_UNLIMITED, .msn = 9 };
+
+    return rewrite_one(name, 100, aeth, habits, number);
+}
+
+static struct uro_frame answer(const char *name, uint32_t psn)
+{
+    return rewrite_one(name, psn, (struct uro_aeth){ .kind = URO_AETH_ACK }, URO_FOREIGN_TAIL, 1);
 }
 
 static void foreign__no_habits__frame_stays_as_it_is(void **state)
@@ -67,7 +96,7 @@ static void foreign__not_roce__frame_stays_as_it_is(void **state)
     carried = uro_world_make_frame(&world, 60);
     memset(carried->octets, 0xee, 60);
     memset(before, 0xee, 60);
-    uro_foreign_rewrite(carried, ALL, 3);
+    uro_foreign_rewrite(&foreign, carried, ALL, 3);
     assert_memory_equal(carried->octets, before, 60);
 }
 
@@ -103,6 +132,51 @@ static void foreign__flush__has_the_icrc_of_rxe(void **state)
                      uro_icrc_rxe_flush(frame.network, false, length));
 }
 
+static void foreign__migreq__is_never_set(void **state)
+{
+    (void)state;
+    assert_false(rewrite("RC_SEND_ONLY", URO_FOREIGN_MIGREQ, 3).bth.migrated);
+}
+
+static void foreign__nak_invalid__says_operational(void **state)
+{
+    (void)state;
+    const struct uro_aeth nak = { .kind = URO_AETH_NAK, .value = URO_NAK_INVALID_REQ };
+
+    assert_int_equal(rewrite_one("RC_ACK", 5, nak, URO_FOREIGN_OPERATIONAL, 3).aeth.value,
+                     URO_NAK_OPERATIONAL);
+}
+
+static void foreign__read_response__is_a_bare_ack_now_and_then(void **state)
+{
+    (void)state;
+    const struct uro_frame other = rewrite("RC_READ_RESPONSE_LAST", URO_FOREIGN_BARE_ACK, 4);
+    assert_string_equal(other.op->name, "RC_READ_RESPONSE_LAST");
+
+    const struct uro_frame frame = rewrite("RC_READ_RESPONSE_LAST", URO_FOREIGN_BARE_ACK, 5);
+    assert_string_equal(frame.op->name, "RC_ACK");
+    assert_int_equal(frame.bth.psn, 100);
+    assert_int_equal(frame.aeth.msn, 9);
+    assert_int_equal(frame.payload_length, 0);
+}
+
+static void foreign__read_answered_again__goes_on_in_the_middle(void **state)
+{
+    (void)state;
+    assert_string_equal(answer("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
+                        "RC_READ_RESPONSE_FIRST");
+    (void)answer("RC_READ_RESPONSE_MIDDLE", 0);
+    (void)answer("RC_READ_RESPONSE_LAST", 1);
+    const struct uro_frame middle = answer("RC_READ_RESPONSE_FIRST", 0);
+    assert_string_equal(middle.op->name, "RC_READ_RESPONSE_MIDDLE");
+    assert_int_equal(middle.payload_length, 5);
+    assert_memory_equal(middle.payload, "12345", 5);
+    assert_string_equal(answer("RC_READ_RESPONSE_ONLY", 1).op->name, "RC_READ_RESPONSE_LAST");
+    assert_string_equal(answer("RC_READ_RESPONSE_ONLY", 2).op->name, "RC_READ_RESPONSE_ONLY");
+    assert_string_equal(answer("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
+                        "RC_READ_RESPONSE_FIRST");
+}
+
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
 
 int main(void)
@@ -114,6 +188,10 @@ int main(void)
         IN_WORLD(foreign__acknowledge__grants_finite_credits),
         IN_WORLD(foreign__source_port__is_another_one),
         IN_WORLD(foreign__flush__has_the_icrc_of_rxe),
+        IN_WORLD(foreign__migreq__is_never_set),
+        IN_WORLD(foreign__nak_invalid__says_operational),
+        IN_WORLD(foreign__read_response__is_a_bare_ack_now_and_then),
+        IN_WORLD(foreign__read_answered_again__goes_on_in_the_middle),
     };
     return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
 }
