@@ -62,7 +62,7 @@ static uint32_t part(uint32_t number, uint32_t of)
 /* About as much work as two stations have, divided among all couples. */
 static void thin(struct uro_swarm *swarm, uint32_t couples)
 {
-    uint32_t of = couples > 3 ? 4 : 2;
+    uint32_t of = couples > 2 ? 4 : 2;
     uint32_t parties = couples > 3 ? PARTIES_MAX - 1 : PARTIES_MAX;
 
     swarm->pair_count = part(swarm->pair_count, couples);
