@@ -20,6 +20,7 @@ AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"
            "AFL_NO_AFFINITY": "1", "AFL_NO_UI": "1",
            # afl-fuzz insists on these of ASan; a leak is libFuzzer's to find
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
+AFL_SMOKE = "wire_frame"  # the one target that tools/check builds for AFL++
 INPUT_MAX = 4096  # octets: longer inputs cost more than they find
 
 
@@ -56,9 +57,9 @@ def listed_targets(where: pathlib.Path) -> dict[str, pathlib.Path]:
             if t["type"] == "executable" and t["name"].startswith(MARK)}
 
 
-def build(where: pathlib.Path, engine: str) -> dict[str, pathlib.Path] | str:
-    """The targets by name, or the end of the log when they do not build. Only they and what they
-    link are built."""
+def build(where: pathlib.Path, engine: str, wanted: str = "") -> dict[str, pathlib.Path] | str:
+    """The targets by name, or only the one that is wanted; or the end of the log when they do not
+    build. Only they and what they link are built."""
     compiler = {"CC": COMPILERS[engine]}
     if not (where / "build.ninja").exists():
         problem = ran(["meson", "setup", str(where), str(ROOT), f"-Dfuzz={engine}",
@@ -68,7 +69,8 @@ def build(where: pathlib.Path, engine: str) -> dict[str, pathlib.Path] | str:
     problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # there may be new ones
     if problem:
         return problem
-    targets = listed_targets(where)
+    targets = {name: path for name, path in listed_targets(where).items()
+               if wanted in ("", name)}
     names = [str(path.relative_to(where)) for path in targets.values()]
     return (ran(["ninja", "-C", str(where), *names], **compiler) if names else "") or targets
 
@@ -116,6 +118,21 @@ def run_target(engine: str, where: pathlib.Path, name: str, program: pathlib.Pat
     return run(name, program, seconds, learnt, found)
 
 
+def smoke_afl(root: pathlib.Path, row: Row) -> None:
+    """Nothing is looked for: that AFL++'s build works is seen by building one target."""
+    problem = missing("afl")
+    if problem:
+        row.skipped.append(problem)
+        return
+    print(f"=== fuzz: {AFL_SMOKE} builds with AFL++", flush=True)
+    built = build(root / "build-afl", "afl", AFL_SMOKE)
+    if isinstance(built, str) or not built:
+        print(built or f"no target {AFL_SMOKE}")
+        row.failed.append("does not build with AFL++")
+    else:
+        row.passed += 1
+
+
 def smoke(root: pathlib.Path, seconds: int) -> Row:
     """@seconds for all targets together."""
     row, where = Row("fuzz", "fuzz"), root / "build-libfuzzer"
@@ -137,6 +154,7 @@ def smoke(root: pathlib.Path, seconds: int) -> Row:
             row.failed.append(f"{name}: {problem}")
         else:
             row.passed += 1
+    smoke_afl(root, row)
     return row
 
 
