@@ -24,6 +24,7 @@ FAMILIES = (
     ("XRC", ("XRC",)),
     ("keys and windows", ("KEY", "MW")),
     ("completions, bounds", ("CQ", "LIVE")),
+    ("ports", ("PORT",)),
     ("connections", ("CM",)),
 )
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/limits.h"
 #include "core/rq.h"
 #include "core/shard.h"
@@ -52,7 +53,6 @@ int uro_srq_arm(struct uro_srq *srq, uint32_t limit)
     return 0;
 }
 
-/* rule SRQ.RESIZE */
 int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots)
 {
     struct uro_wq *old = &srq->wq;
@@ -62,6 +62,7 @@ int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots)
 
     if (capacity < waiting || capacity < srq->limit)
         return -EINVAL;
+    URO_MARK("SRQ.RESIZE");
     uro_wq_layout_recv(&wq, capacity, old->sge_max);
     wq.slots = slots;
     for (uint32_t i = 0; i < waiting; i++)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mark.h"
 #include "core/limits.h"
 #include "core/req.h"
 #include "core/schedule.h"
@@ -48,12 +49,12 @@ static uint8_t table_bits(const struct uro_engine_config *config)
 
 /* By it and a queue pair's number a REQ ends the connection that had this queue pair before. Everybody knows the
  * GUID that a MAC address makes. */
-/* rule CM.GUID */
 static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
 {
     uint8_t other[URO_RNG_SEED_OCTETS];
     struct uro_rng rng;
 
+    URO_MARK("CM.GUID");
     memcpy(other, seed, sizeof other);
     other[0] ^= 2; /* other numbers than the connections' */
     uro_rng_init(&rng, other);
@@ -385,8 +386,10 @@ const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
 
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
 {
-    if (!up)
+    if (!up) {
+        URO_MARK("PORT.QP");
         return;
+    }
     uro_neigh_forget(&engine->neigh, now);
     uro_member_tell_all(&engine->member, now);
 }

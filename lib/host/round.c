@@ -99,11 +99,12 @@ static void check_link(struct uro_device *device, uro_time now)
         device->link_up = up;
         device->link_was_up |= up;
         uro_engine_link(device->engine, up, now);
-        uro_host_sink()->port_event(device, up ? URO_PORT_ACTIVE : URO_PORT_ERR);
+        uro_host_sink()->port_event(device,
+                                    up ? URO_PORT_ACTIVE : URO_PORT_ERR); /* rule PORT.EVENT */
     }
     if (!up && !uro_device_gone(device) && device->port->ops->gone(device->port)) {
         atomic_store(&device->gone, true);
-        uro_host_sink()->port_event(device, URO_PORT_GONE);
+        uro_host_sink()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
 }
 

@@ -239,7 +239,6 @@ static void post_send__atomics__need_eight_octets_and_an_aligned_address(void **
     stand_close(&stand);
 }
 
-/* rule QP.FLUSH.LATE */
 static void posting__in_error__is_taken_and_flushed(void **state)
 {
     struct stand stand;

@@ -213,7 +213,6 @@ static void post_recv__on_a_queue_pair_of_a_shared_queue__is_einval(void **state
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-/* rule SRQ.RESIZE */
 static void resize__with_receives_waiting__keeps_them_in_order(void **state)
 {
     struct srq_stand stand;

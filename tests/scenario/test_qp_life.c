@@ -32,6 +32,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     scene_expect_sent(s, 4, URO_WC_WR_FLUSH_ERR);
     scene_expect_recv(s, 5, URO_WC_WR_FLUSH_ERR, 0);
     scene_expect_mark(s, "QP.FLUSH");
+    scene_expect_mark(s, "QP.FLUSH.LATE");
     scene_close(s);
 }
 

@@ -293,6 +293,24 @@ static void tx__headers__are_as_every_peer_accepts_them(void **state)
     assert_true(uro_mark_hit("TX.HEADER"));
 }
 
+static void link__down__queue_pairs_wait_and_are_sent_again_as_ever(void **state)
+{
+    (void)state;
+    const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    uro_engine_link(s->engine, false, s->now);
+    scene_expect_mark(s, "PORT.QP");
+    scene_expect_tx(s, later,
+                    PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    scene_expect_state(s, URO_QPS_RTS);
+    scene_rx(s, later, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test(modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not),
         cmocka_unit_test(rc_send__solicited_flag_where_it_means_nothing__is_not_sent),
         cmocka_unit_test(tx__headers__are_as_every_peer_accepts_them),
+        cmocka_unit_test(link__down__queue_pairs_wait_and_are_sent_again_as_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

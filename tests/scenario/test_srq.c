@@ -314,6 +314,7 @@ static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **
         scene_expect_recv(s, i, URO_WC_SUCCESS, 4);
     }
     expect_limit(s); /* three are left */
+    scene_expect_mark(s, "SRQ.RESIZE");
     scene_close(s);
     free(larger);
     free(smaller);

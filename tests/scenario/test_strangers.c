@@ -213,14 +213,14 @@ static uint64_t guid_of_requests(uint8_t seed)
     return guid;
 }
 
-/* rule CM.GUID
- * Who knows the MAC address and a queue pair's number cannot ask in its name. */
+/* Who knows the MAC address and a queue pair's number cannot ask in its name. */
 static void stranger__with_our_mac_address__does_not_know_our_guid(void **state)
 {
     (void)state;
     assert_true(guid_of_requests(1) != uro_guid_from_mac(&scene_mac));
     assert_true(guid_of_requests(1) != guid_of_requests(2));
     assert_true(guid_of_requests(1) == guid_of_requests(1));
+    assert_true(uro_mark_hit("CM.GUID"));
 }
 
 int main(void)

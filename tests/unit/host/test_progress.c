@@ -263,6 +263,7 @@ static void count(struct uro_device *of, enum uro_port_event event)
 
 static const struct uro_event_sink sink = { ignore, count };
 
+/* rule PORT.EVENT */
 static void link__goes_and_comes__is_told_once_each(void **state)
 {
     (void)state;
@@ -326,6 +327,7 @@ static void remove_device(struct uro_device *of)
 
 static const struct uro_conn_sink conn_sink = { no_connection, nothing_resolved, remove_device };
 
+/* rule PORT.GONE */
 static void link__is_gone__told_once_and_for_ever(void **state)
 {
     (void)state;
