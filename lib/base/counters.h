@@ -56,6 +56,8 @@
     X(TX_STUCK, "tx_stuck", "frames dropped because the link took none for 100 ms")                \
     X(ARP_RX, "arp_rx", "ARP and ND messages received")                                            \
     X(ARP_TX, "arp_tx", "ARP and ND messages sent")                                                \
+    X(ARP_DOUBTED, "arp_doubted",                                                                  \
+      "ARP and ND messages with another MAC address for a next hop in use")                        \
     X(MEMBERSHIP_RX, "membership_rx", "IGMP and MLD queries received")                             \
     X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \

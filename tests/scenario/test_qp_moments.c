@@ -41,9 +41,9 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
-    const struct uro_mac to = { { 2, 0, 0, 0, 0, 1 } };
-    const struct uro_mac from = { { 2, 0, 0, 0, 0, 3 } };
+    const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };
     uint8_t frame[128];
+    struct uro_tx tx;
 
     scene_fill(s->remote, 0, 1024);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 4096));
@@ -51,8 +51,11 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
     scene_expect_silence(s, 0);
-    /* The peer moves to another MAC address: every queue pair is looked at again. */
-    scene_input(s, 0, frame, scene_arp_reply(&to, &from, "10.0.0.2", frame));
+    /* Whether the peer has another MAC address is asked and answered: every queue pair is looked at again. */
+    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &other, "10.0.0.2", frame));
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    assert_false(tx.icrc);
+    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.2", frame));
     scene_expect_silence(s, 0);
     scene_close(s);
 }
