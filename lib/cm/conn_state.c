@@ -16,7 +16,9 @@
 #define EXTENDED_XRC    1u
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
-#define PKEY_DEFAULT    0x7fffu /* without the bit that says how much of a member one is */
+#define HALF_OPEN_MOST                                                                             \
+    URO_MS(70000)            /* rdma_cm's own sixteen times 4 s, and the longest time once */
+#define PKEY_DEFAULT 0x7fffu /* without the bit that says how much of a member one is */
 
 static void unexpected(struct uro_cm *cm)
 {
@@ -68,6 +70,18 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
+/* How often an answer of ours is sent again. A REQ may have come in a stranger's name: what it takes of ours is
+ * given back soon, whatever it says. */
+static uint8_t patience(uint64_t retries, uint8_t response_timeout)
+{
+    uint64_t most = HALF_OPEN_MOST / uro_conn_time(response_timeout) - 1;
+
+    if (retries <= most)
+        return (uint8_t)retries;
+    URO_MARK("CM.PATIENCE");
+    return (uint8_t)most;
+}
+
 static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     const uint64_t *value = msg->value;
@@ -79,7 +93,7 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     conn->path_mtu = (uint8_t)value[URO_CM_PATH_MTU];
     conn->ack_timeout = (uint8_t)value[URO_CM_LOCAL_ACK_TIMEOUT];
     conn->peer_response_timeout = (uint8_t)value[URO_CM_LOCAL_RESPONSE_TIMEOUT];
-    conn->retries = (uint8_t)value[URO_CM_MAX_RETRIES];
+    conn->retries = patience(value[URO_CM_MAX_RETRIES], conn->peer_response_timeout);
     URO_MARK("CM.FLOW");
     conn->route.flow_label = (uint32_t)value[URO_CM_FLOW_LABEL];
     conn->route.traffic_class = (uint8_t)value[URO_CM_TRAFFIC_CLASS];

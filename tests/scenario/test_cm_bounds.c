@@ -2,13 +2,14 @@
 /* test_cm_bounds.c - how long a peer can make us wait, and what is left of who has gone. */
 #include <errno.h>
 
+#include "base/mark.h"
 #include "managers.h"
 #include "support/check.h"
 
 #define MINUTE URO_MS(69000) /* 4.096 us * 2^24 */
 
-/* The largest times that a REQ can name are hours; nobody holds a connection of ours that long. */
-static void cm_req__that_names_hours__holds_a_connection_for_minutes_at_most(void **state)
+/* The largest times that a REQ can name are hours, sixteen times; nobody holds a connection of ours that long. */
+static void cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_target target = {
@@ -17,7 +18,7 @@ static void cm_req__that_names_hours__holds_a_connection_for_minutes_at_most(voi
         .path_mtu = 3,
         .ack_timeout = 31,
         .response_timeout = 31,
-        .retries = 1
+        .retries = 15
     };
     const struct uro_conn_param param = managers_param("hello");
 
@@ -26,8 +27,9 @@ static void cm_req__that_names_hours__holds_a_connection_for_minutes_at_most(voi
     s->a.lose[URO_CM_RTU] = s->a.lose[URO_CM_REQ] = UINT32_MAX;
     s->b.lose[URO_CM_REP] = UINT32_MAX;
     assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
-    managers_pass_time(s, s->now + 2 * MINUTE + URO_MS(1000));
+    managers_pass_time(s, s->now + MINUTE + URO_MS(1000));
     managers_expect(s, &s->b, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    assert_true(uro_mark_hit("CM.PATIENCE"));
 }
 
 /* A request that was not sent yet is not sent after its REJ. */
@@ -98,7 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            cm_req__that_names_hours__holds_a_connection_for_minutes_at_most, managers_open,
+            cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most, managers_open,
             managers_close),
         cmocka_unit_test_setup_teardown(cm_req__closed_before_it_is_sent__only_the_rej_goes,
                                         managers_open, managers_close),
