@@ -11,11 +11,13 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "plan.h"
 
 #define PORT    7471
 #define BACKLOG 16
+#define GROUPS  0xefc00000u /* 239.192.0.0 */
 #define ALL_RIGHTS                                                                                 \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                   \
      IBV_ACCESS_REMOTE_ATOMIC)
@@ -27,7 +29,8 @@ struct target {
     struct ibv_pd *pd, *other_pd;
     struct ibv_cq *cq;
     struct ibv_srq *srq;
-    struct ibv_ah *back; /* to whom datagrams come from */
+    struct ibv_ah *back; /* to who asked for datagrams */
+    int member;          /* the socket that is in the group, -1: none is */
     struct ibv_mr *all, *read_only, *other, *work;
     uint8_t *region, *buffers;
     int64_t late; /* ms; when to post one receive more, 0: not */
@@ -51,6 +54,36 @@ static int fail(const char *what)
     return -1;
 }
 
+static union ibv_gid group_of(const struct target *t)
+{
+    const uint32_t group = htonl(GROUPS | t->plan.group);
+    union ibv_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+    memcpy(&gid.raw[12], &group, sizeof group);
+    return gid;
+}
+
+static void leave(struct target *t)
+{
+    const union ibv_gid gid = group_of(t);
+
+    (void)ibv_detach_mcast(t->id->qp, &gid, 0);
+    (void)close(t->member);
+}
+
+/* Linux rxe leaves joining by IP to the program; where the address is no interface's of the kernel,
+ * who has it joins when it is told to attach. */
+static int join(struct target *t)
+{
+    const struct ip_mreq request = { .imr_multiaddr = { htonl(GROUPS | t->plan.group) },
+                                     .imr_interface = group_address };
+    const union ibv_gid gid = group_of(t);
+
+    t->member = socket(AF_INET, SOCK_DGRAM, 0);
+    (void)setsockopt(t->member, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
+    return ibv_attach_mcast(t->id->qp, &gid, 0) != 0 ? fail("ibv_attach_mcast") : 0;
+}
+
 static void destroy(struct target *t)
 {
     struct target **at = &targets;
@@ -59,6 +92,8 @@ static void destroy(struct target *t)
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
+    if (t->member >= 0)
+        leave(t);
     if (t->id->qp != NULL)
         rdma_destroy_qp(t->id);
     if (t->srq != NULL)
@@ -110,6 +145,39 @@ static void post(struct target *t, enum ibv_wr_opcode opcode, uint32_t length)
         (void)fail("ibv_post_send");
 }
 
+static union ibv_gid gid_of(const struct sockaddr *address)
+{
+    union ibv_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (address->sa_family == AF_INET6) {
+        memcpy(&v6, address, sizeof v6);
+        memcpy(gid.raw, &v6.sin6_addr, sizeof gid.raw);
+    } else {
+        memcpy(&v4, address, sizeof v4);
+        memcpy(&gid.raw[12], &v4.sin_addr, sizeof v4.sin_addr);
+    }
+    return gid;
+}
+
+/* From the address that was asked, whatever a datagram was sent to: it may have been a group. */
+static struct ibv_ah *way_back(struct target *t)
+{
+    const union ibv_gid own = gid_of(rdma_get_local_addr(t->id));
+    struct ibv_ah_attr attr = { .grh = { .dgid = gid_of(rdma_get_peer_addr(t->id)),
+                                         .hop_limit = 64 },
+                                .is_global = 1,
+                                .port_num = t->id->port_num };
+    union ibv_gid gid;
+
+    for (int i = 0; i < UINT8_MAX; i++)
+        if (ibv_query_gid(t->id->verbs, t->id->port_num, i, &gid) == 0 &&
+            memcmp(&gid, &own, sizeof own) == 0)
+            attr.grh.sgid_index = (uint8_t)i;
+    return ibv_create_ah(t->pd, &attr);
+}
+
 /* Sends back what a receive took. */
 static void echo(struct target *t, const struct ibv_wc *wc)
 {
@@ -127,15 +195,13 @@ static void echo(struct target *t, const struct ibv_wc *wc)
     struct ibv_send_wr *bad;
 
     if (t->id->qp_type == IBV_QPT_UD) {
-        struct ibv_wc asked = *wc;
         if (t->back == NULL)
-            t->back =
-                ibv_create_ah_from_wc(t->pd, &asked, (struct ibv_grh *)t->buffers, t->id->port_num);
+            t->back = way_back(t);
         wr.wr.ud.ah = t->back;
         wr.wr.ud.remote_qpn = wc->src_qp;
         wr.wr.ud.remote_qkey = t->plan.qkey;
         if (t->back == NULL) {
-            (void)fail("ibv_create_ah_from_wc");
+            (void)fail("ibv_create_ah");
             return;
         }
     }
@@ -156,20 +222,6 @@ static void completed(struct ibv_comp_channel *channel)
             if (wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0)
                 echo(t, &wc);
     }
-}
-
-/* Linux rxe leaves joining by IP to the program; where the address is no interface's of the kernel,
- * who has it joins when it is told to attach. */
-static int join(struct target *t)
-{
-    const uint32_t group = htonl(0xefc00000u | t->plan.group);
-    const struct ip_mreq request = { .imr_multiaddr = { group }, .imr_interface = group_address };
-    union ibv_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0); /* for as long as the program lives */
-
-    memcpy(&gid.raw[12], &group, sizeof group);
-    (void)setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
-    return ibv_attach_mcast(t->id->qp, &gid, 0) != 0 ? fail("ibv_attach_mcast") : 0;
 }
 
 static int make_memory(struct target *t)
@@ -250,6 +302,16 @@ static int answer(struct target *t)
     return rdma_accept(t->id, &param) != 0 ? fail("rdma_accept") : 0;
 }
 
+/* Nobody says when a datagram service is done with: when the next is asked for. */
+static void end_datagrams(void)
+{
+    for (struct target *t = targets, *next; t != NULL; t = next) {
+        next = t->next;
+        if (t->id->qp_type == IBV_QPT_UD)
+            destroy(t);
+    }
+}
+
 static void requested(struct rdma_cm_event *event)
 {
     struct target *t = calloc(1, sizeof *t);
@@ -258,7 +320,10 @@ static void requested(struct rdma_cm_event *event)
 
     if (t == NULL)
         abort();
+    if (datagram)
+        end_datagrams();
     t->id = event->id;
+    t->member = -1;
     t->id->context = t;
     t->next = targets;
     targets = t;
