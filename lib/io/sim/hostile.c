@@ -4,85 +4,38 @@
 
 #include <string.h>
 
-#include "wire/bytes.h"
+#include "io/sim/forge.h"
 #include "wire/cm_msg.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
-#define ROOM         512u
 #define PAYLOAD_MAX  64u
-#define ROCE_PORT    4791u
-#define HOP_LIMIT    64u
 #define STRANGER     66u /* last octet of his own addresses */
 #define MTU_CODE_MAX 6u
 #define GROUP_BIT    1u /* of the first octet of a MAC address */
-
-/* A frame while it is written. */
-struct forged {
-    uint8_t octets[ROOM];
-    size_t network; /* where the IP header begins */
-    size_t length;
-    struct uro_ip ip;
-    struct uro_bth bth;
-};
 
 static uint32_t below(struct uro_hostile *hostile, uint32_t bound)
 {
     return uro_rng_below(&hostile->rng, bound);
 }
 
-static void put_random(struct uro_hostile *hostile, struct forged *forged, uint32_t length)
+static void put_random(struct uro_hostile *hostile, struct uro_forged *forged, uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++)
         forged->octets[forged->length++] = (uint8_t)below(hostile, 256);
 }
 
-static void address(struct uro_hostile *hostile, struct forged *forged, unsigned side, bool as_peer)
+static void address(struct uro_hostile *hostile, struct uro_forged *forged, unsigned side,
+                    bool as_peer)
 {
-    unsigned index = below(hostile, 2);
-    const struct uro_engine_config *there = &hostile->stations[side]->config.engine;
-    const struct uro_engine_config *peer = &hostile->stations[!side]->config.engine;
-
-    forged->ip = (struct uro_ip){ .v6 = index == 0,
-                                  .dont_fragment = true,
-                                  .hop_limit = HOP_LIMIT,
-                                  .protocol = URO_IPPROTO_UDP,
-                                  .source = peer->addresses[index].gid,
-                                  .dest = there->addresses[index].gid };
+    uro_forge_begin(forged, hostile->stations[!side], hostile->stations[side], below(hostile, 2));
     if (!as_peer)
         forged->ip.source.octets[sizeof forged->ip.source.octets - 1] = STRANGER;
-    const struct uro_ether ether = { .dest = there->mac,
-                                     .source = peer->mac,
-                                     .type =
-                                         forged->ip.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
-    forged->network = uro_ether_put(forged->octets, &ether);
-    forged->length =
-        forged->network + (forged->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN + URO_BTH_LEN;
 }
 
-/* Headers whose lengths are known now, the ICRC, and off it goes. */
-static void deliver(struct uro_hostile *hostile, struct forged *forged, unsigned side)
+static void deliver(struct uro_hostile *hostile, struct uro_forged *forged, unsigned side)
 {
-    size_t header = forged->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
-    uint8_t *network = forged->octets + forged->network;
-    size_t udp_length = forged->length + URO_ICRC_LEN - forged->network - header;
-    const struct uro_udp udp = { .source_port = (uint16_t)(0xc000u | below(hostile, 0x4000)),
-                                 .dest_port = ROCE_PORT,
-                                 .length = (uint16_t)udp_length };
-
-    forged->ip.payload_length = (uint16_t)udp_length;
-    (void)uro_ip_put(network, &forged->ip);
-    uro_udp_encode(network + header, &udp);
-    uro_bth_encode(network + header + URO_UDP_LEN, &forged->bth);
-    uro_put_le32(forged->octets + forged->length,
-                 uro_icrc(network, forged->ip.v6, forged->length - forged->network));
-    forged->length += URO_ICRC_LEN;
-
-    struct uro_world_frame *frame = uro_world_make_frame(hostile->world, (uint32_t)forged->length);
-    memcpy(frame->octets, forged->octets, forged->length);
-    uro_journal_frame(hostile->world->journal, hostile->world->now, "!>", frame->octets,
-                      frame->length);
-    hostile->stations[side]->node.accept(&hostile->stations[side]->node, frame);
+    uro_forge_deliver(forged, hostile->stations[side],
+                      (uint16_t)(0xc000u | below(hostile, 0x4000)));
     hostile->sent++;
 }
 
@@ -90,7 +43,7 @@ static void deliver(struct uro_hostile *hostile, struct forged *forged, unsigned
 static void forge_packet(struct uro_hostile *hostile, unsigned side)
 {
     bool as_peer = below(hostile, 2) == 0;
-    struct forged forged;
+    struct uro_forged forged;
     uint8_t opcode;
 
     do
@@ -115,8 +68,8 @@ static void forge_packet(struct uro_hostile *hostile, unsigned side)
 }
 
 /* From his own address he can say anything about what he overheard. */
-static void fill_message(struct uro_hostile *hostile, const struct forged *forged, unsigned side,
-                         bool as_peer, struct uro_cm_msg *msg)
+static void fill_message(struct uro_hostile *hostile, const struct uro_forged *forged,
+                         unsigned side, bool as_peer, struct uro_cm_msg *msg)
 {
     const uint32_t number = URO_HOSTILE_NUMBER;
 
@@ -147,7 +100,7 @@ static void forge_message(struct uro_hostile *hostile, unsigned side)
                                    .source_qpn = URO_CM_MAD_QPN };
     bool as_peer = below(hostile, 2) == 0;
     int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, 0);
-    struct forged forged;
+    struct uro_forged forged;
     struct uro_cm_msg msg;
 
     address(hostile, &forged, side, as_peer);

@@ -4,8 +4,8 @@
  * connections that he does not have. Nothing of it may change anything but counters, and the time
  * and room that an honest request would take.
  *
- * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him, and
- * he is not simulated.
+ * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him.
+ * load_victim.h has queue pairs for him.
  */
 #pragma once
 

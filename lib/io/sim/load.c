@@ -5,6 +5,7 @@
 #include "io/sim/load_tight.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
+#include "io/sim/load_victim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,6 +187,7 @@ void uro_load_init(struct uro_load *load, struct uro_world *world, const struct 
         uro_load_uc_init(&load->ucs[i], load, i);
     load->ud = uro_load_ud_make(load);
     load->cm = uro_load_cm_make(load);
+    load->victim = uro_load_victim_make(load);
 }
 
 void uro_load_fini(struct uro_load *load)
@@ -216,6 +218,7 @@ void uro_load_fini(struct uro_load *load)
     free(load->ucs);
     uro_load_ud_free(load->ud);
     uro_load_cm_free(load->cm);
+    uro_load_victim_free(load->victim);
     free(load->pairs);
 }
 
@@ -237,7 +240,8 @@ bool uro_load_quiet(const struct uro_load *load)
     for (uint32_t i = 0; i < load->swarm->uc_count; i++)
         if (load->ucs[i].state != URO_LOAD_QUIET)
             return false;
-    return uro_load_ud_quiet(load->ud) && uro_load_cm_quiet(load->cm);
+    return uro_load_ud_quiet(load->ud) && uro_load_cm_quiet(load->cm) &&
+           (load->victim == NULL || load->victim->over);
 }
 
 void uro_load_end_all(struct uro_load *load)
@@ -300,6 +304,7 @@ void uro_load_check(struct uro_load *load)
         for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
             uro_load_srq_check(&load->srqs[side][i]);
     }
+    uro_load_victim_check(load->victim);
     for (struct uro_load_grave *grave = load->graves; grave != NULL; grave = grave->next)
         if (uro_arena_sum(&grave->arena) != grave->sum)
             uro_world_fail(load->world, "memory changed after it was deregistered");

@@ -18,6 +18,7 @@
  *   load_uc.h       unreliable connections, which have lives of their own
  *   load_ud.h       datagrams, likewise
  *   load_cm.h       connections made by messages
+ *   load_victim.h   a pair that is attacked by somebody who reads along
  *
  * A pair lives several times. Earlier lives may be ended from outside or by requests that are
  * wrong on purpose; the last one must do all its work.
@@ -334,10 +335,11 @@ struct uro_load {
     struct uro_load_cq tight[2]; /* swarm->cq_tight */
     struct uro_load_shared shared[2];
     struct uro_load_srq srqs[2][URO_SWARM_SRQS_MAX];
-    struct uro_load_pair *pairs; /* owned; swarm->pair_count */
-    struct uro_load_uc *ucs;     /* owned; swarm->uc_count */
-    struct uro_load_ud *ud;      /* owned */
-    struct uro_load_cm *cm;      /* owned */
+    struct uro_load_pair *pairs;    /* owned; swarm->pair_count */
+    struct uro_load_uc *ucs;        /* owned; swarm->uc_count */
+    struct uro_load_ud *ud;         /* owned */
+    struct uro_load_cm *cm;         /* owned */
+    struct uro_load_victim *victim; /* owned; NULL: none */
     struct uro_load_owner *owners;
     struct uro_load_grave *graves;
     uint32_t pause_count; /* ever made */

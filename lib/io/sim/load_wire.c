@@ -12,6 +12,7 @@
 #include "io/sim/load_cm.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
+#include "io/sim/load_victim.h"
 #include "wire/frame.h"
 
 static bool fail(const struct uro_load_end *end, const struct uro_frame *frame, const char *what)
@@ -284,5 +285,5 @@ bool uro_load_wire(struct uro_load *load, struct uro_station *station,
             (void)check_response(end, frame);
         return true;
     }
-    return false;
+    return uro_load_victim_wire(load->victim, station, frame);
 }

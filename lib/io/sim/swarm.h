@@ -169,6 +169,14 @@ struct uro_swarm_cm {
     uint8_t ack_more;
 };
 
+/* A pair that somebody attacks who reads along. */
+struct uro_swarm_victim {
+    uint64_t seed;
+    uint32_t wait_max; /* us between two frames of his; 0: he is not there */
+    uint32_t path_mtu;
+    bool v6;
+};
+
 #define URO_SWARM_JUMPS_MAX 8u
 
 /* What happens to all alike; the most of everything is in us. */
@@ -209,6 +217,7 @@ struct uro_swarm {
     struct uro_swarm_cm cm;
     struct uro_swarm_trouble trouble;
     struct uro_hostile_config hostile;
+    struct uro_swarm_victim victim;
     struct uro_swarm_pair pairs[URO_SWARM_PAIRS_MAX];
 };
 
@@ -268,6 +277,7 @@ uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions
     X(TIGHT, "tight")                                                                              \
     X(RESIZE, "resize")                                                                            \
     X(HOSTILE, "hostile")                                                                          \
+    X(VICTIM, "victim")                                                                            \
     X(FOREIGN, "foreign")                                                                          \
     X(INJECT, "inject")                                                                            \
     X(REVOKE, "revoke")                                                                            \

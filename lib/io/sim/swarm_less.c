@@ -107,6 +107,8 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts)
         swarm->trouble.down_wait_max = 0;
     if (parts & URO_SWARM_PART(HOSTILE))
         swarm->hostile.wait_max = 0;
+    if (parts & URO_SWARM_PART(VICTIM))
+        swarm->victim.wait_max = 0;
     if (parts & URO_SWARM_PART(JUMP))
         swarm->trouble.jump_wait_max = 0;
     if (parts & URO_SWARM_PART(DOZE))

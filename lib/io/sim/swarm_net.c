@@ -160,6 +160,9 @@ static void join_troubles(struct uro_swarm_net *net)
         if (has_hostile || uro_swarm_net_calm(net, couple->stations[0]) ||
             uro_swarm_net_calm(net, couple->stations[1]))
             couple->swarm.hostile.wait_max = 0;
+        if (uro_swarm_net_calm(net, couple->stations[0]) ||
+            uro_swarm_net_calm(net, couple->stations[1]))
+            couple->swarm.victim.wait_max = 0;
         has_hostile |= couple->swarm.hostile.wait_max > 0;
     }
 }

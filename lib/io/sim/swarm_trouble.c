@@ -10,6 +10,7 @@
 #define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
 #define DOZE_SHARE_MAX  10000u /* of 65536 polls */
 #define OLDER_HABITS    4u     /* are drawn where they were before there were more */
+#define VICTIM_ONE_IN   16u
 #define TIGHT_ONE_IN    8u
 #define TIGHT_MAX       12u
 #define RESIZE_MAX      6000u /* of 65536 polls */
@@ -17,6 +18,19 @@
 static bool chosen(struct uro_rng *rng)
 {
     return uro_rng_below(rng, ONE_IN) == 0;
+}
+
+static void draw_victim(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x76696374696d));
+    if (swarm->clean || uro_rng_below(&rng, VICTIM_ONE_IN) != 0)
+        return;
+    swarm->victim = (struct uro_swarm_victim){ .seed = uro_rng_u64(&rng),
+                                               .wait_max = uro_world_between(&rng, 10, 400),
+                                               .path_mtu = 256u << uro_rng_below(&rng, 4),
+                                               .v6 = uro_rng_below(&rng, 2) == 0 };
 }
 
 static void draw_habits(struct uro_swarm *swarm)
@@ -46,7 +60,8 @@ static void draw_queues(struct uro_swarm *swarm)
         return;
     swarm->cq_tight = uro_world_between(&rng, 1, TIGHT_MAX);
     for (uint32_t i = 0; i < swarm->pair_count; i++)
-        swarm->pairs[i].lives++; /* a last one does without */
+        if (swarm->pairs[i].lives < 2)
+            swarm->pairs[i].lives = 2; /* a last one does without */
 }
 
 void uro_swarm_draw_trouble(struct uro_swarm *swarm)
@@ -55,6 +70,7 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
     struct uro_rng rng;
 
     draw_queues(swarm);
+    draw_victim(swarm);
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)

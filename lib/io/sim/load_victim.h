@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_victim.h - a pair of queue pairs that is attacked by somebody who reads along: he has the addresses,
+ * the numbers of both, their keys, and PSNs near those that are expected.
+ *
+ * No protocol without secrets stops him: what arrives may be his, and the queue pairs may fail. What must
+ * hold all the same: memory that no key gives the right to is neither changed nor sent, no completion
+ * comes twice, all goes on and ends, and whoever is not attacked notices nothing.
+ */
+#pragma once
+
+#include "io/sim/load.h"
+
+#define URO_LOAD_VICTIM_SENDS 8u
+#define URO_LOAD_VICTIM_RECVS 8u
+
+/* What its memory is for: a key each. */
+enum uro_load_victim_range {
+    URO_LOAD_VICTIM_SENT,    /* no rights: only we send from it */
+    URO_LOAD_VICTIM_TAKEN,   /* LOCAL_WRITE: receives, answers */
+    URO_LOAD_VICTIM_OPEN,    /* to all that a peer may do */
+    URO_LOAD_VICTIM_SHOWN,   /* REMOTE_READ */
+    URO_LOAD_VICTIM_FILLED,  /* REMOTE_WRITE: never sent */
+    URO_LOAD_VICTIM_FOREIGN, /* all rights, in another protection domain */
+    URO_LOAD_VICTIM_GONE,    /* was registered once */
+    URO_LOAD_VICTIM_RANGES
+};
+
+struct uro_load_victim;
+
+struct uro_load_victim_end {
+    struct uro_load_owner owner;
+    struct uro_load_victim *victim;
+    struct uro_load_victim_end *peer;
+    struct uro_station *station;
+    struct uro_load_cq cq;
+    struct uro_qp *qp; /* NULL: between two lives */
+    void *qp_memory;   /* owned */
+    uint8_t *memory;   /* owned, as the two below */
+    uint8_t *before;   /* what it was */
+    uint8_t *after;    /* and when all was deregistered for the last time */
+    uint64_t base;     /* address of memory[0] */
+    struct uro_key keys[URO_LOAD_VICTIM_RANGES];
+    uint64_t posted;
+    uint64_t done;
+    uint64_t recv_posted;
+    uint64_t recv_done;
+    uint32_t heard[2]; /* by role: the last PSN that was sent to it */
+};
+
+struct uro_load_victim {
+    struct uro_node poster;
+    struct uro_node forger;
+    struct uro_load *load;
+    const struct uro_swarm_victim *plan;
+    struct uro_rng rng;
+    struct uro_load_victim_end ends[2];
+    bool failed; /* of this life: a completion said so */
+    bool over;
+    uro_time due;
+    uro_time end_at; /* of this life */
+    uro_time forge_at;
+};
+
+/* NULL when nobody is attacked. */
+struct uro_load_victim *uro_load_victim_make(struct uro_load *load);
+/* The last two take NULL, too. */
+void uro_load_victim_free(struct uro_load_victim *victim);
+/* True when the frame is from one of its queue pairs to the other one. */
+bool uro_load_victim_wire(struct uro_load_victim *victim, const struct uro_station *station,
+                          const struct uro_frame *frame);
+/* When all has ended: memory. */
+void uro_load_victim_check(struct uro_load_victim *victim);
+
+/* load_victim_forge.c */
+void uro_load_victim_forge(struct uro_load_victim *victim);
+
+/* Octets of a range. */
+#define URO_LOAD_VICTIM_RANGE 4096u
+/* Where it begins. */
+uint64_t uro_load_victim_address(const struct uro_load_victim_end *end,
+                                 enum uro_load_victim_range range);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_victim_forge.c - what somebody writes who reads along; see load_victim.h. */
+#include <string.h>
+
+#include "io/sim/forge.h"
+#include "io/sim/load_victim.h"
+#include "wire/bytes.h"
+#include "wire/frame.h"
+
+#define RC_OPCODES  32u
+#define AHEAD       5u /* PSNs */
+#define BEHIND      4u
+#define ASIDE       24u /* octets outside a range */
+#define FORGED_LOW  0x30u
+#define FORGED_ALL  0x40u /* his octets are none of a canary */
+#define PSN_MASK    0xffffffu
+#define LENGTH_HUGE 0x80000000u
+
+static uint32_t below(struct uro_load_victim *victim, uint32_t bound)
+{
+    return uro_rng_below(&victim->rng, bound);
+}
+
+static uint32_t psn_near(struct uro_load_victim *victim, uint32_t heard)
+{
+    if (below(victim, 16) == 0)
+        return below(victim, PSN_MASK + 1);
+    return (heard + below(victim, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
+}
+
+/* A key that exists more often than not, and an address inside its range more often than not. */
+static void aim(struct uro_load_victim *victim, const struct uro_load_victim_end *at,
+                uint32_t length, uint32_t *rkey, uint64_t *va)
+{
+    unsigned range = below(victim, URO_LOAD_VICTIM_RANGES);
+    unsigned key = below(victim, 8) == 0 ? below(victim, URO_LOAD_VICTIM_RANGES) : range;
+    uint32_t room = length < URO_LOAD_VICTIM_RANGE ? URO_LOAD_VICTIM_RANGE - length : 0;
+
+    *rkey = uro_key_number(&at->keys[key]);
+    if (below(victim, 16) == 0)
+        *rkey ^= 1u << below(victim, 32);
+    *va = uro_load_victim_address(at, range);
+    if (below(victim, 4) == 0)
+        *va += room + below(victim, 2 * ASIDE);
+    else if (below(victim, 4) == 0)
+        *va -= 1 + below(victim, ASIDE);
+    else
+        *va += below(victim, room + 1);
+}
+
+static uint8_t *put_ext(struct uro_load_victim *victim, const struct uro_load_victim_end *at,
+                        unsigned one, uint32_t length, uint8_t *out)
+{
+    struct uro_reth reth = { .length = length };
+    struct uro_atomic_eth atomic = { .swap_add = below(victim, 256), .compare = 0 };
+    const struct uro_feth feth = { (uint8_t)below(victim, 4), (uint8_t)below(victim, 3) };
+    const struct uro_aeth aeth = { .kind = (enum uro_aeth_kind)below(victim, 4),
+                                   .value = (uint8_t)below(victim, 32),
+                                   .msn = below(victim, PSN_MASK + 1) };
+    uint32_t rkey;
+
+    if (below(victim, 4) == 0)
+        reth.length = below(victim, 4) == 0 ? LENGTH_HUGE : below(victim, URO_LOAD_VICTIM_RANGE);
+    aim(victim, at, one == URO_EXT_ATOMIC ? 8 : reth.length, &reth.rkey, &reth.va);
+    atomic.rkey = rkey = reth.rkey;
+    atomic.va = reth.va & ~UINT64_C(7);
+    if (one == URO_EXT_FETH)
+        uro_feth_encode(out, &feth);
+    else if (one == URO_EXT_RETH)
+        uro_reth_encode(out, &reth);
+    else if (one == URO_EXT_ATOMIC)
+        uro_atomic_eth_encode(out, &atomic);
+    else if (one == URO_EXT_AETH)
+        uro_aeth_encode(out, &aeth);
+    else if (one == URO_EXT_ATOMIC_ACK)
+        uro_put_be64(out, FORGED_LOW);
+    else
+        uro_put_be32(out, rkey);
+    return out + uro_ext_length(one);
+}
+
+static uint32_t payload_of(struct uro_load_victim *victim, const struct uro_opcode *op)
+{
+    uint32_t mtu = victim->plan->path_mtu;
+
+    if (!op->payload)
+        return 0;
+    if (op->verb == URO_ATOMIC_WRITE)
+        return 8;
+    if (below(victim, 8) > 0 && !uro_place_ends(op->place))
+        return mtu;
+    return below(victim, mtu + 1);
+}
+
+void uro_load_victim_forge(struct uro_load_victim *victim)
+{
+    struct uro_load_victim_end *at = &victim->ends[below(victim, 2)];
+    struct uro_forged forged;
+    uint8_t opcode;
+
+    do
+        opcode = (uint8_t)below(victim, RC_OPCODES);
+    while (uro_opcodes[opcode].name == NULL);
+    const struct uro_opcode *op = &uro_opcodes[opcode];
+    uint32_t length = payload_of(victim, op);
+    uro_forge_begin(&forged, at->peer->station, at->station, victim->plan->v6 ? 0 : 1);
+    forged.bth = (struct uro_bth){ .opcode = opcode,
+                                   .migrated = true,
+                                   .solicited = below(victim, 2) == 0,
+                                   .pad_count = (uint8_t)(-length & 3u),
+                                   .pkey = URO_PKEY_DEFAULT,
+                                   .dest_qpn = uro_qp_number(at->qp),
+                                   .ack_req = below(victim, 2) == 0,
+                                   .psn = psn_near(victim, at->heard[op->role]) };
+    for (unsigned i = 0; i < URO_EXT_COUNT; i++)
+        if (op->ext & 1u << i)
+            forged.length =
+                (size_t)(put_ext(victim, at, 1u << i, length, forged.octets + forged.length) -
+                         forged.octets);
+    for (uint32_t i = 0; i < length; i++)
+        forged.octets[forged.length++] = (uint8_t)(FORGED_LOW + below(victim, FORGED_ALL));
+    for (uint32_t i = 0; i < forged.bth.pad_count; i++)
+        forged.octets[forged.length++] = 0;
+    uro_forge_deliver(&forged, at->station, (uint16_t)(0xc000u | below(victim, 0x4000)));
+}
