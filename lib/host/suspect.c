@@ -24,6 +24,8 @@ static const struct {
       "somebody forges them" },
     { URO_COUNT_CM_REFUSED, "connection requests that were refused",
       "somebody asks for more than this program takes" },
+    { URO_COUNT_CM_DROP_BUSY, "connection messages that nobody has taken in time",
+      "more clients at once than this program takes, or a flood" },
 };
 static_assert(URO_ARRAY_LEN(kinds) == URO_SUSPECT_KINDS, "each kind has its counts");
 

@@ -9,7 +9,7 @@
 #include "base/counters.h"
 #include "base/time.h"
 
-#define URO_SUSPECT_KINDS    9u
+#define URO_SUSPECT_KINDS    10u
 #define URO_SUSPECT_INTERVAL URO_MS(10000)  /* in which so many of a kind are too many: */
 #define URO_SUSPECT_MOST     1000u          /* honest peers that fail leave a few hundred behind */
 #define URO_SUSPECT_QUIET    URO_MS(600000) /* how long nothing more is said of a kind */

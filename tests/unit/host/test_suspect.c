@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_suspect.c - when a person hears that somebody guesses, and how often. */
 #include "host/suspect.h"
+
+#include <string.h>
+
 #include "support/check.h"
 
 static struct uro_suspect suspect;
@@ -64,6 +67,15 @@ static void guesses__of_two_kinds__each_has_its_line(void **state)
     assert_false(look(URO_MS(1)));
 }
 
+/* Before a listener's flood is refused so many requests are dropped: sixteen times the backlog. */
+static void requests__more_than_a_program_takes__said(void **state)
+{
+    (void)state;
+    counters.value[URO_COUNT_CM_DROP_BUSY] = URO_SUSPECT_MOST;
+    assert_true(look(URO_MS(1)));
+    assert_non_null(strstr(text, "(cm_drop_busy)"));
+}
+
 /* What loss and reordering do must not look like an attack. */
 static void losses__however_many__are_no_guesses(void **state)
 {
@@ -87,6 +99,7 @@ int main(void)
         cmocka_unit_test_setup(guesses__many_in_an_interval__one_line_names_kind_and_count, begin),
         cmocka_unit_test_setup(guesses__that_go_on__are_told_again_only_after_a_while, begin),
         cmocka_unit_test_setup(guesses__of_two_kinds__each_has_its_line, begin),
+        cmocka_unit_test_setup(requests__more_than_a_program_takes__said, begin),
         cmocka_unit_test_setup(losses__however_many__are_no_guesses, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
