@@ -5,6 +5,7 @@ disks that are full. Writes TAP.
 
     test_faults.py build [--match REGEX]     UROCE_FAULT_SEED and UROCE_FAULT_ROUNDS: other moments, and more
 """
+import errno
 import os
 import pathlib
 import random
@@ -12,6 +13,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -236,6 +238,24 @@ def peer__stopped_for_seconds__all_goes_on(case: Case) -> None:
         time.sleep(LONG_STOP)  # likewise
         run.signal("server", signal.SIGCONT)
         run.all_right()
+
+
+def peer__gone_before_a_stopped_server_answers__next_one_is_served(case: Case) -> None:
+    """Over memif, when the server runs again, connections wait for it whose other end is closed."""
+    with pairs.Pair(case.uroce) as pair:
+        case.plugin()
+        port = pairs.free_port()
+        server, output = pair.serve(["ibv_rc_pingpong", "-g", "1"], port)
+        os.killpg(server.pid, signal.SIGSTOP)
+        for _ in range(4):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as gone:
+                if gone.connect_ex(f"\0{pair.where}/link.sock") not in (0, errno.EAGAIN):
+                    raise AssertionError("nobody listens at the memif")
+        os.killpg(server.pid, signal.SIGCONT)
+        client = pair.start("client", ["ibv_rc_pingpong", "-g", "1", "-p", str(port), "localhost"])
+        for role, side in (("client", client), ("server", (server, output))):
+            pair.finish(role, *side, SECONDS)
+            equal(side[1].status, 0, f"{role}: {side[1].tail()}")
 
 
 def peer__stopped_for_longer__is_given_up_in_bounded_time(case: Case) -> None:

@@ -7,10 +7,16 @@
  * connections it accepts are noted (the linker's --wrap), and at the end the socket is closed, the
  * connections are shut, and DPDK's interrupt thread is waited for: it sees their end and frees
  * them as it would had the clients left, while the device still exists.
+ *
+ * A client that gave up before the server said hello is no better for the driver: it closes the
+ * connection and leaves its callback, and DPDK's interrupt thread ends the process for the descriptor
+ * that is none. So what a client does not hear any more counts as sent: the end of the connection is
+ * read next.
  */
 #define ALLOW_EXPERIMENTAL_API
 #include "io/dpdk/memif_listen.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +52,8 @@ int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle,
                                       rte_intr_callback_fn function, void *argument);
 int __real_accept(int fd, struct sockaddr *address, socklen_t *length);
 int __wrap_accept(int fd, struct sockaddr *address, socklen_t *length);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 int __real_close(int fd);
 int __wrap_close(int fd);
 
@@ -101,6 +109,23 @@ int __wrap_accept(int fd, struct sockaddr *address, socklen_t *length)
         *client = (struct client){ .fd = accepted, .listener = fd };
     pthread_mutex_unlock(&lock);
     return accepted;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t sent = __real_sendmsg(fd, message, flags);
+
+    if (sent >= 0 || (errno != EPIPE && errno != ECONNRESET))
+        return sent;
+    pthread_mutex_lock(&lock);
+    bool ours = find_client(fd) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!ours)
+        return -1;
+    sent = 0;
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        sent += (ssize_t)message->msg_iov[i].iov_len;
+    return sent;
 }
 
 int __wrap_close(int fd)
