@@ -242,7 +242,8 @@ int uro_conn_heard(struct uro_conn *conn, uro_time now)
 
 void uro_conn_end(struct uro_conn *conn)
 {
-    uro_listen_done(conn);
+    if (!conn->owned) /* who has not looked at it still holds it */
+        uro_listen_done(conn);
     uro_conn_quiet(conn);
     uro_conn_unset_peer(conn);
     conn->state = URO_CONN_IDLE;
@@ -296,6 +297,7 @@ int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data, ui
     if ((conn->state != URO_CONN_REQ_RECEIVED && conn->state != URO_CONN_REP_RECEIVED) ||
         !data_fits(URO_CM_REJ, length))
         return -EINVAL;
+    uro_listen_done(conn);
     reject(conn, reason, data, length);
     uro_conn_end(conn);
     return 0;

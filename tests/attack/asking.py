@@ -19,6 +19,8 @@ WHILE_PAUSE = 0.02
 TRIES = 20
 MESSAGES = 1200
 CLAIMS = 600          # of each of two
+VOID = 400
+NOBODY = Connection(0, 0, 0, 0, 0)
 
 
 # ---- messages of a connection ----------------------------------------------------------------------
@@ -85,8 +87,7 @@ def false_arp(stage: Stage, rng) -> tuple[int, str]:
 
 def asked(stage: Stage, source: str, first: int) -> list[bytes]:
     """REQs for the server's service, each from another client."""
-    on = Connection(0, 0, 0, 0, 0)
-    known = stage.known(on, "server")
+    known = stage.known(NOBODY, "server")
     return [forge.cm_request(dataclasses.replace(known, source=source.format(100 + i % 100)),
                              first + i, PORT) for i in range(REQUESTS)]
 
@@ -102,8 +103,22 @@ def resident(stage: Stage) -> int:
     return int(text.split("Rss:")[1].split()[0]) << 10
 
 
-def hear_all(stage: Stage) -> None:
-    stage.hears("server", Connection(0, 0, 0, 0, 0))
+def void_requests(stage: Stage, rng) -> tuple[int, str]:
+    """Each REQ is followed by a REJ that makes it void; the program does not look meanwhile."""
+    del rng
+    known = stage.known(NOBODY, "server")
+    thrown = 0
+    for first in range(0x1000000, 0x1000000 + VOID, BACKLOG):
+        for make in (lambda number: forge.cm_request(known, number, PORT),
+                     lambda number: forge.cm_take_back(known, number)):
+            thrown += stage.place.throw([make(first + i) for i in range(BACKLOG)])
+            stage.hears("server", NOBODY)  # and its events were handed over
+    stage.server.ask("serve")
+    get_in(stage)
+    came = stopped(stage)
+    if came > BACKLOG + TRIES:
+        raise Unexpected(f"{came} requests were waiting, the backlog is {BACKLOG}")
+    return thrown, "a client gets in after it"
 
 
 def slow_listener(stage: Stage, rng) -> tuple[int, str]:
@@ -114,7 +129,7 @@ def slow_listener(stage: Stage, rng) -> tuple[int, str]:
         for place, source in enumerate(SOURCES.values()):
             first = 0x10000 * (1 + number * len(SOURCES) + place)
             thrown += stage.place.throw(asked(stage, source, first))
-            hear_all(stage)
+            stage.hears("server", NOBODY)
         sizes.append(resident(stage))
     if sizes[-1] - sizes[0] > GROWTH:
         raise Unexpected(f"the server has grown: {sizes}")
@@ -182,6 +197,8 @@ ATTACKS = [
         ["arp_doubted"]),
     row("connection requests to a program that does not look", "addresses, service", slow_listener,
         "memory is bounded; a client gets in after it", ["cm_drop_busy", "cm_refused"]),
+    row("connection requests and their end to a program that does not look", "addresses, service",
+        void_requests, "a client gets in after it"),
     row("connection requests to a program that takes all", "addresses, service", busy_listener,
         "a client gets in during it"),
 ]

@@ -143,3 +143,9 @@ def cm_request(known: Known, number: int, port: int, guid: int | None = None,
         44: (number * 7 & 0xffffff).to_bytes(3, "big"), 47: b"\x97", 48: b"\xff\xff",
         50: b"\x30", 51: b"\xf0", 52: b"\xff\xff\xff\xff", 56: gid(known.source),
         72: gid(known.dest), 93: b"\x40", 95: b"\x90", 140: bytes(hello)})
+
+
+def cm_take_back(known: Known, number: int) -> bytes:
+    """The end of what cm_request() asked for, by who has waited long enough."""
+    return cm_message(known, "REJ", {0: number.to_bytes(4, "big"), 9: b"\x10", 10: b"\0\x04",
+                                     12: (0x6666 << 48 | number).to_bytes(8, "big")})

@@ -331,6 +331,18 @@ def peer(stage: Stage, rng) -> tuple[int, str]:
     return len(tries), "ends at each, memory untouched"
 
 
+def shared_domain(stage: Stage, rng) -> tuple[int, str]:
+    """A key that was meant for another connection of the same protection domain."""
+    del rng
+    stage.connect()
+    va, rkey, *_ = stage.keys()
+    on = stage.connect()
+    stage.request(on, f"read {va} {rkey} 8")
+    expect("the client", stage.completion("client", on), "request 0 -")
+    expect("what is read", stage.client.ask("landing"), "read")
+    return 1, "reads, as all of one domain can"
+
+
 def run(build: pathlib.Path, attack: Attack) -> Outcome:
     with segment.Segment(build / "app" / "uroce") as place:
         stage, thrown, effect, detail = None, 0, "is not as it must be", ""
@@ -379,4 +391,6 @@ ATTACKS = [
           [*STALE, "drop_state"]),
     quiet("a peer with keys and ranges that are not for it", "all that a peer knows", peer,
           "ends at each, memory untouched", access_refused=11),
+    quiet("a peer with the key of another connection of the protection domain", "its key",
+          shared_domain, "reads, as all of one domain can", rx_read_requests=1, access_refused=0),
 ]

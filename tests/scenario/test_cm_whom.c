@@ -285,16 +285,40 @@ static void listen_again__nobody_waits_yet(void **state)
 }
 
 /* A request that was taken back leaves its place to others, whenever its owner looks. */
-static void backlog__request_taken_back__makes_room(void **state)
+static void ask_and_take_back(struct managers *s)
 {
-    struct managers *s = *state;
-
-    s->b.listener.backlog = 1;
     managers_ask(s);
     s->b.conn = expect_request(s);
     uro_conn_close(s->a.conn, s->now);
     s->a.conn = NULL;
     managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_TIMEOUT);
+}
+
+static void backlog__request_taken_back_and_closed__makes_room(void **state)
+{
+    struct managers *s = *state;
+
+    s->b.listener.backlog = 1;
+    ask_and_take_back(s);
+    uro_conn_close(s->b.conn, s->now);
+    s->b.conn = NULL;
+    managers_ask(s);
+    uro_conn_close(expect_request(s), s->now);
+}
+
+/* Who asks and takes it back, over and over, would hold one of our connections each time. */
+static void backlog__request_taken_back_and_nobody_has_looked__makes_no_room(void **state)
+{
+    struct managers *s = *state;
+
+    s->b.listener.backlog = 1;
+    ask_and_take_back(s);
+    managers_ask(s);
+    managers_settle(s);
+    managers_expect_nothing(s, &s->b);
+    assert_true(uro_mark_hit("CM.BACKLOG"));
+    uro_conn_noticed(s->b.conn);
+    uro_conn_close(s->a.conn, s->now);
     managers_ask(s);
     uro_conn_close(expect_request(s), s->now);
 }
@@ -410,7 +434,8 @@ int main(void)
         TEST(unlisten__requests_that_wait__refused),
         TEST(unlisten__requests_that_were_fetched__can_be_accepted),
         TEST(listen_again__nobody_waits_yet),
-        TEST(backlog__request_taken_back__makes_room),
+        TEST(backlog__request_taken_back_and_closed__makes_room),
+        TEST(backlog__request_taken_back_and_nobody_has_looked__makes_no_room),
         TEST(backlog__of_a_datagram_service__questions_are_refused),
         TEST(private_data__longer_than_its_message_has_room__einval),
         TEST(private_data_of_a_service__longer_than_its_message_has_room__einval),
