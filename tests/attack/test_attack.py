@@ -23,8 +23,12 @@ except ImportError:  # scapy
     ATTACKS = []
 
 
-def why_not() -> str:
-    return segment.why_not() if ATTACKS else "scapy is not installed (python3-scapy)"
+def why_not(build: pathlib.Path) -> str:
+    if not ATTACKS:
+        return "scapy is not installed (python3-scapy)"
+    if not (build / "tests" / "attack" / "victim").exists():
+        return "the victim was not built (libibverbs-dev, librdmacm-dev)"
+    return segment.why_not()
 
 
 def main() -> int:
@@ -33,7 +37,7 @@ def main() -> int:
     parser.add_argument("--match", default="")
     parser.add_argument("--table", action="store_true", help="as in docs/SECURITY.md")
     options = parser.parse_args()
-    why = why_not()
+    why = why_not(options.build)
     if why:
         print(f"1..0 # SKIP {why}")
         return 0
