@@ -81,10 +81,10 @@ struct virtual *virtual_open(void)
                                        .backlog = VIRTUAL_CONNS };
     v->datagram = v->stream;
     v->datagram.service_id = uro_ip_cm_service(URO_IP_CM_UDP, VIRTUAL_PORT);
-    must(uro_conn_listen(uro_engine_cm(v->engine), &v->stream));
-    must(uro_conn_listen(uro_engine_cm(v->engine), &v->datagram));
     v->unreliable = v->stream;
     v->unreliable.service_id = uro_ip_cm_service(URO_IP_CM_IB, VIRTUAL_PORT);
+    must(uro_conn_listen(uro_engine_cm(v->engine), &v->stream));
+    must(uro_conn_listen(uro_engine_cm(v->engine), &v->datagram));
     must(uro_conn_listen(uro_engine_cm(v->engine), &v->unreliable));
     return v;
 }
