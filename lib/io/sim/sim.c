@@ -239,8 +239,8 @@ static bool all_arrived(const struct uro_load *load)
 /* Nothing to do: nothing is sent, nobody wakes up, but to ask for neighbours again. */
 static void idle(struct sim *sim)
 {
-    uint64_t roce[URO_SWARM_STATIONS_MAX];
-    uint64_t rounds[URO_SWARM_STATIONS_MAX];
+    uint64_t roce[URO_SWARM_STATIONS_MAX] = { 0 };
+    uint64_t rounds[URO_SWARM_STATIONS_MAX] = { 0 };
 
     uro_world_run(&sim->world, sim->world.now + SETTLE);
     /* A group may have been reported a moment ago, for the second time. */
