@@ -17,23 +17,6 @@
 static struct rdma_event_channel *channel;
 static struct addrinfo *peer_address;
 
-static void must(int result, const char *what)
-{
-    if (result != 0)
-        meet_die("%s: %s", what, strerror(errno));
-}
-
-static struct addrinfo *address(const char *host, uint16_t port)
-{
-    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *found;
-    char service[8];
-
-    (void)snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &found) != 0)
-        meet_die("no address: %s", host);
-    return found;
-}
-
 void victim_meet(const char *own, const char *peer, uint16_t port, int backlog)
 {
     struct rdma_cm_id *listener;
@@ -42,13 +25,13 @@ void victim_meet(const char *own, const char *peer, uint16_t port, int backlog)
     if (channel == NULL)
         meet_die("rdma_create_event_channel: %s", strerror(errno));
     if (own == NULL) {
-        peer_address = address(peer, port);
+        peer_address = meet_address(peer, port);
         return;
     }
-    struct addrinfo *at = address(own, port);
-    must(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
-    must(rdma_bind_addr(listener, at->ai_addr), "rdma_bind_addr");
-    must(rdma_listen(listener, backlog), "rdma_listen");
+    struct addrinfo *at = meet_address(own, port);
+    meet_must(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+    meet_must(rdma_bind_addr(listener, at->ai_addr), "rdma_bind_addr");
+    meet_must(rdma_listen(listener, backlog), "rdma_listen");
     freeaddrinfo(at);
 }
 
@@ -66,7 +49,7 @@ struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id)
                                               .max_recv_wr = PER_QUEUE,
                                               .max_send_sge = 1,
                                               .max_recv_sge = 1 } };
-    must(rdma_create_qp(id, pd, &init), "rdma_create_qp");
+    meet_must(rdma_create_qp(id, pd, &init), "rdma_create_qp");
     return cq;
 }
 
@@ -79,10 +62,10 @@ static enum rdma_cm_event_type next(struct rdma_cm_id **id, const struct rdma_cm
     for (;;) {
         if (poll(&readable, 1, VICTIM_WAIT_MS) != 1)
             meet_die("no event");
-        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
         enum rdma_cm_event_type kind = event->event;
         *id = event->id;
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
         if (only != NULL ? *id == only : kind == RDMA_CM_EVENT_CONNECT_REQUEST)
             return kind;
     }
@@ -106,11 +89,12 @@ struct link *victim_connect(const char **why)
     struct rdma_cm_id *id, *same;
     struct link *link = NULL;
 
-    must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-    must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
-                         sizeof ack_timeout),
-         "rdma_set_option");
-    must(rdma_resolve_addr(id, NULL, peer_address->ai_addr, VICTIM_WAIT_MS), "rdma_resolve_addr");
+    meet_must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+    meet_must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+                              sizeof ack_timeout),
+              "rdma_set_option");
+    meet_must(rdma_resolve_addr(id, NULL, peer_address->ai_addr, VICTIM_WAIT_MS),
+              "rdma_resolve_addr");
     for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         enum rdma_cm_event_type kind = next(&same, id);
         if (kind != steps[i]) {
@@ -118,10 +102,10 @@ struct link *victim_connect(const char **why)
             return NULL;
         }
         if (i == 0) {
-            must(rdma_resolve_route(id, VICTIM_WAIT_MS), "rdma_resolve_route");
+            meet_must(rdma_resolve_route(id, VICTIM_WAIT_MS), "rdma_resolve_route");
         } else if (i == 1) {
             link = victim_link(id);
-            must(rdma_connect(id, &wanted), "rdma_connect");
+            meet_must(rdma_connect(id, &wanted), "rdma_connect");
         }
     }
     return link;
@@ -134,7 +118,7 @@ struct link *victim_accept(void)
 
     (void)next(&id, NULL);
     struct link *link = victim_link(id);
-    must(rdma_accept(id, &offered), "rdma_accept");
+    meet_must(rdma_accept(id, &offered), "rdma_accept");
     enum rdma_cm_event_type kind = next(&same, id);
     if (kind != RDMA_CM_EVENT_ESTABLISHED)
         meet_die("accepted: %s", rdma_event_str(kind));
@@ -148,10 +132,10 @@ const char *victim_left(const struct rdma_cm_id *id)
     struct rdma_cm_event *event;
 
     while (poll(&readable, 1, 0) == 1) {
-        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
         if (event->id == id)
             what = rdma_event_str(event->event);
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
     }
     return what;
 }
@@ -164,8 +148,8 @@ static void end(struct rdma_cm_id *id)
     struct ibv_cq *cq = id->context;
 
     rdma_destroy_qp(id);
-    must(rdma_destroy_id(id), "rdma_destroy_id");
-    must(ibv_destroy_cq(cq), "ibv_destroy_cq");
+    meet_must(rdma_destroy_id(id), "rdma_destroy_id");
+    meet_must(ibv_destroy_cq(cq), "ibv_destroy_cq");
 }
 
 struct waiting {
@@ -212,10 +196,10 @@ void victim_serve(int control, FILE *out)
     (void)fprintf(out, "serving\n");
     (void)fflush(out);
     while (poll(readable, 2, -1) > 0 && (readable[1].revents & POLLIN) == 0) {
-        must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+        meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
         enum rdma_cm_event_type kind = event->event;
         struct rdma_cm_id *id = event->id;
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
         if (kind == RDMA_CM_EVENT_CONNECT_REQUEST) {
             came++;
             welcome(&waiting, id);

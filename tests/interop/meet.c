@@ -43,6 +43,23 @@ static int listen_and_accept(uint16_t port)
     return peer;
 }
 
+void meet_must(int result, const char *what)
+{
+    if (result != 0)
+        meet_die("%s: %s", what, strerror(errno));
+}
+
+struct addrinfo *meet_address(const char *host, uint16_t port)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *found;
+    char service[8];
+
+    (void)snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        meet_die("no address: %s", host);
+    return found;
+}
+
 static int call(const char *host, uint16_t port)
 {
     struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *found;

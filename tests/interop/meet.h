@@ -28,6 +28,13 @@ bool meet_option(struct meet_options *options, int option, const char *value);
 /* Prints @format and ends the program with status 1. */
 _Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Likewise, with errno, when @result is not 0 and @what did not succeed. */
+void meet_must(int result, const char *what);
+
+struct addrinfo;
+/* The address that @host is written as, for freeaddrinfo(). */
+struct addrinfo *meet_address(const char *host, uint16_t port);
+
 /* A TCP connection: to @host, or when that is NULL from whoever calls @port. */
 int meet_peer(const char *host, uint16_t port);
 void meet_tell(int peer, const void *data, size_t length);

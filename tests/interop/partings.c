@@ -40,12 +40,6 @@ enum parting {
 
 static struct rdma_event_channel *channel;
 
-static void must(int result, const char *what)
-{
-    if (result != 0)
-        meet_die("%s: %s", what, strerror(errno));
-}
-
 /* The next event, which must be @kind; the caller acknowledges it. */
 static struct rdma_cm_event *expect(enum rdma_cm_event_type kind, int status, int parting)
 {
@@ -54,7 +48,7 @@ static struct rdma_cm_event *expect(enum rdma_cm_event_type kind, int status, in
 
     if (poll(&readable, 1, WAIT_MS) != 1)
         meet_die("parting %d: no %s", parting, rdma_event_str(kind));
-    must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+    meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
     if (event->event != kind || event->status != status)
         meet_die("parting %d: %s with %d, expected %s with %d", parting,
                  rdma_event_str(event->event), event->status, rdma_event_str(kind), status);
@@ -63,7 +57,7 @@ static struct rdma_cm_event *expect(enum rdma_cm_event_type kind, int status, in
 
 static void await(enum rdma_cm_event_type kind, int parting)
 {
-    must(rdma_ack_cm_event(expect(kind, 0, parting)), "rdma_ack_cm_event");
+    meet_must(rdma_ack_cm_event(expect(kind, 0, parting)), "rdma_ack_cm_event");
 }
 
 /* Private data arrives with zeros behind it, up to what the message can hold. */
@@ -107,25 +101,14 @@ static void make_qp(struct rdma_cm_id *id)
         .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
     };
 
-    must(rdma_create_qp(id, NULL, &init), "rdma_create_qp");
+    meet_must(rdma_create_qp(id, NULL, &init), "rdma_create_qp");
 }
 
 static void end(struct rdma_cm_id *id)
 {
     if (id->qp != NULL)
         rdma_destroy_qp(id);
-    must(rdma_destroy_id(id), "rdma_destroy_id");
-}
-
-static struct addrinfo *address(const char *host, uint16_t port)
-{
-    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *found;
-    char service[8];
-
-    (void)snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &found) != 0)
-        meet_die("no address: %s", host);
-    return found;
+    meet_must(rdma_destroy_id(id), "rdma_destroy_id");
 }
 
 /* ---- who serves ------------------------------------------------------------------------------- */
@@ -136,7 +119,7 @@ static void accept_request(struct rdma_cm_id *id, int parting)
     struct rdma_conn_param param = param_of(text, "server", parting, OTHER_SERVES, OTHER_WANTS);
 
     make_qp(id);
-    must(rdma_accept(id, &param), "rdma_accept");
+    meet_must(rdma_accept(id, &param), "rdma_accept");
 }
 
 static void answer(struct rdma_cm_id *id, int parting)
@@ -145,7 +128,7 @@ static void answer(struct rdma_cm_id *id, int parting)
 
     if (parting == SERVER_REJECTS) {
         char text[TEXT] = "server 2";
-        must(rdma_reject(id, text, TEXT), "rdma_reject");
+        meet_must(rdma_reject(id, text, TEXT), "rdma_reject");
     } else if (parting != SERVER_FORGETS) {
         accept_request(id, parting);
     }
@@ -153,16 +136,16 @@ static void answer(struct rdma_cm_id *id, int parting)
     case ASKER_REJECTS:
         event = expect(RDMA_CM_EVENT_REJECTED, REJ_OTHER, parting);
         compare_text(event, "asker", parting);
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
         break;
     case ASKER_LEAVES:
         await(RDMA_CM_EVENT_ESTABLISHED, parting);
         await(RDMA_CM_EVENT_DISCONNECTED, parting);
-        must(rdma_disconnect(id), "rdma_disconnect");
+        meet_must(rdma_disconnect(id), "rdma_disconnect");
         break;
     case SERVER_LEAVES:
         await(RDMA_CM_EVENT_ESTABLISHED, parting);
-        must(rdma_disconnect(id), "rdma_disconnect");
+        meet_must(rdma_disconnect(id), "rdma_disconnect");
         await(RDMA_CM_EVENT_DISCONNECTED, parting);
         break;
     case SERVER_EXITS:
@@ -178,19 +161,19 @@ static void answer(struct rdma_cm_id *id, int parting)
 
 static void serve(const char *host, uint16_t port)
 {
-    struct addrinfo *own = address(host, port);
+    struct addrinfo *own = meet_address(host, port);
     struct rdma_cm_id *listener;
 
-    must(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
-    must(rdma_bind_addr(listener, own->ai_addr), "rdma_bind_addr");
-    must(rdma_listen(listener, 4), "rdma_listen");
+    meet_must(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+    meet_must(rdma_bind_addr(listener, own->ai_addr), "rdma_bind_addr");
+    meet_must(rdma_listen(listener, 4), "rdma_listen");
     freeaddrinfo(own);
     for (int parting = 0; parting < PARTING_COUNT; parting++) {
         struct rdma_cm_event *event = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0, parting);
         struct rdma_cm_id *id = event->id;
         compare_text(event, "asker", parting);
         compare_depths(event, ASKER_SERVES, ASKER_WANTS);
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
         answer(id, parting);
     }
 }
@@ -206,16 +189,16 @@ static void accepted(struct rdma_cm_id *id, int parting)
 
     compare_text(event, "server", parting);
     compare_depths(event, OTHER_SERVES, OTHER_WANTS);
-    must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
     if (rejects) {
-        must(rdma_reject(id, text, TEXT), "rdma_reject");
+        meet_must(rdma_reject(id, text, TEXT), "rdma_reject");
         return;
     }
     if (parting == ASKER_LEAVES)
-        must(rdma_disconnect(id), "rdma_disconnect");
+        meet_must(rdma_disconnect(id), "rdma_disconnect");
     await(RDMA_CM_EVENT_DISCONNECTED, parting);
     if (parting != ASKER_LEAVES)
-        must(rdma_disconnect(id), "rdma_disconnect");
+        meet_must(rdma_disconnect(id), "rdma_disconnect");
 }
 
 static void ask(const struct addrinfo *peer, int parting)
@@ -225,21 +208,21 @@ static void ask(const struct addrinfo *peer, int parting)
     struct rdma_cm_event *event;
     struct rdma_cm_id *id;
 
-    must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-    must(rdma_resolve_addr(id, NULL, peer->ai_addr, WAIT_MS / 2), "rdma_resolve_addr");
+    meet_must(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
+    meet_must(rdma_resolve_addr(id, NULL, peer->ai_addr, WAIT_MS / 2), "rdma_resolve_addr");
     await(RDMA_CM_EVENT_ADDR_RESOLVED, parting);
-    must(rdma_resolve_route(id, WAIT_MS / 2), "rdma_resolve_route");
+    meet_must(rdma_resolve_route(id, WAIT_MS / 2), "rdma_resolve_route");
     await(RDMA_CM_EVENT_ROUTE_RESOLVED, parting);
     if (parting != ASKER_REJECTS) /* who brings no queue pair is asked about the answer */
         make_qp(id);
     else
         param.qp_num = 77;
-    must(rdma_connect(id, &param), "rdma_connect");
+    meet_must(rdma_connect(id, &param), "rdma_connect");
     if (parting == SERVER_REJECTS || parting == SERVER_FORGETS) {
         event = expect(RDMA_CM_EVENT_REJECTED, REJ_OTHER, parting);
         if (parting == SERVER_REJECTS)
             compare_text(event, "server", parting);
-        must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+        meet_must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
     } else {
         accepted(id, parting);
     }
@@ -266,7 +249,7 @@ int main(int argc, char **argv)
     if (own != NULL) {
         serve(own, port);
     } else {
-        struct addrinfo *peer = address(argv[optind], port);
+        struct addrinfo *peer = meet_address(argv[optind], port);
         for (int parting = 0; parting < PARTING_COUNT; parting++)
             ask(peer, parting);
         freeaddrinfo(peer);
