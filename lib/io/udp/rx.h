@@ -41,7 +41,7 @@ struct uro_rx {
     uint32_t unjoined; /* calls since a message was of several packets */
     uint8_t *memory;   /* a region for each message */
     uint8_t *spare;    /* to lay out a region anew */
-    uint64_t moved;    /* octets that did not come to lie where they belong */
+    uint64_t moved;    /* octets that did not come to lie where they belong; tests look at it */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];
