@@ -20,7 +20,7 @@ static void on_end_event(struct uro_load_owner *owner, enum uro_event_kind kind)
     if (!end->alive)
         uro_world_fail(load->world, "event %d of a queue pair that is no more", (int)kind);
     else if (kind == URO_EVENT_QP_FATAL)
-        uro_load_tight_on_fatal(end);
+        uro_load_tight_on_fatal(load, owner, end->qp);
     else if (kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR) {
         if (!end->pair->may_fail)
             uro_world_fail(load->world, "qp 0x%06x: event %d without cause", uro_qp_number(end->qp),
@@ -71,6 +71,17 @@ void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena)
     memset(arena, 0, sizeof *arena);
 }
 
+/* Completions that had no place. */
+static void judge_lost(const struct uro_load *load)
+{
+    for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++)
+        uro_load_judge_lost(&load->pairs[i / 2].ends[i % 2]);
+    for (uint32_t i = 0; i < 2 * load->swarm->uc_count; i++)
+        uro_load_uc_judge_lost(&load->ucs[i / 2].ends[i % 2]);
+    for (uint32_t i = 0; i < load->ud->count; i++)
+        uro_load_ud_judge_lost(&load->ud->parties[i]);
+}
+
 void uro_load_after_round(struct uro_load *load, unsigned side)
 {
     const struct uro_station *station = load->stations[side];
@@ -82,6 +93,8 @@ void uro_load_after_round(struct uro_load *load, unsigned side)
     }
     for (uint32_t i = 0; i < load->swarm->srq_count[side]; i++)
         uro_load_srq_after_round(&load->srqs[side][i]);
+    if (load->tight[side].overflowed)
+        judge_lost(load);
 }
 
 static void init_shared(struct uro_load *load, unsigned side)

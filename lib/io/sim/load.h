@@ -158,6 +158,11 @@ struct uro_load_owner {
     const struct uro_station *station;
     void (*on_event)(struct uro_load_owner *owner, enum uro_event_kind kind);
     const char *(*problem)(const struct uro_load_owner *owner); /* uro_qp_problem() */
+
+    /* Of the queue pair that there is; others may use them as well. */
+    struct uro_cq *send_cq; /* NULL: none, as the next one */
+    struct uro_cq *recv_cq;
+    bool fatal; /* QP_FATAL was told */
 };
 
 /* Who drains a send queue now and then. */
@@ -213,8 +218,6 @@ struct uro_load_end {
     uint32_t late_posts; /* into ERR, still to come */
     struct uro_qp *qp;
     void *qp_memory;                          /* owned */
-    struct uro_cq *send_cq;                   /* XRC target: NULL */
-    struct uro_cq *recv_cq;                   /* XRC: NULL */
     struct uro_load_srq *srq;                 /* basic; NULL: its own receives */
     uint64_t shared_next[URO_SWARM_SRQS_MAX]; /* no older receive may complete any more */
     struct uro_arena arena;
@@ -285,9 +288,10 @@ struct uro_load_srq {
     uint32_t side;
     uint32_t index;
     uint32_t pd;
-    struct uro_srq *srq;    /* owned */
-    void *slots;            /* owned */
-    struct uro_load_cq *cq; /* XRC: where its receives complete */
+    struct uro_srq *srq;         /* owned */
+    void *slots;                 /* owned */
+    struct uro_load_cq *cq;      /* XRC: where its receives complete */
+    struct uro_load_cq *wide_cq; /* and where they do when not in a tight one */
     struct uro_arena arena;
     uint32_t room; /* octets of a receive */
     uint32_t slot_count;
@@ -459,6 +463,8 @@ bool uro_load_judge_add(struct uro_load_shared *shared, uint64_t original, uint6
 /* The request was posted when a key of the section was good that is no more. */
 bool uro_load_judge_revoked(const struct uro_load_end *owner, enum uro_arena_section section,
                             const struct uro_load_op *op);
+/* After a round. */
+void uro_load_judge_lost(const struct uro_load_end *end);
 bool uro_load_judge_may_flush(const struct uro_load_end *end);
 /* Both return false. */
 bool uro_load_judge_fail(const struct uro_load_end *end, const char *kind, uint64_t number,

@@ -28,23 +28,19 @@ static bool worked(const struct uro_load_end *end)
            end->messages_sent == end->peer->messages_taken;
 }
 
-static bool is_empty(const struct uro_cq *cq)
-{
-    return cq == NULL || atomic_load(&cq->head) == atomic_load(&cq->tail);
-}
-
 /* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
 static bool drained(struct uro_load_end *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
 
-    if ((end->recv_done != end->recv_posted && !uro_load_tight_lost(end, end->recv_cq)) ||
-        uro_wq_head(send) != uro_wq_tail(send) || !is_empty(end->send_cq) ||
-        !is_empty(end->recv_cq))
+    if ((end->recv_done != end->recv_posted &&
+         !uro_load_tight_lost(end->load, end->owner.recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !uro_load_poll_empty(end->owner.send_cq) ||
+        !uro_load_poll_empty(end->owner.recv_cq))
         return false;
     if (end->srq != NULL && !end->last_wqe)
         return false;
-    if (!uro_load_tight_lost(end, end->send_cq))
+    if (!uro_load_tight_lost(end->load, end->owner.send_cq))
         uro_load_judge_silent(end);
     return true;
 }
@@ -80,7 +76,8 @@ static void begin_ending(struct uro_load_pair *pair)
     pair->may_fail = true;
     pair->abrupt = !peaceful && uro_rng_below(&pair->rng, 2) == 0;
     pair->reuse = !peaceful && uro_rng_below(&pair->rng, 3) == 0 && !uses_wild(pair) &&
-                  !uro_load_tight_uses(pair);
+                  !uro_load_tight_uses(pair->load, &pair->ends[0].owner) &&
+                  !uro_load_tight_uses(pair->load, &pair->ends[1].owner);
     pair->first = uro_rng_below(&pair->rng, 2);
     pair->due = pair->load->world->now;
     if (pair->abrupt) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/sim/load.h"
+#include "io/sim/load_tight.h"
 
 bool uro_load_judge_fail(const struct uro_load_end *end, const char *kind, uint64_t number,
                          const char *what)
@@ -340,4 +340,24 @@ void uro_load_judge(struct uro_load_end *end, const struct uro_cqe *cqe)
         uro_load_control_on_failure(end->pair);
     else
         uro_load_control_on_progress(end->pair);
+}
+
+static uint32_t queued(const struct uro_wq *wq)
+{
+    return uro_wq_tail(wq) - uro_wq_head(wq);
+}
+
+void uro_load_judge_lost(const struct uro_load_end *end)
+{
+    struct uro_load_tight_due due = { 0 };
+
+    if (!end->alive || !uro_load_tight_uses(end->load, &end->owner))
+        return;
+    for (uint64_t i = end->confirmed; i < end->posted - queued(uro_qp_send_queue(end->qp)); i++)
+        due.sends +=
+            end->ops[i % URO_LOAD_OPS_MAX].flags & URO_SEND_SIGNALED || end->plan->signal_all;
+    if (end->srq == NULL && end->owner.recv_cq != NULL)
+        due.receives =
+            (uint32_t)(end->recv_posted - end->recv_done) - queued(uro_qp_recv_queue(end->qp));
+    uro_load_tight_check(end->load, &end->owner, end->qp, &due);
 }

@@ -74,19 +74,20 @@ static void make_qp(struct uro_load_end *end)
     uint32_t cq_count = end->load->swarm->cq_count;
     struct uro_load_cq *cqs = end->load->cqs[end->side];
 
-    end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    uro_load_tight_choose(end);
+    end->owner.send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
+    end->owner.recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
+    if (!end->pair->last_life)
+        uro_load_tight_choose(end->load, &end->owner, &end->rng, end->srq != NULL);
     if (!sends)
-        end->send_cq = NULL;
+        end->owner.send_cq = NULL;
     if (end->type != URO_QPT_RC)
-        end->recv_cq = NULL;
+        end->owner.recv_cq = NULL;
     const struct uro_qp_init init = { .type = end->type,
                                       .xrcd = sends ? 0 : URO_LOAD_XRC_DOMAIN + end->load->number,
                                       .srq = end->srq != NULL ? end->srq->srq : NULL,
                                       .pd = sends ? end->pd : 0,
-                                      .send_cq = end->send_cq,
-                                      .recv_cq = end->recv_cq,
+                                      .send_cq = end->owner.send_cq,
+                                      .recv_cq = end->owner.recv_cq,
                                       .send_capacity = sends ? plan->send_capacity : 0,
                                       .recv_capacity = receives ? plan->recv_capacity : 0,
                                       .send_sge_max = sends ? plan->send_sges : 0,
@@ -169,7 +170,7 @@ static void clear(struct uro_load_end *end)
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
     end->posted = end->remote = end->confirmed = end->signalled = 0;
     end->messages_sent = end->messages_base = end->messages_taken = 0;
-    end->last_wqe = false;
+    end->last_wqe = end->owner.fatal = false;
     memset(end->shared_next, 0, sizeof end->shared_next);
     end->recv_posted = end->recv_done = 0;
     end->late_posts = 0;
@@ -235,7 +236,7 @@ static void let_receives_go(struct uro_load_end *end)
     struct uro_load *load = end->load;
 
     if (end->srq != NULL) {
-        uro_load_srq_on_stop(end->srq, end->recv_cq, end->qpn);
+        uro_load_srq_on_stop(end->srq, end->owner.recv_cq, end->qpn);
     }
     for (uint32_t i = 0; end->type == URO_QPT_XRC_TGT && i < load->swarm->srq_count[end->side]; i++)
         if (uro_load_srq_of(end, i)->plan->xrc)
@@ -252,6 +253,8 @@ void uro_load_life_stop(struct uro_load_end *end)
     end->ended = true;
     for (uint32_t i = 0; end->type == URO_QPT_XRC_TGT && i < end->load->swarm->cq_count; i++)
         uro_load_poll_now(&end->load->cqs[end->side][i]);
+    if (end->type == URO_QPT_XRC_TGT && end->load->swarm->cq_tight_all)
+        uro_load_poll_now(&end->load->tight[end->side]);
     end->alive = false;
     for (uint64_t i = end->confirmed; i < end->posted; i++)
         uro_load_judge_uncertain(end, &end->ops[i % URO_LOAD_OPS_MAX]);
@@ -265,6 +268,7 @@ void uro_load_life_stop(struct uro_load_end *end)
         free(end->qp_memory);
         end->qp = NULL;
         end->qp_memory = NULL;
+        end->owner.send_cq = end->owner.recv_cq = NULL;
     }
     uro_station_events(end->station);
 }

@@ -14,9 +14,9 @@ static struct uro_load_cq *cq_of(const struct uro_node *node)
     return URO_CONTAINER_OF(node, struct uro_load_cq, poller);
 }
 
-static bool empty(const struct uro_load_cq *cq)
+bool uro_load_poll_empty(const struct uro_cq *cq)
 {
-    return atomic_load(&cq->cq->head) == atomic_load(&cq->cq->tail);
+    return cq == NULL || atomic_load(&cq->head) == atomic_load(&cq->tail);
 }
 
 static struct uro_load_end *find(struct uro_load_cq *cq, uint32_t qpn)
@@ -35,10 +35,10 @@ static struct uro_load_end *find(struct uro_load_cq *cq, uint32_t qpn)
 static const struct uro_cq *cq_due(const struct uro_load_end *end, const struct uro_cqe *cqe)
 {
     if (!(cqe->wr_id & URO_LOAD_RECV_BIT))
-        return end->send_cq;
+        return end->owner.send_cq;
     return end->type == URO_QPT_XRC_TGT
                ? uro_load_srq_of(end, URO_LOAD_SRQ_INDEX(cqe->wr_id))->cq->cq
-               : end->recv_cq;
+               : end->owner.recv_cq;
 }
 
 static void note(struct uro_load_cq *cq, const struct uro_cqe *cqe)
@@ -56,7 +56,7 @@ static void note(struct uro_load_cq *cq, const struct uro_cqe *cqe)
         uro_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
 }
 
-static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+void uro_load_poll_take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
 {
     struct uro_world *world = cq->load->world;
     struct uro_load_end *end = find(cq, cqe->qpn);
@@ -127,7 +127,7 @@ void uro_load_poll_now(struct uro_load_cq *cq)
 static uro_time poller_next(const struct uro_node *node)
 {
     const struct uro_load_cq *cq = cq_of(node);
-    bool due = cq->load->swarm->cq_events ? !cq->armed || cq->told : !empty(cq);
+    bool due = cq->load->swarm->cq_events ? !cq->armed || cq->told : !uro_load_poll_empty(cq->cq);
 
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
@@ -167,7 +167,7 @@ void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct ur
 {
     memset(cq, 0, sizeof *cq);
     cq->poller = (struct uro_node){ NULL, poller_next, poller_run };
-    cq->take = take;
+    cq->take = uro_load_poll_take;
     cq->wait_max = load->swarm->poll_wait_max;
     cq->load = load;
     cq->station = station;

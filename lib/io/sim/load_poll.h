@@ -32,5 +32,9 @@ void uro_load_poll_init(struct uro_load_cq *cq, struct uro_load *load, struct ur
 void uro_load_poll_fini(struct uro_load_cq *cq);
 /* Nobody uses it: another one takes its place. */
 void uro_load_poll_renew(struct uro_load_cq *cq, uint32_t capacity);
+/* A completion of a queue pair of the load's pairs. */
+void uro_load_poll_take(struct uro_load_cq *cq, const struct uro_cqe *cqe);
+/* Nothing waits in it; NULL: nothing ever does. */
+bool uro_load_poll_empty(const struct uro_cq *cq);
 /* Takes what there is now. */
 void uro_load_poll_now(struct uro_load_cq *cq);

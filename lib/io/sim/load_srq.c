@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/sim/load_tight.h"
 #include "io/sim/load_uc.h"
 #include "io/sim/load_ud.h"
 
@@ -188,9 +189,29 @@ void uro_load_srq_after_round(struct uro_load_srq *srq)
     srq->seen = oldest;
 }
 
+/* What completed where it completed until now is taken before. */
+static void choose_cq(struct uro_load_srq *srq)
+{
+    struct uro_load *load = srq->load;
+    struct uro_load_cq *tight = NULL;
+
+    if (srq->cq == &load->tight[srq->side])
+        uro_load_poll_now(srq->cq);
+    if (srq->plan->xrc && srq->plan->replace_share > 0) {
+        srq->cq = srq->wide_cq;
+        tight = uro_load_tight_choose_srq(load, srq->side, &srq->rng);
+    }
+    if (tight != NULL) {
+        uro_load_poll_now(srq->cq);
+        srq->cq = tight;
+    }
+}
+
 static void create(struct uro_load_srq *srq, uint32_t capacity)
 {
     const struct uro_swarm_srq *plan = srq->plan;
+
+    choose_cq(srq);
     const struct uro_srq_init init = { .pd = srq->pd,
                                        .capacity = capacity,
                                        .sge_max = plan->sges,
@@ -312,7 +333,7 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
         if (load->swarm->parties[i].shared && RECEIVE_UD > srq->room)
             srq->room = RECEIVE_UD;
     make_memory(srq);
-    srq->cq = &load->cqs[side][uro_rng_below(&srq->rng, load->swarm->cq_count)];
+    srq->cq = srq->wide_cq = &load->cqs[side][uro_rng_below(&srq->rng, load->swarm->cq_count)];
     create(srq, plan->capacity);
     uro_world_add(load->world, &srq->poster);
 }

@@ -3,7 +3,7 @@
  *
  * Such a queue overflows, and says so once. Who finds no place in it any more ends with QP_FATAL, and
  * completions are missing there, and only there: those that came before are right, none comes after,
- * and whoever completes elsewhere goes on. When no queue pair is left, another one takes its place.
+ * and whoever completes elsewhere goes on. When nobody uses it any more, another one takes its place.
  */
 #pragma once
 
@@ -12,13 +12,33 @@
 /* When there are any. */
 void uro_load_tight_init(struct uro_load *load, unsigned side);
 
-/* A queue pair is about to be made: perhaps it uses the tight one. Not in a last life. */
-void uro_load_tight_choose(struct uro_load_end *end);
-/* One of the pair's ends does. */
-bool uro_load_tight_uses(const struct uro_load_pair *pair);
-/* Completions of the end may be missing in that queue. */
-bool uro_load_tight_lost(const struct uro_load_end *end, const struct uro_cq *cq);
+/* A queue pair is about to be made: perhaps it uses the tight one. Not in a last life. @shared: it takes
+ * receives from a shared queue. */
+void uro_load_tight_choose(struct uro_load *load, struct uro_load_owner *owner, struct uro_rng *rng,
+                           bool shared);
+/* The same, when not only reliable connections use it. */
+void uro_load_tight_choose_loose(struct uro_load *load, struct uro_load_owner *owner,
+                                 struct uro_rng *rng);
+/* Where the receives of an XRC shared queue complete, which may be replaced: the tight one, or NULL. */
+struct uro_load_cq *uro_load_tight_choose_srq(struct uro_load *load, unsigned side,
+                                              struct uro_rng *rng);
+/* The queue pair does. */
+bool uro_load_tight_uses(const struct uro_load *load, const struct uro_load_owner *owner);
+/* Completions may be missing in that queue. */
+bool uro_load_tight_lost(const struct uro_load *load, const struct uro_cq *cq);
 
 /* CQ_ERR and QP_FATAL were told. */
 void uro_load_tight_on_overflow(struct uro_load_cq *cq);
-void uro_load_tight_on_fatal(struct uro_load_end *end);
+void uro_load_tight_on_fatal(struct uro_load *load, struct uro_load_owner *owner,
+                             struct uro_qp *qp);
+
+/* What must have completed of a queue pair that nobody took yet. */
+struct uro_load_tight_due {
+    uint32_t sends;
+    uint32_t receives;
+    bool fatal; /* nothing else than QP_FATAL would explain ERR */
+};
+
+/* After a round. */
+void uro_load_tight_check(const struct uro_load *load, const struct uro_load_owner *owner,
+                          struct uro_qp *qp, const struct uro_load_tight_due *due);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/psn.h"
+#include "io/sim/load_tight.h"
 
 #define ADDRESS_SPACE  UINT64_C(0x400000000000) /* beyond every RC pair's */
 #define ADDRESS_STEP   UINT64_C(0x1000000000)
@@ -55,10 +56,14 @@ static void make_arena(struct uro_load_uc_end *end)
 static void make_qp(struct uro_load_uc_end *end)
 {
     const struct uro_swarm_uc *plan = end->uc->plan;
+
+    end->owner.send_cq = end->owner.recv_cq = end->cq.cq;
+    if (!end->uc->last_life)
+        uro_load_tight_choose_loose(end->uc->load, &end->owner, &end->rng);
     const struct uro_qp_init init = { .type = URO_QPT_UC,
                                       .pd = pd_of(end),
-                                      .send_cq = end->cq.cq,
-                                      .recv_cq = end->cq.cq,
+                                      .send_cq = end->owner.send_cq,
+                                      .recv_cq = end->owner.recv_cq,
                                       .srq = end->srq != NULL ? end->srq->srq : NULL,
                                       .send_capacity = plan->send_capacity,
                                       .recv_capacity = end->srq != NULL ? 0 : plan->recv_capacity,
@@ -136,7 +141,7 @@ static void clear(struct uro_load_uc_end *end)
                    ? &end->uc->load->srqs[end->side][end->uc->plan->srq]
                    : NULL;
     end->shared_next = 0;
-    end->last_wqe = false;
+    end->last_wqe = end->owner.fatal = false;
     end->recv_posted = end->recv_done = 0;
     end->post_at = now + uro_rng_below(&end->rng, end->uc->plan->post_wait_max + 1);
     end->receive_at = now + uro_rng_below(&end->rng, end->uc->plan->recv_wait_max + 1);
@@ -175,7 +180,7 @@ static void stop(struct uro_load_uc_end *end)
     end->ended = true;
     uro_load_pause_end(&end->pause);
     if (end->srq != NULL)
-        uro_load_srq_on_stop(end->srq, end->cq.cq, end->qpn);
+        uro_load_srq_on_stop(end->srq, end->owner.recv_cq, end->qpn);
     if (end->uc->reuse) {
         modify(end, &attr, 0);
     } else {
@@ -183,6 +188,7 @@ static void stop(struct uro_load_uc_end *end)
         free(end->qp_memory);
         end->qp = NULL;
         end->qp_memory = NULL;
+        end->owner.send_cq = end->owner.recv_cq = NULL;
     }
     end->alive = false;
     uro_station_events(end->station);
@@ -201,12 +207,14 @@ static void to_error(struct uro_load_uc_end *end)
 static bool drained(struct uro_load_uc_end *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
-    const struct uro_cq *cq = end->cq.cq;
+    const struct uro_load *load = end->uc->load;
 
-    if (end->recv_done != end->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        atomic_load(&cq->head) != atomic_load(&cq->tail) || (end->srq != NULL && !end->last_wqe))
+    if ((end->recv_done != end->recv_posted && !uro_load_tight_lost(load, end->owner.recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !uro_load_poll_empty(end->owner.send_cq) ||
+        !uro_load_poll_empty(end->owner.recv_cq) || (end->srq != NULL && !end->last_wqe))
         return false;
-    uro_load_uc_judge_silent(end);
+    if (!uro_load_tight_lost(load, end->owner.send_cq))
+        uro_load_uc_judge_silent(end);
     return true;
 }
 
@@ -246,7 +254,9 @@ static void bury(struct uro_load_uc *uc)
 static void begin_ending(struct uro_load_uc *uc)
 {
     uc->abrupt = !uc->last_life && uro_rng_below(&uc->rng, 2) == 0;
-    uc->reuse = !uc->last_life && uro_rng_below(&uc->rng, 3) == 0 && !uc->plan->shared;
+    uc->reuse = !uc->last_life && uro_rng_below(&uc->rng, 3) == 0 && !uc->plan->shared &&
+                !uro_load_tight_uses(uc->load, &uc->ends[0].owner) &&
+                !uro_load_tight_uses(uc->load, &uc->ends[1].owner);
     uc->state = URO_LOAD_ENDING;
     uc->first = uro_rng_below(&uc->rng, 2);
     uc->due = uc->load->world->now;
@@ -345,7 +355,9 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 {
     struct uro_load_uc_end *end = URO_CONTAINER_OF(owner, struct uro_load_uc_end, owner);
 
-    if (end->alive && kind == URO_EVENT_SQ_DRAINED)
+    if (end->alive && kind == URO_EVENT_QP_FATAL)
+        uro_load_tight_on_fatal(end->uc->load, owner, end->qp);
+    else if (end->alive && kind == URO_EVENT_SQ_DRAINED)
         uro_load_pause_on_drained(&end->pause);
     else if (end->alive && kind == URO_EVENT_LAST_WQE && end->srq != NULL && !end->last_wqe)
         end->last_wqe = true;
@@ -359,6 +371,11 @@ static const char *problem(const struct uro_load_owner *owner)
     const struct uro_load_uc_end *end = URO_CONTAINER_OF(owner, struct uro_load_uc_end, owner);
 
     return end->alive ? uro_qp_problem(end->qp) : NULL;
+}
+
+static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    uro_load_uc_judge(cq->owner, cq->cq, cqe);
 }
 
 static void init_end(struct uro_load_uc *uc, unsigned i)
@@ -378,7 +395,7 @@ static void init_end(struct uro_load_uc *uc, unsigned i)
     if (plan->shared)
         receives += uc->load->srqs[end->side][plan->srq].slot_count;
     uro_load_poll_init(&end->cq, uc->load, end->station, plan->send_capacity + receives);
-    end->cq.take = uro_load_uc_judge;
+    end->cq.take = take;
     end->cq.owner = end;
     uro_load_uc_post_init(end);
     uro_load_pause_init(&end->pause, uc->load, end->station);

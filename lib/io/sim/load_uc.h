@@ -49,7 +49,7 @@ struct uro_load_uc_end {
     struct uro_rng rng;
     struct uro_node poster;
     struct uro_node receiver;
-    struct uro_load_cq cq; /* of its sends and receives */
+    struct uro_load_cq cq; /* of its sends and receives, when they do not use the tight one */
     uro_time post_at;
     uro_time receive_at;
 
@@ -117,7 +117,11 @@ bool uro_load_uc_takes(const struct uro_load_uc_op *op);
 /* False when the frame is of no end of this connection. */
 bool uro_load_uc_wire(struct uro_load_uc *uc, struct uro_station *station,
                       const struct uro_frame *frame);
-void uro_load_uc_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe);
+/* What was found in @cq. */
+void uro_load_uc_judge(struct uro_load_uc_end *end, const struct uro_cq *cq,
+                       const struct uro_cqe *cqe);
+/* After a round. */
+void uro_load_uc_judge_lost(const struct uro_load_uc_end *end);
 /* All sends completed that ever will. */
 void uro_load_uc_judge_silent(struct uro_load_uc_end *end);
 /* Both ends are gone: the windows. */

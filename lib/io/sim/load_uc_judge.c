@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/psn.h"
+#include "io/sim/load_tight.h"
 #include "io/sim/load_uc.h"
 #include "wire/frame.h"
 
@@ -141,8 +142,8 @@ static void judge_failed(struct uro_load_uc_end *end, uint32_t number, const str
 
 static bool may_flush(const struct uro_load_uc_end *end, uint32_t number)
 {
-    return end->ended || end->recv_failed || end->stopped || number < end->flush_until ||
-           uro_qp_state_now(end->qp) == URO_QPS_ERR;
+    return end->ended || end->recv_failed || end->owner.fatal || end->stopped ||
+           number < end->flush_until || uro_qp_state_now(end->qp) == URO_QPS_ERR;
 }
 
 static void judge_send(struct uro_load_uc_end *end, const struct uro_cqe *cqe)
@@ -261,7 +262,7 @@ static void judge_place(struct uro_load_uc_end *end, const struct place *place,
     if (cqe->status == URO_WC_SUCCESS && !end->recv_failed) {
         judge_message(end, place, cqe);
     } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
-        if (!end->ended && !end->recv_failed)
+        if (!end->ended && !end->recv_failed && !end->owner.fatal)
             fail(end, "receive", place->number, "flushed without cause");
     } else {
         if (cqe->status != URO_WC_LOC_PROT_ERR || !place->recv->bad_lkey || end->recv_failed)
@@ -302,19 +303,37 @@ static void judge_shared(struct uro_load_uc_end *end, const struct uro_cqe *cqe)
     uro_load_srq_done(end->srq, recv);
 }
 
-void uro_load_uc_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+void uro_load_uc_judge(struct uro_load_uc_end *end, const struct uro_cq *cq,
+                       const struct uro_cqe *cqe)
 {
-    struct uro_load_uc_end *end = cq->owner;
+    bool receive = cqe->wr_id & URO_LOAD_RECV_BIT;
 
     if (!end->alive || cqe->qpn != end->qpn)
         fail(end, "completion", cqe->wr_id, "is of a queue pair that is no more");
-    else if (cqe->wr_id & URO_LOAD_RECV_BIT && end->srq != NULL)
+    else if (cq != (receive ? end->owner.recv_cq : end->owner.send_cq))
+        fail(end, "completion", cqe->wr_id, "is in a foreign CQ");
+    else if (receive && end->srq != NULL)
         judge_shared(end, cqe);
-    else if (cqe->wr_id & URO_LOAD_RECV_BIT)
+    else if (receive)
         judge_recv(end, cqe);
     else
         judge_send(end, cqe);
     uro_load_uc_on_progress(end->uc);
+}
+
+void uro_load_uc_judge_lost(const struct uro_load_uc_end *end)
+{
+    bool wild = end->srq != NULL && end->srq->plan->wild;
+    struct uro_load_tight_due due = { .fatal = !end->ended && !wild &&
+                                               end->uc->plan->inject_share == 0 };
+
+    if (!end->alive || !uro_load_tight_uses(end->uc->load, &end->owner))
+        return;
+    for (uint32_t i = end->confirmed; i < uro_wq_head(uro_qp_send_queue(end->qp)); i++)
+        due.sends += end->ops[i].flags & URO_SEND_SIGNALED || end->uc->plan->signal_all;
+    if (end->srq == NULL)
+        due.receives = uro_wq_head(uro_qp_recv_queue(end->qp)) - (uint32_t)end->recv_done;
+    uro_load_tight_check(end->uc->load, &end->owner, end->qp, &due);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */

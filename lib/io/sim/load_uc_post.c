@@ -22,7 +22,7 @@ uint32_t uro_load_uc_packets(const struct uro_load_uc_end *end, const struct uro
 
 static bool in_error(const struct uro_load_uc_end *end)
 {
-    return end->ended || end->recv_failed;
+    return end->ended || end->recv_failed || end->owner.fatal;
 }
 
 /* In the last life nothing is sent that would find no receive. */

@@ -7,6 +7,7 @@
 
 #include "core/limits.h"
 #include "core/psn.h"
+#include "io/sim/load_tight.h"
 
 #define ADDRESS_SPACE  UINT64_C(0x600000000000)
 #define ADDRESS_STEP   UINT64_C(0x1000000000)
@@ -60,10 +61,14 @@ static void make_arena(struct uro_load_ud_party *party)
 static void make_qp(struct uro_load_ud_party *party)
 {
     const struct uro_swarm_party *plan = party->plan;
+
+    party->owner.send_cq = party->owner.recv_cq = party->cq.cq;
+    if (!party->last_life)
+        uro_load_tight_choose_loose(party->ud->load, &party->owner, &party->rng);
     const struct uro_qp_init init = { .type = URO_QPT_UD,
                                       .pd = uro_load_ud_pd(party),
-                                      .send_cq = party->cq.cq,
-                                      .recv_cq = party->cq.cq,
+                                      .send_cq = party->owner.send_cq,
+                                      .recv_cq = party->owner.recv_cq,
                                       .srq = party->srq != NULL ? party->srq->srq : NULL,
                                       .send_capacity = plan->send_capacity,
                                       .recv_capacity = party->srq != NULL ? 0 : plan->recv_capacity,
@@ -136,6 +141,7 @@ static void destroy(struct uro_load_ud_party *party)
     free(party->qp_memory);
     party->qp = NULL;
     party->qp_memory = NULL;
+    party->owner.send_cq = party->owner.recv_cq = NULL;
 }
 
 static void clear(struct uro_load_ud_party *party)
@@ -155,7 +161,7 @@ static void clear(struct uro_load_ud_party *party)
                      ? &party->ud->load->srqs[party->plan->side][party->plan->srq]
                      : NULL;
     party->shared_next = 0;
-    party->last_wqe = false;
+    party->last_wqe = party->owner.fatal = false;
     party->recv_posted = party->recv_done = 0;
     party->post_at = now + uro_rng_below(&party->rng, party->plan->post_wait_max + 1);
     party->receive_at = now + uro_rng_below(&party->rng, party->plan->recv_wait_max + 1);
@@ -191,14 +197,15 @@ static void bury(struct uro_load_ud_party *party)
     const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
     struct uro_load *load = party->ud->load;
     struct uro_shard *shard = uro_engine_shard(party->station->engine);
-    bool reuse = !party->last_life && uro_rng_below(&party->rng, 3) == 0;
+    bool reuse = !party->last_life && uro_rng_below(&party->rng, 3) == 0 &&
+                 !uro_load_tight_uses(load, &party->owner);
     size_t at;
 
     party->ended = true;
     uro_load_pause_end(&party->pause);
     uro_load_ud_group_end(party);
     if (party->srq != NULL)
-        uro_load_srq_on_stop(party->srq, party->cq.cq, party->qpn);
+        uro_load_srq_on_stop(party->srq, party->owner.recv_cq, party->qpn);
     if (reuse)
         modify(party, &attr, 0);
     else
@@ -221,13 +228,15 @@ static void bury(struct uro_load_ud_party *party)
 static bool drained(struct uro_load_ud_party *party)
 {
     const struct uro_wq *send = uro_qp_send_queue(party->qp);
-    const struct uro_cq *cq = party->cq.cq;
+    const struct uro_load *load = party->ud->load;
 
-    if (party->recv_done != party->recv_posted || uro_wq_head(send) != uro_wq_tail(send) ||
-        atomic_load(&cq->head) != atomic_load(&cq->tail) ||
-        (party->srq != NULL && !party->last_wqe))
+    if ((party->recv_done != party->recv_posted &&
+         !uro_load_tight_lost(load, party->owner.recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !uro_load_poll_empty(party->owner.send_cq) ||
+        !uro_load_poll_empty(party->owner.recv_cq) || (party->srq != NULL && !party->last_wqe))
         return false;
-    uro_load_ud_judge_silent(party);
+    if (!uro_load_tight_lost(load, party->owner.send_cq))
+        uro_load_ud_judge_silent(party);
     return true;
 }
 
@@ -326,7 +335,9 @@ static void on_event(struct uro_load_owner *owner, enum uro_event_kind kind)
 {
     struct uro_load_ud_party *party = URO_CONTAINER_OF(owner, struct uro_load_ud_party, owner);
 
-    if (party->alive && kind == URO_EVENT_SQ_DRAINED)
+    if (party->alive && kind == URO_EVENT_QP_FATAL)
+        uro_load_tight_on_fatal(party->ud->load, owner, party->qp);
+    else if (party->alive && kind == URO_EVENT_SQ_DRAINED)
         uro_load_pause_on_drained(&party->pause);
     else if (party->alive && kind == URO_EVENT_LAST_WQE && party->srq != NULL && !party->last_wqe)
         party->last_wqe = true;
@@ -340,6 +351,11 @@ static const char *problem(const struct uro_load_owner *owner)
         URO_CONTAINER_OF(owner, struct uro_load_ud_party, owner);
 
     return party->alive ? uro_qp_problem(party->qp) : NULL;
+}
+
+static void take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    uro_load_ud_judge(cq->owner, cq->cq, cqe);
 }
 
 static void init_party(struct uro_load_ud *ud, uint32_t number)
@@ -363,7 +379,7 @@ static void init_party(struct uro_load_ud *ud, uint32_t number)
     if (party->plan->shared)
         receives += load->srqs[party->plan->side][party->plan->srq].slot_count;
     uro_load_poll_init(&party->cq, load, party->station, party->plan->send_capacity + receives);
-    party->cq.take = uro_load_ud_judge;
+    party->cq.take = take;
     party->cq.owner = party;
     uro_load_ud_post_init(party);
     uro_load_pause_init(&party->pause, load, party->station);

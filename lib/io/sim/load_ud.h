@@ -68,7 +68,7 @@ struct uro_load_ud_party {
     struct uro_node control;
     struct uro_node poster;
     struct uro_node receiver;
-    struct uro_load_cq cq;
+    struct uro_load_cq cq; /* when it does not use the tight one */
     uint32_t qkey;
     enum uro_load_state state;
     uro_time due;
@@ -151,6 +151,10 @@ void uro_load_ud_post_init(struct uro_load_ud_party *party);
 /* False when none of them sent it. */
 bool uro_load_ud_wire(struct uro_load_ud *ud, struct uro_station *station,
                       const struct uro_frame *frame);
-void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe);
+/* What was found in @cq. */
+void uro_load_ud_judge(struct uro_load_ud_party *party, const struct uro_cq *cq,
+                       const struct uro_cqe *cqe);
+/* After a round. */
+void uro_load_ud_judge_lost(const struct uro_load_ud_party *party);
 /* All sends completed that ever will. */
 void uro_load_ud_judge_silent(struct uro_load_ud_party *party);

@@ -5,6 +5,7 @@
 
 #include "core/limits.h"
 #include "core/psn.h"
+#include "io/sim/load_tight.h"
 #include "io/sim/load_ud.h"
 
 #define ROOM_MAX (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
@@ -158,7 +159,7 @@ static void judge_send(struct uro_load_ud_party *party, const struct uro_cqe *cq
     struct uro_load_ud_op *op = &party->ops[number];
     party->confirmed++;
     if (cqe->status == URO_WC_WR_FLUSH_ERR) {
-        if (!party->ended && !party->recv_failed && !party->stopped &&
+        if (!party->ended && !party->recv_failed && !party->owner.fatal && !party->stopped &&
             number >= party->flush_until && uro_qp_state_now(party->qp) != URO_QPS_ERR)
             fail(party, "send", number, "flushed without cause");
         op->flushed = true;
@@ -271,7 +272,7 @@ static void judge_place(struct uro_load_ud_party *party, const struct place *pla
     if (cqe->status == URO_WC_SUCCESS && !party->recv_failed) {
         judge_letter(party, place, cqe);
     } else if (cqe->status == URO_WC_WR_FLUSH_ERR) {
-        if (!party->ended && !party->recv_failed)
+        if (!party->ended && !party->recv_failed && !party->owner.fatal)
             fail(party, "receive", place->number, "flushed without cause");
         if (!uro_arena_check(place->arena, URO_ARENA_RECVS, place->slot, layout, 0, 0, &at))
             fail(party, "receive", place->number, "was flushed and has changed");
@@ -315,16 +316,34 @@ static void judge_shared(struct uro_load_ud_party *party, const struct uro_cqe *
     uro_load_srq_done(party->srq, recv);
 }
 
-void uro_load_ud_judge(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+void uro_load_ud_judge(struct uro_load_ud_party *party, const struct uro_cq *cq,
+                       const struct uro_cqe *cqe)
 {
-    struct uro_load_ud_party *party = cq->owner;
+    bool receive = cqe->wr_id & URO_LOAD_RECV_BIT;
 
     if (!party->alive || cqe->qpn != party->qpn)
         fail(party, "completion", cqe->wr_id, "is of a queue pair that is no more");
-    else if (cqe->wr_id & URO_LOAD_RECV_BIT && party->srq != NULL)
+    else if (cq != (receive ? party->owner.recv_cq : party->owner.send_cq))
+        fail(party, "completion", cqe->wr_id, "is in a foreign CQ");
+    else if (receive && party->srq != NULL)
         judge_shared(party, cqe);
-    else if (cqe->wr_id & URO_LOAD_RECV_BIT)
+    else if (receive)
         judge_recv(party, cqe);
     else
         judge_send(party, cqe);
+}
+
+void uro_load_ud_judge_lost(const struct uro_load_ud_party *party)
+{
+    bool wild = party->srq != NULL && party->srq->plan->wild;
+    struct uro_load_tight_due due = { .fatal = !party->ended && !wild &&
+                                               party->plan->inject_share == 0 };
+
+    if (!party->alive || !uro_load_tight_uses(party->ud->load, &party->owner))
+        return;
+    for (uint32_t i = party->confirmed; i < uro_wq_head(uro_qp_send_queue(party->qp)); i++)
+        due.sends += party->ops[i].flags & URO_SEND_SIGNALED || party->plan->signal_all;
+    if (party->srq == NULL)
+        due.receives = uro_wq_head(uro_qp_recv_queue(party->qp)) - (uint32_t)party->recv_done;
+    uro_load_tight_check(party->ud->load, &party->owner, party->qp, &due);
 }

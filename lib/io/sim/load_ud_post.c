@@ -13,7 +13,7 @@
 
 static bool in_error(const struct uro_load_ud_party *party)
 {
-    return party->ended || party->recv_failed;
+    return party->ended || party->recv_failed || party->owner.fatal;
 }
 
 /* Somebody to write to. In the last life only whoever has a receive for it; NULL: nobody now. */

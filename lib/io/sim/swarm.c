@@ -328,9 +328,10 @@ void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TE
                              swarm->pauses ? ", drains" : "", swarm->revokes ? ", revokes" : "");
     const struct uro_swarm_trouble *trouble = &swarm->trouble;
     used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,
-                             "; down %u jump %u doze %u hostile %u tight %u victim %u",
+                             "; down %u jump %u doze %u hostile %u tight %u%s victim %u",
                              trouble->down_max, trouble->jump_max, trouble->doze_max,
-                             swarm->hostile.wait_max, swarm->cq_tight, swarm->victim.wait_max);
+                             swarm->hostile.wait_max, swarm->cq_tight,
+                             swarm->cq_tight_all ? " for all" : "", swarm->victim.wait_max);
     for (unsigned side = 0; side < 2 && !swarm->clean; side++) {
         const struct uro_cable_config *c = &swarm->cables[side];
         used += (size_t)snprintf(text + used, URO_SWARM_TEXT_MAX - used,

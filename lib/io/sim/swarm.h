@@ -196,6 +196,7 @@ struct uro_swarm {
     uint32_t pair_count;
     uint32_t cq_count;      /* of each station */
     uint32_t cq_tight;      /* room of one more, too small for who uses it; 0: there is none */
+    bool cq_tight_all;      /* also for shared receive queues, UC and UD */
     uint32_t resize_share;  /* of 65536 readings of a completion queue */
     bool cq_events;         /* completions are waited for, not polled */
     uint32_t poll_wait_max; /* ns between a completion and its poll */

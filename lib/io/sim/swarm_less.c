@@ -114,7 +114,7 @@ void uro_swarm_without(struct uro_swarm *swarm, uint32_t parts)
     if (parts & URO_SWARM_PART(DOZE))
         swarm->trouble.doze_share = 0;
     if (parts & URO_SWARM_PART(TIGHT))
-        swarm->cq_tight = 0;
+        swarm->cq_tight = swarm->cq_tight_all = 0;
     if (parts & URO_SWARM_PART(RESIZE))
         swarm->resize_share = 0;
     for (unsigned side = 0; side < 2; side++) {

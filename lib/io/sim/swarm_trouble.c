@@ -48,6 +48,26 @@ static void draw_habits(struct uro_swarm *swarm)
     }
 }
 
+static void set_tight(struct uro_swarm *swarm, uint32_t room)
+{
+    swarm->cq_tight = room;
+    for (uint32_t i = 0; i < swarm->pair_count; i++)
+        if (swarm->pairs[i].lives < 2)
+            swarm->pairs[i].lives = 2; /* a last one does without */
+}
+
+static void draw_tight_all(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x7469676874));
+    if (swarm->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
+        return;
+    swarm->cq_tight_all = true;
+    if (swarm->cq_tight == 0)
+        set_tight(swarm, uro_world_between(&rng, 1, TIGHT_MAX));
+}
+
 /* Completion queues that change their size, and those that are too small. */
 static void draw_queues(struct uro_swarm *swarm)
 {
@@ -58,10 +78,7 @@ static void draw_queues(struct uro_swarm *swarm)
         swarm->resize_share = uro_world_between(&rng, 1, RESIZE_MAX);
     if (swarm->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
         return;
-    swarm->cq_tight = uro_world_between(&rng, 1, TIGHT_MAX);
-    for (uint32_t i = 0; i < swarm->pair_count; i++)
-        if (swarm->pairs[i].lives < 2)
-            swarm->pairs[i].lives = 2; /* a last one does without */
+    set_tight(swarm, uro_world_between(&rng, 1, TIGHT_MAX));
 }
 
 void uro_swarm_draw_trouble(struct uro_swarm *swarm)
@@ -70,6 +87,7 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
     struct uro_rng rng;
 
     draw_queues(swarm);
+    draw_tight_all(swarm);
     draw_victim(swarm);
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
