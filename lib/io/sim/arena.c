@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32.h"
+
 #define GAP_MAX   16u /* canary octets between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
-#define SUM_LANES 8u  /* words that are summed side by side */
-
-static const uint64_t sum_factor = UINT64_C(0x9e3779b97f4a7c15);
 
 void uro_arena_init(struct uro_arena *arena, const struct uro_arena_section_size *sizes,
                     uint64_t base, struct uro_rng *rng)
@@ -264,21 +263,7 @@ bool uro_arena_check_guards(const struct uro_arena *arena, size_t *at)
     return canary(arena, from, arena->size, at);
 }
 
-uint64_t uro_arena_sum(const struct uro_arena *arena)
+uint32_t uro_arena_sum(const struct uro_arena *arena)
 {
-    uint64_t sums[SUM_LANES] = { 0 }, words[SUM_LANES], sum = 0;
-
-    size_t i = 0;
-    for (; i + sizeof words <= arena->size; i += sizeof words) {
-        memcpy(words, arena->memory + i, sizeof words);
-        for (unsigned k = 0; k < SUM_LANES; k++) {
-            sums[k] = (sums[k] ^ words[k]) * sum_factor;
-            sums[k] ^= sums[k] >> 32;
-        }
-    }
-    for (; i < arena->size; i++)
-        sum = (sum ^ arena->memory[i]) * sum_factor;
-    for (unsigned k = 0; k < SUM_LANES; k++)
-        sum = (sum ^ sums[k]) * sum_factor;
-    return sum;
+    return uro_crc32(0, arena->memory, arena->size);
 }

@@ -108,4 +108,4 @@ bool uro_arena_check_guards(const struct uro_arena *arena, size_t *at);
 void uro_arena_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t seed);
 
 /* For "nothing wrote here since". */
-uint64_t uro_arena_sum(const struct uro_arena *arena);
+uint32_t uro_arena_sum(const struct uro_arena *arena);

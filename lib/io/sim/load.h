@@ -324,7 +324,7 @@ struct uro_load_shared {
 struct uro_load_grave {
     struct uro_load_grave *next;
     struct uro_arena arena;
-    uint64_t sum;
+    uint32_t sum;
 };
 
 struct uro_load {
