@@ -66,6 +66,7 @@
     X(RX_ATOMICS, "rx_atomic_requests", "atomics, ATOMIC_WRITEs and FLUSHes of peers carried out") \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
     X(RX_FAR, "far_request", "requests whose PSN is far from the expected one: late, or guessed")  \
+    X(RX_EARLY, "early_request", "requests kept because one before them was missing")              \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
     X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
     X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/defs.h"
+#include "base/time.h"
 
 #define URO_WR_MAX          1048576u /* work requests of a queue; rings are indexed with a mask */
 #define URO_SGE_MAX         32u      /* elements of a request; uro_tx has a span for each */
@@ -33,6 +34,14 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 /* A request whose PSN is further than this from the expected one is counted: a peer has seldom so
  * much in flight, only with a READ of as many packets. */
 #define URO_PSN_FAR URO_WINDOW_MAX
+
+/* Requests that came before their turn, kept by an engine for all its queue pairs together; also how far ahead of its
+ * turn one may be. How long a gap may take to close before the peer is told: frames overtake each other inside a
+ * switch or a host, which is microseconds. When they are forgotten: the peer's answer to a NAK takes a round trip. */
+#define URO_EARLY_DEFAULT URO_WINDOW_DEFAULT
+#define URO_EARLY_MAX     4096u
+#define URO_EARLY_WAIT    URO_US(32)
+#define URO_EARLY_KEPT    URO_MS(20)
 
 /* Packets one queue pair may send before the next one has its turn. */
 #define URO_SCHEDULE_BUDGET 16u

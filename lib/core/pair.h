@@ -31,9 +31,12 @@ struct uro_req {
     bool probing;           /* one packet at una was sent again to ask: */
     uro_psn probe_next;     /* where it went on before */
     uint32_t probe_cursor;
-    bool probe_resumes;         /* and can again, if nothing was lost */
-    bool recovering;            /* went back for a gap and saw no progress since */
-    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_back.c */
+    bool probe_resumes; /* and can again, if nothing was lost */
+    bool peer_keeps;    /* the peer keeps what is behind a gap: one packet closes it */
+    bool patching;      /* this packet has its turn, then it goes on at probe_next; req_back.c */
+    uro_psn patched;    /* the last such packet */
+    bool recovering;    /* went back for a gap and saw no progress since */
+    bool flush_doubled; /* FLUSH packets have rxe's ICRC; req_back.c */
     struct uro_req_retry retry; /* req_retry.c */
 };
 
@@ -67,6 +70,7 @@ struct uro_rsp {
     uint32_t pd;                /* whose keys the receive in use names; uro_rq_pd() */
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
+    struct uro_gap *gap;        /* requests that came before their turn; early.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */
     bool established;  /* COMM_EST was raised */
 

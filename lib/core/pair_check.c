@@ -92,6 +92,9 @@ static const char *check_answers(const struct uro_qp *qp)
     const struct uro_rsp *rsp = &qp->rsp;
     uint32_t pending = 0;
 
+    const char *problem = uro_early_problem(qp);
+    if (problem != NULL)
+        return problem;
     if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask + 1)
         return "more answers remembered than there is room for";
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {

@@ -89,6 +89,7 @@ void uro_pair_enter_error(struct uro_qp *qp)
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return; /* again, while it pays what it owes: told once */
     uro_pair_set_state(qp, URO_QPS_ERR);
+    uro_early_forget(qp);
     qp->attr.sq_draining = false;
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_list_remove(&qp->request_link);

@@ -283,6 +283,7 @@ static void reset(struct uro_qp *qp)
         uro_cq_forget(qp->recv_cq, uro_qp_number(qp));
     uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
     uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
+    uro_early_forget(qp);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->rsp, 0, sizeof qp->rsp);
     memset(&qp->attr, 0, sizeof qp->attr);

@@ -80,6 +80,10 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
  * was asked before it turns to what is asked again: while it does, its time is not up. */
 void uro_req_gap(struct uro_qp *qp);
 
+/* The one packet that closes a gap of a peer who keeps what is behind it was sent, or is not needed any more: it goes on
+ * where it was. */
+void uro_req_patched(struct uro_qp *qp);
+
 /* What req_retry.c decided. May fail the queue pair. */
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action);
 

@@ -23,7 +23,7 @@ static void go_back(struct uro_qp *qp)
     req->depth_used = 0;
     req->read_psns = 0;
     req->since_ack_req = 0;
-    req->probing = false;
+    req->probing = req->patching = false;
     for (uint32_t i = req->cursor; i != req->started; i++)
         uro_pair_wqe(qp, i)->awaited = 0;
     uro_schedule_request(qp);
@@ -36,13 +36,46 @@ static void probe(struct uro_qp *qp)
     struct uro_req *req = &qp->req;
 
     uro_count(&qp->shard->counters, URO_COUNT_PROBES);
-    if (!req->probing) {
+    if (!req->probing && !req->patching) {
         req->probe_resumes = req->depth_used == 0;
         req->probe_next = req->next;
         req->probe_cursor = req->cursor;
     }
     go_back(qp);
     req->probing = true;
+}
+
+/* What is behind the packet was sent and is kept by the peer, or is on its way. READs and atomics are asked for
+ * again in any case. */
+static bool patch(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    if (!req->peer_keeps || req->depth_used > 0)
+        return false;
+    if (uro_psn_diff(req->una, req->patched) == 1) {
+        URO_MARK("REQ.GAP.PATCH.NOT"); /* it kept nothing: the next one is missing, too */
+        req->peer_keeps = false;
+        return false;
+    }
+    URO_MARK("REQ.GAP.PATCH");
+    uro_psn next = req->next;
+    uint32_t cursor = req->cursor;
+    go_back(qp);
+    req->patching = req->probe_resumes = true;
+    req->patched = req->una;
+    req->probe_next = next;
+    req->probe_cursor = cursor;
+    return true;
+}
+
+void uro_req_patched(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    req->patching = false;
+    req->next = req->probe_next;
+    req->cursor = req->probe_cursor;
 }
 
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
@@ -79,7 +112,10 @@ void uro_req_gap(struct uro_qp *qp)
     }
     URO_MARK("REQ.GAP.BACK");
     req->recovering = true;
-    uro_req_obey(qp, uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now));
+    enum uro_req_retry_action action =
+        uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now);
+    if (action != URO_REQ_RETRY_RESEND || !patch(qp))
+        uro_req_obey(qp, action);
 }
 
 void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed)

@@ -124,9 +124,15 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
             return true;
     }
     if (uro_psn_diff(req->una, before) != 0) {
+        if (req->recovering && uro_psn_diff(req->una, req->next) > 1) {
+            URO_MARK("REQ.GAP.KEPT"); /* more than was sent again */
+            req->peer_keeps = true;
+        }
         req->recovering = false;
         if (req->probing)
             uro_req_probe_answered(qp, before);
+        if (req->patching)
+            uro_req_patched(qp);
         follow(qp);
         uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                                   uro_psn_diff(req->next, req->una) > 0);

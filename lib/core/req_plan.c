@@ -127,9 +127,9 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req =
-        uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
-                                  qp->req.probing || qp->req.since_ack_req + 1 >= ack_interval(qp));
+    plan->ack_req = uro_pair_reliable(qp) &&
+                    (plan->place == URO_LAST || plan->place == URO_ONLY || qp->req.probing ||
+                     qp->req.patching || qp->req.since_ack_req + 1 >= ack_interval(qp));
     if (plan->ack_req)
         URO_MARK("REQ.ACKREQ");
 }

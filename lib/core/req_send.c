@@ -189,6 +189,8 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
         uro_req_sent(qp);
         return;
     }
+    if (req->patching)
+        uro_req_patched(qp);
     uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now, req->next);
 }
 

@@ -51,6 +51,9 @@ void uro_rsp_established(struct uro_qp *qp);
 /* UC. */
 void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
+/* Gaps that did not close by themselves are told to the peer. */
+void uro_rsp_on_gaps(struct uro_shard *shard);
+
 /* A request for this queue pair that passed the checks of receive.c. */
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 

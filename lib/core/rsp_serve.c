@@ -229,24 +229,11 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     return URO_RSP_ACCEPT;
 }
 
-void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
-                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
+/* A NAK or RNR NAK with the expected PSN. */
+static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 {
     const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
-    struct uro_counters *counters = &qp->shard->counters;
-
-    if (verdict == URO_RSP_PSN_GAP) {
-        if (rsp->gap_reported) {
-            uro_count(counters, URO_COUNT_DROP_AFTER_NAK);
-            return;
-        }
-        uro_count(counters, URO_COUNT_RX_OUT_OF_SEQ);
-    } else if (verdict == URO_RSP_NO_RECEIVE) {
-        uro_count(counters, URO_COUNT_RNR_SENT);
-    } else if (verdict == URO_RSP_BAD_ACCESS) {
-        uro_count(counters, URO_COUNT_ACCESS_REFUSED);
-    }
 
     uro_rsp_verdict_mark(verdict);
     rsp->gap_reported = true;
@@ -255,6 +242,33 @@ void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
     rsp->nak_kind = what->kind;
     rsp->nak_value = what->kind == URO_AETH_RNR ? qp->attr.min_rnr_timer : what->nak;
     uro_schedule_response(qp);
+}
+
+static void report_gap(struct uro_qp *qp)
+{
+    uro_count(&qp->shard->counters, URO_COUNT_RX_OUT_OF_SEQ);
+    owe_nak(qp, URO_RSP_PSN_GAP);
+}
+
+void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
+                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
+{
+    const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
+    struct uro_rsp *rsp = &qp->rsp;
+    struct uro_counters *counters = &qp->shard->counters;
+
+    if (verdict == URO_RSP_PSN_GAP) {
+        if (rsp->gap_reported)
+            uro_count(counters, URO_COUNT_DROP_AFTER_NAK);
+        else
+            report_gap(qp);
+        return;
+    }
+    if (verdict == URO_RSP_NO_RECEIVE)
+        uro_count(counters, URO_COUNT_RNR_SENT);
+    else if (verdict == URO_RSP_BAD_ACCESS)
+        uro_count(counters, URO_COUNT_ACCESS_REFUSED);
+    owe_nak(qp, verdict);
 
     if (what->fails) {
         bool takes = verdict == URO_RSP_TOO_LONG ||
@@ -289,20 +303,72 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
+/* Whether a request beyond the expected one is kept. Behind one that was refused for another reason, or when the
+ * peer was told already, all is sent again. */
+static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+
+    if (uro_psn_diff(uro_psn_make(frame->bth.psn), rsp->expected) <= 0 ||
+        (rsp->gap_reported && rsp->gap == NULL))
+        return false;
+    return uro_early_keep(qp, frame);
+}
+
+/* Carries it out, or answers why not. */
+static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp_target target;
     enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
 
-    notice_far(qp, frame);
-
-    uro_rsp_established(qp);
     if (verdict == URO_RSP_ACCEPT)
         verdict = uro_rsp_serve(qp, frame, &target);
-    if (verdict == URO_RSP_ACCEPT)
-        return;
     if (verdict == URO_RSP_DUPLICATE)
         uro_rsp_replay(qp, frame);
-    else
+    else if (verdict != URO_RSP_ACCEPT && !(verdict == URO_RSP_PSN_GAP && waits(qp, frame)))
         uro_rsp_refuse(qp, frame, &target, verdict);
+    return verdict;
+}
+
+/* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is told at once
+ * how far. */
+static void catch_up(struct uro_qp *qp)
+{
+    struct uro_early_packet *packet;
+    enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
+    uro_psn last = qp->rsp.expected;
+    bool acknowledged = false;
+
+    while (verdict == URO_RSP_ACCEPT && (packet = uro_early_take(qp)) != NULL) {
+        URO_MARK("RSP.EARLY");
+        verdict = act(qp, &packet->frame);
+        last = uro_psn_make(packet->frame.bth.psn);
+        acknowledged = packet->frame.op->verb == URO_SEND || packet->frame.op->verb == URO_WRITE;
+        uro_early_release(qp->shard, packet);
+    }
+    if (verdict != URO_RSP_ACCEPT)
+        uro_early_forget(qp); /* the peer sends again from there */
+    else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
+        uro_rsp_ack(qp, last);
+    if (qp->rsp.gap != NULL)
+        uro_early_again(qp);
+}
+
+void uro_rsp_on_gaps(struct uro_shard *shard)
+{
+    struct uro_qp *qp;
+
+    while ((qp = uro_early_overdue(shard)) != NULL)
+        if (!qp->rsp.gap_reported) {
+            URO_MARK("RSP.EARLY.TOLD");
+            report_gap(qp);
+        }
+}
+
+void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    notice_far(qp, frame);
+    uro_rsp_established(qp);
+    if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL)
+        catch_up(qp);
 }

@@ -71,7 +71,10 @@ static void expire(struct uro_shard *shard)
     struct uro_timer *timer;
 
     while ((timer = uro_wheel_pop(&shard->wheel, shard->now)) != NULL)
-        uro_req_on_timer(URO_CONTAINER_OF(timer, struct uro_qp, req.retry.timer));
+        if (timer == &shard->early.timer)
+            uro_rsp_on_gaps(shard);
+        else
+            uro_req_on_timer(URO_CONTAINER_OF(timer, struct uro_qp, req.retry.timer));
 }
 
 typedef bool next_packet(struct uro_qp *qp, struct uro_tx *tx);

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/wheel.h"
+#include "core/early.h"
 #include "wire/gid.h"
 
 /* Of an address that several processes use: the upper bits of a number that peers send to say whose it is.
@@ -35,7 +36,8 @@ struct uro_shard_config {
 struct uro_shard {
     struct uro_counters counters;
     struct uro_shard_config config;
-    struct uro_wheel wheel; /* one timer per queue pair */
+    struct uro_wheel wheel; /* one timer per queue pair, one of early */
+    struct uro_early early;
     struct uro_rng rng;
     struct uro_table qps;                            /* by QPN */
     struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */

@@ -49,6 +49,8 @@ struct uro_engine_config {
     uint16_t source_port; /* UDP port that every frame leaves from; 0: many, for load to spread */
     bool
         link_routes; /* the link finds the way itself: no neighbour is asked, none is out of reach */
+    uint32_t
+        early; /* requests that came before their turn, kept at once; 0: none, the peer sends them again */
     bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,

@@ -100,6 +100,7 @@ static int build_engine(struct uro_device *device)
         .gateway4 = config->gateway4,
         .gateway6 = config->gateway6,
         .window = config->window != 0 ? config->window : device->port->window,
+        .early = URO_EARLY_DEFAULT,
         .retry_7_forever = config->retry_7_forever,
         .share = device->port->share,
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,

@@ -33,9 +33,11 @@ static void *take(size_t size)
 
 static struct uro_engine *open_engine(void **memory, uint8_t last, uro_time now)
 {
-    struct uro_engine_config config = {
-        .mac = { { 2, 0, 0, 0, 0, last } }, .mtu = 4500, .address_count = 2, .table_bits = 6
-    };
+    struct uro_engine_config config = { .mac = { { 2, 0, 0, 0, 0, last } },
+                                        .mtu = 4500,
+                                        .address_count = 2,
+                                        .table_bits = 6,
+                                        .early = URO_EARLY_DEFAULT };
     struct uro_engine *engine;
 
     config.seed[0] = last;

@@ -25,6 +25,7 @@ static void open_engine(struct scene *scene, const struct scene_options *options
                                         .mtu = options->link_mtu != 0 ? options->link_mtu : 4500,
                                         .address_count = 2,
                                         .window = options->window,
+                                        .early = options->early,
                                         .retry_7_forever = options->retry_7_forever,
                                         .table_bits = 4,
                                         .seed = { 1 } };

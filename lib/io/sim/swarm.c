@@ -250,6 +250,17 @@ void uro_swarm_share(struct uro_swarm *swarm, const uint64_t others[static 2])
     swarm->cm.ack_timeout = (uint8_t)(swarm->cm.ack_timeout + more);
 }
 
+/* How many packets that come before their turn an engine keeps: none, few, or enough. */
+static void draw_early(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(
+        &rng, swarm->seed ^ UINT64_C(0x6561726c79)); /* the others draw what they drew before */
+    for (unsigned side = 0; side < 2; side++)
+        swarm->stations[side].engine.early = often(&rng) ? URO_EARLY_DEFAULT : skewed(&rng, 0, 16);
+}
+
 void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed, enum uro_swarm_manner manner)
 {
     struct uro_rng rng;
@@ -278,6 +289,7 @@ void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed, enum uro_swarm_manne
     draw_timeouts(swarm, &rng);
     uro_swarm_draw_shared(swarm);
     uro_swarm_draw_trouble(swarm);
+    draw_early(swarm);
 }
 
 /* Generous: what is looked for is work that never ends, not work that is slow. */

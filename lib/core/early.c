@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* early.c - places for requests that came before their turn; see early.h. */
+#include "core/early.h"
+
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/pair.h"
+#include "core/shard.h"
+
+static size_t packets_size(uint32_t capacity)
+{
+    return (capacity * sizeof(struct uro_early_packet) + 63) & ~(size_t)63;
+}
+
+size_t uro_early_size(uint32_t capacity)
+{
+    return packets_size(capacity) + capacity * sizeof(struct uro_gap);
+}
+
+void uro_early_init(struct uro_early *early, uint32_t capacity, void *memory)
+{
+    uint8_t *octets = memory;
+
+    *early =
+        (struct uro_early){ .packets = memory,
+                            .gaps = (struct uro_gap *)(void *)(octets + packets_size(capacity)),
+                            .capacity = capacity };
+    uro_list_init(&early->free_packets);
+    uro_list_init(&early->free_gaps);
+    uro_list_init(&early->young);
+    uro_list_init(&early->old);
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static struct uro_early_packet *packet_of(struct uro_link *link)
+{
+    return URO_CONTAINER_OF(link, struct uro_early_packet, link);
+}
+
+static struct uro_early_packet *new_packet(struct uro_early *early)
+{
+    struct uro_link *link = uro_list_pop(&early->free_packets);
+
+    if (link != NULL)
+        return packet_of(link);
+    if (early->packets_touched == early->capacity)
+        return NULL;
+    struct uro_early_packet *packet = &early->packets[early->packets_touched++];
+    packet->link = (struct uro_link){ 0 };
+    return packet;
+}
+
+/* There is always one: a packet was to be had. */
+static struct uro_gap *new_gap(struct uro_early *early)
+{
+    struct uro_link *link = uro_list_pop(&early->free_gaps);
+    struct uro_gap *gap;
+
+    if (link != NULL) {
+        gap = URO_CONTAINER_OF(link, struct uro_gap, link);
+    } else {
+        URO_ASSERT(early->gaps_touched < early->capacity);
+        gap = &early->gaps[early->gaps_touched++];
+        gap->link = (struct uro_link){ 0 };
+    }
+    uro_list_init(&gap->packets);
+    return gap;
+}
+
+void uro_early_release(struct uro_shard *shard, struct uro_early_packet *packet)
+{
+    uro_list_append(&shard->early.free_packets, &packet->link);
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+static uro_time first_due(const struct uro_list *list)
+{
+    if (uro_list_empty(list))
+        return URO_TIME_NEVER;
+    return URO_CONTAINER_OF(list->head.next, struct uro_gap, link)->due;
+}
+
+static void arm(struct uro_shard *shard)
+{
+    struct uro_early *early = &shard->early;
+    uro_time young = first_due(&early->young);
+    uro_time old = first_due(&early->old);
+    uro_time due = young < old ? young : old;
+
+    if (due == URO_TIME_NEVER)
+        uro_wheel_cancel(&shard->wheel, &early->timer);
+    else
+        uro_wheel_arm(&shard->wheel, &early->timer, due);
+}
+
+static void wait_for(struct uro_shard *shard, struct uro_gap *gap, struct uro_list *list,
+                     uro_time how_long)
+{
+    uro_list_remove(&gap->link);
+    gap->due = shard->now + how_long;
+    uro_list_append(list, &gap->link);
+    arm(shard);
+}
+
+void uro_early_again(struct uro_qp *qp)
+{
+    wait_for(qp->shard, qp->rsp.gap, &qp->shard->early.young, URO_EARLY_WAIT);
+}
+
+struct uro_qp *uro_early_overdue(struct uro_shard *shard)
+{
+    struct uro_early *early = &shard->early;
+
+    while (first_due(&early->old) <= shard->now) {
+        URO_MARK("RSP.EARLY.FORGET");
+        uro_early_forget(URO_CONTAINER_OF(early->old.head.next, struct uro_gap, link)->qp);
+    }
+    if (first_due(&early->young) > shard->now) {
+        arm(shard);
+        return NULL;
+    }
+    struct uro_gap *gap = URO_CONTAINER_OF(early->young.head.next, struct uro_gap, link);
+    wait_for(shard, gap, &early->old, URO_EARLY_KEPT);
+    return gap->qp;
+}
+
+/* ---- packets ------------------------------------------------------------- */
+
+static uro_psn psn_of(const struct uro_early_packet *packet)
+{
+    return uro_psn_make(packet->frame.bth.psn);
+}
+
+static void copy(struct uro_early_packet *packet, const struct uro_frame *frame)
+{
+    packet->frame = *frame;
+    packet->frame.network = packet->frame.body = NULL; /* lent for the call only */
+    packet->frame.payload = packet->payload;
+    memcpy(packet->payload, frame->payload, frame->payload_length);
+}
+
+/* The packet behind which one with @psn belongs, or the head; NULL when there is one with it. */
+static struct uro_link *place_of(struct uro_gap *gap, uro_psn psn)
+{
+    struct uro_link *at = gap->packets.head.prev;
+
+    for (; at != &gap->packets.head; at = at->prev) {
+        int32_t distance = uro_psn_diff(psn, psn_of(packet_of(at)));
+        if (distance == 0)
+            return NULL;
+        if (distance > 0)
+            break;
+    }
+    return at;
+}
+
+static void insert_behind(struct uro_link *before, struct uro_link *link)
+{
+    link->next = before->next;
+    link->prev = before;
+    before->next->prev = link;
+    before->next = link;
+}
+
+bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_shard *shard = qp->shard;
+    struct uro_rsp *rsp = &qp->rsp;
+    uro_psn psn = uro_psn_make(frame->bth.psn);
+    struct uro_link *behind = NULL;
+
+    if (uro_psn_diff(psn, rsp->expected) > (int32_t)shard->early.capacity ||
+        frame->payload_length > URO_PATH_MTU_MAX)
+        return false;
+    if (rsp->gap != NULL && (behind = place_of(rsp->gap, psn)) == NULL)
+        return true;
+    struct uro_early_packet *packet = new_packet(&shard->early);
+    if (packet == NULL)
+        return false;
+    copy(packet, frame);
+    if (rsp->gap == NULL) {
+        rsp->gap = new_gap(&shard->early);
+        rsp->gap->qp = qp;
+        behind = &rsp->gap->packets.head;
+        uro_early_again(qp);
+    }
+    insert_behind(behind, &packet->link);
+    uro_count(&shard->counters, URO_COUNT_RX_EARLY);
+    return true;
+}
+
+static void close_gap(struct uro_qp *qp)
+{
+    struct uro_gap *gap = qp->rsp.gap;
+
+    uro_list_remove(&gap->link);
+    uro_list_append(&qp->shard->early.free_gaps, &gap->link);
+    qp->rsp.gap = NULL;
+    arm(qp->shard);
+}
+
+struct uro_early_packet *uro_early_take(struct uro_qp *qp)
+{
+    struct uro_gap *gap = qp->rsp.gap;
+    struct uro_early_packet *taken = NULL;
+
+    while (gap != NULL && taken == NULL) {
+        struct uro_early_packet *packet = packet_of(gap->packets.head.next);
+        int32_t distance = uro_psn_diff(psn_of(packet), qp->rsp.expected);
+        if (distance > 0)
+            break;
+        uro_list_remove(&packet->link);
+        if (distance == 0)
+            taken = packet;
+        else
+            uro_early_release(qp->shard, packet); /* it came in its turn, too, or inside a READ */
+        if (uro_list_empty(&gap->packets)) {
+            close_gap(qp);
+            break;
+        }
+    }
+    return taken;
+}
+
+void uro_early_forget(struct uro_qp *qp)
+{
+    struct uro_link *link;
+
+    if (qp->rsp.gap == NULL)
+        return;
+    while ((link = uro_list_pop(&qp->rsp.gap->packets)) != NULL)
+        uro_early_release(qp->shard, packet_of(link));
+    close_gap(qp);
+}
+
+const char *uro_early_problem(const struct uro_qp *qp)
+{
+    const struct uro_gap *gap = qp->rsp.gap;
+    uro_psn before = qp->rsp.expected;
+
+    if (gap == NULL)
+        return NULL;
+    if (gap->qp != qp || uro_list_empty(&gap->packets))
+        return "a gap of nobody";
+    for (struct uro_link *at = gap->packets.head.next; at != &gap->packets.head; at = at->next) {
+        if (uro_psn_diff(psn_of(packet_of(at)), before) <= 0)
+            return "packets that came early are not in order, or not early";
+        before = psn_of(packet_of(at));
+    }
+    return NULL;
+}

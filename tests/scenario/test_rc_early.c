@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_early.c - requests that come before their turn are kept, carried out in their turn, and forgotten. */
+#include "core/limits.h"
+#include "scene.h"
+
+#define ONLY(...) PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = __VA_ARGS__)
+
+static struct scene *open_with(uint32_t early, uint32_t receives)
+{
+    struct scene *s = scene_rc(.rq_psn = 100, .early = early);
+
+    for (uint32_t i = 0; i < receives; i++)
+        scene_post_recv(s, i, 8);
+    return s;
+}
+
+static void expect_received(struct scene *s, uint64_t from, uint64_t to)
+{
+    for (uint64_t id = from; id <= to; id++)
+        scene_expect_recv(s, id, URO_WC_SUCCESS, 1);
+}
+
+static void rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 3);
+
+    scene_rx(s, 0, ONLY(102, .ack_req = true));
+    scene_rx(s, 0, ONLY(101));
+    scene_expect_silence(s, 0);
+    scene_expect_no_completion(s);
+    scene_rx(s, 0, ONLY(100));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    expect_received(s, 0, 2);
+    scene_expect_mark(s, "RSP.EARLY");
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 2);
+    scene_expect_silence(s, URO_MS(1));
+    scene_close(s);
+}
+
+/* The octets are those of the packet, also when its memory holds another one meanwhile. */
+static void rc_early__parts_of_a_write__reach_memory_when_their_turn_comes(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 0);
+
+    scene_rx(
+        s, 0,
+        PACKET(.op = "RC_WRITE_LAST", .psn = 102, .ack_req = true, .length = 900, .fill = 2048));
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
+    assert_memory_equal(s->remote + 1024, s->remote + 4096, 1924); /* as it was */
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .dma = 2948, .length = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 102, .msn = 1));
+    scene_assert_filled(s->remote, 0, 2948);
+    scene_close(s);
+}
+
+static void rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 3);
+
+    scene_rx(s, 0, ONLY(101));
+    scene_expect_silence(s, URO_EARLY_WAIT - URO_US(2));
+    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(2),
+                    PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_mark(s, "RSP.EARLY.TOLD");
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_OUT_OF_SEQ), 1);
+    scene_rx(s, URO_US(50), ONLY(102)); /* sent before the peer heard of it */
+    scene_expect_silence(s, URO_US(100));
+    scene_rx(s, URO_US(100), ONLY(100));
+    scene_expect_tx(s, URO_US(100),
+                    PACKET(.op = "RC_ACK", .psn = 102, .msn = 3)); /* though nobody asked */
+    expect_received(s, 0, 2);
+    scene_expect_silence(s, URO_MS(30));
+    scene_close(s);
+}
+
+static void rc_early__another_gap_behind_the_first__waits_its_own_time(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 4);
+
+    scene_rx(s, 0, ONLY(101));
+    scene_rx(s, 0, ONLY(103));
+    scene_rx(s, URO_US(20), ONLY(100));
+    scene_expect_tx(s, URO_US(20), PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    scene_expect_silence(s, URO_EARLY_WAIT + URO_US(2));
+    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(22),
+                    PACKET(.op = "RC_ACK", .psn = 102, .syndrome = 0x60, .msn = 2));
+    scene_rx(s, URO_US(60), ONLY(102));
+    scene_expect_tx(s, URO_US(60), PACKET(.op = "RC_ACK", .psn = 103, .msn = 4));
+    expect_received(s, 0, 3);
+    scene_close(s);
+}
+
+static void rc_early__no_place__peer_is_told_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(2, 3);
+
+    scene_rx(s, 0, ONLY(102));
+    scene_rx(s, 0, ONLY(102)); /* again: takes no second place */
+    scene_rx(s, 0, ONLY(101));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, ONLY(103));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_silence(s, URO_MS(1)); /* told once */
+    scene_rx(s, URO_MS(1), ONLY(100));
+    scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    expect_received(s, 0, 2);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 2);
+    scene_close(s);
+}
+
+static void rc_early__too_far_or_too_long__is_not_kept(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 0);
+
+    scene_rx(s, 0, ONLY(109));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_close(s);
+
+    s = scene_rc(.rq_psn = 100, .early = 8, .link_mtu = 9000);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .length = 4097));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 0);
+    scene_close(s);
+}
+
+static void rc_early__gap_never_closes__what_was_kept_is_forgotten(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 2);
+    const uro_time later = URO_EARLY_WAIT + URO_EARLY_KEPT + URO_US(10);
+
+    scene_rx(s, 0, ONLY(101));
+    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(2),
+                    PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_silence(s, later);
+    scene_expect_mark(s, "RSP.EARLY.FORGET");
+    scene_rx(s, later, ONLY(100, .ack_req = true));
+    scene_expect_tx(s, later, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    expect_received(s, 0, 0);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+/* A READ takes the PSNs of its answers: what came with one of them was nobody's. */
+static void rc_early__read_and_what_is_behind_it__are_answered_in_order(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 2);
+
+    scene_fill(s->remote, 0, 2000);
+    scene_rx(s, 0, ONLY(103));
+    scene_rx(s, 0, ONLY(102)); /* inside the READ */
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 101, .dma = 2000));
+    scene_rx(s, 0, ONLY(100));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 101, .msn = 3, .length = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 3, .length = 976, .fill = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 103, .msn = 3));
+    expect_received(s, 0, 1);
+    scene_close(s);
+}
+
+static void rc_early__kept_one_is_refused__those_behind_it_are_forgotten(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 1);
+
+    scene_rx(s, 0, ONLY(102));
+    scene_rx(s, 0, ONLY(101)); /* no receive is left for it */
+    scene_rx(s, 0, ONLY(100));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x20 | 12, .msn = 1));
+    expect_received(s, 0, 0);
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, ONLY(102)); /* nor is what comes before the peer sends again from there */
+    scene_rx(s, 0, ONLY(101, .ack_req = true));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    expect_received(s, 1, 1);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+static void rc_early__kept_one_has_a_wrong_key__fails_in_its_turn(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 1);
+
+    scene_rx(s, 0, ONLY(102));
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 101, .rkey = 0x77, .dma = 1, .text = "b"));
+    scene_rx(s, 0, ONLY(100));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x62, .msn = 1));
+    expect_received(s, 0, 0);
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_close(s);
+}
+
+/* One place, and each queue pair in turn lets go of it. */
+static void rc_early__queue_pair_ends_or_starts_anew__its_places_are_free(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(1, 0);
+    struct uro_qp *first = s->qp;
+
+    s->qp = scene_add(s, .rq_psn = 100);
+    struct uro_qp *second = s->qp;
+    for (int round = 0; round < 3; round++) {
+        s->qp = first;
+        scene_rx(s, 0, ONLY(101));
+        scene_expect_silence(s, 0);
+        scene_to_state(s, round == 0 ? URO_QPS_ERR : URO_QPS_RESET);
+        if (round == 0)
+            scene_to_state(s, URO_QPS_RESET);
+        if (round < 2)
+            scene_connect(s, &(const struct scene_options){ .mtu = 1024,
+                                                            .timeout = 14,
+                                                            .rq_psn = 100,
+                                                            .depth = 4,
+                                                            .dest_depth = 4,
+                                                            .access = 0xe,
+                                                            .stop_at = URO_QPS_RTS });
+    }
+    s->qp = second;
+    scene_rx(s, 0, ONLY(101));
+    scene_destroy_qp(s);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 4);
+    scene_expect_silence(s, URO_MS(30));
+    s->qp = first;
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn),
+        cmocka_unit_test(rc_early__parts_of_a_write__reach_memory_when_their_turn_comes),
+        cmocka_unit_test(rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet),
+        cmocka_unit_test(rc_early__another_gap_behind_the_first__waits_its_own_time),
+        cmocka_unit_test(rc_early__no_place__peer_is_told_at_once),
+        cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
+        cmocka_unit_test(rc_early__gap_never_closes__what_was_kept_is_forgotten),
+        cmocka_unit_test(rc_early__read_and_what_is_behind_it__are_answered_in_order),
+        cmocka_unit_test(rc_early__kept_one_is_refused__those_behind_it_are_forgotten),
+        cmocka_unit_test(rc_early__kept_one_has_a_wrong_key__fails_in_its_turn),
+        cmocka_unit_test(rc_early__queue_pair_ends_or_starts_anew__its_places_are_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

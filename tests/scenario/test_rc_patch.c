@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_patch.c - a gap of a peer who keeps what is behind it is closed by one packet. */
+#include "scene.h"
+
+#define ONLY(number) PACKET(.op = "RC_SEND_ONLY", .psn = (number), .ack_req = true, .text = "a")
+#define ACK(number)  PACKET(.op = "RC_ACK", .psn = (number))
+#define NAK(number)  PACKET(.op = "RC_ACK", .psn = (number), .syndrome = 0x60)
+
+static void send_many(struct scene *s, uint32_t from, uint32_t to)
+{
+    for (uint32_t psn = from; psn <= to; psn++)
+        scene_post_send(s, SEND(.id = psn, .text = "a"));
+    for (uint32_t psn = from; psn <= to; psn++)
+        scene_expect_tx(s, 0, ONLY(psn));
+}
+
+static void expect_sent(struct scene *s, uint32_t from, uint32_t to)
+{
+    for (uint32_t psn = from; psn <= to; psn++)
+        scene_expect_sent(s, psn, URO_WC_SUCCESS);
+}
+
+/* 10 .. 13 were sent, 10 was lost, and when it came all were acknowledged. */
+static struct scene *open_learned(void)
+{
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    send_many(s, 10, 13);
+    scene_rx(s, 0, NAK(10));
+    scene_expect_tx(s, 0, ONLY(10));
+    scene_rx(s, 0, ACK(13));
+    scene_expect_mark(s, "REQ.GAP.KEPT");
+    expect_sent(s, 10, 13);
+    scene_expect_silence(s, 0);
+    return s;
+}
+
+static void rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+
+    send_many(s, 14, 17);
+    scene_rx(s, 0, NAK(15));
+    expect_sent(s, 14, 14);
+    scene_post_send(s, SEND(.id = 18, .text = "a"));
+    scene_expect_tx(s, 0, ONLY(15));
+    scene_expect_mark(s, "REQ.GAP.PATCH");
+    scene_expect_tx(s, 0, ONLY(18));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, ACK(18));
+    expect_sent(s, 15, 18);
+    scene_close(s);
+}
+
+/* Inside a message nobody asks for an ACK but the packet that closes the gap. */
+static void rc_patch__inside_a_message__asks_for_an_ack(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+
+    scene_fill(s->local, 0, 3000);
+    scene_post_send(s, SEND(.id = 1, .length = 3000));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 14, .length = 1024));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_MIDDLE", .psn = 15, .length = 1024, .fill = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_LAST", .psn = 16, .ack_req = true, .length = 952, .fill = 2048));
+    scene_rx(s, 0, NAK(15));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_SEND_MIDDLE", .psn = 15, .ack_req = true, .length = 1024, .fill = 1024));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, ACK(16));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void rc_patch__peer_keeps_nothing_after_all__all_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+
+    send_many(s, 14, 17);
+    scene_rx(s, 0, NAK(14));
+    scene_expect_tx(s, 0, ONLY(14));
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, NAK(15));
+    expect_sent(s, 14, 14);
+    scene_expect_mark(s, "REQ.GAP.PATCH.NOT");
+    for (uint32_t psn = 15; psn <= 17; psn++)
+        scene_expect_tx(s, 0, ONLY(psn));
+    scene_rx(s, 0, ACK(17));
+    expect_sent(s, 15, 17);
+
+    send_many(s, 18, 19);
+    scene_rx(s, 0, NAK(18));
+    scene_expect_tx(s, 0, ONLY(18));
+    scene_expect_tx(s, 0, ONLY(19));
+    scene_rx(s, 0, ACK(19));
+    expect_sent(s, 18, 19);
+    scene_close(s);
+}
+
+/* A late packet, and an ACK before anything was sent again: that is no sign of a peer who keeps packets. */
+static void rc_patch__the_missing_one_was_only_late__nothing_is_learned(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    send_many(s, 10, 12);
+    scene_rx(s, 0, NAK(10));
+    scene_rx(s, 0, ACK(10));
+    expect_sent(s, 10, 10);
+    scene_expect_tx(s, 0, ONLY(11));
+    scene_expect_tx(s, 0, ONLY(12));
+    scene_rx(s, 0, NAK(11));
+    scene_expect_tx(s, 0, ONLY(11));
+    scene_expect_tx(s, 0, ONLY(12));
+    scene_rx(s, 0, ACK(12));
+    expect_sent(s, 11, 12);
+    scene_close(s);
+}
+
+static void rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+
+    send_many(s, 14, 17);
+    scene_rx(s, 0, NAK(14));
+    scene_rx(s, 0, ACK(15));
+    expect_sent(s, 14, 15);
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, ACK(17));
+    expect_sent(s, 16, 17);
+    scene_close(s);
+}
+
+static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+    const struct scene_packet *read = PACKET(.op = "RC_READ_REQUEST", .psn = 15, .ack_req = true,
+                                             .va = 0x1000, .rkey = 0x77, .dma = 8);
+
+    scene_post_send(s, SEND(.id = 14, .text = "a"));
+    scene_post_send(s, SEND(.id = 15, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0, ONLY(14));
+    scene_expect_tx(s, 0, read);
+    scene_rx(s, 0, NAK(14));
+    scene_expect_tx(s, 0, ONLY(14));
+    scene_expect_tx(s, 0, read);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 15, .msn = 6, .length = 8));
+    expect_sent(s, 14, 15);
+    scene_close(s);
+}
+
+/* The packet is lost again, and nobody says so: asked for as what is late is (test_rc_probe.c). */
+static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+    const uro_time later = URO_MS(2) + URO_US(2);
+
+    send_many(s, 14, 16);
+    scene_rx(s, 0, NAK(14));
+    scene_expect_tx(s, 0, ONLY(14));
+    scene_expect_silence(s, later - URO_US(5));
+    scene_expect_tx(s, later, ONLY(14));
+    scene_rx(s, later, ACK(16));
+    expect_sent(s, 14, 16);
+    scene_expect_silence(s, later);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes),
+        cmocka_unit_test(rc_patch__inside_a_message__asks_for_an_ack),
+        cmocka_unit_test(rc_patch__peer_keeps_nothing_after_all__all_is_sent_again),
+        cmocka_unit_test(rc_patch__the_missing_one_was_only_late__nothing_is_learned),
+        cmocka_unit_test(rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was),
+        cmocka_unit_test(rc_patch__read_is_under_way__all_is_sent_again),
+        cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
