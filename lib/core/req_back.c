@@ -51,7 +51,7 @@ static bool patch(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
 
-    if (!req->peer_keeps || req->depth_used > 0)
+    if (!req->peer_keeps || req->depth_used > 0 || uro_psn_diff(req->next, req->una) < 2)
         return false;
     if (uro_psn_diff(req->una, req->patched) == 1) {
         URO_MARK("REQ.GAP.PATCH.NOT"); /* it kept nothing: the next one is missing, too */

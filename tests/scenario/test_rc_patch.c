@@ -157,6 +157,28 @@ static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
     scene_close(s);
 }
 
+/* It went back already and has not sent the READ again: there is nothing behind it. Found by the simulator, seed 216. */
+static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+    const struct scene_packet *read = PACKET(.op = "RC_READ_REQUEST", .psn = 15, .ack_req = true,
+                                             .va = 0x1000, .rkey = 0x77, .dma = 8);
+
+    scene_post_send(s, SEND(.id = 14, .text = "a"));
+    scene_post_send(s, SEND(.id = 15, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0, ONLY(14));
+    scene_expect_tx(s, 0, read);
+    scene_rx(s, 0, NAK(14));
+    scene_rx(s, 0, NAK(15));
+    scene_expect_tx(s, 0, read);
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 15, .msn = 6, .length = 8));
+    expect_sent(s, 14, 15);
+    scene_close(s);
+}
+
 /* The packet is lost again, and nobody says so: asked for as what is late is (test_rc_probe.c). */
 static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void **state)
 {
@@ -184,6 +206,7 @@ int main(void)
         cmocka_unit_test(rc_patch__the_missing_one_was_only_late__nothing_is_learned),
         cmocka_unit_test(rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was),
         cmocka_unit_test(rc_patch__read_is_under_way__all_is_sent_again),
+        cmocka_unit_test(rc_patch__nothing_was_sent_behind__is_sent_once),
         cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
