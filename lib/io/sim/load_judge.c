@@ -347,9 +347,21 @@ static uint32_t queued(const struct uro_wq *wq)
     return uro_wq_tail(wq) - uro_wq_head(wq);
 }
 
+/* But by an overflow. */
+static bool cannot_fail(const struct uro_load_end *end)
+{
+    const struct uro_swarm *swarm = end->load->swarm;
+    bool wild = false;
+
+    for (unsigned i = 0; i < 2; i++)
+        wild |= end->pair->ends[i].srq != NULL && end->pair->ends[i].srq->plan->wild;
+    return swarm->forever && !swarm->revokes && !wild && !end->pair->plan->xrc &&
+           end->pair->plan->inject_share == 0;
+}
+
 void uro_load_judge_lost(const struct uro_load_end *end)
 {
-    struct uro_load_tight_due due = { 0 };
+    struct uro_load_tight_due due = { .fatal = !end->ended && cannot_fail(end) };
 
     if (!end->alive || !uro_load_tight_uses(end->load, &end->owner))
         return;
