@@ -36,6 +36,24 @@ void uro_forge_begin(struct uro_forged *forged, const struct uro_station *from,
     forged->length = forged->network + header_length(forged) + URO_UDP_LEN + URO_BTH_LEN;
 }
 
+void uro_forge_raw(struct uro_station *to, const uint8_t *octets, uint32_t length)
+{
+    struct uro_world_frame *frame = uro_world_make_frame(to->world, length);
+
+    memcpy(frame->octets, octets, length);
+    uro_journal_frame(to->world->journal, to->world->now, "!>", frame->octets, frame->length);
+    to->node.accept(&to->node, frame);
+}
+
+void uro_forge_sum(uint8_t *octets, uint32_t length)
+{
+    uint8_t *network = octets + URO_ETHER_LEN;
+    bool v6 = network[0] >> 4 == 6;
+    uint32_t summed = length - URO_ETHER_LEN - URO_ICRC_LEN;
+
+    uro_put_le32(network + summed, uro_icrc(network, v6, summed));
+}
+
 void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16_t source_port)
 {
     size_t header = header_length(forged);
@@ -53,8 +71,5 @@ void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16
                  uro_icrc(network, forged->ip.v6, forged->length - forged->network));
     forged->length += URO_ICRC_LEN;
 
-    struct uro_world_frame *frame = uro_world_make_frame(to->world, (uint32_t)forged->length);
-    memcpy(frame->octets, forged->octets, forged->length);
-    uro_journal_frame(to->world->journal, to->world->now, "!>", frame->octets, frame->length);
-    to->node.accept(&to->node, frame);
+    uro_forge_raw(to, forged->octets, (uint32_t)forged->length);
 }

@@ -22,5 +22,11 @@ struct uro_forged {
 void uro_forge_begin(struct uro_forged *forged, const struct uro_station *from,
                      const struct uro_station *to, unsigned index);
 
+/* Octets as they are. */
+void uro_forge_raw(struct uro_station *to, const uint8_t *octets, uint32_t length);
+
+/* Of a frame that was changed behind its IP header: the ICRC is right again. */
+void uro_forge_sum(uint8_t *octets, uint32_t length);
+
 /* To @to, which receives it at once. */
 void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16_t source_port);

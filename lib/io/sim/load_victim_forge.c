@@ -7,14 +7,18 @@
 #include "wire/bytes.h"
 #include "wire/frame.h"
 
-#define RC_OPCODES  32u
-#define AHEAD       5u /* PSNs */
-#define BEHIND      4u
-#define ASIDE       24u /* octets outside a range */
-#define FORGED_LOW  0x30u
-#define FORGED_ALL  0x40u /* his octets are none of a canary */
-#define PSN_MASK    0xffffffu
-#define LENGTH_HUGE 0x80000000u
+#define OPCODES      32u /* of a service */
+#define AHEAD        5u  /* PSNs */
+#define BEHIND       4u
+#define ASIDE        24u /* octets outside a range */
+#define FORGED_LOW   0x30u
+#define FORGED_ALL   0x40u /* his octets are none of a canary */
+#define PSN_MASK     0xffffffu
+#define LENGTH_HUGE  0x80000000u
+#define DATAGRAM     1500u /* octets */
+#define DATAGRAM_MAX 4200u /* more than any path takes */
+#define BTH_FLAGS    4u    /* octets of the BTH before those that say who it is for */
+#define BTH_REST     8u    /* and behind them */
 
 static uint32_t below(struct uro_load_victim *victim, uint32_t bound)
 {
@@ -48,6 +52,31 @@ static void aim(struct uro_load_victim *victim, const struct uro_load_victim_end
         *va += below(victim, room + 1);
 }
 
+/* XRC: more often than not where messages are taken, or where those of others are. */
+static uint32_t choose_srqn(struct uro_load_victim *victim, const struct uro_load_victim_end *at)
+{
+    const struct uro_load *load = victim->load;
+    unsigned side = at->station == load->stations[1];
+    uint32_t other = below(victim, 8 * (URO_SWARM_SRQS_MAX + 1));
+
+    if (other < load->swarm->srq_count[side])
+        return uro_srq_number(load->srqs[side][other].srq);
+    return other == URO_SWARM_SRQS_MAX ? below(victim, PSN_MASK + 1) : uro_srq_number(&at->srq);
+}
+
+static void put_deth(struct uro_load_victim *victim, const struct uro_load_victim_end *at,
+                     uint8_t *out)
+{
+    struct uro_deth deth = { .qkey = URO_LOAD_VICTIM_QKEY,
+                             .source_qpn = uro_qp_number(at->peer->qp) };
+
+    if (below(victim, 8) == 0)
+        deth.qkey ^= 1u << below(victim, 32);
+    if (below(victim, 4) == 0)
+        deth.source_qpn = below(victim, PSN_MASK + 1);
+    uro_deth_encode(out, &deth);
+}
+
 static uint8_t *put_ext(struct uro_load_victim *victim, const struct uro_load_victim_end *at,
                         unsigned one, uint32_t length, uint8_t *out)
 {
@@ -72,6 +101,10 @@ static uint8_t *put_ext(struct uro_load_victim *victim, const struct uro_load_vi
         uro_atomic_eth_encode(out, &atomic);
     else if (one == URO_EXT_AETH)
         uro_aeth_encode(out, &aeth);
+    else if (one == URO_EXT_XRCETH)
+        uro_put_be32(out, choose_srqn(victim, at));
+    else if (one == URO_EXT_DETH)
+        put_deth(victim, at, out);
     else if (one == URO_EXT_ATOMIC_ACK)
         uro_put_be64(out, FORGED_LOW);
     else
@@ -87,22 +120,42 @@ static uint32_t payload_of(struct uro_load_victim *victim, const struct uro_opco
         return 0;
     if (op->verb == URO_ATOMIC_WRITE)
         return 8;
+    if (op->service == URO_UD)
+        return below(victim, 8) == 0 ? below(victim, DATAGRAM_MAX) : below(victim, DATAGRAM);
+    if (op->service == URO_UC && below(victim, 16) == 0)
+        return below(victim, 2 * mtu); /* longer than the path takes */
     if (below(victim, 8) > 0 && !uro_place_ends(op->place))
         return mtu;
     return below(victim, mtu + 1);
 }
 
-void uro_load_victim_forge(struct uro_load_victim *victim)
+/* The first opcode of the service. */
+static const uint8_t first_opcodes[URO_QPT_COUNT] = {
+    [URO_QPT_RC] = 0x00,
+    [URO_QPT_UC] = 0x20,
+    [URO_QPT_UD] = 0x60,
+    [URO_QPT_XRC_INI] = 0xa0,
+};
+
+static uint8_t choose_opcode(struct uro_load_victim *victim)
 {
-    struct uro_load_victim_end *at = &victim->ends[below(victim, 2)];
-    struct uro_forged forged;
+    uint8_t first = first_opcodes[victim->plan->type];
+    bool any = first != 0 && below(victim, 16) == 0;
     uint8_t opcode;
 
     do
-        opcode = (uint8_t)below(victim, RC_OPCODES);
+        opcode = (uint8_t)(any ? below(victim, 256) : first + below(victim, OPCODES));
     while (uro_opcodes[opcode].name == NULL);
+    return opcode;
+}
+
+static void forge_packet(struct uro_load_victim *victim, struct uro_load_victim_end *at, bool cut)
+{
+    struct uro_forged forged;
+    uint8_t opcode = choose_opcode(victim);
     const struct uro_opcode *op = &uro_opcodes[opcode];
     uint32_t length = payload_of(victim, op);
+
     uro_forge_begin(&forged, at->peer->station, at->station, victim->plan->v6 ? 0 : 1);
     forged.bth = (struct uro_bth){ .opcode = opcode,
                                    .migrated = true,
@@ -112,6 +165,7 @@ void uro_load_victim_forge(struct uro_load_victim *victim)
                                    .dest_qpn = uro_qp_number(at->qp),
                                    .ack_req = below(victim, 2) == 0,
                                    .psn = psn_near(victim, at->heard[op->role]) };
+    size_t headers = forged.length;
     for (unsigned i = 0; i < URO_EXT_COUNT; i++)
         if (op->ext & 1u << i)
             forged.length =
@@ -121,5 +175,69 @@ void uro_load_victim_forge(struct uro_load_victim *victim)
         forged.octets[forged.length++] = (uint8_t)(FORGED_LOW + below(victim, FORGED_ALL));
     for (uint32_t i = 0; i < forged.bth.pad_count; i++)
         forged.octets[forged.length++] = 0;
+    if (cut) {
+        forged.length = headers + below(victim, (uint32_t)(forged.length - headers) + 1);
+        forged.bth.pad_count = (uint8_t)below(victim, 4);
+    }
+    /* The next one may follow this one. */
+    if (op->service == URO_UC && below(victim, 2) == 0)
+        at->heard[op->role] = forged.bth.psn;
     uro_forge_deliver(&forged, at->station, (uint16_t)(0xc000u | below(victim, 0x4000)));
+}
+
+void uro_load_victim_remember(struct uro_load_victim *victim, const struct uro_load_victim_end *to,
+                              const struct uro_frame *frame)
+{
+    struct uro_load_victim_frame *kept =
+        &victim->frames[victim->frame_count++ % URO_LOAD_VICTIM_FRAMES];
+    const uint8_t *from = frame->network - URO_ETHER_LEN;
+    size_t length = (size_t)(frame->body - from) + frame->body_length;
+
+    kept->length = 0;
+    if (length > sizeof kept->octets)
+        return;
+    memcpy(kept->octets, from, length);
+    kept->length = (uint32_t)length;
+    kept->to = to;
+}
+
+/* Not those that say which queue pair it is for: none but this one is attacked. */
+static uint32_t choose_octet(struct uro_load_victim *victim, uint32_t bth, uint32_t length)
+{
+    if (below(victim, 4) == 0)
+        return bth + below(victim, BTH_FLAGS);
+    return bth + BTH_REST + below(victim, length - URO_ICRC_LEN - bth - BTH_REST);
+}
+
+/* Once more what he read, as it was or not. */
+static void repeat(struct uro_load_victim *victim, bool change, bool cut)
+{
+    const struct uro_load_victim_frame *kept =
+        &victim->frames[below(victim, URO_LOAD_VICTIM_FRAMES)];
+    uint32_t headers = URO_ETHER_LEN + URO_UDP_LEN;
+    uint8_t octets[URO_LOAD_VICTIM_FRAME];
+    uint32_t length = kept->length;
+
+    if (length == 0)
+        return;
+    memcpy(octets, kept->octets, length);
+    headers += octets[URO_ETHER_LEN] >> 4 == 6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    if (change) {
+        octets[choose_octet(victim, headers, length)] ^= (uint8_t)(1u << below(victim, 8));
+        uro_forge_sum(octets, length);
+    }
+    if (cut)
+        length = 1 + below(victim, length);
+    uro_forge_raw(kept->to->station, octets, length);
+}
+
+void uro_load_victim_forge(struct uro_load_victim *victim)
+{
+    struct uro_load_victim_end *at = &victim->ends[below(victim, 2)];
+    uint32_t way = victim->plan->type == URO_QPT_RC ? 0 : below(victim, 8);
+
+    if (way < 5)
+        forge_packet(victim, at, way == 4);
+    else
+        repeat(victim, way == 6, way == 7);
 }

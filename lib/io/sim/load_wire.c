@@ -271,7 +271,8 @@ bool uro_load_wire(struct uro_load *load, struct uro_station *station,
     if (uro_load_cm_wire(load->cm, station, frame))
         return true;
     if (frame->op->service == URO_UD)
-        return uro_load_ud_wire(load->ud, station, frame);
+        return uro_load_ud_wire(load->ud, station, frame) ||
+               uro_load_victim_wire(load->victim, station, frame);
     for (uint32_t i = 0; frame->op->service == URO_UC && i < load->swarm->uc_count; i++)
         if (uro_load_uc_wire(&load->ucs[i], station, frame))
             return true;

@@ -8,6 +8,7 @@
 #include "io/sim/arena.h"
 #include "io/sim/recode.h"
 #include "wire/ether.h"
+#include "wire/frame.h"
 
 #define ALIGNMENT  64u
 #define OUT        '>' /* in the journal: over the cable */
@@ -49,6 +50,37 @@ static uro_time station_next(const struct uro_node *node)
     return next < station->tx_free ? station->tx_free : next;
 }
 
+/* One of these says what became of a datagram that arrived; what is refused later is counted again. */
+static const enum uro_counter names[] = {
+    URO_COUNT_RX_ROCE,       URO_COUNT_DROP_ETHER_DEST, URO_COUNT_DROP_IP_DEST,
+    URO_COUNT_DROP_UDP_PORT, URO_COUNT_DROP_ICRC,       URO_COUNT_DROP_OPCODE,
+    URO_COUNT_DROP_LENGTH,   URO_COUNT_DROP_VERSION,    URO_COUNT_DROP_QPN,
+    URO_COUNT_DROP_SERVICE,  URO_COUNT_DROP_STATE,      URO_COUNT_DROP_ADDRESS,
+    URO_COUNT_DROP_PKEY,     URO_COUNT_DROP_QKEY,       URO_COUNT_CM_DROP_MALFORMED,
+};
+
+/* What is no UDP is not looked at so closely. */
+static uint32_t count_datagrams(const struct uro_pkt *pkts, uint32_t count)
+{
+    struct uro_frame frame;
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        found += uro_frame_network(pkts[i].octets, pkts[i].length, &frame) == URO_FRAME_OK &&
+                 frame.ether.type != URO_ETHERTYPE_ARP && frame.ip.protocol == URO_IPPROTO_UDP;
+    return found;
+}
+
+static uint64_t named(const struct uro_station *station)
+{
+    const struct uro_counters *counters = uro_engine_counters(station->engine);
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(names); i++)
+        sum += counters->value[names[i]];
+    return sum;
+}
+
 static void receive(struct uro_station *station)
 {
     struct uro_world_frame *frames[URO_STATION_BURST_MAX];
@@ -63,8 +95,12 @@ static void receive(struct uro_station *station)
         pkts[count] = (struct uro_pkt){ .octets = frame->octets, .length = frame->length };
         count++;
     }
+    uint64_t due = named(station) + count_datagrams(pkts, count);
     if (count > 0)
         uro_engine_input(station->engine, pkts, count, station->world->now);
+    if (named(station) < due)
+        uro_world_fail(station->world, "%c received a frame, and nothing says what became of it",
+                       station->config.name);
     for (uint32_t i = 0; i < count; i++)
         uro_world_free_frame(station->world, frames[i]);
 }

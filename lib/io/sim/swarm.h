@@ -172,7 +172,8 @@ struct uro_swarm_cm {
 /* A pair that somebody attacks who reads along. */
 struct uro_swarm_victim {
     uint64_t seed;
-    uint32_t wait_max; /* us between two frames of his; 0: he is not there */
+    enum uro_qp_type type; /* XRC_INI: the other one is the target */
+    uint32_t wait_max;     /* us between two frames of his; 0: he is not there */
     uint32_t path_mtu;
     bool v6;
 };

@@ -11,6 +11,7 @@
 #define DOZE_SHARE_MAX  10000u /* of 65536 polls */
 #define OLDER_HABITS    4u     /* are drawn where they were before there were more */
 #define VICTIM_ONE_IN   16u
+#define OTHERS_ONE_IN   8u
 #define TIGHT_ONE_IN    8u
 #define TIGHT_MAX       12u
 #define RESIZE_MAX      6000u /* of 65536 polls */
@@ -27,8 +28,25 @@ static void draw_victim(struct uro_swarm *swarm)
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x76696374696d));
     if (swarm->clean || uro_rng_below(&rng, VICTIM_ONE_IN) != 0)
         return;
-    swarm->victim = (struct uro_swarm_victim){ .seed = uro_rng_u64(&rng),
+    swarm->victim = (struct uro_swarm_victim){ .type = URO_QPT_RC,
+                                               .seed = uro_rng_u64(&rng),
                                                .wait_max = uro_world_between(&rng, 10, 400),
+                                               .path_mtu = 256u << uro_rng_below(&rng, 4),
+                                               .v6 = uro_rng_below(&rng, 2) == 0 };
+}
+
+/* Of another type; there is one at most. */
+static void draw_other_victim(struct uro_swarm *swarm)
+{
+    static const enum uro_qp_type types[] = { URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x6f7468657273));
+    if (swarm->clean || swarm->victim.wait_max > 0 || uro_rng_below(&rng, OTHERS_ONE_IN) != 0)
+        return;
+    swarm->victim = (struct uro_swarm_victim){ .type = types[uro_rng_below(&rng, 3)],
+                                               .seed = uro_rng_u64(&rng),
+                                               .wait_max = uro_world_between(&rng, 5, 200),
                                                .path_mtu = 256u << uro_rng_below(&rng, 4),
                                                .v6 = uro_rng_below(&rng, 2) == 0 };
 }
@@ -89,6 +107,7 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
     draw_queues(swarm);
     draw_tight_all(swarm);
     draw_victim(swarm);
+    draw_other_victim(swarm);
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)

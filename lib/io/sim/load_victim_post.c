@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load_victim_post.c - what queue pairs that are attacked ask for, and what they are told; see load_victim.h. */
+#include "io/sim/load_victim.h"
+#include "wire/grh.h"
+
+#define VALUE    0x11u /* of atomics: what memory to be sent has */
+#define KINDS    URO_ARRAY_LEN(opcodes)
+#define KINDS_UC 4u
+#define KINDS_UD 2u
+#define QPN_MAX  0xffffffu
+
+/* UC knows those at the beginning, UD fewer of them. */
+static const uint8_t opcodes[] = { URO_WR_SEND,
+                                   URO_WR_SEND_WITH_IMM,
+                                   URO_WR_RDMA_WRITE,
+                                   URO_WR_RDMA_WRITE_WITH_IMM,
+                                   URO_WR_RDMA_READ,
+                                   URO_WR_ATOMIC_CMP_AND_SWP,
+                                   URO_WR_ATOMIC_FETCH_AND_ADD };
+
+/* A piece of one of its own ranges. */
+static struct uro_sge piece(struct uro_load_victim_end *end, enum uro_load_victim_range range,
+                            uint32_t length)
+{
+    uint32_t at = uro_rng_below(&end->victim->rng, URO_LOAD_VICTIM_RANGE - length + 1);
+
+    return (struct uro_sge){ .address = uro_load_victim_address(end, range) + at,
+                             .length = length,
+                             .lkey = uro_key_number(&end->keys[range]) };
+}
+
+static struct uro_wq *recv_queue(struct uro_load_victim_end *end)
+{
+    return end->srq_slots != NULL ? &end->srq.wq : uro_qp_recv_queue(end->qp);
+}
+
+static void post_receives(struct uro_load_victim_end *end)
+{
+    struct uro_wq *queue = recv_queue(end);
+    uint32_t count = 0;
+
+    if (end->type == URO_QPT_XRC_INI)
+        return;
+
+    while (end->recv_posted - end->recv_done < URO_LOAD_VICTIM_RECVS) {
+        struct uro_rqe *rqe = uro_wq_reserve(queue, count);
+        if (rqe == NULL)
+            break;
+        rqe->length = uro_rng_below(&end->victim->rng, URO_LOAD_VICTIM_RANGE);
+        end->rooms[end->recv_posted % URO_LOAD_VICTIM_RECVS] = rqe->length;
+        rqe->wr_id = URO_LOAD_RECV_BIT | end->recv_posted++;
+        rqe->sge_count = 1;
+        rqe->sges[0] = piece(end, URO_LOAD_VICTIM_TAKEN, rqe->length);
+        count++;
+    }
+    uro_wq_publish(queue, count);
+}
+
+static uint32_t kinds(const struct uro_load_victim_end *end)
+{
+    if (end->type == URO_QPT_UC)
+        return KINDS_UC;
+    return end->type == URO_QPT_UD ? KINDS_UD : KINDS;
+}
+
+static void fill(struct uro_load_victim_end *end, struct uro_wqe *wqe)
+{
+    struct uro_load_victim *victim = end->victim;
+    uint8_t opcode = opcodes[uro_rng_below(&victim->rng, kinds(end))];
+    bool atomic = opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+    bool answered = atomic || opcode == URO_WR_RDMA_READ;
+    uint32_t length = atomic ? 8 : uro_rng_below(&victim->rng, URO_LOAD_VICTIM_RANGE / 2);
+    uint32_t at = uro_rng_below(&victim->rng, URO_LOAD_VICTIM_RANGE - length + 1);
+
+    wqe->wr_id = end->posted++;
+    wqe->remote_address =
+        (uro_load_victim_address(end->peer, URO_LOAD_VICTIM_OPEN) + at) & ~UINT64_C(7);
+    wqe->compare_add = wqe->swap = VALUE;
+    wqe->rkey = uro_key_number(&end->peer->keys[URO_LOAD_VICTIM_OPEN]);
+    wqe->imm = 0;
+    wqe->length = length;
+    wqe->opcode = opcode;
+    wqe->flags = 0;
+    wqe->psn_count = 0;
+    wqe->status = 0;
+    if (end->type == URO_QPT_XRC_INI)
+        wqe->xrc_srqn = uro_srq_number(&end->peer->srq);
+    if (end->type == URO_QPT_UD) {
+        wqe->to.ah = uro_ah_number(&end->ah);
+        wqe->to.qpn = uro_qp_number(end->peer->qp);
+        wqe->qkey = URO_LOAD_VICTIM_QKEY;
+    }
+    wqe->sge_count = 1;
+    wqe->sges[0] = piece(end, answered ? URO_LOAD_VICTIM_TAKEN : URO_LOAD_VICTIM_SENT, length);
+}
+
+static void post_send(struct uro_load_victim_end *end)
+{
+    if (end->posted - end->done >= URO_LOAD_VICTIM_SENDS || end->type == URO_QPT_XRC_TGT)
+        return;
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), 0);
+    if (wqe == NULL)
+        return;
+    fill(end, wqe);
+    uro_wq_publish(uro_qp_send_queue(end->qp), 1);
+    uro_qp_ring(uro_load_victim_shard(end), end->qp);
+}
+
+void uro_load_victim_post(struct uro_load_victim_end *end)
+{
+    post_receives(end);
+    post_send(end);
+}
+
+static void fail(const struct uro_load_victim_end *end, const char *what)
+{
+    uro_world_fail(end->station->world, "the victim at %c: %s", end->station->config.name, what);
+}
+
+/* What a receive says may be forged, but it is one that somebody may send. */
+static void judge_receive(const struct uro_load_victim_end *end, const struct uro_cqe *cqe)
+{
+    uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
+    bool write = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
+
+    if (write ? end->type == URO_QPT_UD : cqe->opcode != URO_WC_RECV)
+        fail(end, "a receive completed as another kind of request");
+    if (!write && cqe->byte_len > end->rooms[number % URO_LOAD_VICTIM_RECVS])
+        fail(end, "a message is longer than the receive that took it");
+    if (end->type == URO_QPT_UD &&
+        (cqe->byte_len < URO_GRH_LEN || !(cqe->flags & URO_WC_GRH) || cqe->source_qpn > QPN_MAX))
+        fail(end, "what arrived does not look like a datagram");
+}
+
+/* In turn, once, and nothing that was not posted; what it says may be forged. */
+void uro_load_victim_take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
+{
+    struct uro_load_victim_end *end = cq->owner;
+    bool receive = cqe->wr_id & URO_LOAD_RECV_BIT;
+    uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
+    uint64_t *done = receive ? &end->recv_done : &end->done;
+
+    if (end->qp == NULL || cqe->qpn != uro_qp_number(end->qp))
+        uro_world_fail(cq->load->world, "completion of a victim's qp 0x%06x, which is no more",
+                       cqe->qpn);
+    if (number != *done || number >= (receive ? end->recv_posted : end->posted))
+        fail(end, "a request completed out of turn");
+    ++*done;
+    if (cqe->status != URO_WC_SUCCESS && uro_load_victim_loose(end))
+        fail(end, "failed without cause: its peer cannot do that");
+    else if (receive && cqe->status == URO_WC_SUCCESS)
+        judge_receive(end, cqe);
+    end->victim->failed |= cqe->status != URO_WC_SUCCESS;
+}
