@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_cm_storm.c - two connection managers, impatient applications, and a network that loses,
- * repeats, delays and reorders their messages; then it calms down.
+ * repeats, delays and reorders their messages; then it calms down. In one storm of three somebody reads along
+ * and sends messages of his own in the names of both: repeated, changed, of another kind.
  *
  *   test_cm_storm [first-seed [count]]
  *
  * What must hold: no side is told of a connection that was not made, each is told of its end once,
- * and when everybody has gone nothing is left: no connection, no timer, no message.
+ * each message is counted, and when everybody has gone nothing is left: no connection, no timer, no message.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #define LONGEST  URO_MS(400000) /* all repetitions of all messages, twice */
 #define SEEDS    400u
 #define DELAY_MS 3000u
+#define HEARD    32u /* messages that somebody remembers who reads along */
+#define IDS_END  40u /* octets of a message up to behind the numbers of its connection */
 
 struct flying {
     bool used;
@@ -55,6 +58,15 @@ struct storm {
     struct flying wire[WIRE];
     uint64_t seed;
     uint32_t made, ended;
+
+    struct uro_rng forger;
+    uint32_t forge; /* per 1000 */
+    uint64_t received;
+    uint32_t heard_count;
+    struct heard {
+        unsigned to;
+        uint8_t mad[URO_MAD_LEN];
+    } heard[HEARD];
 };
 
 _Noreturn static void broken(const struct storm *s, const char *what)
@@ -91,12 +103,21 @@ static void throw_in(struct storm *s, unsigned to, const struct uro_cm_out *out)
     }
 }
 
+static void remember(struct storm *s, unsigned to, const struct uro_cm_out *out)
+{
+    struct heard *heard = &s->heard[s->heard_count++ % HEARD];
+
+    heard->to = to;
+    memcpy(heard->mad, out->mad, URO_MAD_LEN);
+}
+
 static void send_all(struct storm *s)
 {
     struct uro_cm_out out;
 
     for (unsigned from = 0; from < 2; from++)
         while (uro_cm_output(s->sides[from].cm, &out, s->now)) {
+            remember(s, 1 - from, &out);
             if (chance(s, s->loss))
                 continue;
             throw_in(s, 1 - from, &out);
@@ -105,18 +126,83 @@ static void send_all(struct storm *s)
         }
 }
 
+/* Each message, whatever it is, has a name among the counters. */
+static uint64_t named(const struct storm *s)
+{
+    return s->counters.value[URO_COUNT_CM_RX] + s->counters.value[URO_COUNT_CM_DROP_MALFORMED];
+}
+
+static void receive(struct storm *s, unsigned to, const struct uro_gid *local,
+                    const struct uro_gid *remote, const uint8_t *mad)
+{
+    const struct uro_cm_route seen = { .local = *local, .remote = *remote, .hop_limit = 64 };
+
+    uro_cm_receive(s->sides[to].cm, &seen, mad, s->now);
+    s->received++;
+    if (named(s) != s->received)
+        broken(s, "a message came, and nothing says what became of it");
+}
+
 static void deliver(struct storm *s)
 {
     for (unsigned i = 0; i < WIRE; i++) {
         struct flying *f = &s->wire[i];
         if (!f->used || f->at > s->now)
             continue;
-        const struct uro_cm_route seen = { .local = f->route.remote,
-                                           .remote = f->route.local,
-                                           .hop_limit = 64 };
         f->used = false;
-        uro_cm_receive(s->sides[f->to].cm, &seen, f->mad, s->now);
+        receive(s, f->to, &f->route.remote, &f->route.local, f->mad);
     }
+}
+
+/* ---- somebody who reads along ---------------------------------------------- */
+
+/* Another message about the same connection, or the same one with another value. */
+static void rewrite(struct storm *s, uint8_t *mad)
+{
+    struct uro_cm_msg msg;
+
+    if (uro_cm_decode(mad, &msg) != URO_CM_OK)
+        return;
+    if (uro_rng_below(&s->forger, 2) == 0)
+        msg.kind = (enum uro_cm_kind)uro_rng_below(&s->forger, URO_CM_KIND_COUNT);
+    else
+        msg.value[uro_rng_below(&s->forger, URO_CM_FIELD_COUNT)] = uro_rng_u64(&s->forger);
+    if (msg.data_length > uro_cm_data_room(msg.kind))
+        msg.data_length = uro_cm_data_room(msg.kind);
+    uro_cm_encode(mad, &msg);
+}
+
+static void change(struct storm *s, uint8_t *mad)
+{
+    switch (uro_rng_below(&s->forger, 5)) {
+    case 0:
+        return;
+    case 1:
+        mad[uro_rng_below(&s->forger, URO_MAD_LEN)] ^=
+            (uint8_t)(1u << uro_rng_below(&s->forger, 8));
+        return;
+    case 2:
+        mad[uro_rng_below(&s->forger, IDS_END)] ^= (uint8_t)(1u << uro_rng_below(&s->forger, 8));
+        return;
+    case 3:
+        for (uint32_t i = IDS_END; i < URO_MAD_LEN; i++)
+            mad[i] = (uint8_t)uro_rng_below(&s->forger, 256);
+        return;
+    default:
+        rewrite(s, mad);
+    }
+}
+
+static void forge(struct storm *s)
+{
+    const struct heard *heard = &s->heard[uro_rng_below(&s->forger, HEARD)];
+    uint8_t mad[URO_MAD_LEN];
+
+    if (s->calm || s->heard_count < HEARD || uro_rng_below(&s->forger, 1000) >= s->forge)
+        return;
+    memcpy(mad, heard->mad, sizeof mad);
+    change(s, mad);
+    receive(s, heard->to, &s->sides[heard->to].address, &s->sides[1 - heard->to].address, mad);
 }
 
 /* ---- the applications ---------------------------------------------------- */
@@ -298,6 +384,8 @@ static void run(uint64_t seed, struct storm *s)
     s->loss = below(s, 2) * below(s, 500);
     s->twice = below(s, 2) * below(s, 500);
     s->late = below(s, 2) * below(s, 800);
+    uro_rng_init_number(&s->forger, seed ^ UINT64_C(0x666f72676572));
+    s->forge = uro_rng_below(&s->forger, 3) == 0 ? uro_rng_below(&s->forger, 1000) : 0;
     for (unsigned number = 0; number < 2; number++) {
         const struct uro_cm_config config = { .guid = number + 1,
                                               .connections = 8 + below(s, 4 * CONNS),
@@ -310,6 +398,7 @@ static void run(uint64_t seed, struct storm *s)
     while (s->now < STORM + LONGEST) {
         s->calm = s->now > STORM;
         deliver(s);
+        forge(s);
         live(s);
         send_all(s);
         if (s->calm && everybody_gone(s))
