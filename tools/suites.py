@@ -30,7 +30,7 @@ SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 STAGES = {
     "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000"}),
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
-    "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api"), SANITIZER_ENV),
+    "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }
 # What has threads of its own, and what calls the library from many.
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_gather", "host/test_lifetime", "host/test_progress", "host/test_round",
