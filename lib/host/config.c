@@ -11,7 +11,8 @@
 #include "host/config_file.h"
 #include "host/defaults.h"
 
-#define BLANKS " \t\r\n"
+#define BLANKS  " \t\r\n"
+#define PROCESS "*"
 
 void uro_config_refuse(struct uro_config *config, const char *source, const char *format, ...)
 {
@@ -35,8 +36,20 @@ static bool is_taken(const struct uro_config *config, const char *name)
     return false;
 }
 
+static struct uro_entry *begin_process(struct uro_config *config, const char *where)
+{
+    struct uro_entry *entry = &config->process;
+
+    if (entry->where[0] != '\0')
+        uro_entry_refuse(entry, where, "is given twice");
+    (void)snprintf(entry->where, sizeof entry->where, "%s", where);
+    return entry;
+}
+
 struct uro_entry *uro_config_begin(struct uro_config *config, const char *where, const char *name)
 {
+    if (strcmp(name, PROCESS) == 0)
+        return begin_process(config, where);
     if (config->count >= URO_CONFIG_DEVICES_MAX) {
         uro_config_refuse(config, "too many", "%s: more than %u devices; the rest is left out",
                           where, URO_CONFIG_DEVICES_MAX);
@@ -50,7 +63,7 @@ struct uro_entry *uro_config_begin(struct uro_config *config, const char *where,
     return entry;
 }
 
-/* One word of UROCE_DEVICES: NAME:LINK[;key=value]... */
+/* One word of UROCE_DEVICES: NAME:LINK[;key=value]... or *;key=value... */
 static void read_word(struct uro_config *config, uint32_t number, char *word)
 {
     char where[URO_ENTRY_WHERE_MAX];
@@ -64,11 +77,12 @@ static void read_word(struct uro_config *config, uint32_t number, char *word)
     struct uro_entry *entry = uro_config_begin(config, where, head);
     if (entry == NULL)
         return;
-    if (colon == NULL) {
+    if (colon == NULL && !entry->process) {
         uro_entry_refuse(entry, where, "must be NAME:LINK[;key=value]..., there is no :");
         return;
     }
-    uro_entry_set(entry, where, "link", colon + 1);
+    if (colon != NULL)
+        uro_entry_set(entry, where, "link", colon + 1);
     while ((item = strsep(&rest, ";")) != NULL) {
         char *equals = strchr(item, '=');
         if (item[0] == '\0')
@@ -99,10 +113,15 @@ static void read_line(struct uro_config *config, const char *devices)
 void uro_config_read(struct uro_config *config, const char *devices, const char *path)
 {
     config->count = 0;
+    uro_entry_begin_process(&config->process);
     if (devices != NULL && devices[strspn(devices, BLANKS)] != '\0')
         read_line(config, devices);
     else if (path != NULL && path[0] != '\0')
         uro_config_file_read(config, path);
+    if (config->process.config.problem[0] != '\0') {
+        config->entries[0] = config->process;
+        config->count = 1;
+    }
 
     for (uint32_t i = 0; i < config->count; i++) {
         struct uro_entry *entry = &config->entries[i];

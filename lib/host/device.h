@@ -23,10 +23,14 @@ enum uro_device_life {
     URO_DEVICE_FAILED
 };
 
+struct uro_quota_use {
+    atomic_uint_least64_t used[URO_QUOTA_COUNT];
+    atomic_bool told[URO_QUOTA_COUNT]; /* that there is no more */
+};
+
 struct uro_device {
     struct uro_device_config config;
-    atomic_uint_least64_t quota_used[URO_QUOTA_COUNT]; /* quota.c */
-    atomic_bool quota_told[URO_QUOTA_COUNT];
+    struct uro_quota_use quota_use; /* quota.c */
 
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;

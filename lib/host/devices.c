@@ -34,6 +34,7 @@ static void read_all(void)
     uint32_t count = 0;
 
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
+    uro_quota_set_process(config.process.config.most);
     for (uint32_t i = 0; i < config.count; i++) {
         const struct uro_device_config *entry = &config.entries[i].config;
         entries[i] = entry;

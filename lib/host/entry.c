@@ -272,13 +272,20 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
+/* Those of a device are not known for all together. */
+static bool is_known(const struct uro_entry *entry, const struct key *key)
+{
+    return key->set == NULL || !entry->process;
+}
+
 static void refuse_unknown_key(struct uro_entry *entry, const char *where, const char *name)
 {
     char known[288] = "";
 
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, " %s", keys[i].name);
+        if (is_known(entry, &keys[i]))
+            (void)snprintf(known + used, sizeof known - used, " %s", keys[i].name);
     }
     uro_entry_refuse(entry, where, "unknown key \"%.40s\"; known:%s", name, known);
 }
@@ -297,6 +304,13 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
                          name);
 }
 
+void uro_entry_begin_process(struct uro_entry *entry)
+{
+    *entry = (struct uro_entry){ .config = { .name = "*" }, .process = true };
+    for (unsigned quota = 0; quota < URO_QUOTA_COUNT; quota++)
+        entry->config.most[quota] = UINT64_MAX;
+}
+
 void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value)
 {
     char expanded[VALUE_MAX];
@@ -304,7 +318,7 @@ void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, 
     if (entry->config.problem[0] != '\0')
         return;
     const struct key *k = find_key(key);
-    if (k == NULL) {
+    if (k == NULL || !is_known(entry, k)) {
         refuse_unknown_key(entry, where, key);
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.h - one device of the configuration while it is being read, key by key.
+/* entry.h - one device of the configuration, or what holds for all of them together, while it is
+ * being read, key by key.
  *
  * The first mistake of an entry is kept in config.problem; what follows it is ignored, so that a
  * wrong entry gives one message.
@@ -34,10 +35,14 @@ struct uro_entry {
     struct uro_device_config config;
     char where[URO_ENTRY_WHERE_MAX]; /* "UROCE_DEVICES, device 2": where the entry began */
     uint32_t given;                  /* bit i: key i of the table was given */
+    bool process; /* not of a device: of all together. Its keys are those of quota.h */
 };
 
 /* An entry with every default that needs no other key. @name is checked. */
 void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name);
+
+/* The entry "*", with nothing bounded. */
+void uro_entry_begin_process(struct uro_entry *entry);
 
 /* Reads one key. @where is the place of this key, for the message. */
 void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "host/device.h"
 
@@ -20,33 +21,68 @@ static const char *const texts[URO_QUOTA_COUNT] = {
 #undef X
 };
 
-static void complain(struct uro_device *device, enum uro_quota quota)
+static uint64_t process_most[URO_QUOTA_COUNT];
+static struct uro_quota_use process; /* of all devices */
+
+void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT])
 {
-    if (atomic_exchange(&device->quota_told[quota], true))
-        return;
-    fprintf(stderr,
-            "uroce: %s: more than %" PRIu64
-            " %s are refused (ENOMEM); the program has to give some "
-            "back, or %s= of the device must be larger\n",
-            device->config.name, device->config.most[quota], texts[quota], keys[quota]);
+    memcpy(process_most, most, sizeof process_most);
 }
 
+uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota)
+{
+    uint64_t own = device->config.most[quota];
+
+    return own < process_most[quota] ? own : process_most[quota];
+}
+
+/* @name: of the device, or "*". */
+static void complain(struct uro_quota_use *use, const char *name, uint64_t most,
+                     enum uro_quota quota)
+{
+    if (atomic_exchange(&use->told[quota], true))
+        return;
+    bool all = use == &process;
+    fprintf(stderr,
+            "uroce: %s: more than %" PRIu64 " %s%s are refused (ENOMEM); the program has to give "
+            "some back, or %s= of %s must be larger\n",
+            name, most, texts[quota], all ? " of all devices together" : "", keys[quota],
+            all ? "*" : "the device");
+}
+
+static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota, uint64_t amount)
+{
+    uint64_t used = atomic_load(&use->used[quota]);
+
+    do {
+        if (amount > most || used > most - amount)
+            return false;
+    } while (!atomic_compare_exchange_weak(&use->used[quota], &used, used + amount));
+    return true;
+}
+
+/* What the device then refuses is counted for the process meanwhile: near its bound somebody else may
+ * be refused as well. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];
-    uint64_t used = atomic_load(&device->quota_used[quota]);
 
-    do {
-        if (amount > most || used > most - amount) {
-            complain(device, quota);
-            errno = ENOMEM;
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&device->quota_used[quota], &used, used + amount));
+    if (!take(&process, process_most[quota], quota, amount)) {
+        complain(&process, "*", process_most[quota], quota);
+        errno = ENOMEM;
+        return false;
+    }
+    if (!take(&device->quota_use, most, quota, amount)) {
+        atomic_fetch_sub(&process.used[quota], amount);
+        complain(&device->quota_use, device->config.name, most, quota);
+        errno = ENOMEM;
+        return false;
+    }
     return true;
 }
 
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
-    atomic_fetch_sub(&device->quota_used[quota], amount);
+    atomic_fetch_sub(&device->quota_use.used[quota], amount);
+    atomic_fetch_sub(&process.used[quota], amount);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quota.h - how many objects of a kind, and how much memory, a process may have of a device.
+/* quota.h - how many objects of a kind, and how much memory, a process may have of a device, and of
+ * all its devices together.
  *
- * The bounds are those of the configuration (max_qp= and so on), which are also what a program is
- * told when it asks the device. To add a kind: a line below, a default and a key in entry.c.
+ * The bounds are those of the configuration (max_qp= and so on, of a device and of "*"); the lesser
+ * one is what a program is told when it asks the device. To add a kind: a line below, a default and a key in entry.c.
  */
 #pragma once
 
@@ -28,7 +29,11 @@ enum uro_quota {
         URO_QUOTA_COUNT
 };
 
-/* Counts @amount more, unless that is more than the device may have: then false, with errno ENOMEM,
- * and stderr says so the first time. Thread: any. */
+/* For devices.c, before any device is used: what all of them together may have. */
+void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT]);
+uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota);
+
+/* Counts @amount more, unless that is more than the device or the process may have: then false, with
+ * errno ENOMEM, and the first time stderr says which bound it was. Thread: any. */
 URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount);
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);

@@ -52,7 +52,7 @@ static enum ibv_mtu active_mtu(const struct uro_device_config *config)
 /* How many objects of a kind a program may have. */
 static int most(struct ibv_context *context, enum uro_quota quota)
 {
-    return (int)config_of(context)->most[quota];
+    return (int)uro_quota_most(uro_ibv_host(context), quota);
 }
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)

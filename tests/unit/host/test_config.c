@@ -264,6 +264,41 @@ static void line__name_taken__the_first_one_keeps_it(void **state)
                         "UROCE_DEVICES, device 2 (a): another device has this name");
 }
 
+static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)
+{
+    (void)state;
+    read_right("a:net_null0;max_qp=7 *;max_qp=5;max_registered=3");
+    assert_int_equal(config.entries[0].config.most[URO_QUOTA_QP], 7);
+    assert_int_equal(config.process.config.most[URO_QUOTA_QP], 5);
+    assert_true(config.process.config.most[URO_QUOTA_OCTETS] == 3 * 1048576);
+    assert_true(config.process.config.most[URO_QUOTA_MR] == UINT64_MAX);
+    read_right("a:net_null0");
+    assert_true(config.process.config.most[URO_QUOTA_QP] == UINT64_MAX);
+}
+
+/* Who bounded all devices does not get one without a bound. */
+static void line__star_with_a_mistake__there_is_no_device(void **state)
+{
+    static const struct {
+        const char *line, *problem;
+    } stars[] = {
+        { "a:net_null0 *;max_qp=x b:net_null1",
+          "UROCE_DEVICES, device 2 (*): max_qp=x: must be a number from 0 to 1048560" },
+        { "a:net_null0 *;mtu=1500", "UROCE_DEVICES, device 2 (*): unknown key \"mtu\"; known: "
+                                    "max_qp max_cq max_srq max_mr max_mw "
+                                    "max_pd max_ah max_registered" },
+        { "*:net_null0;max_qp=5", "UROCE_DEVICES, device 1 (*): unknown key \"link\"; known: "
+                                  "max_qp max_cq max_srq max_mr max_mw "
+                                  "max_pd max_ah max_registered" },
+        { "*;max_qp=5 a:net_null0 *;max_mr=5", "UROCE_DEVICES, device 3 (*): is given twice" },
+        { "*;max_qp=5;max_qp=6", "UROCE_DEVICES, device 1 (*): max_qp= is given twice" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(stars); i++)
+        assert_string_equal(read_one(stars[i].line)->problem, stars[i].problem);
+}
+
 static void line__more_than_64_devices__says_so_once(void **state)
 {
     char line[70 * 20] = "";
@@ -369,6 +404,8 @@ int main(void)
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),
         cmocka_unit_test(line__one_wrong_of_three__the_others_stay),
         cmocka_unit_test(line__name_taken__the_first_one_keeps_it),
+        cmocka_unit_test(line__star__has_the_bounds_of_all_devices_and_is_none),
+        cmocka_unit_test(line__star_with_a_mistake__there_is_no_device),
         cmocka_unit_test(line__more_than_64_devices__says_so_once),
         cmocka_unit_test(line__address_table_full__says_so),
         cmocka_unit_test(line__longest_link__fits_and_one_more_does_not),

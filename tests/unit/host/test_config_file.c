@@ -162,6 +162,20 @@ static void file__windows_line_ends__do_not_matter(void **state)
     assert_string_equal(entry(0)->link, "net_null0");
 }
 
+static void file__star__has_the_bounds_of_all_devices(void **state)
+{
+    (void)state;
+    write_file("[*]\nmax_mr = 9\n[a]\nlink=net_null0\n");
+    uro_config_read(&config, NULL, path);
+    assert_int_equal(config.count, 1);
+    assert_string_equal(entry(0)->problem, "");
+    assert_int_equal(config.process.config.most[URO_QUOTA_MR], 9);
+    write_file("[a]\nlink=net_null0\n[*]\nlink=net_null1\n");
+    uro_config_read(&config, NULL, path);
+    assert_int_equal(config.count, 1);
+    assert_non_null(strstr(entry(0)->problem, ":4 (*): unknown key \"link\"; known: max_qp"));
+}
+
 static void file__line_of_devices_is_set_too__it_wins(void **state)
 {
     (void)state;
@@ -302,6 +316,7 @@ int main(void)
         cmocka_unit_test(file__line_too_long__is_refused_and_the_next_one_is_read),
         cmocka_unit_test(file__no_newline_at_the_end__last_line_counts),
         cmocka_unit_test(file__windows_line_ends__do_not_matter),
+        cmocka_unit_test(file__star__has_the_bounds_of_all_devices),
         cmocka_unit_test(file__line_of_devices_is_set_too__it_wins),
         cmocka_unit_test(trust__writable_by_others__is_refused),
         cmocka_unit_test(trust__owned_by_another_user__is_refused),
