@@ -164,7 +164,7 @@ static void meet(struct stage *stage)
 static void open_engine(struct stage *stage)
 {
     struct uro_engine_config config = {
-        .mac = stage_mac, .mtu = 1500, .address_count = 1, .table_bits = 4, .window = 16
+        .mac = stage_mac, .mtu = 1500, .address_count = 1, .table_bits = 4, .window = 16, .early = 4
     };
 
     stage_check(uro_gid_parse("10.0.0.1", &stage_gid));
