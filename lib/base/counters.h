@@ -45,6 +45,9 @@
       "UC messages without a receive, or for the wrong memory")                                    \
     X(DROP_UD_RECEIVE, "drop_ud_receive", "datagrams that found no receive posted")                \
     X(DROP_UD_LENGTH, "drop_ud_length", "datagrams longer than the receive they would have used")  \
+    X(RX_MARKED, "np_ecn_marked_roce_packets", "packets that the network marked as congested")     \
+    X(CNP_SENT, "np_cnp_sent", "congestion notifications sent")                                    \
+    X(CNP_RECEIVED, "rp_cnp_handled", "congestion notifications received")                         \
     X(DROP_GHOST_ACK, "drop_ghost_ack", "response to a packet that was never sent")                \
     X(DROP_STALE_RESPONSE, "drop_stale_response", "response to something already answered")        \
     X(DROP_BAD_RESPONSE, "drop_bad_response", "response that does not fit its request")            \

@@ -35,6 +35,11 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
  * much in flight, only with a READ of as many packets. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
+/* Notifications of congestion go to one peer no more often, and are obeyed no more often; the window that remains to a
+ * requester who is told again and again. */
+#define URO_CNP_EVERY    URO_US(50)
+#define URO_WINDOW_LEAST 4u
+
 /* Requests that came before their turn, kept by an engine for all its queue pairs together; also how far ahead of its
  * turn one may be. How long a gap may take to close before the peer is told: frames overtake each other inside a
  * switch or a host, which is microseconds. When they are forgotten: the peer's answer to a NAK takes a round trip. */

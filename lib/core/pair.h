@@ -7,6 +7,7 @@
 
 #include "base/bells.h"
 #include "base/table.h"
+#include "core/congestion.h"
 #include "core/event.h"
 #include "core/path.h"
 #include "core/psn.h"
@@ -112,7 +113,8 @@ struct uro_qp {
     struct uro_bell bell;
     struct uro_req req;
     struct uro_rsp rsp;
-    struct uro_qp_attr attr; /* as set, for query */
+    struct uro_congestion congestion; /* congestion.c */
+    struct uro_qp_attr attr;          /* as set, for query */
     struct uro_wq send;
     struct uro_wq recv;
     struct uro_rqe *taken; /* room for a receive from a shared queue */

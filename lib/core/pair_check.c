@@ -105,7 +105,7 @@ static const char *check_answers(const struct uro_qp *qp)
     }
     if (pending != rsp->rd_pending)
         return "the count of pending answers is wrong";
-    bool owes = pending > 0 || rsp->ack_due || rsp->nak_due;
+    bool owes = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
     bool waits = qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
                  uro_pair_state(qp) == URO_QPS_ERR; /* by modify: the debt is forgotten */
     if (owes && !waits && !uro_link_used(&qp->response_link))

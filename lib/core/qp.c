@@ -286,6 +286,7 @@ static void reset(struct uro_qp *qp)
     uro_early_forget(qp);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->rsp, 0, sizeof qp->rsp);
+    memset(&qp->congestion, 0, sizeof qp->congestion);
     memset(&qp->attr, 0, sizeof qp->attr);
     memset(&qp->path, 0, sizeof qp->path);
     qp->rsp.rd = rd;
@@ -357,6 +358,7 @@ static void forget_answers(struct uro_qp *qp)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
+    qp->congestion.notify_due = false;
     rsp->ack_due = false;
     rsp->nak_due = false;
     rsp->rd_pending = 0;

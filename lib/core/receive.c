@@ -16,6 +16,9 @@
 
 #define PKEY_MASK 0x7fffu /* without the membership bit */
 
+#define ECN_MASK 3u /* of the traffic class */
+#define ECN_CE   3u
+
 /* Whether a queue pair in @state looks at packets of @role (IBTA Vol. 1, QP states). */
 static bool listens(enum uro_qp_state state, enum uro_role role)
 {
@@ -30,6 +33,8 @@ static bool listens(enum uro_qp_state state, enum uro_role role)
  * role. */
 static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
 {
+    if (op->service == URO_CNP)
+        return qp->service != URO_UD;
     if (op->service != qp->service)
         return false;
     if (qp->service != URO_XRC || (qp->type == URO_QPT_XRC_TGT) == (op->role == URO_REQUEST))
@@ -53,7 +58,8 @@ void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_SERVICE);
         return;
     }
-    if (!listens(uro_pair_state(qp), frame->op->role)) {
+    bool notice = frame->op->service == URO_CNP; /* is about what we send */
+    if (!listens(uro_pair_state(qp), notice ? URO_RESPONSE : frame->op->role)) {
         URO_MARK("RX.STATE");
         uro_count(counters, URO_COUNT_DROP_STATE);
         return;
@@ -70,6 +76,12 @@ void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 
     uro_count(counters, URO_COUNT_RX_ROCE);
+    if (notice) {
+        uro_congestion_told(qp);
+        return;
+    }
+    if ((frame->ip.traffic_class & ECN_MASK) == ECN_CE)
+        uro_congestion_marked(qp);
     if (qp->service == URO_UD) {
         URO_MARK("UD.ANY");
         uro_datagram_receive(qp, frame);

@@ -124,6 +124,7 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
             return true;
     }
     if (uro_psn_diff(req->una, before) != 0) {
+        uro_congestion_acked(qp, (uint32_t)uro_psn_diff(req->una, before));
         if (req->recovering && uro_psn_diff(req->una, req->next) > 1) {
             URO_MARK("REQ.GAP.KEPT"); /* more than was sent again */
             req->peer_keeps = true;

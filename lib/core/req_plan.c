@@ -80,6 +80,17 @@ static bool held(const struct uro_qp *qp)
     return state != URO_QPS_RTS;
 }
 
+static int32_t flight_of(const struct uro_qp *qp)
+{
+    return uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
+}
+
+/* Whether so many in flight are all that the peer's notifications leave. */
+static bool congested(const struct uro_qp *qp, int32_t flight)
+{
+    return qp->congestion.window != 0 && flight >= (int32_t)qp->congestion.window;
+}
+
 /* Whether the window has room. READ responses on their way do not count: the responder paces
  * them. */
 static bool window_full(const struct uro_qp *qp)
@@ -90,9 +101,11 @@ static bool window_full(const struct uro_qp *qp)
     }
     if (qp->req.probing)
         return uro_psn_diff(qp->req.next, qp->req.una) > 0;
-    int32_t flight = uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
+    int32_t flight = flight_of(qp);
 
+    /* When the window became smaller there may be nobody in flight that asks for an ACK: one more does. */
     return flight >= (int32_t)qp->shard->config.window ||
+           (congested(qp, flight) && qp->req.since_ack_req == 0) ||
            uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);
 }
 
@@ -129,7 +142,8 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->place = place_of(plan->index, plan->psn_count);
     plan->ack_req = uro_pair_reliable(qp) &&
                     (plan->place == URO_LAST || plan->place == URO_ONLY || qp->req.probing ||
-                     qp->req.patching || qp->req.since_ack_req + 1 >= ack_interval(qp));
+                     qp->req.patching || congested(qp, flight_of(qp) + 1) ||
+                     qp->req.since_ack_req + 1 >= ack_interval(qp));
     if (plan->ack_req)
         URO_MARK("REQ.ACKREQ");
 }

@@ -177,9 +177,6 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING)
-        return false;
-
     struct uro_rd *rd = oldest_pending(rsp);
     while (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
         if (rsp->ack_due || rsp->nak_due)

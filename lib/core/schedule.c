@@ -118,9 +118,20 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
     return true;
 }
 
+static bool next_answer(struct uro_qp *qp, struct uro_tx *tx)
+{
+    if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING)
+        return false;
+    if (qp->congestion.notify_due) {
+        uro_congestion_notify(qp, tx);
+        return true;
+    }
+    return uro_pair_reliable(qp) && uro_rsp_next(qp, tx);
+}
+
 static bool answer(struct uro_shard *shard, struct round *round)
 {
-    return turn(&shard->responses, offsetof(struct uro_qp, response_link), uro_rsp_next, round);
+    return turn(&shard->responses, offsetof(struct uro_qp, response_link), next_answer, round);
 }
 
 static bool next_request(struct uro_qp *qp, struct uro_tx *tx)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lossy_goodput.c - what a stream of WRITEs keeps of a link that loses or reorders, in virtual time.
  *
- *   lossy_goodput LOSE LATE OCTETS MESSAGES SEED    frames in 65536 that are lost, or overtaken
+ *   lossy_goodput LOSE LATE OCTETS MESSAGES SEED [QUEUE MARK]
+ *
+ *   LOSE, LATE   frames in 65536 that are lost, or overtaken
+ *   QUEUE, MARK  a switch on the way has 10 Gb/s, a queue of so many octets, and marks what comes when it holds
+ *                more than MARK (0: marks nothing)
  *
  * 25 Gb/s, half of 50 us each way, and a transmit ring of a few frames, as a card has one: the engine
  * does not send into a queue without an end. Processors take no time. Prints one line of JSON.
@@ -13,13 +17,14 @@
 #include "io/sim/station.h"
 #include "sides.h"
 
-#define ONE_WAY  URO_US(25)
-#define PS_OCTET 320u       /* 25 Gb/s */
-#define RING     URO_US(20) /* of frames that wait for the cable */
-#define LATE_MAX URO_US(20) /* a frame that is overtaken comes so much later */
-#define START    URO_MS(1)
-#define STEP     URO_MS(1)
-#define LONGEST  URO_MS(600000)
+#define ONE_WAY         URO_US(25)
+#define PS_OCTET        320u       /* 25 Gb/s */
+#define PS_OCTET_NARROW 800u       /* 10 Gb/s */
+#define RING            URO_US(20) /* of frames that wait for the cable */
+#define LATE_MAX        URO_US(20) /* a frame that is overtaken comes so much later */
+#define START           URO_MS(1)
+#define STEP            URO_MS(1)
+#define LONGEST         URO_MS(600000)
 
 struct run {
     struct uro_world world;
@@ -39,7 +44,7 @@ static void after_round(void *user, struct uro_station *station)
     struct uro_cable *cable = user;
     uint32_t received = 0;
 
-    if (cable->busy_until > run.world.now + RING)
+    if (cable->config.queue_octets == 0 && cable->busy_until > run.world.now + RING)
         station->tx_free = cable->busy_until - RING;
     if (station != &run.stations[0] || run.sides[0].engine == NULL)
         return;
@@ -50,11 +55,15 @@ static void after_round(void *user, struct uro_station *station)
         run.finished = run.world.now;
 }
 
-static void build(uint32_t lose, uint32_t late, uint64_t seed)
+static void build(uint32_t lose, uint32_t late, uint64_t seed, uint32_t queue, uint32_t mark)
 {
-    const struct uro_cable_config cable = {
-        .lose = lose, .late = late, .late_max = LATE_MAX, .delay = ONE_WAY, .ps_per_octet = PS_OCTET
-    };
+    const struct uro_cable_config cable = { .lose = lose,
+                                            .late = late,
+                                            .late_max = LATE_MAX,
+                                            .delay = ONE_WAY,
+                                            .ps_per_octet = queue != 0 ? PS_OCTET_NARROW : PS_OCTET,
+                                            .queue_octets = queue,
+                                            .mark_above = mark };
     uro_world_init(&run.world, seed, START);
     for (unsigned i = 0; i < 2; i++) {
         const struct uro_station_config station = { .engine = sides_config(i + 1),
@@ -77,8 +86,8 @@ static void build(uint32_t lose, uint32_t late, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
-        (void)fprintf(stderr, "usage: lossy_goodput LOSE LATE OCTETS MESSAGES SEED\n");
+    if (argc != 6 && argc != 8) {
+        (void)fprintf(stderr, "usage: lossy_goodput LOSE LATE OCTETS MESSAGES SEED [QUEUE MARK]\n");
         return 2;
     }
     sides_kind(&run.plan, "write");
@@ -87,7 +96,8 @@ int main(int argc, char **argv)
     run.plan.octets = (uint32_t)strtoul(argv[3], NULL, 0);
     run.plan.messages = (uint32_t)strtoul(argv[4], NULL, 0);
     build((uint32_t)strtoul(argv[1], NULL, 0), (uint32_t)strtoul(argv[2], NULL, 0),
-          strtoull(argv[5], NULL, 0));
+          strtoull(argv[5], NULL, 0), argc == 8 ? (uint32_t)strtoul(argv[6], NULL, 0) : 0,
+          argc == 8 ? (uint32_t)strtoul(argv[7], NULL, 0) : 0);
     after_round(&run.cables[0], &run.stations[0]); /* the first posts */
     while (run.finished == 0 && !run.world.failed && run.world.now < LONGEST)
         (void)uro_world_run(&run.world, run.world.now + STEP);

@@ -114,6 +114,7 @@ struct scene_packet {
     uint32_t psn;
     bool ack_req;
     bool solicited;
+    bool ce;          /* the network marked it: congestion */
     uint8_t syndrome; /* AETH, 0x1f when left 0 */
     uint32_t msn;     /* AETH */
     uint64_t va;      /* RETH or AtomicETH; left 0: start of scene->remote */

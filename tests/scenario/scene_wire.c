@@ -65,6 +65,10 @@ static uint8_t *put_ext(const struct scene_packet *packet, unsigned ext, uint8_t
         uro_put_be64(at, packet->original);
         at += URO_ATOMIC_ACK_LEN;
     }
+    if (ext & URO_EXT_CNP) {
+        memset(at, 0, URO_CNP_LEN);
+        at += URO_CNP_LEN;
+    }
     if (ext & (URO_EXT_IMM | URO_EXT_INV)) {
         memcpy(at, &packet->imm, URO_IMM_LEN);
         at += URO_IMM_LEN;
@@ -124,6 +128,7 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
     const bool v6 = !uro_gid_is_ipv4(&dest);
     const struct uro_ip ip = { .v6 = v6,
                                .dont_fragment = true,
+                               .traffic_class = packet->ce ? 3 : 0,
                                .hop_limit = 64,
                                .protocol = URO_IPPROTO_UDP,
                                .payload_length = (uint16_t)udp_length,
@@ -204,6 +209,7 @@ void scene_wire_compare(const struct scene_packet *packet, const uint8_t *octets
         scene_wire_fail(why, octets, length);
     }
     assert_int_equal(frame.bth.solicited, packet->solicited);
+    assert_int_equal(frame.bth.becn, frame.op->service == URO_CNP);
     assert_int_equal(frame.bth.dest_qpn, packet->qpn);
     const struct uro_gid dest = address(packet->to);
     assert_memory_equal(&frame.ip.dest, &dest, sizeof dest);

@@ -14,6 +14,9 @@ MTU = 4500
 # what, lost and overtaken per mille, the share of lossless that is aimed at
 TROUBLES = (("0.01 % lost", 0.1, 0, 0.95), ("0.1 % lost", 1, 0, 0.85), ("1 % lost", 10, 0, 0.5),
             ("1 % overtaken", 0, 10, 0.97))
+# what, and from how many octets in its queue on a switch marks: 128 KiB, 10 Gb/s
+QUEUE = 131072
+SWITCHES = (("a switch that marks nothing", 0), ("a switch that marks above 32 KiB", 32768))
 PROGRAM = ["ib_write_bw", "-F", "-x", "1", "-m", "4096", "-s", "65536"]
 
 
@@ -21,6 +24,11 @@ def simulated(bench: Bench, lose: float, late: float, seed: int) -> float:
     shares = [str(round(per_mille * 65.536)) for per_mille in (lose, late)]
     return limits.fields(bench, "lossy_goodput", *shares, "65536", str(bench.count(20_000)),
                          str(seed))["gbit_per_s"]
+
+
+def through_a_switch(bench: Bench, mark: int, seed: int) -> float:
+    return limits.fields(bench, "lossy_goodput", "0", "0", "65536", str(bench.count(20_000)), str(seed), str(QUEUE),
+                         str(mark))["gbit_per_s"]
 
 
 def carried(bench: Bench, lose: float, late: float) -> float:
@@ -45,5 +53,8 @@ def rows(bench: Bench) -> list[Figure]:
         for what, lose, late, aim in TROUBLES:
             turns.append((Figure(f"{where}, {what}", "Gb/s", beside=whole, aim_ratio=aim),
                           lambda measure=measure, lose=lose, late=late: measure(lose, late)))
+    for what, mark in SWITCHES:
+        turns.append((Figure(f"simulated, into 10 Gb/s and a queue of 128 KiB, {what}", "Gb/s"),
+                      lambda mark=mark: through_a_switch(bench, mark, next(seeds))))
     by_turns(bench.runs, *turns)
     return [row for row, _ in turns]

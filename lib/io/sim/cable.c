@@ -77,13 +77,30 @@ static struct uro_world_frame *damage(struct uro_cable *cable, struct uro_world_
     return frame;
 }
 
+static uint64_t queued_octets(const struct uro_cable *cable)
+{
+    uro_time now = cable->world->now;
+
+    return cable->busy_until > now
+               ? (cable->busy_until - now) * PS_PER_NS / cable->config.ps_per_octet
+               : 0;
+}
+
+static bool marks(struct uro_cable *cable)
+{
+    const struct uro_cable_config *config = &cable->config;
+
+    return uro_world_chance(&cable->rng, config->mark_ce) ||
+           (config->mark_above != 0 && queued_octets(cable) > config->mark_above);
+}
+
 /* Congestion experienced, as a router marks it: the IPv4 checksum follows, the ICRC does not. */
 static void mark(struct uro_cable *cable, struct uro_world_frame *frame)
 {
     struct uro_frame decoded;
     uint8_t header[URO_IP_LEN_MAX];
 
-    if (!uro_world_chance(&cable->rng, cable->config.mark_ce) || !guarded(frame, &decoded))
+    if (!marks(cable) || !guarded(frame, &decoded))
         return;
     decoded.ip.traffic_class |= CE;
     size_t length = uro_ip_put(header, &decoded.ip);
@@ -100,9 +117,8 @@ static uro_time departure(struct uro_cable *cable, uint32_t length)
     if (config->ps_per_octet == 0)
         return now;
     uro_time from = cable->busy_until > now ? cable->busy_until : now;
-    uint64_t queued = (from - now) * PS_PER_NS / config->ps_per_octet;
     bool limited = config->queue_octets != 0 && now >= config->faults_from;
-    if (limited && queued + length > config->queue_octets)
+    if (limited && queued_octets(cable) + length > config->queue_octets)
         return URO_TIME_NEVER;
     cable->busy_until = from + (uro_time)length * config->ps_per_octet / PS_PER_NS;
     return cable->busy_until;

@@ -27,6 +27,7 @@ struct uro_cable_config {
     bool keep_order;         /* jitter does not reorder */
     uint32_t ps_per_octet;   /* the bottleneck; 0: infinitely fast */
     uint32_t queue_octets;   /* tail drop beyond; 0: no limit */
+    uint32_t mark_above;     /* octets in that queue from which on all are marked CE; 0: none */
     uro_time partition_from; /* nothing passes for partition_for, every partition_every */
     uro_time partition_for;
     uro_time partition_every; /* 0: never */

@@ -265,9 +265,22 @@ static bool check_response(struct uro_load_end *end, const struct uro_frame *fra
     return check_msn(end, op, frame);
 }
 
+/* Somebody is told that his packets were marked: of which queue pair is not looked at. */
+static bool check_notice(const struct uro_load *load, const struct uro_station *station,
+                         const struct uro_frame *frame)
+{
+    if (load->swarm->clean || !frame->bth.becn || frame->bth.psn != 0 || frame->bth.ack_req)
+        uro_world_fail(load->world, "%c tells qp 0x%06x of congestion: %s", station->config.name,
+                       frame->bth.dest_qpn,
+                       load->swarm->clean ? "nothing was marked" : "not as it is told");
+    return true;
+}
+
 bool uro_load_wire(struct uro_load *load, struct uro_station *station,
                    const struct uro_frame *frame)
 {
+    if (frame->op->service == URO_CNP)
+        return check_notice(load, station, frame);
     if (uro_load_cm_wire(load->cm, station, frame))
         return true;
     if (frame->op->service == URO_UD)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* congestion.c - see congestion.h. */
+#include "core/congestion.h"
+
+#include <string.h>
+
+#include "base/mark.h"
+#include "core/limits.h"
+#include "core/pair.h"
+#include "core/schedule.h"
+#include "core/shard.h"
+
+#define WHOLE        1024u      /* a share of 1 */
+#define CNP          0x81u      /* its opcode */
+#define GAIN         16u        /* the share goes this part of the way at each step */
+#define DECAY        URO_US(55) /* without a notification: one step down */
+#define DECAY_MOST   64u
+#define ROUNDS_QUICK 5u /* half-way back each; then one packet more each */
+
+void uro_congestion_marked(struct uro_qp *qp)
+{
+    struct uro_congestion *congestion = &qp->congestion;
+
+    uro_count(&qp->shard->counters, URO_COUNT_RX_MARKED);
+    if (qp->service == URO_UD || qp->shard->now < congestion->notify_from)
+        return;
+    congestion->notify_from = qp->shard->now + URO_CNP_EVERY;
+    congestion->notify_due = true;
+    uro_schedule_response(qp);
+}
+
+void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx)
+{
+    struct uro_bth bth = { .opcode = CNP,
+                           .migrated = true,
+                           .becn = true,
+                           .pkey = URO_PKEY_DEFAULT,
+                           .dest_qpn = qp->attr.dest_qpn };
+
+    URO_MARK("CNP.SEND");
+    qp->congestion.notify_due = false;
+    tx->payload_length = 0;
+    tx->span_count = 0;
+    memset(uro_path_ext(tx, &qp->path), 0, URO_CNP_LEN);
+    uro_path_seal(tx, &qp->path, &bth, URO_CNP_LEN);
+    uro_count(&qp->shard->counters, URO_COUNT_CNP_SENT);
+}
+
+static void decay(struct uro_congestion *congestion, uro_time now)
+{
+    uro_time steps = (now - congestion->cut_at) / DECAY;
+
+    for (uro_time i = 0; i < steps && i < DECAY_MOST; i++)
+        congestion->share -= congestion->share / GAIN;
+}
+
+void uro_congestion_told(struct uro_qp *qp)
+{
+    struct uro_congestion *congestion = &qp->congestion;
+    uint32_t most = qp->shard->config.window;
+    uint32_t least = most < URO_WINDOW_LEAST ? most : URO_WINDOW_LEAST;
+    uro_time now = qp->shard->now;
+
+    uro_count(&qp->shard->counters, URO_COUNT_CNP_RECEIVED);
+    if (congestion->share != 0 && now - congestion->cut_at < URO_CNP_EVERY)
+        return;
+    URO_MARK("CNP.OBEY");
+    if (congestion->share == 0)
+        congestion->share = WHOLE;
+    else
+        decay(congestion, now);
+    uint32_t window = congestion->window != 0 ? congestion->window : most;
+    congestion->target = window;
+    window -= (uint32_t)((uint64_t)window * congestion->share / (2 * WHOLE));
+    congestion->window = window > least ? window : least;
+    congestion->share = (uint16_t)(congestion->share + (WHOLE - congestion->share) / GAIN);
+    congestion->cut_at = now;
+    congestion->rounds = 0;
+    congestion->acked = uro_psn_diff(qp->req.una, qp->req.next);
+}
+
+void uro_congestion_acked(struct uro_qp *qp, uint32_t count)
+{
+    struct uro_congestion *congestion = &qp->congestion;
+    uint32_t most = qp->shard->config.window;
+
+    if (congestion->window == 0)
+        return;
+    congestion->acked += (int32_t)count;
+    while (congestion->acked >= (int32_t)congestion->window) {
+        congestion->acked -= (int32_t)congestion->window;
+        if (congestion->rounds < ROUNDS_QUICK)
+            congestion->rounds++;
+        else
+            congestion->target++;
+        congestion->window = (congestion->window + congestion->target + 1) / 2;
+        if (congestion->window >= most) {
+            URO_MARK("CNP.RECOVER");
+            congestion->window = 0;
+            return;
+        }
+    }
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_congestion.c - who gets packets that the network marked says so, and who is told sends less. */
+#include "core/limits.h"
+#include "scene.h"
+
+#define ONLY(...) PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = __VA_ARGS__)
+#define CNP       PACKET(.op = "CNP")
+
+/* ---- told by the network -------------------------------------------------- */
+
+static void congestion__marked_request__sender_is_told_once_in_a_while(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    for (uint32_t i = 0; i < 4; i++)
+        scene_post_recv(s, i, 8);
+    scene_rx(s, 0, ONLY(100, .ack_req = true, .ce = true));
+    scene_expect_tx(s, 0, CNP);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    scene_expect_mark(s, "CNP.SEND");
+    scene_rx(s, URO_CNP_EVERY - URO_US(1), ONLY(101, .ce = true));
+    scene_expect_silence(s, URO_CNP_EVERY - URO_US(1));
+    scene_rx(s, URO_CNP_EVERY, ONLY(102)); /* not marked */
+    scene_expect_silence(s, URO_CNP_EVERY);
+    scene_rx(s, URO_CNP_EVERY, ONLY(103, .ce = true));
+    scene_expect_tx(s, URO_CNP_EVERY, CNP);
+    for (uint32_t i = 0; i < 4; i++)
+        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 3);
+    assert_int_equal(scene_counter(s, URO_COUNT_CNP_SENT), 2);
+    scene_expect_silence(s, URO_MS(1));
+    scene_close(s);
+}
+
+/* Its data comes to us: the responder is the one to slow down. */
+static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 7);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_REQUEST", .psn = 7, .ack_req = true, .va = 0x1000,
+                           .rkey = 0x77, .dma = 8));
+    scene_rx(s, 0,
+             PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 7, .msn = 1, .length = 8, .ce = true));
+    scene_expect_tx(s, 0, CNP);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+static void congestion__marked_packet_of_uc__sender_is_told(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 100, .text = "a", .ce = true));
+    scene_expect_tx(s, 0, CNP);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
+/* A datagram's sender may be anybody. */
+static void congestion__marked_datagram__is_counted_only(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "a", .ce = true));
+    scene_expect_silence(s, 0);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 1);
+    scene_close(s);
+}
+
+/* ---- told by the peer ----------------------------------------------------- */
+
+static uint32_t sent_while_it_goes(struct scene *s, uro_time at)
+{
+    uint8_t octets[9000];
+    uint32_t count = 0;
+
+    while (scene_output(s, at, octets) > 0)
+        count++;
+    return count;
+}
+
+static uint32_t send_many(struct scene *s, uro_time at)
+{
+    for (uint32_t i = 0; i < 20; i++)
+        scene_post_send(s, SEND(.id = i, .text = "a", .quiet = true));
+    return sent_while_it_goes(s, at);
+}
+
+static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
+    uint32_t flights[12], una = 16;
+
+    scene_post_send(s, SEND(.id = 1, .length = 256 * 400));
+    assert_int_equal(sent_while_it_goes(s, 0), 16);
+    scene_rx(s, 0, CNP);
+    scene_expect_mark(s, "CNP.OBEY");
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7)); /* 8 are left */
+    scene_expect_silence(s, 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 15));
+    for (unsigned round = 0; round < 12; round++) {
+        flights[round] = sent_while_it_goes(s, 0);
+        una += flights[round];
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = una - 1));
+    }
+    assert_in_range(flights[0], 8, 12);
+    for (unsigned round = 1; round < 12; round++)
+        assert_true(flights[round] >= flights[round - 1]);
+    assert_int_equal(flights[11], 16);
+    scene_expect_mark(s, "CNP.RECOVER");
+    assert_int_equal(scene_counter(s, URO_COUNT_CNP_RECEIVED), 1);
+    (void)sent_while_it_goes(s, 0);
+    scene_close(s);
+}
+
+/* Copies, or forged ones, do not add up. */
+static void congestion__told_many_times_at_once__counts_as_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
+
+    for (int i = 0; i < 100; i++)
+        scene_rx(s, 0, CNP);
+    assert_int_equal(send_many(s, 0), 8);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+static void congestion__told_again_and_again__a_few_packets_remain(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 256);
+    uro_time now = 0;
+
+    for (int i = 0; i < 200; i++, now += URO_CNP_EVERY)
+        scene_rx(s, now, CNP);
+    assert_int_equal(send_many(s, now), URO_WINDOW_LEAST);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* Inside a message few packets ask for an ACK: the last one that may be sent must, or nothing would move. */
+static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 256, .mtu = 256);
+    uint8_t octets[9000];
+
+    scene_fill(s->local, 0, 256 * 200);
+    scene_post_send(s, SEND(.id = 1, .length = 256 * 200));
+    for (int i = 0; i < 40; i++) /* the 32nd asks */
+        assert_true(scene_output(s, 0, octets) > 0);
+    for (uro_time now = 0; now < URO_MS(2); now += URO_CNP_EVERY)
+        scene_rx(s, now, CNP);
+    scene_rx(s, URO_MS(2), PACKET(.op = "RC_ACK", .psn = 31));
+    scene_expect_tx(s, URO_MS(2),
+                    PACKET(.op = "RC_SEND_MIDDLE", .psn = 40, .ack_req = true, .length = 256,
+                           .fill = 40 * 256));
+    scene_expect_silence(s, URO_MS(2));
+    scene_rx(s, URO_MS(2), PACKET(.op = "RC_ACK", .psn = 40));
+    for (uint32_t i = 41; i < 41 + URO_WINDOW_LEAST; i++)
+        scene_expect_tx(s, URO_MS(2),
+                        PACKET(.op = "RC_SEND_MIDDLE", .psn = i, .length = 256, .fill = i * 256,
+                               .ack_req = i == 40 + URO_WINDOW_LEAST));
+    scene_expect_silence(s, URO_MS(2));
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing(
+    void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
+
+    scene_rx(s, 0, PACKET(.op = "CNP", .from = "10.0.0.3"));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1);
+    assert_int_equal(send_many(s, 0), 16);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+
+    s = scene_rc(.sq_psn = 0, .stop_at = URO_QPS_RTR);
+    scene_rx(s, 0, CNP);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    scene_close(s);
+
+    s = scene_ud();
+    scene_rx(s, 0, CNP);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 1);
+    scene_close(s);
+}
+
+static void congestion__queue_pair_starts_anew__forgets_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
+
+    scene_rx(s, 0, CNP);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_connect(s, &(const struct scene_options){ .mtu = 1024,
+                                                    .timeout = 14,
+                                                    .retry_count = 7,
+                                                    .depth = 4,
+                                                    .dest_depth = 4,
+                                                    .stop_at = URO_QPS_RTS });
+    assert_int_equal(send_many(s, 0), 16);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(congestion__marked_request__sender_is_told_once_in_a_while),
+        cmocka_unit_test(congestion__marked_answer_of_a_read__responder_is_told),
+        cmocka_unit_test(congestion__marked_packet_of_uc__sender_is_told),
+        cmocka_unit_test(congestion__marked_datagram__is_counted_only),
+        cmocka_unit_test(congestion__told__half_as_much_is_in_flight_and_slowly_more_again),
+        cmocka_unit_test(congestion__told_many_times_at_once__counts_as_once),
+        cmocka_unit_test(congestion__told_again_and_again__a_few_packets_remain),
+        cmocka_unit_test(congestion__window_shrinks_inside_a_message__one_more_packet_asks),
+        cmocka_unit_test(
+            congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing),
+        cmocka_unit_test(congestion__queue_pair_starts_anew__forgets_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
