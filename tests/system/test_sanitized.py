@@ -32,16 +32,17 @@ CHOSEN = {
         send_bw_srq read_bw_events wr_ud_send_lat_inline wr_xrc_send_bw wr_atomic_bw devinfo rping mckey""",
     "udp": """rc_pingpong_wr rc_pingpong_events srq_pingpong_events old_send_lat_inline read_bw
         atomic_bw_swap ucx_rc_tag_bw ucx_ud_tag_bw hello rping_own_qp ucmatose udaddy rdma_xserver cmtime
-        rstream_verify riostream cm_send_bw"""}
+        rstream_verify riostream"""}
 SHORT = ["-n", "100"]  # for perftest and the pingpongs
-LEFT_OUT = re.compile("pyverbs|_duration$")
+# With several connections librdmacm's own service thread polls a list that it has freed. And perftest with -R, when
+# nobody listens yet, begins anew with an identifier that it has destroyed.
+LEFT_OUT = re.compile("pyverbs|_duration$|^tcp_iperf_many$|^cm_")
 
 # What a program does not give back: its name, the function that it has it from. What it allocates itself is
 # its own affair.
 KEPT = (
     ("ib_", "ibv_get_device_list"),  # perftest never frees the list
     ("ib_", "ibv_create_cq"),        # nor, in the client of ib_send_*, the CQ of receives
-    ("ib_", "ibv_open_device"),      # nor, with -R, the context
 )
 # At its end rping destroys a channel on which its other thread waits. Looking for leaks stops that thread,
 # which goes on with a closed descriptor, and ends the program with an error.
@@ -191,7 +192,7 @@ def cases(build: pathlib.Path, link: str, every: bool) -> list:
     uroce = build / "app" / "uroce"
     reports = Reports(uroce)
     kinds = {"memif": (pairs.Pair, connections.Pair), "udp": (test_udp.Pair, test_udp.Pair)}[link]
-    found = [program_case(row, kinds[0], reports) for row in programs.rows()]
+    found = [program_case(row, kinds[0], reports) for row in programs.rows() if link == "memif" or not row.alone]
     rows = connections.rows(uroce)
     if link == "udp":
         rows = [test_udp.on_loopback(row) for row in rows]
