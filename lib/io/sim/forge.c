@@ -54,7 +54,7 @@ void uro_forge_sum(uint8_t *octets, uint32_t length)
     uro_put_le32(network + summed, uro_icrc(network, v6, summed));
 }
 
-void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16_t source_port)
+void uro_forge_seal(struct uro_forged *forged, uint16_t source_port)
 {
     size_t header = header_length(forged);
     uint8_t *network = forged->octets + forged->network;
@@ -70,6 +70,10 @@ void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16
     uro_put_le32(forged->octets + forged->length,
                  uro_icrc(network, forged->ip.v6, forged->length - forged->network));
     forged->length += URO_ICRC_LEN;
+}
 
+void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16_t source_port)
+{
+    uro_forge_seal(forged, source_port);
     uro_forge_raw(to, forged->octets, (uint32_t)forged->length);
 }

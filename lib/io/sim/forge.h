@@ -28,5 +28,8 @@ void uro_forge_raw(struct uro_station *to, const uint8_t *octets, uint32_t lengt
 /* Of a frame that was changed behind its IP header: the ICRC is right again. */
 void uro_forge_sum(uint8_t *octets, uint32_t length);
 
+/* Writes lengths and sum: it is whole. */
+void uro_forge_seal(struct uro_forged *forged, uint16_t source_port);
+
 /* To @to, which receives it at once. */
 void uro_forge_deliver(struct uro_forged *forged, struct uro_station *to, uint16_t source_port);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "io/sim/forge.h"
-#include "wire/cm_msg.h"
-#include "wire/frame.h"
+#include "io/sim/hostile_mad.h"
 
 #define PAYLOAD_MAX  64u
 #define STRANGER     66u /* last octet of his own addresses */
@@ -136,7 +135,10 @@ static void hostile_run(struct uro_node *node)
     struct uro_hostile *hostile = of_node(node);
     unsigned side = below(hostile, 2);
 
-    if (below(hostile, 2) == 0)
+    bool speaks = hostile->config->speaks && uro_rng_below(&hostile->speaker, 2) == 0;
+    if (speaks && uro_hostile_mad_say(hostile))
+        ;
+    else if (below(hostile, 2) == 0)
         forge_packet(hostile, side);
     else
         forge_message(hostile, side);
@@ -180,8 +182,11 @@ void uro_hostile_overhear(void *user, struct uro_station *station,
         side = !side;
     if (frame.bth.dest_qpn != URO_CM_MAD_QPN)
         hostile->qpns[side][below(hostile, URO_HOSTILE_HEARD)] = frame.bth.dest_qpn;
-    else if (frame.payload_length == URO_MAD_LEN && uro_cm_decode(frame.payload, &msg) == URO_CM_OK)
+    else if (frame.payload_length == URO_MAD_LEN &&
+             uro_cm_decode(frame.payload, &msg) == URO_CM_OK) {
         overhear_ids(hostile, side, &msg);
+        uro_hostile_mad_overhear(hostile, side, &frame, msg.kind);
+    }
 }
 
 void uro_hostile_init(struct uro_hostile *hostile, struct uro_world *world,
@@ -195,6 +200,7 @@ void uro_hostile_init(struct uro_hostile *hostile, struct uro_world *world,
     hostile->stations[1] = b;
     hostile->service = service;
     uro_rng_init_number(&hostile->rng, config->seed);
+    uro_rng_init_number(&hostile->speaker, config->seed ^ UINT64_C(0x737065616b));
     hostile->due = config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
     hostile->node = (struct uro_node){ NULL, hostile_next, hostile_run };
     uro_world_add(world, &hostile->node);

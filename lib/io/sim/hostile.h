@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hostile.h - somebody on the network who forges frames: with addresses of his own to queue pairs
- * that exist, or with the addresses of others to queue pairs that he guesses; and messages of
- * connections that he does not have. Nothing of it may change anything but counters, and the time
+ * that exist, or with the addresses of others to queue pairs that he guesses; messages of
+ * connections that he does not have; and what was said about those of others (hostile_mad.h). Nothing of it may change anything but counters, and the time
  * and room that an honest request would take.
  *
  * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him.
@@ -10,13 +10,16 @@
 #pragma once
 
 #include "io/sim/station.h"
+#include "wire/cm_msg.h"
 
 #define URO_HOSTILE_HEARD  16u
+#define URO_HOSTILE_MADS   32u
 #define URO_HOSTILE_NUMBER UINT32_C(0x686f7374) /* in the private data of his requests */
 
 struct uro_hostile_config {
     uint64_t seed;
     uint32_t wait_max; /* us between frames; 0: he is not there */
+    bool speaks;       /* he says again what others said to make connections */
 };
 
 struct uro_hostile {
@@ -34,6 +37,16 @@ struct uro_hostile {
         uint32_t peers;
     } ids[2][URO_HOSTILE_HEARD];
     uint64_t sent;
+
+    struct uro_rng speaker;
+    uint32_t mad_count; /* ever */
+    struct uro_hostile_mad {
+        bool heard;
+        unsigned side;    /* of whom it was for */
+        unsigned address; /* the one of its addresses */
+        enum uro_cm_kind kind;
+        uint8_t octets[URO_MAD_LEN];
+    } mads[URO_HOSTILE_MADS];
 };
 
 /* Adds him to @world, between @a and @b, which have services of connections from @service on. */

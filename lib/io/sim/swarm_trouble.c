@@ -12,6 +12,7 @@
 #define OLDER_HABITS    4u     /* are drawn where they were before there were more */
 #define VICTIM_ONE_IN   16u
 #define OTHERS_ONE_IN   8u
+#define SPEAKER_ONE_IN  6u
 #define TIGHT_ONE_IN    8u
 #define TIGHT_MAX       12u
 #define RESIZE_MAX      6000u /* of 65536 polls */
@@ -99,15 +100,11 @@ static void draw_queues(struct uro_swarm *swarm)
     set_tight(swarm, uro_world_between(&rng, 1, TIGHT_MAX));
 }
 
-void uro_swarm_draw_trouble(struct uro_swarm *swarm)
+static void draw_faults(struct uro_swarm *swarm)
 {
     struct uro_swarm_trouble *trouble = &swarm->trouble;
     struct uro_rng rng;
 
-    draw_queues(swarm);
-    draw_tight_all(swarm);
-    draw_victim(swarm);
-    draw_other_victim(swarm);
     uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x74726f75626c65));
     trouble->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)
@@ -139,6 +136,32 @@ void uro_swarm_draw_trouble(struct uro_swarm *swarm)
         station->tx_stall_share = uro_world_between(&rng, 1, STALL_SHARE_MAX);
         station->tx_stall_max = URO_US(uro_world_between(&rng, 10, 2000));
     }
+}
+
+/* Somebody who meddles with connections that are made. */
+static void draw_speaker(struct uro_swarm *swarm)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, swarm->seed ^ UINT64_C(0x737065616b6572));
+    if (swarm->clean || swarm->cm.callers[0] + swarm->cm.callers[1] == 0 ||
+        uro_rng_below(&rng, SPEAKER_ONE_IN) != 0)
+        return;
+    if (swarm->hostile.wait_max == 0)
+        swarm->hostile =
+            (struct uro_hostile_config){ .seed = uro_rng_u64(&rng),
+                                         .wait_max = uro_world_between(&rng, 20, 500) };
+    swarm->hostile.speaks = true;
+}
+
+void uro_swarm_draw_trouble(struct uro_swarm *swarm)
+{
+    draw_queues(swarm);
+    draw_tight_all(swarm);
+    draw_victim(swarm);
+    draw_other_victim(swarm);
+    draw_faults(swarm);
+    draw_speaker(swarm);
 }
 
 uro_time uro_swarm_trouble_max(const struct uro_swarm *swarm, uint32_t occasions)

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hostile_mad.c - see hostile_mad.h for the contract. */
+#include "io/sim/hostile_mad.h"
+
+#include <string.h>
+
+#include "io/sim/forge.h"
+#include "wire/bytes.h"
+
+#define LONGER_MAX 1024u /* octets more than a management datagram has */
+#define HEADER     4u    /* octets that say what class of message it is, and how to take it */
+#define AT_LOCAL   24u   /* where a message about a connection has the numbers of both sides */
+#define AT_REMOTE  28u
+#define FILLER     0x30u
+
+enum way { AGAIN, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, WAYS };
+
+static uint32_t below(struct uro_hostile *hostile, uint32_t bound)
+{
+    return uro_rng_below(&hostile->speaker, bound);
+}
+
+/* What nobody takes for something new, or for the answer that is waited for. */
+static bool fits(enum way way, enum uro_cm_kind kind)
+{
+    bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
+    bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ || kind == URO_CM_DREP;
+
+    if (way == AGAIN)
+        return !asks;
+    return settled || (way != REMOTE_ID && way != LOCAL_ID);
+}
+
+static void flip(struct uro_hostile *hostile, uint8_t *octet)
+{
+    *octet ^= (uint8_t)(1u << below(hostile, 8));
+}
+
+/* The queue pair of whom the message was for, if he read where that said its number. */
+static uint64_t qpn_of(const struct uro_hostile *hostile, const struct uro_hostile_mad *kept,
+                       uint64_t id)
+{
+    struct uro_cm_msg msg;
+
+    for (uint32_t i = 0; i < URO_HOSTILE_MADS; i++) {
+        const struct uro_hostile_mad *other = &hostile->mads[i];
+        if (!other->heard || other->side == kept->side ||
+            uro_cm_decode(other->octets, &msg) != URO_CM_OK)
+            continue;
+        if (msg.value[URO_CM_LOCAL_ID] == id && msg.value[URO_CM_LOCAL_QPN] != 0)
+            return msg.value[URO_CM_LOCAL_QPN];
+    }
+    return 0;
+}
+
+/* What would be noticed if it were believed: a request that nobody made, or the end of a connection. */
+static void harm(struct uro_hostile *hostile, const struct uro_hostile_mad *kept, uint8_t *mad)
+{
+    struct uro_cm_msg msg;
+
+    if (uro_cm_decode(kept->octets, &msg) != URO_CM_OK)
+        return;
+    if (kept->kind == URO_CM_REQ) {
+        msg.tid = uro_rng_u64(&hostile->speaker);
+        msg.value[URO_CM_LOCAL_ID] ^= 1u + below(hostile, UINT16_MAX);
+        msg.value[URO_CM_LOCAL_QPN] ^= 1u + below(hostile, UINT16_MAX);
+    } else if (kept->kind == URO_CM_REP || kept->kind == URO_CM_RTU) {
+        msg.value[URO_CM_REMOTE_QPN] = qpn_of(hostile, kept, msg.value[URO_CM_REMOTE_ID]);
+        msg.kind = URO_CM_DREQ;
+        msg.data_length = 0;
+    }
+    uro_cm_encode(mad, &msg);
+}
+
+static void spoil(struct uro_hostile *hostile, const struct uro_hostile_mad *kept, enum way way,
+                  uint8_t *mad)
+{
+    memcpy(mad, kept->octets, URO_MAD_LEN);
+    if (way == REMOTE_ID)
+        flip(hostile, mad + AT_REMOTE + below(hostile, 4));
+    else if (way == LOCAL_ID)
+        flip(hostile, mad + AT_LOCAL + below(hostile, 4));
+    else if (way != AGAIN)
+        harm(hostile, kept, mad);
+    if (way == CLASS)
+        flip(hostile, mad + below(hostile, HEADER));
+}
+
+static uint32_t length_of(struct uro_hostile *hostile, enum way way)
+{
+    if (way == SHORT)
+        return below(hostile, URO_MAD_LEN);
+    return way == LONG ? URO_MAD_LEN + 1 + below(hostile, LONGER_MAX) : URO_MAD_LEN;
+}
+
+static void begin(struct uro_hostile *hostile, struct uro_forged *forged,
+                  const struct uro_hostile_mad *kept, enum way way)
+{
+    enum uro_service service = way != SERVICE ? URO_UD : below(hostile, 2) == 0 ? URO_RC : URO_UC;
+    int opcode = uro_opcode_find(service, URO_REQUEST, URO_SEND, URO_ONLY, 0);
+    struct uro_deth deth = { .qkey = URO_CM_QKEY, .source_qpn = URO_CM_MAD_QPN };
+
+    uro_forge_begin(forged, hostile->stations[!kept->side], hostile->stations[kept->side],
+                    kept->address);
+    forged->bth = (struct uro_bth){ .opcode = (uint8_t)opcode,
+                                    .migrated = true,
+                                    .pkey = URO_PKEY_DEFAULT,
+                                    .dest_qpn = URO_CM_MAD_QPN,
+                                    .psn = below(hostile, 1u << 24) };
+    if (way == KEY)
+        deth.qkey ^= 1u << below(hostile, 32);
+    if (way == SERVICE)
+        return;
+    uro_deth_encode(forged->octets + forged->length, &deth);
+    forged->length += URO_DETH_LEN;
+}
+
+bool uro_hostile_mad_say(struct uro_hostile *hostile)
+{
+    const struct uro_hostile_mad *kept = &hostile->mads[below(hostile, URO_HOSTILE_MADS)];
+    enum way way = (enum way)below(hostile, WAYS);
+    struct uro_forged forged;
+
+    if (!kept->heard || !fits(way, kept->kind))
+        return false;
+    begin(hostile, &forged, kept, way);
+    uint32_t length = length_of(hostile, way);
+    uint8_t *mad = forged.octets + forged.length;
+    memset(mad, FILLER, URO_MAD_LEN + LONGER_MAX);
+    spoil(hostile, kept, way, mad);
+    forged.length += length;
+    forged.bth.pad_count = (uint8_t)(-length & 3u);
+    memset(mad + length, 0, forged.bth.pad_count);
+    forged.length += forged.bth.pad_count;
+    uro_forge_seal(&forged, (uint16_t)below(hostile, UINT16_MAX));
+    if (way == CUT)
+        forged.length = 1 + below(hostile, (uint32_t)forged.length - 1);
+    uro_forge_raw(hostile->stations[kept->side], forged.octets, (uint32_t)forged.length);
+    hostile->sent++;
+    return true;
+}
+
+void uro_hostile_mad_overhear(struct uro_hostile *hostile, unsigned side,
+                              const struct uro_frame *frame, enum uro_cm_kind kind)
+{
+    const struct uro_engine_config *to = &hostile->stations[side]->config.engine;
+    unsigned address = frame->ip.v6 ? 0 : 1;
+    struct uro_hostile_mad *kept = &hostile->mads[hostile->mad_count % URO_HOSTILE_MADS];
+
+    /* Not to somebody else, whose name he used; nor to themselves. */
+    if (!uro_gid_equal(&frame->ip.dest, &to->addresses[address].gid) ||
+        uro_gid_equal(&frame->ip.source, &frame->ip.dest))
+        return;
+    hostile->mad_count++;
+    *kept =
+        (struct uro_hostile_mad){ .heard = true, .side = side, .address = address, .kind = kind };
+    memcpy(kept->octets, frame->payload, URO_MAD_LEN);
+}
