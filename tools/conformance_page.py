@@ -138,7 +138,7 @@ def oracle(root: pathlib.Path) -> str:
     dates = sorted({r.date for r in noticed})
     run = (f"{len(noticed)} were run, {dates[0]} to {dates[-1]}: noticed {kinds}" if noticed
            else "none has been run and recorded")
-    return ("## The oracle\n\nA mutant is one line of the engine made wrong on purpose. Of "
+    return ("## The oracle\n\nA mutant is one line of the library made wrong on purpose. Of "
             f"{len(known)} {run}.\n`tools/mutants --record` runs all and writes what they broke to "
             f"`{mutants_results.RESULTS}`.\n\n" +
             table(["what the simulator demands", "mutants", "which broke it"], rows))

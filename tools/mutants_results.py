@@ -9,7 +9,8 @@ import revision
 TABLES = "tests/mutants"
 RESULTS = f"{TABLES}/oracle.results"
 # Who can notice, the weakest last: its word in the tables, and in a sentence.
-CATCHERS = {"sim": "the simulator", "storm": "the storm of connections", "tests": "a test only",
+CATCHERS = {"sim": "the simulator", "storm": "the storm of connections",
+            "fuzz": "the fuzzer of verbs", "tests": "a test only",
             "nobody": "nobody"}
 HEAD = ("# Who noticed each mutant; written by tools/mutants --record, do not edit.\n"
         "# date | commit | who | mutant | what it said\n")

@@ -23,7 +23,8 @@ TABLES = ROOT / "tests" / "mutants"
 COPY = ROOT / "build-mutants" / "tree"
 BUILD = ROOT / "build-mutants" / "build"
 KEYS = ("mutant", "file", "after", "old", "new", "by")
-CATCHERS = ("sim", "storm", "tests")
+CATCHERS = ("sim", "storm", "fuzz", "tests")
+PROGRAMS = ["app/uroce", "tests/sim/test_cm_storm", "tests/fuzz/replay_verbs"]
 CHUNK = 20       # seeds between two looks at whether one has failed
 PATIENCE = 120.0  # seconds for a chunk: who needs longer has stopped
 
@@ -195,6 +196,12 @@ def by_storm(seeds: int) -> str:
     return by_seeds(["tests/sim/test_cm_storm", "{first}", "{count}"], seeds, r"^not ok - (.*)")
 
 
+def by_corpus(_seeds: int) -> str:
+    """What the fuzzer of verbs demands, asked with the inputs that it has."""
+    status, said = ran(["tests/fuzz/replay_verbs", str(COPY / "tests" / "fuzz" / "corpus" / "verbs")])
+    return "" if status == 0 else f"{ending(status)} behind {len(re.findall('^ok ', said, re.M))} inputs"
+
+
 def by_tests() -> str:
     problem = ninja(programs_of({"scenario", "unit"}))
     if problem:
@@ -207,16 +214,20 @@ def by_tests() -> str:
     return ", ".join(dict.fromkeys(failed))
 
 
+# The simulator knows nothing of verbs.
+ORACLES = {"cm": {"storm": by_storm, "sim": by_sim}, "verbs": {"fuzz": by_corpus}}
+
+
 def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
     """Who notices (sim, storm, tests, nobody, compiler) and what they say."""
     path = COPY / mutant.file
     whole = path.read_text()
     path.write_text(mutant.apply(whole))
     try:
-        problem = ninja(["app/uroce", "tests/sim/test_cm_storm"])
+        problem = ninja(PROGRAMS)
         if problem:
             return "compiler", problem
-        oracles = {"storm": by_storm, "sim": by_sim} if "/cm/" in mutant.file else {"sim": by_sim}
+        oracles = ORACLES.get(pathlib.PurePath(mutant.file).parent.name, {"sim": by_sim})
         for name, oracle in oracles.items():
             said = oracle(seeds)
             if said:
@@ -241,8 +252,8 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int
     noticed: dict[str, tuple[str, str]] = {}
     begin = time.monotonic()
     setup()
-    problem = ninja(["app/uroce", "tests/sim/test_cm_storm"])
-    said = problem or by_sim(seeds) or by_storm(seeds) or by_tests()
+    problem = ninja(PROGRAMS)
+    said = problem or by_sim(seeds) or by_storm(seeds) or by_corpus(seeds) or by_tests()
     if said:
         print(f"without any mutant: {said}")
         return 1

@@ -1,46 +1,119 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memory.c - regions that become others, device memory, domains of domains; see fuzz_objects.h. */
+/* fuzz_memory.c - regions that become others, device memory, domains of domains, and that nothing is left of it;
+ * see fuzz_objects.h. */
 #include "fuzz_objects.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define FLAGS_MAX 0xfu /* one more than there are */
+#include "host/device.h"
+#include "verbs/objects.h"
+
+#define FLAGS_MAX   0xfu /* one more than there are */
+#define FLAGS_KNOWN 0x7u
+#define NOWHERE     ((void *)(uintptr_t)16) /* fuzz_objects.c registers it, too */
+#define NEEDS_LOCAL (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+#define DOMAIN_KNOWN                                                                               \
+    (uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+
+struct change {
+    unsigned flags, access;
+    struct ibv_pd *pd;
+    void *memory;
+    size_t length;
+};
+
+/* Device memory and the null region, which have no address, stay what they are. */
+static bool may_change(const struct ibv_mr *mr, const struct change *change)
+{
+    if (mr->addr == NULL || change->flags == 0 || (change->flags & ~FLAGS_KNOWN) != 0)
+        return false;
+    if ((change->flags & IBV_REREG_MR_CHANGE_PD) && change->pd->context != mr->context)
+        return false;
+    return !(change->flags & IBV_REREG_MR_CHANGE_ACCESS) || !(change->access & NEEDS_LOCAL) ||
+           (change->access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* A new range has a new key, and what was not asked for is as before. */
+static void check_changed(const struct ibv_mr *now, const struct ibv_mr *before,
+                          const struct change *change)
+{
+    const bool moved = change->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    const bool given = change->flags & IBV_REREG_MR_CHANGE_PD;
+
+    fuzz_demand(now->pd == (given ? change->pd : before->pd));
+    fuzz_demand(now->addr == (moved ? change->memory : before->addr));
+    fuzz_demand(now->length == (moved ? change->length : before->length));
+    fuzz_demand((now->rkey != before->rkey) == moved && now->lkey == now->rkey);
+}
 
 /* The range is not secret from now on, whether it is taken or not. */
 void fuzz_change_mr(void)
 {
     struct object *mr = fuzz_pick(MR);
     struct object *pd = fuzz_pick(PD);
-    const uint8_t flags = fuzz_next(), access = fuzz_next();
+    struct change change = { .flags = fuzz_next() & FLAGS_MAX, .access = fuzz_next() };
     uint32_t length;
-    uint8_t *memory = fuzz_choose_range(&length);
 
+    change.memory = fuzz_choose_range(&length);
+    change.length = length;
     if (mr == NULL || pd == NULL)
         return;
-    const uint32_t lkey = mr->mr->lkey;
-    int result = ibv_rereg_mr(mr->mr, flags & FLAGS_MAX, pd->pd, memory, length, access);
-    fuzz_demand(result == 0 || (result == IBV_REREG_MR_ERR_INPUT && errno != 0));
-    fuzz_demand(result == 0 || mr->mr->lkey == lkey);
+    change.pd = pd->pd;
+    const struct ibv_mr before = *mr->mr;
+    const bool held = uro_ibv_mr(mr->mr)->key.windows > 0;
+    const bool may = may_change(&before, &change) && !held;
+    errno = 0;
+    int result = ibv_rereg_mr(mr->mr, (int)change.flags, change.pd, change.memory, change.length,
+                              (int)change.access);
+    if (result == 0) {
+        fuzz_demand(may);
+        check_changed(mr->mr, &before, &change);
+        return;
+    }
+    fuzz_demand(result == IBV_REREG_MR_ERR_INPUT && errno != 0);
+    fuzz_demand(!may || before.addr == NOWHERE);
+    fuzz_demand(memcmp(mr->mr, &before, sizeof before) == 0);
 }
 
-/* What is written inside can be read there, and nothing else can be. */
+/* Its context was closed, and took the key away. */
+void fuzz_change_nothing(struct ibv_mr *mr)
+{
+    fuzz_demand(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                             IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_INPUT);
+}
+
+/* What is written inside is there, and nowhere else; what is not in units of four is refused. */
 void fuzz_copy_dm(void)
 {
+    static uint8_t turn;
     struct object *dm = fuzz_pick(DM);
-    const uint64_t offset = fuzz_next() * 8u;
-    const uint32_t length = fuzz_next() * 8u;
-    uint8_t back[255 * 8];
+    uint64_t offset = fuzz_next() * 8u;
+    uint32_t length = fuzz_next() * 8u;
+    const uint8_t more = fuzz_next();
+    uint8_t from[256 * 8], all[FUZZ_DM], back[256 * 8];
 
-    if (dm == NULL || length > FUZZ_INLINE)
+    offset += more & 7;
+    length += more >> 3 & 7;
+    if (dm == NULL)
         return;
-    const bool inside = offset + length <= FUZZ_DM;
-    fuzz_demand((ibv_memcpy_to_dm(dm->dm, offset, fuzz_inline, length) == 0) == inside);
-    fuzz_demand((ibv_memcpy_from_dm(back, dm->dm, offset, length) == 0) == inside);
-    fuzz_demand(!inside || memcmp(back, fuzz_inline, length) == 0);
+    for (uint32_t i = 0; i < length; i++)
+        from[i] = (uint8_t)(turn + i * 7);
+    turn += 13;
+    const bool fits = offset + length <= FUZZ_DM && offset % 4 == 0 && length % 4 == 0;
+    fuzz_demand(ibv_memcpy_from_dm(all, dm->dm, 0, FUZZ_DM) == 0);
+    fuzz_demand((ibv_memcpy_to_dm(dm->dm, offset, from, length) == 0) == fits);
+    fuzz_demand((ibv_memcpy_from_dm(back, dm->dm, offset, length) == 0) == fits);
+    if (fits) {
+        fuzz_demand(memcmp(back, from, length) == 0);
+        memcpy(all + offset, from, length);
+    }
+    fuzz_demand(ibv_memcpy_from_dm(back, dm->dm, 0, FUZZ_DM) == 0);
+    fuzz_demand(memcmp(back, all, FUZZ_DM) == 0);
 }
 
-/* A protection domain on top of another one, with a thread domain or not. */
+/* A protection domain on top of another one, with a thread domain or not: both of the same context. */
 void fuzz_make_domain(void)
 {
     struct object *pd = fuzz_pick(PD);
@@ -49,12 +122,18 @@ void fuzz_make_domain(void)
     if (pd == NULL)
         return;
     const uint8_t side = how & 1 ? pd->side : (uint8_t)!pd->side;
+    const uint8_t td_side = how & 4 ? (uint8_t)!side : side;
     struct ibv_td_init_attr nothing = { 0 };
-    struct ibv_td *td = how & 2 ? ibv_alloc_td(fuzz_context(side), &nothing) : NULL;
+    struct ibv_td *td = how & 2 ? ibv_alloc_td(fuzz_context(td_side), &nothing) : NULL;
     struct ibv_parent_domain_init_attr attr = { .pd = pd->pd, .td = td, .comp_mask = how >> 4 };
+    const bool may = side == pd->side && (td == NULL || td_side == side) &&
+                     (attr.comp_mask & ~DOMAIN_KNOWN) == 0;
+    errno = 0;
     struct ibv_pd *made = ibv_alloc_parent_domain(fuzz_context(side), &attr);
 
-    fuzz_demand(made != NULL || errno != 0);
+    fuzz_demand((made != NULL) == may && (made != NULL || errno == EINVAL));
+    if (made != NULL) /* what is made of it belongs to the lower one, which stays */
+        fuzz_demand(made->handle == pd->pd->handle && ibv_dealloc_pd(pd->pd) == EBUSY);
     if (td != NULL && made != NULL) { /* it is used, then it is not */
         fuzz_demand(ibv_dealloc_td(td) == EBUSY);
         fuzz_demand(ibv_dealloc_pd(made) == 0 && ibv_dealloc_td(td) == 0);
@@ -64,4 +143,19 @@ void fuzz_make_domain(void)
                !fuzz_keep((struct object){ .kind = PD, .side = side, .pd = made })) {
         fuzz_demand(ibv_dealloc_pd(made) == 0);
     }
+}
+
+/* Nothing is left, so nothing is counted. */
+void fuzz_check_unused(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+
+    fuzz_demand(list != NULL);
+    for (uint32_t i = 0; i < FUZZ_DEVICES; i++) {
+        struct uro_device *device = fuzz_host_devices()[i];
+        for (unsigned quota = 0; quota < URO_QUOTA_COUNT; quota++)
+            fuzz_demand(atomic_load(&device->quota_use.used[quota]) == 0);
+        fuzz_demand(atomic_load(&uro_ibv_device(list[i])->dm_used) == 0);
+    }
+    ibv_free_device_list(list);
 }

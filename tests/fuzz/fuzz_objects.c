@@ -238,12 +238,24 @@ static void *open_again(struct ibv_context *context)
     return ibv_open_qp(context, &attr);
 }
 
+/* Nobody sees what others left there. */
+static struct ibv_dm *make_dm(struct ibv_context *context)
+{
+    struct ibv_alloc_dm_attr attr = { .length = FUZZ_DM };
+    struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
+    uint8_t octets[FUZZ_DM];
+
+    fuzz_demand(dm != NULL && ibv_memcpy_from_dm(octets, dm, 0, FUZZ_DM) == 0);
+    for (uint32_t i = 0; i < FUZZ_DM; i++)
+        fuzz_demand(octets[i] == 0);
+    return dm;
+}
+
 static void *make(enum kind kind, struct ibv_context *context, struct ibv_pd *pd)
 {
     struct ibv_xrcd_init_attr domain = {
         .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT
     };
-    struct ibv_alloc_dm_attr device_memory = { .length = FUZZ_DM };
 
     switch (kind) {
     case PD:
@@ -253,7 +265,7 @@ static void *make(enum kind kind, struct ibv_context *context, struct ibv_pd *pd
     case MW:
         return ibv_alloc_mw(pd, fuzz_next() & 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
     case DM:
-        return ibv_alloc_dm(context, &device_memory);
+        return make_dm(context);
     case AH:
         return make_ah(pd);
     case CHANNEL:
@@ -387,10 +399,13 @@ static void close_contexts(void)
         fuzz_demand(ibv_close_device(contexts[i]) == 0);
 }
 
-/* Objects of closed contexts are destroyed late. */
+/* Objects of closed contexts are destroyed late, and can do nothing. */
 void fuzz_reopen(void)
 {
     close_contexts();
+    for (uint32_t i = 0; i < object_count; i++)
+        if (objects[i].kind == MR)
+            fuzz_change_nothing(objects[i].mr);
     destroy_all();
     open_contexts();
 }
@@ -413,4 +428,5 @@ void fuzz_objects_close(bool contexts_first)
     if (!contexts_first)
         close_contexts();
     check_arena();
+    fuzz_check_unused();
 }

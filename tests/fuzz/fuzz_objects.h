@@ -76,8 +76,11 @@ void fuzz_destroy(void);
 void fuzz_reopen(void);
 
 void fuzz_change_mr(void);
+void fuzz_change_nothing(struct ibv_mr *mr);
 void fuzz_copy_dm(void);
 void fuzz_make_domain(void);
+/* Of everything destroyed. */
+void fuzz_check_unused(void);
 
 #define FUZZ_DM 1024u /* octets of device memory */
 
