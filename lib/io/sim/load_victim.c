@@ -7,17 +7,20 @@
 
 #include "wire/frame.h"
 
-#define GUARD        256u
-#define STEP         (URO_LOAD_VICTIM_RANGE + GUARD)
-#define SIZE         (GUARD + URO_LOAD_VICTIM_RANGES * STEP)
-#define SECRET       0xa5u /* what a station may never send */
-#define SENT         0x11u
-#define ADDRESS      UINT64_C(0xa00000000000)
-#define ADDRESS_STEP UINT64_C(0x10000000000)
-#define PD           (URO_LOAD_PDS - 4u) /* of a load's own; two ends, and the domain of nobody */
-#define LIFE_MAX     URO_US(5000)
-#define POST_MAX     URO_US(100)
-#define TIME_MAX     URO_MS(12) /* of it all: each frame takes its time */
+#define GUARD          256u
+#define STEP           (URO_LOAD_VICTIM_RANGE + GUARD)
+#define SIZE           (GUARD + URO_LOAD_VICTIM_RANGES * STEP)
+#define SECRET         0xa5u /* what a station may never send */
+#define SENT           0x11u
+#define ADDRESS        UINT64_C(0xa00000000000)
+#define ADDRESS_STEP   UINT64_C(0x10000000000)
+#define PD             (URO_LOAD_PDS - 4u) /* of a load's own; two ends, and the domain of nobody */
+#define LIFE_MAX       URO_US(5000)
+#define POST_MAX       URO_US(100)
+#define NEIGHBOUR_WAIT URO_MS(1500) /* as in load_control.c */
+#define ANSWER_MAX     URO_MS(100)
+#define LOOK_WAIT      URO_US(50)
+#define TIME_MAX       URO_MS(12) /* of it all: each frame takes its time */
 
 static const uint32_t access_of[URO_LOAD_VICTIM_RANGES] = {
     [URO_LOAD_VICTIM_TAKEN] = URO_ACCESS_LOCAL_WRITE,
@@ -154,11 +157,55 @@ static const char *problem(const struct uro_load_owner *owner)
     return end->qp != NULL ? uro_qp_problem(end->qp) : NULL;
 }
 
+/* ---- after the attack ---------------------------------------------------------------------------- */
+
+static bool attacked(const struct uro_load_victim *victim)
+{
+    return !victim->load->calm && victim->load->world->now <= URO_SWARM_START + TIME_MAX;
+}
+
+/* Nobody does anything, until all have calmed down. */
+static bool rests(const struct uro_load_victim *victim)
+{
+    const struct uro_load_victim_end *end = &victim->ends[0];
+
+    return end->qp != NULL && uro_load_victim_loose(end) && !attacked(victim);
+}
+
+static uro_time ask_at(const struct uro_load_victim *victim)
+{
+    return victim->asked ? victim->due : victim->load->calm_since + NEIGHBOUR_WAIT;
+}
+
+/* What stays half done when an attack has ended would make the next message wrong, or lose it. */
+static void ask(struct uro_load_victim *victim)
+{
+    uro_time now = victim->load->world->now;
+    uro_time most = 2 * uro_swarm_flight_max(victim->load->swarm) + ANSWER_MAX;
+
+    for (unsigned i = 0; i < 2 && !victim->asked; i++)
+        uro_load_victim_ask(&victim->ends[i]);
+    if (!victim->asked)
+        victim->asked_at = now;
+    victim->asked = true;
+    victim->due = now + LOOK_WAIT;
+    victim->over = !victim->ends[0].awaits && !victim->ends[1].awaits;
+    if (victim->over)
+        end_life(victim);
+    else if (now > victim->asked_at + most)
+        uro_world_fail(victim->load->world, "%c and %c: a message after an attack did not come",
+                       victim->ends[0].station->config.name, victim->ends[1].station->config.name);
+}
+
 static uro_time poster_next(const struct uro_node *node)
 {
     const struct uro_load_victim *victim = URO_CONTAINER_OF(node, struct uro_load_victim, poster);
 
-    return victim->over ? URO_TIME_NEVER : victim->load->calm ? 0 : victim->due;
+    if (victim->over)
+        return URO_TIME_NEVER;
+    if (rests(victim))
+        return victim->load->calm ? ask_at(victim) : URO_TIME_NEVER;
+    return victim->load->calm ? 0 : victim->due;
 }
 
 static void poster_run(struct uro_node *node)
@@ -167,6 +214,11 @@ static void poster_run(struct uro_node *node)
     uro_time now = victim->load->world->now;
     bool alive = victim->ends[0].qp != NULL;
 
+    if (rests(victim)) {
+        if (ask_at(victim) <= now && victim->load->calm)
+            ask(victim);
+        return;
+    }
     victim->over = victim->load->calm || now > URO_SWARM_START + TIME_MAX;
     victim->due = now + uro_rng_below(&victim->rng, POST_MAX);
     if (alive && (victim->over || victim->failed || now >= victim->end_at)) {
@@ -184,7 +236,7 @@ static void poster_run(struct uro_node *node)
 static uro_time forger_next(const struct uro_node *node)
 {
     const struct uro_load_victim *victim = URO_CONTAINER_OF(node, struct uro_load_victim, forger);
-    bool alive = victim->ends[0].qp != NULL && !victim->load->calm;
+    bool alive = victim->ends[0].qp != NULL && !victim->load->calm && !rests(victim);
 
     return alive ? victim->forge_at : URO_TIME_NEVER;
 }

@@ -10,7 +10,8 @@
  * No protocol without secrets stops him: what arrives may be his, and queue pairs of RC and XRC may fail; those
  * of UC and UD never do. What must hold all the same: memory that no key gives the right to is neither changed
  * nor sent, no completion comes twice or says more than its receive has room for, all goes on and ends, and
- * whoever is not attacked notices nothing.
+ * whoever is not attacked notices nothing. When faults have stopped, UC and UD send each other one more message,
+ * which must arrive.
  */
 #pragma once
 
@@ -63,8 +64,11 @@ struct uro_load_victim_end {
     uint64_t done;
     uint64_t recv_posted;
     uint64_t recv_done;
-    uint32_t rooms[URO_LOAD_VICTIM_RECVS]; /* octets of its receives */
-    uint32_t heard[2];                     /* by role: the last PSN that was sent to it */
+    uint32_t rooms[URO_LOAD_VICTIM_RECVS];  /* octets of its receives */
+    uint64_t places[URO_LOAD_VICTIM_RECVS]; /* and where they are */
+    bool awaits;                            /* the last message, of so many octets */
+    uint32_t awaited;
+    uint32_t heard[2]; /* by role: the last PSN that was sent to it */
 };
 
 /* A frame to one of the two. */
@@ -83,6 +87,8 @@ struct uro_load_victim {
     struct uro_load_victim_end ends[2];
     bool failed; /* of this life: a completion said so */
     bool over;
+    bool asked; /* for the last messages */
+    uro_time asked_at;
     uro_time due;
     uro_time end_at; /* of this life */
     uro_time forge_at;
@@ -111,6 +117,8 @@ struct uro_shard *uro_load_victim_shard(const struct uro_load_victim_end *end);
 
 /* load_victim_post.c */
 void uro_load_victim_post(struct uro_load_victim_end *end);
+/* UC and UD: the last message, to the other one. */
+void uro_load_victim_ask(struct uro_load_victim_end *end);
 void uro_load_victim_take(struct uro_load_cq *cq, const struct uro_cqe *cqe);
 
 /* load_victim_forge.c */

@@ -51,6 +51,7 @@ static void post_receives(struct uro_load_victim_end *end)
         rqe->wr_id = URO_LOAD_RECV_BIT | end->recv_posted++;
         rqe->sge_count = 1;
         rqe->sges[0] = piece(end, URO_LOAD_VICTIM_TAKEN, rqe->length);
+        end->places[(end->recv_posted - 1) % URO_LOAD_VICTIM_RECVS] = rqe->sges[0].address;
         count++;
     }
     uro_wq_publish(queue, count);
@@ -117,6 +118,52 @@ static void fail(const struct uro_load_victim_end *end, const char *what)
     uro_world_fail(end->station->world, "the victim at %c: %s", end->station->config.name, what);
 }
 
+static uint32_t header_of(const struct uro_load_victim_end *end)
+{
+    return end->type == URO_QPT_UD ? URO_GRH_LEN : 0;
+}
+
+/* As long as the receive that it will find. */
+void uro_load_victim_ask(struct uro_load_victim_end *end)
+{
+    struct uro_load_victim_end *peer = end->peer;
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), 0);
+
+    post_receives(peer);
+    uint32_t room = peer->rooms[peer->recv_done % URO_LOAD_VICTIM_RECVS];
+    if (end->done != end->posted || wqe == NULL) {
+        fail(end, "a request never completed");
+        return;
+    }
+    if (room < header_of(peer))
+        return;
+    uint32_t length = room - header_of(peer);
+    if (length > URO_LOAD_VICTIM_RANGE / 2)
+        length = URO_LOAD_VICTIM_RANGE / 2;
+    fill(end, wqe);
+    wqe->opcode = URO_WR_SEND;
+    wqe->length = length;
+    wqe->sges[0] = piece(end, URO_LOAD_VICTIM_SENT, length);
+    peer->awaits = true;
+    peer->awaited = length;
+    uro_wq_publish(uro_qp_send_queue(end->qp), 1);
+    uro_qp_ring(uro_load_victim_shard(end), end->qp);
+}
+
+static void judge_last(struct uro_load_victim_end *end, const struct uro_cqe *cqe)
+{
+    uint64_t number = cqe->wr_id & ~URO_LOAD_RECV_BIT;
+    uint64_t place = end->places[number % URO_LOAD_VICTIM_RECVS] + header_of(end);
+    const uint8_t *there = end->memory + (place - end->base);
+    bool good = end->awaits && cqe->byte_len == end->awaited + header_of(end);
+
+    for (uint32_t i = 0; i < end->awaited && good; i++)
+        good = there[i] == VALUE;
+    if (!good)
+        fail(end, "the message after the attack is not what was sent");
+    end->awaits = false;
+}
+
 /* What a receive says may be forged, but it is one that somebody may send. */
 static void judge_receive(const struct uro_load_victim_end *end, const struct uro_cqe *cqe)
 {
@@ -150,5 +197,7 @@ void uro_load_victim_take(struct uro_load_cq *cq, const struct uro_cqe *cqe)
         fail(end, "failed without cause: its peer cannot do that");
     else if (receive && cqe->status == URO_WC_SUCCESS)
         judge_receive(end, cqe);
+    if (receive && end->victim->asked)
+        judge_last(end, cqe);
     end->victim->failed |= cqe->status != URO_WC_SUCCESS;
 }

@@ -14,6 +14,7 @@
 #define RNR_FOREVER     7u
 #define RETRY_MAX       7u
 #define ACK_TIMEOUT(t)  (UINT64_C(4096) << (t))
+#define VICTIM_WAIT     URO_MS(1000) /* for its last messages */
 #define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
 #define PS_PER_NS       1000u
 
@@ -323,7 +324,7 @@ uro_time uro_swarm_patience(const struct uro_swarm *swarm)
                                  (2 * flight + 2 * swarm->poll_wait_max + party->post_wait_max +
                                   party->recv_wait_max);
     }
-    return sum + uro_swarm_cm_patience(swarm);
+    return sum + uro_swarm_cm_patience(swarm) + (swarm->victim.wait_max > 0 ? VICTIM_WAIT : 0);
 }
 
 void uro_swarm_text(const struct uro_swarm *swarm, char text[static URO_SWARM_TEXT_MAX])
