@@ -83,13 +83,13 @@ class Stage:
         self.place = place
         self.asked = 0
         self.processes = {}
-        self.voices = {}
         for role, end in {"server": ["-a", "10.0.0.1"], "client": ["10.0.0.1"]}.items():
-            path = place.where / f"{role}.voice"
-            process, output = place.start(role, [victim, "-s", str(path), "-p", str(PORT), *end])
-            self.processes[role] = process, output
-            self.voices[role] = Voice(path, process)
+            self.processes[role] = place.start(role, [victim, "-s", str(self.path(role)), "-p", str(PORT), *end])
+        self.voices = {role: Voice(self.path(role), process) for role, (process, _) in self.processes.items()}
         self.server, self.client = self.voices["server"], self.voices["client"]
+
+    def path(self, role: str) -> pathlib.Path:
+        return self.place.where / f"{role}.voice"
 
     def connect(self) -> Connection:
         self.server.tell("accept")
