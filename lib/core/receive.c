@@ -14,8 +14,6 @@
 #include "core/rsp.h"
 #include "core/shard.h"
 
-#define PKEY_MASK 0x7fffu /* without the membership bit */
-
 #define ECN_MASK 3u /* of the traffic class */
 #define ECN_CE   3u
 
@@ -69,7 +67,7 @@ void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_ADDRESS);
         return;
     }
-    if ((frame->bth.pkey & PKEY_MASK) != (URO_PKEY_DEFAULT & PKEY_MASK)) {
+    if ((frame->bth.pkey & URO_PKEY_MASK) != (URO_PKEY_DEFAULT & URO_PKEY_MASK)) {
         URO_MARK("RX.PKEY");
         uro_count(counters, URO_COUNT_DROP_PKEY);
         return;

@@ -52,6 +52,10 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
         uro_count(counters, URO_COUNT_DROP_QKEY);
         return;
     }
+    if ((frame->bth.pkey & URO_PKEY_MASK) != (URO_PKEY_DEFAULT & URO_PKEY_MASK)) {
+        uro_count(counters, URO_COUNT_DROP_PKEY);
+        return;
+    }
     const struct uro_cm_route route = { .local = frame->ip.dest,
                                         .remote = frame->ip.source,
                                         .sgid_index = index_of(gsi->shard, &frame->ip.dest),

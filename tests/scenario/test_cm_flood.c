@@ -224,9 +224,27 @@ static void requests_without_end__bounded_by_the_backlog(void **state)
     scene_close(s);
 }
 
+static void cm__message_of_another_partition__is_dropped_by_its_name(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc();
+    const struct uro_cm_msg req = request(1);
+    uint8_t mad[URO_MAD_LEN];
+
+    uro_cm_encode(mad, &req);
+    scene_rx(s, 0,
+             PACKET(.op = "UD_SEND_ONLY", .qpn = URO_CM_MAD_QPN, .qkey = URO_CM_QKEY,
+                    .source_qpn = URO_CM_MAD_QPN, .pkey = 0x8001, .octets = mad,
+                    .length = sizeof mad));
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
+    scene_expect_silence(s, 0); /* not even a REJ */
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cm__message_of_another_partition__is_dropped_by_its_name),
         cmocka_unit_test(strangers_that_do_not_exist__others_are_answered),
         cmocka_unit_test(strangers_that_do_not_exist__a_request_of_ours_is_repeated),
         cmocka_unit_test(requests_of_an_unknown_host__all_answered_when_it_is_known),
