@@ -32,8 +32,9 @@ struct uro_req {
     bool probing;           /* one packet at una was sent again to ask: */
     uro_psn probe_next;     /* where it went on before */
     uint32_t probe_cursor;
-    bool probe_resumes; /* and can again, if nothing was lost */
-    bool peer_keeps;    /* the peer keeps what is behind a gap: one packet closes it */
+    uint32_t probe_unasked; /* since_ack_req there */
+    bool probe_resumes;     /* and can again, if nothing was lost */
+    bool peer_keeps;        /* the peer keeps what is behind a gap: one packet closes it */
     bool patching;      /* this packet has its turn, then it goes on at probe_next; req_back.c */
     uro_psn patched;    /* the last such packet */
     bool recovering;    /* went back for a gap and saw no progress since */

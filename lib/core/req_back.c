@@ -29,6 +29,23 @@ static void go_back(struct uro_qp *qp)
     uro_schedule_request(qp);
 }
 
+/* Where sending goes on when it was one packet only that went back. */
+static void set_aside(struct uro_req *req)
+{
+    req->probe_resumes = req->depth_used == 0;
+    req->probe_next = req->next;
+    req->probe_cursor = req->cursor;
+    req->probe_unasked = req->since_ack_req;
+}
+
+/* The packet that went back asked for an ACK, but of its own: those before the place may still ask for none. */
+static void resume(struct uro_req *req)
+{
+    req->next = req->probe_next;
+    req->cursor = req->probe_cursor;
+    req->since_ack_req = req->probe_unasked;
+}
+
 /* rule REQ.PROBE
  * Back, but one packet far. READs and atomics are asked for again in any case. */
 static void probe(struct uro_qp *qp)
@@ -36,11 +53,8 @@ static void probe(struct uro_qp *qp)
     struct uro_req *req = &qp->req;
 
     uro_count(&qp->shard->counters, URO_COUNT_PROBES);
-    if (!req->probing && !req->patching) {
-        req->probe_resumes = req->depth_used == 0;
-        req->probe_next = req->next;
-        req->probe_cursor = req->cursor;
-    }
+    if (!req->probing && !req->patching)
+        set_aside(req);
     go_back(qp);
     req->probing = true;
 }
@@ -59,13 +73,10 @@ static bool patch(struct uro_qp *qp)
         return false;
     }
     URO_MARK("REQ.GAP.PATCH");
-    uro_psn next = req->next;
-    uint32_t cursor = req->cursor;
+    set_aside(req);
     go_back(qp);
-    req->patching = req->probe_resumes = true;
+    req->patching = true;
     req->patched = req->una;
-    req->probe_next = next;
-    req->probe_cursor = cursor;
     return true;
 }
 
@@ -74,8 +85,9 @@ void uro_req_patched(struct uro_qp *qp)
     struct uro_req *req = &qp->req;
 
     req->patching = false;
-    req->next = req->probe_next;
-    req->cursor = req->probe_cursor;
+    if (uro_psn_diff(req->probe_next, req->una) > 0)
+        resume(
+            req); /* else all of it is acknowledged, and perhaps a local request at that place complete */
 }
 
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
@@ -127,8 +139,7 @@ void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed)
         uro_psn_diff(req->probe_next, req->una) <= 0)
         return;
     URO_MARK("REQ.PROBE.LATE");
-    req->next = req->probe_next;
-    req->cursor = req->probe_cursor;
+    resume(req);
 }
 
 /* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that

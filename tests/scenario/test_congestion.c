@@ -178,6 +178,70 @@ static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(vo
     scene_close(s);
 }
 
+/* 40 packets of a message, the 32nd asks for an ACK and gets it. */
+static struct scene *open_inside_a_message(uro_time answered)
+{
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 256, .mtu = 256);
+    uint8_t octets[9000];
+
+    scene_fill(s->local, 0, 256 * 200);
+    scene_post_send(s, SEND(.id = 1, .length = 256 * 200));
+    for (int i = 0; i < 40; i++)
+        assert_true(scene_output(s, 0, octets) > 0);
+    scene_rx(s, answered, PACKET(.op = "RC_ACK", .psn = 31));
+    return s;
+}
+
+static void expect_part(struct scene *s, uro_time now, uint32_t psn)
+{
+    scene_expect_tx(s, now,
+                    PACKET(.op = "RC_SEND_MIDDLE", .psn = psn, .ack_req = true, .length = 256,
+                           .fill = psn * 256));
+}
+
+/* Of the packets behind the one that was sent again nobody asks for an ACK, and the last of them are lost. */
+static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **state)
+{
+    (void)state;
+    const uro_time late = URO_MS(2) + URO_US(20);
+    struct scene *s = open_inside_a_message(URO_US(1));
+
+    for (uro_time now = URO_US(1); now < URO_MS(2); now += URO_CNP_EVERY)
+        scene_rx(s, now, CNP);
+    expect_part(s, late, 32);
+    scene_rx(s, late, PACKET(.op = "RC_ACK", .psn = 35));
+    scene_expect_mark(s, "REQ.PROBE.LATE");
+    expect_part(s, late, 40);
+    scene_expect_silence(s, late);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* Likewise when the peer keeps what is behind a gap. */
+static void congestion__goes_on_behind_a_patch__one_more_packet_asks(void **state)
+{
+    (void)state;
+    uint8_t octets[9000];
+    struct scene *s = open_inside_a_message(0);
+
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 32, .syndrome = 0x60));
+    assert_true(scene_output(s, 0, octets) > 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 39));
+    scene_expect_mark(s, "REQ.GAP.KEPT");
+    for (int i = 40; i < 50; i++)
+        assert_true(scene_output(s, 0, octets) > 0);
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 41, .syndrome = 0x60));
+    expect_part(s, 0, 41);
+    scene_expect_mark(s, "REQ.GAP.PATCH");
+    for (uro_time now = 0; now < URO_MS(1); now += URO_CNP_EVERY)
+        scene_rx(s, now, CNP);
+    scene_rx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 45)); /* 46 .. 49 are lost */
+    expect_part(s, URO_MS(1), 50);
+    scene_expect_silence(s, URO_MS(1));
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
 static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing(
     void **state)
 {
@@ -230,6 +294,8 @@ int main(void)
         cmocka_unit_test(congestion__told_many_times_at_once__counts_as_once),
         cmocka_unit_test(congestion__told_again_and_again__a_few_packets_remain),
         cmocka_unit_test(congestion__window_shrinks_inside_a_message__one_more_packet_asks),
+        cmocka_unit_test(congestion__goes_on_behind_a_probe__one_more_packet_asks),
+        cmocka_unit_test(congestion__goes_on_behind_a_patch__one_more_packet_asks),
         cmocka_unit_test(
             congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing),
         cmocka_unit_test(congestion__queue_pair_starts_anew__forgets_it),

@@ -21,10 +21,8 @@ static void expect_sent(struct scene *s, uint32_t from, uint32_t to)
 }
 
 /* 10 .. 13 were sent, 10 was lost, and when it came all were acknowledged. */
-static struct scene *open_learned(void)
+static void learn(struct scene *s)
 {
-    struct scene *s = scene_rc(.sq_psn = 10);
-
     send_many(s, 10, 13);
     scene_rx(s, 0, NAK(10));
     scene_expect_tx(s, 0, ONLY(10));
@@ -32,6 +30,13 @@ static struct scene *open_learned(void)
     scene_expect_mark(s, "REQ.GAP.KEPT");
     expect_sent(s, 10, 13);
     scene_expect_silence(s, 0);
+}
+
+static struct scene *open_learned(void)
+{
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    learn(s);
     return s;
 }
 
@@ -197,6 +202,56 @@ static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void 
     scene_close(s);
 }
 
+static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id)
+{
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(s->qp), 0);
+
+    *wqe = (struct uro_wqe){ .wr_id = id,
+                             .opcode = URO_WR_BIND_MW,
+                             .flags = URO_SEND_SIGNALED,
+                             .remote_address = (uintptr_t)s->remote,
+                             .window_length = 8,
+                             .imm = window->number,
+                             .rkey = window->number ^ 1,
+                             .bind = { .lkey = uro_key_number(&s->remote_key),
+                                       .access = URO_ACCESS_REMOTE_WRITE } };
+    uro_wq_publish(uro_qp_send_queue(s->qp), 1);
+    uro_qp_ring(uro_engine_shard(s->engine), s->qp);
+}
+
+/* It was going back over a bind that was carried out: that is complete with what was before it, and not where to go on. */
+static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+    struct uro_key window = { .kind = URO_KEY_WINDOW_2, .pd = 1 };
+    const uro_time later = URO_US(20);
+
+    uro_key_register(shard, &window);
+    s->remote_key.access |= URO_ACCESS_MW_BIND;
+    scene_post_send(s, SEND(.id = 14, .text = "a"));
+    scene_post_send(s, SEND(.id = 15, .text = "a"));
+    post_bind(s, &window, 1);
+    scene_post_send(s, SEND(.id = 16, .text = "a"));
+    for (uint32_t psn = 14; psn <= 16; psn++)
+        scene_expect_tx(s, 0, ONLY(psn));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 14, .syndrome = 0x20 | 1)); /* after 10 us */
+    scene_expect_tx(s, later, ONLY(14));
+    scene_expect_tx(s, later, ONLY(15));
+    scene_rx(s, later, NAK(14));
+    scene_rx(s, later, ACK(15));
+    expect_sent(s, 14, 15);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_null(uro_qp_problem(s->qp));
+    scene_expect_tx(s, later, ONLY(16));
+    scene_expect_silence(s, later);
+    scene_rx(s, later, ACK(16));
+    expect_sent(s, 16, 16);
+    uro_key_deregister(shard, &window);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +263,7 @@ int main(void)
         cmocka_unit_test(rc_patch__read_is_under_way__all_is_sent_again),
         cmocka_unit_test(rc_patch__nothing_was_sent_behind__is_sent_once),
         cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
+        cmocka_unit_test(rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
