@@ -76,7 +76,7 @@ void uro_congestion_told(struct uro_qp *qp)
     congestion->share = (uint16_t)(congestion->share + (WHOLE - congestion->share) / GAIN);
     congestion->cut_at = now;
     congestion->rounds = 0;
-    congestion->acked = uro_psn_diff(qp->req.una, qp->req.next);
+    congestion->acked = uro_psn_diff(qp->req.una, qp->req.next) + (int32_t)qp->req.read_psns;
 }
 
 void uro_congestion_acked(struct uro_qp *qp, uint32_t count)

@@ -269,6 +269,8 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
         req->read_psns--;
     }
     req->una = uro_psn_add(req->una, 1);
+    if (wqe->opcode != URO_WR_RDMA_READ)
+        uro_congestion_acked(qp, 1); /* it had a place in the window */
     req->recovering = false;
     req->probing = false;
     if (answer_ends && req->depth_used > 0)

@@ -242,6 +242,64 @@ static void congestion__goes_on_behind_a_patch__one_more_packet_asks(void **stat
     scene_close(s);
 }
 
+static const struct scene_send *add(uint64_t id)
+{
+    static struct scene_send send;
+
+    send = *SEND(.id = id, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+                 .remote_address = 0x1000, .compare_add = 1, .quiet = true);
+    return &send;
+}
+
+/* Their answers acknowledge them as an ACK does. */
+static void congestion__nothing_but_atomics__recovers_as_well(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .depth = 16);
+    uint32_t psn = 0, sent = 0;
+
+    scene_rx(s, 0, CNP);
+    for (uint32_t round = 0; round < 12; round++) {
+        for (uint32_t i = 0; i < 16; i++)
+            scene_post_send(s, add(i));
+        for (uint32_t end = psn + 16; psn < end; psn += sent) {
+            sent = sent_while_it_goes(s, 0);
+            for (uint32_t i = 0; i < sent; i++)
+                scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = psn + i));
+        }
+    }
+    scene_expect_mark(s, "CNP.RECOVER");
+    scene_close(s);
+}
+
+/* Answers of a READ that are on their way have no window, and are nobody's that must be acknowledged first. */
+static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
+    const uint32_t psns = 300;
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = psns * 256, .rkey = 0x77,
+                            .remote_address = 0x1000));
+    assert_int_equal(sent_while_it_goes(s, 0), 1);
+    scene_rx(s, 0, CNP);
+    for (uint32_t psn = 0; psn < psns; psn++)
+        scene_rx(s, 0,
+                 PACKET(.op = psn == 0          ? "RC_READ_RESPONSE_FIRST"
+                              : psn == psns - 1 ? "RC_READ_RESPONSE_LAST"
+                                                : "RC_READ_RESPONSE_MIDDLE",
+                        .psn = psn, .length = 256));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_post_send(s, SEND(.id = 2, .length = 256 * 200));
+    for (uint32_t end = psns, round = 0; round < 12; round++) {
+        end += sent_while_it_goes(s, 0);
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = end - 1));
+    }
+    scene_expect_mark(s, "CNP.RECOVER");
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
 static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing(
     void **state)
 {
@@ -296,6 +354,8 @@ int main(void)
         cmocka_unit_test(congestion__window_shrinks_inside_a_message__one_more_packet_asks),
         cmocka_unit_test(congestion__goes_on_behind_a_probe__one_more_packet_asks),
         cmocka_unit_test(congestion__goes_on_behind_a_patch__one_more_packet_asks),
+        cmocka_unit_test(congestion__nothing_but_atomics__recovers_as_well),
+        cmocka_unit_test(congestion__told_during_a_long_read__recovers_with_what_is_sent),
         cmocka_unit_test(
             congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing),
         cmocka_unit_test(congestion__queue_pair_starts_anew__forgets_it),
