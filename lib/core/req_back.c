@@ -67,6 +67,8 @@ static bool patch(struct uro_qp *qp)
 
     if (!req->peer_keeps || req->depth_used > 0 || uro_psn_diff(req->next, req->una) < 2)
         return false;
+    if (req->retry.config.timeout_exponent == 0)
+        return false; /* what the peer did not keep after all nobody would ask for */
     if (uro_psn_diff(req->una, req->patched) == 1) {
         URO_MARK("REQ.GAP.PATCH.NOT"); /* it kept nothing: the next one is missing, too */
         req->peer_keeps = false;

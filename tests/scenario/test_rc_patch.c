@@ -252,6 +252,22 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
     scene_close(s);
 }
 
+/* Nobody asks what became of the rest when there are no timeouts. */
+static void rc_patch__there_are_no_timeouts__all_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 0);
+
+    learn(s);
+    send_many(s, 14, 16);
+    scene_rx(s, 0, NAK(14));
+    for (uint32_t psn = 14; psn <= 16; psn++)
+        scene_expect_tx(s, 0, ONLY(psn));
+    scene_rx(s, 0, ACK(16));
+    expect_sent(s, 14, 16);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +280,7 @@ int main(void)
         cmocka_unit_test(rc_patch__nothing_was_sent_behind__is_sent_once),
         cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
         cmocka_unit_test(rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to),
+        cmocka_unit_test(rc_patch__there_are_no_timeouts__all_is_sent_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
