@@ -168,6 +168,45 @@ static void rc_early__read_and_what_is_behind_it__are_answered_in_order(void **s
     scene_close(s);
 }
 
+static void rc_early__what_came_inside_a_read__leaves_its_place(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(1, 0);
+
+    scene_fill(s->remote, 0, 2000);
+    scene_rx(s, 0, ONLY(101));
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 2000));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 101, .msn = 1, .length = 976, .fill = 1024));
+    scene_rx(s, 0, ONLY(103));
+    scene_expect_silence(s, 0);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 2);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* Its completion finds no place: nothing says that it was received. */
+static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .early = 8, .cq_capacity = 1);
+
+    scene_post_recv(s, 0, 8);
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, ONLY(101, .ack_req = true));
+    scene_rx(s, 0, ONLY(100));
+    scene_expect_silence(s, 0);
+    scene_expect_mark(s, "CQ.OVERRUN");
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    scene_expect_event(s, URO_EVENT_QP_FATAL);
+    expect_received(s, 0, 0);
+    scene_close(s);
+}
+
 static void rc_early__kept_one_is_refused__those_behind_it_are_forgotten(void **state)
 {
     (void)state;
@@ -258,6 +297,8 @@ int main(void)
         cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
         cmocka_unit_test(rc_early__gap_never_closes__what_was_kept_is_forgotten),
         cmocka_unit_test(rc_early__read_and_what_is_behind_it__are_answered_in_order),
+        cmocka_unit_test(rc_early__what_came_inside_a_read__leaves_its_place),
+        cmocka_unit_test(rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged),
         cmocka_unit_test(rc_early__kept_one_is_refused__those_behind_it_are_forgotten),
         cmocka_unit_test(rc_early__kept_one_has_a_wrong_key__fails_in_its_turn),
         cmocka_unit_test(rc_early__queue_pair_fails_starts_anew_or_ends__its_place_is_free),

@@ -252,6 +252,25 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
     scene_close(s);
 }
 
+/* Before the packet was sent the peer says that it has no receive, and then keeps nothing of what is behind. */
+static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+    const uro_time later = URO_US(20);
+
+    send_many(s, 14, 16);
+    scene_rx(s, 0, NAK(14));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 14, .syndrome = 0x20 | 1)); /* after 10 us */
+    scene_expect_silence(s, URO_US(9));
+    for (uint32_t psn = 14; psn <= 16; psn++)
+        scene_expect_tx(s, later, ONLY(psn));
+    scene_expect_silence(s, later);
+    scene_rx(s, later, ACK(16));
+    expect_sent(s, 14, 16);
+    scene_close(s);
+}
+
 /* Nobody asks what became of the rest when there are no timeouts. */
 static void rc_patch__there_are_no_timeouts__all_is_sent_again(void **state)
 {
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(rc_patch__nothing_was_sent_behind__is_sent_once),
         cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
         cmocka_unit_test(rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to),
+        cmocka_unit_test(rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again),
         cmocka_unit_test(rc_patch__there_are_no_timeouts__all_is_sent_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
