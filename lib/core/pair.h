@@ -38,6 +38,7 @@ struct uro_req {
     bool patching;      /* this packet has its turn, then it goes on at probe_next; req_back.c */
     uro_psn patched;    /* the last such packet */
     bool recovering;    /* went back for a gap and saw no progress since */
+    uro_psn beyond;     /* the newest PSN that was answered meanwhile; req_back.c */
     bool flush_doubled; /* FLUSH packets have rxe's ICRC; req_back.c */
     struct uro_req_retry retry; /* req_retry.c */
 };

@@ -77,8 +77,9 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Something before the newest response is missing: send again, once until there is progress, so
  * that a burst of late responses does not start a burst of retries. A responder may answer all it
- * was asked before it turns to what is asked again: while it does, its time is not up. */
-void uro_req_gap(struct uro_qp *qp);
+ * was asked before it turns to what is asked again: while it does, and the @psn of its responses grows, its time
+ * is not up. */
+void uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* The one packet that closes a gap of a peer who keeps what is behind it was sent, or is not needed any more: it goes on
  * where it was. */

@@ -115,17 +115,21 @@ void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
     }
 }
 
-void uro_req_gap(struct uro_qp *qp)
+void uro_req_gap(struct uro_qp *qp, uro_psn psn)
 {
     struct uro_req *req = &qp->req;
 
     if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
         URO_MARK("REQ.GAP.ONCE");
-        uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
+        if (uro_psn_diff(psn, req->beyond) > 0) {
+            req->beyond = psn;
+            uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
+        }
         return;
     }
     URO_MARK("REQ.GAP.BACK");
     req->recovering = true;
+    req->beyond = psn;
     enum uro_req_retry_action action =
         uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now);
     if (action != URO_REQ_RETRY_RESEND || !patch(qp))

@@ -195,7 +195,7 @@ static void receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
         return;
     if (code == URO_NAK_PSN_SEQUENCE) {
         uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
-        uro_req_gap(qp);
+        uro_req_gap(qp, psn);
         return;
     }
     uint32_t guilty = whole ? head_of(qp) : owner_of(qp, psn);
@@ -217,7 +217,7 @@ static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
     if (uro_pair_state(qp) == URO_QPS_ERR || req->retry.wait == URO_REQ_WAIT_RNR)
         return;
     if (!whole) {
-        uro_req_gap(qp);
+        uro_req_gap(qp, psn);
         return;
     }
     uro_req_obey(qp,
@@ -232,7 +232,7 @@ static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *a
             URO_MARK("REQ.CREDITS");
         if (!acknowledge(qp, uro_psn_add(psn, 1))) {
             URO_MARK("REQ.ACK.READ");
-            uro_req_gap(qp);
+            uro_req_gap(qp, psn);
         }
         break;
     case URO_AETH_RNR:
@@ -352,7 +352,7 @@ static void receive_done(struct uro_qp *qp, struct uro_wqe *wqe, const struct ur
 static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame *frame)
 {
     if (!acknowledge(qp, psn)) {
-        uro_req_gap(qp);
+        uro_req_gap(qp, psn);
         return;
     }
     if (uro_pair_state(qp) == URO_QPS_ERR)

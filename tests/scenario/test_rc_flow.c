@@ -85,6 +85,24 @@ static void rc_gap__answers_beyond_it_go_on__the_wait_starts_again(void **state)
     scene_close(s);
 }
 
+/* What says the same again is no sign that the responder works its way to what it was asked. */
+static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
+    const uro_time whole = UINT64_C(4096) << 14;
+    uint8_t octets[9000];
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    for (uro_time now = 0; now < 3 * whole; now += whole / 4) {
+        while (scene_output(s, now, octets) > 0)
+            ;
+        scene_rx(s, now, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60));
+    }
+    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_close(s);
+}
+
 static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
 {
     (void)state;
@@ -317,6 +335,7 @@ int main(void)
         cmocka_unit_test(rc_window__full__the_ack_of_a_part_lets_as_many_go),
         cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
         cmocka_unit_test(rc_gap__answers_beyond_it_go_on__the_wait_starts_again),
+        cmocka_unit_test(rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up),
         cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
         cmocka_unit_test(rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent),
         cmocka_unit_test(rc_read__resumed_and_answered_from_first__is_complete),
