@@ -115,6 +115,7 @@ struct scene_packet {
     bool ack_req;
     bool solicited;
     bool ce;          /* the network marked it: congestion */
+    uint8_t ect;      /* or it says that it may be: 1 or 2 */
     uint8_t syndrome; /* AETH, 0x1f when left 0 */
     uint32_t msn;     /* AETH */
     uint64_t va;      /* RETH or AtomicETH; left 0: start of scene->remote */

@@ -128,7 +128,7 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
     const bool v6 = !uro_gid_is_ipv4(&dest);
     const struct uro_ip ip = { .v6 = v6,
                                .dont_fragment = true,
-                               .traffic_class = packet->ce ? 3 : 0,
+                               .traffic_class = packet->ce ? 3 : packet->ect,
                                .hop_limit = 64,
                                .protocol = URO_IPPROTO_UDP,
                                .payload_length = (uint16_t)udp_length,

@@ -77,6 +77,24 @@ static void congestion__marked_datagram__is_counted_only(void **state)
     scene_close(s);
 }
 
+/* Packets that might have been marked, and a notification that was, are told to nobody. */
+static void congestion__could_be_marked_or_is_a_notification__nobody_is_told(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 8);
+    scene_post_recv(s, 2, 8);
+    scene_rx(s, 0, ONLY(100, .ect = 1));
+    scene_rx(s, 0, ONLY(101, .ect = 2));
+    scene_rx(s, 0, PACKET(.op = "CNP", .ce = true));
+    scene_expect_silence(s, 0);
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 0);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 2, URO_WC_SUCCESS, 1);
+    scene_close(s);
+}
+
 /* ---- told by the peer ----------------------------------------------------- */
 
 static uint32_t sent_while_it_goes(struct scene *s, uro_time at)
@@ -146,6 +164,47 @@ static void congestion__told_again_and_again__a_few_packets_remain(void **state)
     for (int i = 0; i < 200; i++, now += URO_CNP_EVERY)
         scene_rx(s, now, CNP);
     assert_int_equal(send_many(s, now), URO_WINDOW_LEAST);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* A cut long after the last one is small, and grows when told again. */
+static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
+    const uro_time later = URO_MS(10);
+
+    scene_rx(s, 0, CNP); /* 8 are left */
+    scene_rx(s, later, CNP);
+    assert_int_equal(send_many(s, later), 8);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+
+    s = scene_rc(.sq_psn = 0, .window = 16);
+    scene_rx(s, 0, CNP);
+    for (uint32_t i = 0; i < 40; i++)
+        scene_rx(s, later + i * URO_CNP_EVERY, CNP);
+    assert_int_equal(send_many(s, URO_MS(12)), URO_WINDOW_LEAST);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* Half-way back to where the last cut was, and then beyond. */
+static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
+    uint32_t end = 0;
+
+    scene_rx(s, 0, CNP);
+    scene_rx(s, URO_CNP_EVERY, CNP);
+    scene_post_send(s, SEND(.id = 1, .length = 256 * 500));
+    for (uint32_t round = 0; round < 40; round++) {
+        end += sent_while_it_goes(s, URO_CNP_EVERY);
+        scene_rx(s, URO_CNP_EVERY, PACKET(.op = "RC_ACK", .psn = end - 1));
+    }
+    scene_expect_mark(s, "CNP.RECOVER");
     scene_to_state(s, URO_QPS_RESET);
     scene_close(s);
 }
@@ -348,6 +407,9 @@ int main(void)
         cmocka_unit_test(congestion__marked_answer_of_a_read__responder_is_told),
         cmocka_unit_test(congestion__marked_packet_of_uc__sender_is_told),
         cmocka_unit_test(congestion__marked_datagram__is_counted_only),
+        cmocka_unit_test(congestion__could_be_marked_or_is_a_notification__nobody_is_told),
+        cmocka_unit_test(congestion__told_after_a_long_time__starts_with_a_small_cut),
+        cmocka_unit_test(congestion__told_twice__all_may_be_in_flight_again_in_the_end),
         cmocka_unit_test(congestion__told__half_as_much_is_in_flight_and_slowly_more_again),
         cmocka_unit_test(congestion__told_many_times_at_once__counts_as_once),
         cmocka_unit_test(congestion__told_again_and_again__a_few_packets_remain),

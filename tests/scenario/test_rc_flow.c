@@ -103,6 +103,30 @@ static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(voi
     scene_close(s);
 }
 
+/* After a timeout a NAK is news again. */
+static void rc_gap__told_again_after_a_timeout__is_sent_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    const struct scene_packet *sent =
+        PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a");
+    const struct scene_packet *nak = PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60);
+    const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
+
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, sent);
+    scene_rx(s, 0, nak);
+    scene_expect_tx(s, 0, sent);
+    scene_rx(s, 0, nak);
+    scene_expect_silence(s, 0);
+    scene_expect_tx(s, later, sent);
+    scene_rx(s, later, nak);
+    scene_expect_tx(s, later, sent);
+    scene_rx(s, later, PACKET(.op = "RC_ACK", .psn = 10));
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
 static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
 {
     (void)state;
@@ -335,6 +359,7 @@ int main(void)
         cmocka_unit_test(rc_window__full__the_ack_of_a_part_lets_as_many_go),
         cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
         cmocka_unit_test(rc_gap__answers_beyond_it_go_on__the_wait_starts_again),
+        cmocka_unit_test(rc_gap__told_again_after_a_timeout__is_sent_at_once),
         cmocka_unit_test(rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up),
         cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
         cmocka_unit_test(rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent),
