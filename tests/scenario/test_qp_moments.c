@@ -36,27 +36,58 @@ static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state
     }
 }
 
+/* Somebody says that the peer has another MAC address: it is asked. */
+static void doubt_peer(struct scene *s)
+{
+    const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };
+    uint8_t frame[128];
+    struct uro_tx tx;
+
+    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &other, "10.0.0.2", frame));
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    assert_false(tx.icrc);
+}
+
+static void meet_again(struct scene *s)
+{
+    uint8_t frame[128];
+
+    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.2", frame));
+}
+
 /* ERR by the application's wish: what was owed is forgotten, whatever happens later. */
 static void qp__moved_to_error_while_answering__answers_nothing_more(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
-    const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };
-    uint8_t frame[128];
-    struct uro_tx tx;
 
     scene_fill(s->remote, 0, 1024);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 4096));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 99, .text = "a", .ce = true));
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
     scene_expect_silence(s, 0);
-    /* Whether the peer has another MAC address is asked and answered: every queue pair is looked at again. */
-    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &other, "10.0.0.2", frame));
-    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
-    assert_false(tx.icrc);
-    scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.2", frame));
+    doubt_peer(s); /* every queue pair is looked at again */
+    meet_again(s);
     scene_expect_silence(s, 0);
+    scene_close(s);
+}
+
+static void qp__peer_may_have_another_address__notification_and_answer_wait(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 8);
+    doubt_peer(s);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a", .ce = true));
+    scene_expect_silence(s, 0);
+    meet_again(s);
+    scene_expect_tx(s, 0, PACKET(.op = "CNP"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
     scene_close(s);
 }
 
@@ -209,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cq__full_for_a_receive__the_message_is_not_acknowledged),
         cmocka_unit_test(qp__moved_to_error_while_answering__answers_nothing_more),
+        cmocka_unit_test(qp__peer_may_have_another_address__notification_and_answer_wait),
         cmocka_unit_test(qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards),
         cmocka_unit_test(qp__reset_at_any_moment__connects_and_works_again),
     };
