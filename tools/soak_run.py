@@ -68,7 +68,7 @@ def start_verify(pair: veths.Veths, build: pathlib.Path, rounds: int) -> list[tu
 
 def start_stream(pair: pairs.Pair) -> list[tuple]:
     port = pairs.free_port()
-    program = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "10", "-p", str(port)]
+    program = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "10", "-u", "18", "-p", str(port)]
     server = pair.start("server", program)
     pairs.wait_for(lambda: pairs.listens(port), 20)
     return [server, pair.start("client", [*program, "localhost"])]
@@ -118,6 +118,9 @@ def run(build: pathlib.Path, seconds: float) -> int:
                 if problems:
                     print(lossy.said("server")[-500:], lossy.said("client")[-500:])
                 lossy.__exit__()
+        if any(one.process.poll() for one in watched[:2]):
+            for side in ("server", "client"):
+                print(f"ib_write_bw, {side}, said: {stream.said(side)[-500:]}", flush=True)
     print(f"{count} short programs; {time.monotonic() - begin:.0f} s, {len(problems)} problems")
     for problem in problems:
         print(f"FAILED {problem}")
