@@ -24,7 +24,8 @@ static uint32_t below(struct uro_hostile *hostile, uint32_t bound)
 static bool fits(enum way way, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
-    bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ || kind == URO_CM_DREP;
+    /* A DREP to a request whose number was changed is heard as well: changed once more it could be right. */
+    bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
     if (way == AGAIN)
         return !asks;
