@@ -22,6 +22,7 @@ size_t uro_srq_slots_size(uint32_t capacity, uint32_t sge_max)
 void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct uro_srq_init *init,
                     void *slots)
 {
+    URO_ASSERT((uintptr_t)srq % _Alignof(struct uro_srq) == 0);
     URO_ASSERT(init->capacity >= 1 && init->capacity <= URO_WR_MAX);
     memset(srq, 0, sizeof *srq);
     srq->pd = init->pd;

@@ -13,7 +13,8 @@
 struct uro_shard;
 struct uro_cq;
 
-/* Memory of the struct and of the slots is the caller's (lib/verbs). */
+/* Memory of the struct and of the slots is the caller's (lib/verbs); the struct's is aligned to 64, too:
+ * malloc() does not do. */
 struct uro_srq {
     struct uro_table_node node; /* node.number: of an XRC SRQ, 24 bits; 0: basic, in no table */
     uint32_t pd;

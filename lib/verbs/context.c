@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -196,14 +197,22 @@ int ibv_close_device(struct ibv_context *ibv)
 
 void *uro_ibv_new(size_t size)
 {
+    return uro_ibv_new_aligned(size, sizeof(void *));
+}
+
+void *uro_ibv_new_aligned(size_t size, size_t alignment)
+{
+    void *memory;
+
     if (uro_host_forked()) {
         errno = EIO;
         return NULL;
     }
-    void *memory = calloc(1, size);
-    if (memory == NULL)
+    if (posix_memalign(&memory, alignment, size) != 0) {
         errno = ENOMEM;
-    return memory;
+        return NULL;
+    }
+    return memset(memory, 0, size);
 }
 
 bool uro_ibv_start(struct ibv_context *context)

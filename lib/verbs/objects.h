@@ -271,6 +271,7 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *device, int cmd_fd);
 
 /* Zeroed memory for an object, or NULL with errno ENOMEM, or EIO in a forked child. */
 void *uro_ibv_new(size_t size);
+void *uro_ibv_new_aligned(size_t size, size_t alignment);
 
 /* Starts the engine when it does not run yet; false with errno set when it cannot. */
 URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);

@@ -66,7 +66,8 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start(parts->context) || (srq = uro_ibv_new(sizeof *srq)) == NULL)
+    if (!uro_ibv_start(parts->context) ||
+        (srq = uro_ibv_new_aligned(sizeof *srq, _Alignof(struct uro_ibv_srq))) == NULL)
         return NULL;
     if (!uro_object_charge(&srq->object, parts->context, URO_QUOTA_SRQ)) {
         free(srq);

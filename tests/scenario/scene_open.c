@@ -179,9 +179,10 @@ static void open_srq(struct scene *scene, const struct scene_options *options)
 
 struct scene *scene_open(const struct scene_options *options)
 {
-    struct scene *scene = calloc(1, sizeof *scene);
+    struct scene *scene = aligned_alloc(_Alignof(struct scene), sizeof *scene);
 
     assert_non_null(scene);
+    memset(scene, 0, sizeof *scene);
     uro_mark_clear();
     scene->now = scene->zero = URO_MS(1);
     scene->mtu = options->mtu;

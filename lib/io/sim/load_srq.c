@@ -221,7 +221,7 @@ static void create(struct uro_load_srq *srq, uint32_t capacity)
                                        .user = srq };
 
     srq->slots = make_slots(capacity, plan->sges);
-    srq->srq = malloc(sizeof *srq->srq);
+    srq->srq = aligned_alloc(_Alignof(struct uro_srq), sizeof *srq->srq);
     URO_ASSERT(srq->srq != NULL);
     uro_srq_create(uro_engine_shard(srq->station->engine), srq->srq, &init, srq->slots);
 }

@@ -272,8 +272,9 @@ struct uro_load_victim *uro_load_victim_make(struct uro_load *load)
 
     if (plan->wait_max == 0)
         return NULL;
-    victim = calloc(1, sizeof *victim);
+    victim = aligned_alloc(_Alignof(struct uro_load_victim), sizeof *victim);
     URO_ASSERT(victim != NULL);
+    memset(victim, 0, sizeof *victim);
     victim->load = load;
     victim->plan = plan;
     victim->due = victim->forge_at = load->world->now;
