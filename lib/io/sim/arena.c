@@ -142,8 +142,9 @@ void uro_arena_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t se
         uint32_t place = from + i;
         uint64_t octets = eight(seed, place / 8) >> place % 8 * 8;
         if (place % 8 == 0 && length - i >= 8) { /* most of them */
-            for (uint32_t j = 0; j < 8; j++, i++)
-                out[i] = (uint8_t)(octets >> 8 * j);
+            for (uint32_t j = 0; j < 8; j++)
+                out[i + j] = (uint8_t)(octets >> 8 * j);
+            i += 8;
             continue;
         }
         for (uint32_t j = place % 8; j < 8 && i < length; j++, i++) {

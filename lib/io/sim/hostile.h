@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hostile.h - somebody on the network who forges frames: with addresses of his own to queue pairs
  * that exist, or with the addresses of others to queue pairs that he guesses; messages of
- * connections that he does not have; and what was said about those of others (hostile_mad.h). Nothing of it may change anything but counters, and the time
- * and room that an honest request would take.
+ * connections that he does not have; and what was said about those of others (hostile_mad.h). Nothing
+ * of it may change anything but counters, and the time and room that an honest request would take.
  *
  * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him.
  * load_victim.h has queue pairs for him.

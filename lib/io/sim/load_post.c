@@ -27,11 +27,11 @@ static bool in_error(const struct uro_load_end *end)
 bool uro_load_post_can_send(const struct uro_load_end *end)
 {
     if (!end->alive || end->type == URO_QPT_XRC_TGT ||
-        end->posted - end->confirmed >= end->plan->send_capacity)
+        end->posted - end->confirmed >= end->plan->send_capacity || end->blocked)
         return false;
     if (in_error(end))
         return end->late_posts > 0 && !end->pair->abrupt;
-    return end->sends_left > 0 && !end->blocked;
+    return end->sends_left > 0;
 }
 
 static bool can_receive(const struct uro_load_end *end)

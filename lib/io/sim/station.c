@@ -110,15 +110,22 @@ static void receive(struct uro_station *station)
  * URO_ARENA_CANARY too, and a READ may show them. */
 static bool leaks(const struct uro_world_frame *frame, bool read_response)
 {
-    uint32_t row = 0;
+    const uint8_t *octets = frame->octets;
 
-    for (uint32_t i = 0; i < frame->length && row < CANARY_ROW; i++) {
-        uint8_t octet = frame->octets[i];
-        bool canary = octet == CANARY || (octet == URO_ARENA_CANARY && !read_response);
-        bool again = row > 0 && octet == frame->octets[i - 1];
-        row = canary ? (again ? row + 1 : 1) : 0;
+    /* no row misses all of these places */
+    for (uint32_t at = CANARY_ROW - 1; at < frame->length; at += CANARY_ROW) {
+        uint8_t octet = octets[at];
+        uint32_t from = at, to = at + 1;
+        if (octet != CANARY && (octet != URO_ARENA_CANARY || read_response))
+            continue;
+        while (from > 0 && octets[from - 1] == octet)
+            from--;
+        while (to < frame->length && octets[to] == octet)
+            to++;
+        if (to - from >= CANARY_ROW)
+            return true;
     }
-    return row == CANARY_ROW;
+    return false;
 }
 
 /* What must hold for every frame an engine sends. */

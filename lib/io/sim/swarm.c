@@ -17,6 +17,7 @@
 #define VICTIM_WAIT     URO_MS(1000) /* for its last messages */
 #define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
 #define PS_PER_NS       1000u
+#define ENOUGH_EARLY    64u
 
 static bool often(struct uro_rng *rng)
 {
@@ -251,7 +252,7 @@ void uro_swarm_share(struct uro_swarm *swarm, const uint64_t others[static 2])
     swarm->cm.ack_timeout = (uint8_t)(swarm->cm.ack_timeout + more);
 }
 
-/* How many packets that come before their turn an engine keeps: none, few, or enough. */
+/* How many packets that come before their turn an engine keeps: none, few, or enough for most windows. */
 static void draw_early(struct uro_swarm *swarm)
 {
     struct uro_rng rng;
@@ -259,7 +260,7 @@ static void draw_early(struct uro_swarm *swarm)
     uro_rng_init_number(
         &rng, swarm->seed ^ UINT64_C(0x6561726c79)); /* the others draw what they drew before */
     for (unsigned side = 0; side < 2; side++)
-        swarm->stations[side].engine.early = often(&rng) ? URO_EARLY_DEFAULT : skewed(&rng, 0, 16);
+        swarm->stations[side].engine.early = often(&rng) ? ENOUGH_EARLY : skewed(&rng, 0, 16);
 }
 
 void uro_swarm_draw(struct uro_swarm *swarm, uint64_t seed, enum uro_swarm_manner manner)
