@@ -134,7 +134,7 @@ ATTACKS = [
            warns=True),
     Attack("partition keys tried", PSN, ON_DATA, other_partition, ["drop_pkey"], warns=True),
     Attack("packets of another service", QPN, ON_DATA, other_service, ["drop_service"]),
-    Attack("congestion notifications", QPN, ON_DATA, congestion),
+    Attack("congestion notifications", QPN, ON_DATA, congestion, ["rp_cnp_handled"]),
     Attack("right in all but the sum", PSN, ON_DATA, wrong_sums, ["drop_icrc"]),
     Attack("any octets to the RoCE port", "addresses", ON_DATA, any_octets,
            ["drop_icrc", "drop_opcode", "drop_length", "drop_version", "drop_udp_length"]),
