@@ -11,7 +11,6 @@
 #include "core/shard.h"
 
 #define WHOLE        1024u      /* a share of 1 */
-#define CNP          0x81u      /* its opcode */
 #define GAIN         16u        /* the share goes this part of the way at each step */
 #define DECAY        URO_US(55) /* without a notification: one step down */
 #define DECAY_MOST   64u
@@ -31,7 +30,8 @@ void uro_congestion_marked(struct uro_qp *qp)
 
 void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx)
 {
-    struct uro_bth bth = { .opcode = CNP,
+    int opcode = uro_opcode_find(URO_CNP, URO_REQUEST, URO_NOTIFY, URO_ONLY, 0);
+    struct uro_bth bth = { .opcode = (uint8_t)opcode,
                            .migrated = true,
                            .becn = true,
                            .pkey = URO_PKEY_DEFAULT,

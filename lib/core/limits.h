@@ -35,7 +35,7 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
  * much in flight, only with a READ of as many packets. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
-/* Notifications of congestion go to the peer of a queue pair no more often, and are obeyed no more often; the window that remains to a
+/* A queue pair tells its peer of congestion no more often, and obeys no more often; the window that remains to a
  * requester who is told again and again. */
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
