@@ -18,28 +18,35 @@
 #include "wire/ext.h"
 #include "wire/frame.h"
 
+/* Where sending was when one packet alone went back. */
+struct uro_req_place {
+    uro_psn next;
+    uint32_t cursor;
+    uint32_t since_ack_req;
+    bool good; /* it can go on there if nothing was lost: no READ or atomic was in flight */
+};
+
+#define URO_QP_LINE 64u /* octets of a cache line */
+
 /* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;            /* oldest unacknowledged; req_complete.c */
-    uro_psn next;           /* to send next; req_send.c, and req_back.c going back */
-    uro_psn max;            /* req_send.c */
-    uint32_t cursor;        /* send queue index of the request that `next` belongs to */
-    uint32_t started;       /* index after the newest request that has its PSNs */
-    uint32_t since_ack_req; /* packets sent since the last that asked for an ACK */
-    uint32_t depth_used;    /* READs and atomics in flight */
-    uint32_t read_psns;     /* PSNs of [una, next) that are READ responses to come */
-    bool probing;           /* one packet at una was sent again to ask: */
-    uro_psn probe_next;     /* where it went on before */
-    uint32_t probe_cursor;
-    uint32_t probe_unasked; /* since_ack_req there */
-    bool probe_resumes;     /* and can again, if nothing was lost */
-    bool peer_keeps;        /* the peer keeps what is behind a gap: one packet closes it */
-    bool patching;      /* this packet has its turn, then it goes on at probe_next; req_back.c */
-    uro_psn patched;    /* the last such packet */
-    bool recovering;    /* went back for a gap and saw no progress since */
-    uro_psn beyond;     /* the newest PSN that was answered meanwhile; req_back.c */
-    bool flush_doubled; /* FLUSH packets have rxe's ICRC; req_back.c */
+    uro_psn una;                /* oldest unacknowledged; req_complete.c */
+    uro_psn next;               /* to send next; req_send.c, and req_back.c going back */
+    uro_psn max;                /* req_send.c */
+    uint32_t cursor;            /* send queue index of the request that `next` belongs to */
+    uint32_t started;           /* index after the newest request that has its PSNs */
+    uint32_t since_ack_req;     /* packets sent since the last that asked for an ACK */
+    uint32_t depth_used;        /* READs and atomics in flight */
+    uint32_t read_psns;         /* PSNs of [una, next) that are READ responses to come */
+    bool probing;               /* one packet at una was sent again to ask; req_back.c */
+    bool peer_keeps;            /* the peer keeps what is behind a gap: one packet closes it */
+    bool patching;              /* this one packet has its turn; req_back.c */
+    bool recovering;            /* went back for a gap and saw no progress since */
+    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_back.c */
+    uro_psn patched;            /* the last packet that had its turn alone */
+    uro_psn beyond;             /* the newest PSN that was answered while recovering; req_back.c */
+    struct uro_req_place aside; /* where it goes on after one packet; req_back.c */
     struct uro_req_retry retry; /* req_retry.c */
 };
 
@@ -76,52 +83,68 @@ struct uro_rsp {
     struct uro_gap *gap;        /* requests that came before their turn; early.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */
     bool established;  /* COMM_EST was raised */
-
-    bool ack_due; /* rsp_ack.c, until it is sent */
+    bool ack_due;      /* rsp_ack.c, until it is sent */
     bool nak_due;
     uro_psn ack_psn;
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
-
-    struct uro_rd *rd; /* ring, lent; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
-    uint32_t rd_mask;
+    bool dropped;        /* one had no place behind the newest gap; early.c */
+    uro_psn dropped_psn; /* the last of them */
+    uint32_t rd_pending; /* entries with at < end */
     uint32_t rd_oldest;  /* free-running */
     uint32_t rd_newest;  /* one past */
-    uint32_t rd_pending; /* entries with at < end */
-    uint32_t depth;      /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+    uint32_t rd_mask;
+    uint32_t depth;    /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+    struct uro_rd *rd; /* ring, lent; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
 };
 
+/* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets: what both sides
+ * need comes first, then what receiving requests needs, then what sending them does. warm.h fetches them ahead. */
 struct uro_qp {
     struct uro_table_node node; /* node.number is the QPN */
     struct uro_shard *shard;
-    atomic_int state; /* enum uro_qp_state; qp.c, read by posters */
+    atomic_int state;         /* enum uro_qp_state; qp.c, read by posters */
+    enum uro_service service; /* of the type */
     struct uro_path path;
-    uint32_t pd;
-    uint32_t xrcd;
     struct uro_cq *send_cq;
-    struct uro_cq *recv_cq;
     struct uro_srq *srq;
+    uint32_t pd;
     bool signal_all;
     bool block_self_multicast;
+    struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
+
     enum uro_qp_type type;
-    enum uro_service service; /* of the type */
+    uint32_t xrcd;
     void *user;
-    unsigned events; /* set of 1 << enum uro_event_kind */
     struct uro_link event_link;
-    struct uro_link response_link; /* schedule.c */
-    struct uro_link request_link;
     struct uro_link sent_link; /* req_sent.c */
-    struct uro_bell bell;
-    struct uro_req req;
+    unsigned events;           /* set of 1 << enum uro_event_kind */
+
+    _Alignas(URO_QP_LINE) struct uro_link response_link; /* schedule.c */
+    struct uro_cq *recv_cq;
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
-    struct uro_qp_attr attr;          /* as set, for query */
+
+    _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
+    struct uro_bell bell;
+    struct uro_req req;
+
     struct uro_wq send;
     struct uro_wq recv;
     struct uro_rqe *taken; /* room for a receive from a shared queue */
     uint32_t rd_room;      /* entries that rsp.rd has room for */
 };
+
+#define URO_QP_SAME_LINE(a, b)                                                                     \
+    static_assert(offsetof(struct uro_qp, a) / URO_QP_LINE ==                                      \
+                      offsetof(struct uro_qp, b) / URO_QP_LINE,                                    \
+                  #a " and " #b " are needed together")
+URO_QP_SAME_LINE(node, path.dest);
+URO_QP_SAME_LINE(send_cq, attr.access);
+URO_QP_SAME_LINE(response_link, rsp.length);
+URO_QP_SAME_LINE(rsp.gap, rsp.rd_pending);
+URO_QP_SAME_LINE(request_link, req.read_psns);
 
 static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
 {

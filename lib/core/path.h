@@ -24,18 +24,19 @@ struct uro_hop {
     uint32_t version; /* changes with mac: templates are then made again */
 };
 
+/* What a packet received is compared with first; pair.h says why the order matters. */
 struct uro_path {
-    struct uro_hop *hop; /* NULL until an address vector was given */
     struct uro_gid source;
     struct uro_gid dest;
-    uint32_t mtu; /* octets of payload of a full packet */
+    struct uro_hop *hop; /* NULL until an address vector was given */
     uint32_t hop_version;
+    uint32_t mtu;         /* octets of payload of a full packet */
+    uint32_t checksum;    /* IPv4: sum of the header with length and checksum 0 */
     uint16_t source_port; /* UDP */
     bool port_fixed;      /* whoever sends */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
     uint8_t head_length;
-    uint32_t checksum; /* IPv4: sum of the header with length and checksum 0 */
     uint8_t head[URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN];
 };
 

@@ -49,14 +49,14 @@ struct uro_address {
 
 /* As struct ibv_qp_attr; which fields count is said by a mask of URO_ATTR_* (core/qp_state.h). */
 struct uro_qp_attr {
+    uint32_t dest_qpn;
+    uint32_t access; /* URO_ACCESS_REMOTE_* */
     enum uro_qp_state state;
     enum uro_qp_state current_state;
     uint32_t path_mtu; /* octets: 256, 512, 1024, 2048, 4096 */
     uint32_t qkey;
     uint32_t rq_psn;
     uint32_t sq_psn;
-    uint32_t dest_qpn;
-    uint32_t access; /* URO_ACCESS_REMOTE_* */
     struct uro_address address;
     uint16_t pkey_index;
     uint8_t port;

@@ -29,21 +29,20 @@ static void go_back(struct uro_qp *qp)
     uro_schedule_request(qp);
 }
 
-/* Where sending goes on when it was one packet only that went back. */
 static void set_aside(struct uro_req *req)
 {
-    req->probe_resumes = req->depth_used == 0;
-    req->probe_next = req->next;
-    req->probe_cursor = req->cursor;
-    req->probe_unasked = req->since_ack_req;
+    req->aside = (struct uro_req_place){ .next = req->next,
+                                         .cursor = req->cursor,
+                                         .since_ack_req = req->since_ack_req,
+                                         .good = req->depth_used == 0 };
 }
 
 /* The packet that went back asked for an ACK, but of its own: those before the place may still ask for none. */
 static void resume(struct uro_req *req)
 {
-    req->next = req->probe_next;
-    req->cursor = req->probe_cursor;
-    req->since_ack_req = req->probe_unasked;
+    req->next = req->aside.next;
+    req->cursor = req->aside.cursor;
+    req->since_ack_req = req->aside.since_ack_req;
 }
 
 /* rule REQ.PROBE
@@ -87,9 +86,9 @@ void uro_req_patched(struct uro_qp *qp)
     struct uro_req *req = &qp->req;
 
     req->patching = false;
-    if (uro_psn_diff(req->probe_next, req->una) > 0)
-        resume(
-            req); /* else all of it is acknowledged, and perhaps a local request at that place complete */
+    /* else all of it is acknowledged, and perhaps a local request at that place complete */
+    if (uro_psn_diff(req->aside.next, req->una) > 0)
+        resume(req);
 }
 
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
@@ -141,8 +140,8 @@ void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed)
     struct uro_req *req = &qp->req;
 
     req->probing = false;
-    if (!req->probe_resumes || uro_psn_diff(req->una, probed) < 2 ||
-        uro_psn_diff(req->probe_next, req->una) <= 0)
+    if (!req->aside.good || uro_psn_diff(req->una, probed) < 2 ||
+        uro_psn_diff(req->aside.next, req->una) <= 0)
         return;
     URO_MARK("REQ.PROBE.LATE");
     resume(req);

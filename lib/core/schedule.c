@@ -43,7 +43,7 @@ void uro_schedule_hear(struct uro_shard *shard)
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
         if (warm)
-            uro_warm_pair(qp);
+            uro_warm_requester(qp);
         enum uro_qp_state state = uro_pair_state(qp);
         if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
             URO_MARK("QP.FLUSH.LATE");

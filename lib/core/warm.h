@@ -7,7 +7,6 @@
 #include "core/shard.h"
 
 #define URO_WARM_FROM 256u /* queue pairs; fewer stay in the cache */
-#define URO_WARM_LINE 64u
 
 static inline bool uro_warm_pays(const struct uro_shard *shard)
 {
@@ -16,13 +15,20 @@ static inline bool uro_warm_pays(const struct uro_shard *shard)
 
 static inline void uro_warm_lines(const void *from, const void *to)
 {
-    for (const char *at = from; at < (const char *)to; at += URO_WARM_LINE)
+    for (const char *at = from; at < (const char *)to; at += URO_QP_LINE)
         __builtin_prefetch(at, 1);
 }
 
-/* What receiving and sending look at: all but what is kept for queries. */
-static inline void uro_warm_pair(const struct uro_qp *qp)
+/* What sending requests and receiving answers looks at. */
+static inline void uro_warm_requester(const struct uro_qp *qp)
 {
     uro_warm_lines(qp, &qp->attr);
-    uro_warm_lines(&qp->send, &qp->recv);
+    uro_warm_lines(&qp->congestion, &qp->recv);
+}
+
+/* What receiving requests and sending answers looks at. */
+static inline void uro_warm_responder(const struct uro_qp *qp)
+{
+    uro_warm_lines(qp, &qp->attr);
+    uro_warm_lines(&qp->response_link, &qp->rsp.rd_oldest);
 }

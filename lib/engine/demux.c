@@ -103,15 +103,23 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near)
 {
     const struct uro_table *table = &to->shard->qps;
-    uint32_t at = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + QPN_IN_BTH;
+    uint32_t at = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN;
 
-    if (pkt->length < at + URO_IPV6_LEN)
+    if (pkt->length < at + URO_BTH_LEN + URO_IPV6_LEN - URO_IPV4_LEN)
         return;
     if (uro_get_be16(pkt->octets + URO_ETHER_LEN - 2) == URO_ETHERTYPE_IPV6)
         at += URO_IPV6_LEN - URO_IPV4_LEN;
-    struct uro_table_node **bucket = &table->buckets[uro_get_be24(pkt->octets + at) & table->mask];
-    if (!near)
+    const uint8_t *bth = pkt->octets + at;
+    struct uro_table_node **bucket = &table->buckets[uro_get_be24(bth + QPN_IN_BTH) & table->mask];
+    if (!near) {
         __builtin_prefetch(bucket);
-    else if (*bucket != NULL)
-        uro_warm_pair(URO_CONTAINER_OF(*bucket, struct uro_qp, node));
+        return;
+    }
+    if (*bucket == NULL)
+        return;
+    const struct uro_qp *qp = URO_CONTAINER_OF(*bucket, struct uro_qp, node);
+    if (uro_opcodes[bth[0]].role == URO_RESPONSE)
+        uro_warm_requester(qp);
+    else
+        uro_warm_responder(qp);
 }

@@ -142,42 +142,43 @@ static void rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was(void
     scene_close(s);
 }
 
-static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
-{
-    (void)state;
-    struct scene *s = open_learned();
-    const struct scene_packet *read = PACKET(.op = "RC_READ_REQUEST", .psn = 15, .ack_req = true,
-                                             .va = 0x1000, .rkey = 0x77, .dma = 8);
+#define READ_15                                                                                    \
+    PACKET(.op = "RC_READ_REQUEST", .psn = 15, .ack_req = true, .va = 0x1000, .rkey = 0x77,        \
+           .dma = 8)
 
+static void send_and_read(struct scene *s)
+{
     scene_post_send(s, SEND(.id = 14, .text = "a"));
     scene_post_send(s, SEND(.id = 15, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_expect_tx(s, 0, ONLY(14));
-    scene_expect_tx(s, 0, read);
+    scene_expect_tx(s, 0, READ_15);
+}
+
+static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_learned();
+
+    send_and_read(s);
     scene_rx(s, 0, NAK(14));
     scene_expect_tx(s, 0, ONLY(14));
-    scene_expect_tx(s, 0, read);
+    scene_expect_tx(s, 0, READ_15);
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 15, .msn = 6, .length = 8));
     expect_sent(s, 14, 15);
     scene_close(s);
 }
 
-/* It went back already and has not sent the READ again: there is nothing behind it. Found by the simulator, seed 216. */
+/* It went back already and has not sent the READ again: there is nothing behind it. The simulator's seed 216. */
 static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
-    const struct scene_packet *read = PACKET(.op = "RC_READ_REQUEST", .psn = 15, .ack_req = true,
-                                             .va = 0x1000, .rkey = 0x77, .dma = 8);
 
-    scene_post_send(s, SEND(.id = 14, .text = "a"));
-    scene_post_send(s, SEND(.id = 15, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
-                            .remote_address = 0x1000));
-    scene_expect_tx(s, 0, ONLY(14));
-    scene_expect_tx(s, 0, read);
+    send_and_read(s);
     scene_rx(s, 0, NAK(14));
     scene_rx(s, 0, NAK(15));
-    scene_expect_tx(s, 0, read);
+    scene_expect_tx(s, 0, READ_15);
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 15, .msn = 6, .length = 8));
     expect_sent(s, 14, 15);
@@ -219,7 +220,8 @@ static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id
     uro_qp_ring(uro_engine_shard(s->engine), s->qp);
 }
 
-/* It was going back over a bind that was carried out: that is complete with what was before it, and not where to go on. */
+/* It was going back over a bind that was carried out: that is complete with what was before it, and not where to go
+ * on. */
 static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(void **state)
 {
     (void)state;
