@@ -165,11 +165,10 @@ static void insert_behind(struct uro_link *before, struct uro_link *link)
     before->next = link;
 }
 
-bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
+static bool keep(struct uro_qp *qp, const struct uro_frame *frame, uro_psn psn)
 {
     struct uro_shard *shard = qp->shard;
     struct uro_rsp *rsp = &qp->rsp;
-    uro_psn psn = uro_psn_make(frame->bth.psn);
     struct uro_link *behind = NULL;
 
     if (uro_psn_diff(psn, rsp->expected) > (int32_t)shard->early.capacity ||
@@ -185,11 +184,33 @@ bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
         rsp->gap = new_gap(&shard->early);
         rsp->gap->qp = qp;
         behind = &rsp->gap->packets.head;
+        rsp->dropped = false;
         uro_early_again(qp);
     }
     insert_behind(behind, &packet->link);
     uro_count(&shard->counters, URO_COUNT_RX_EARLY);
     return true;
+}
+
+bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+    uro_psn psn = uro_psn_make(frame->bth.psn);
+
+    if (keep(qp, frame, psn))
+        return true;
+    if (rsp->gap != NULL && (!rsp->dropped || uro_psn_diff(psn, rsp->dropped_psn) > 0)) {
+        rsp->dropped = true;
+        rsp->dropped_psn = psn;
+    }
+    return false;
+}
+
+bool uro_early_dropped(const struct uro_qp *qp)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+
+    return rsp->dropped && uro_psn_diff(rsp->dropped_psn, rsp->expected) >= 0;
 }
 
 static void close_gap(struct uro_qp *qp)

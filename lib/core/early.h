@@ -53,14 +53,17 @@ size_t uro_early_size(uint32_t capacity);
 /* @memory: uro_early_size() octets, aligned to 64. */
 void uro_early_init(struct uro_early *early, uint32_t capacity, void *memory);
 
-/* Keeps a copy of a request that is beyond the expected PSN. False when there is no place for it;
- * true, too, when it is kept already. */
+/* Keeps a copy of a request that is beyond the expected PSN. False when there is no place for it,
+ * which uro_early_dropped() remembers; true, too, when it is kept already. */
 URO_NODISCARD bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* The kept request with the expected PSN, no longer kept, or NULL; those before it are forgotten. To be given back
  * with uro_early_release(). */
 struct uro_early_packet *uro_early_take(struct uro_qp *qp);
 void uro_early_release(struct uro_shard *shard, struct uro_early_packet *packet);
+
+/* One that had no place has its turn now, or later: it must come again. */
+bool uro_early_dropped(const struct uro_qp *qp);
 
 /* What is kept waits for another packet than before: it may come by itself. */
 void uro_early_again(struct uro_qp *qp);

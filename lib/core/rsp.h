@@ -6,6 +6,7 @@
  *   rsp_serve.c    executes an accepted request
  *   rsp_replay.c   answers a repeated request again, without executing it
  *   rsp_ack.c      the answers that are due, in PSN order
+ *   early.c        requests beyond the one that is due, until their turn
  *   rsp_uc.c       UC: the same questions and actions without sequence and answers
  */
 #pragma once

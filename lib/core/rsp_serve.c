@@ -331,7 +331,7 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
 }
 
 /* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is told at once
- * how far. */
+ * how far; and what is missing next, when that came and had no place: it may not come by itself. */
 static void catch_up(struct uro_qp *qp)
 {
     struct uro_early_packet *packet;
@@ -348,7 +348,10 @@ static void catch_up(struct uro_qp *qp)
     }
     if (verdict != URO_RSP_ACCEPT)
         uro_early_forget(qp); /* the peer sends again from there */
-    else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
+    else if (qp->rsp.gap == NULL && uro_early_dropped(qp) && uro_pair_state(qp) != URO_QPS_ERR) {
+        URO_MARK("RSP.EARLY.NEXT");
+        report_gap(qp);
+    } else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
         uro_rsp_ack(qp, last);
     if (qp->rsp.gap != NULL)
         uro_early_again(qp);

@@ -94,22 +94,80 @@ static void rc_early__another_gap_behind_the_first__waits_its_own_time(void **st
     scene_close(s);
 }
 
-static void rc_early__no_place__peer_is_told_at_once(void **state)
+static void rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_comes(void **state)
 {
     (void)state;
-    struct scene *s = open_with(2, 3);
+    struct scene *s = open_with(2, 5);
 
     scene_rx(s, 0, ONLY(102));
     scene_rx(s, 0, ONLY(102)); /* again: takes no second place */
     scene_rx(s, 0, ONLY(101));
     scene_expect_silence(s, 0);
-    scene_rx(s, 0, ONLY(103));
+    scene_rx(s, 0, ONLY(104));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_rx(s, 0, ONLY(103));
     scene_expect_silence(s, URO_MS(1)); /* told once */
     scene_rx(s, URO_MS(1), ONLY(100));
-    scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 103, .syndrome = 0x60, .msn = 3));
+    scene_expect_mark(s, "RSP.EARLY.NEXT");
     expect_received(s, 0, 2);
     assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 2);
+    /* closed without a gap behind it: all is acknowledged as ever */
+    scene_rx(s, URO_MS(1), ONLY(103));
+    scene_expect_silence(s, URO_MS(1));
+    scene_rx(s, URO_MS(1), ONLY(104, .ack_req = true));
+    scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 104, .msn = 5));
+    expect_received(s, 3, 4);
+    scene_close(s);
+}
+
+/* In whichever order they came. */
+static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them(
+    void **state)
+{
+    (void)state;
+    static const uint32_t orders[][2] = { { 105, 106 }, { 106, 105 } };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(orders); i++) {
+        struct scene *s = open_with(4, 7);
+
+        scene_rx(s, 0, ONLY(101));
+        scene_rx(s, 0, ONLY(104));
+        scene_rx(s, 0, ONLY(orders[i][0]));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+        scene_rx(s, 0, ONLY(orders[i][1]));
+        scene_rx(s, URO_US(1), ONLY(100));
+        scene_expect_tx(s, URO_US(1), PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+        scene_rx(s, URO_US(2), ONLY(105)); /* again, and there is a place now */
+        scene_rx(s, URO_US(2), ONLY(102));
+        scene_expect_silence(s, URO_US(2));
+        scene_rx(s, URO_US(3), ONLY(103));
+        scene_expect_tx(s, URO_US(3),
+                        PACKET(.op = "RC_ACK", .psn = 106, .syndrome = 0x60, .msn = 6));
+        scene_rx(s, URO_US(4), ONLY(106, .ack_req = true));
+        scene_expect_tx(s, URO_US(4), PACKET(.op = "RC_ACK", .psn = 106, .msn = 7));
+        expect_received(s, 0, 6);
+        scene_close(s);
+    }
+}
+
+static void rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(4, 3);
+    const uro_time later = URO_EARLY_WAIT + URO_EARLY_KEPT + URO_US(10);
+
+    scene_rx(s, 0, ONLY(101));
+    scene_rx(s, 0, ONLY(109));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_silence(s, URO_EARLY_WAIT + URO_US(2));
+    scene_expect_silence(s, later);
+    scene_expect_mark(s, "RSP.EARLY.FORGET");
+    scene_rx(s, later, ONLY(100));
+    scene_rx(s, later, ONLY(102));
+    scene_rx(s, later, ONLY(101));
+    scene_expect_tx(s, later, PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    expect_received(s, 0, 2);
     scene_close(s);
 }
 
@@ -197,6 +255,8 @@ static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledg
     scene_post_recv(s, 0, 8);
     scene_post_recv(s, 1, 8);
     scene_rx(s, 0, ONLY(101, .ack_req = true));
+    scene_rx(s, 0, ONLY(109)); /* nor is this one, which has no place, asked for */
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_rx(s, 0, ONLY(100));
     scene_expect_silence(s, 0);
     scene_expect_mark(s, "CQ.OVERRUN");
@@ -293,7 +353,10 @@ int main(void)
         cmocka_unit_test(rc_early__parts_of_a_write__reach_memory_when_their_turn_comes),
         cmocka_unit_test(rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet),
         cmocka_unit_test(rc_early__another_gap_behind_the_first__waits_its_own_time),
-        cmocka_unit_test(rc_early__no_place__peer_is_told_at_once),
+        cmocka_unit_test(rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_comes),
+        cmocka_unit_test(
+            rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them),
+        cmocka_unit_test(rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too),
         cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
         cmocka_unit_test(rc_early__gap_never_closes__what_was_kept_is_forgotten),
         cmocka_unit_test(rc_early__read_and_what_is_behind_it__are_answered_in_order),
