@@ -60,6 +60,11 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
     return cm;
 }
 
+void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code)
+{
+    cm->config.path_mtu = code;
+}
+
 /* ---- the pool ------------------------------------------------------------------------------ */
 
 /* No list, table or timer refers to it any more. */

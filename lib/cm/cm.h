@@ -31,7 +31,7 @@ struct uro_cm_config {
     uint64_t guid;        /* CA GUID, unlike that of any other stack on the network */
     uint32_t connections; /* that may exist at once, those in time-wait included */
     uint8_t share;        /* upper URO_SHARE_BITS of all IDs; 0: any */
-    uint8_t path_mtu;     /* the largest of our link: 1 = 256 .. 5 = 4096 octets */
+    uint8_t path_mtu;     /* the largest of our link now: 1 = 256 .. 5 = 4096 octets */
     uint8_t seed[URO_RNG_SEED_OCTETS];
 };
 
@@ -79,6 +79,9 @@ struct uro_cm {
 size_t uro_cm_size(const struct uro_cm_config *config);
 struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
                            struct uro_counters *counters, uro_time now);
+
+/* The largest that requests may ask for from now on. */
+void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code);
 
 /* A management datagram of ours arrived on QP1. */
 void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,

@@ -9,7 +9,7 @@ void uro_ah_create(struct uro_shard *shard, struct uro_ah *ah, uint32_t pd,
 {
     ah->pd = pd;
     /* The source port is the sending queue pair's: uro_path_seal_from(). */
-    uro_path_init(&ah->path, shard, address, uro_shard_path_mtu(shard), 0);
+    uro_path_init(&ah->path, shard, address, uro_shard_path_mtu_ever(shard), 0);
     ah->node.number = uro_shard_unused(shard, &shard->ahs, 32, 1);
     uro_table_insert(&shard->ahs, &ah->node);
 }

@@ -198,7 +198,7 @@ static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
 
     if (!power || mtu < URO_PATH_MTU_MIN || mtu > URO_PATH_MTU_MAX)
         return false;
-    if (mtu + URO_ROCE_OVERHEAD <= shard->config.mtu || mtu == URO_PATH_MTU_MIN)
+    if (mtu + URO_ROCE_OVERHEAD <= uro_shard_mtu(shard) || mtu == URO_PATH_MTU_MIN)
         return true;
     URO_MARK("QP.MTU");
     return false;

@@ -40,6 +40,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     memset(tables, 0, uro_shard_table_size(config));
     memset(&shard->counters, 0, sizeof shard->counters);
     shard->config = *config;
+    atomic_init(&shard->mtu, config->mtu);
     uro_wheel_init(&shard->wheel, now);
     uro_rng_init(&shard->rng, config->seed);
     buckets = init_table(&shard->qps, buckets, many(config));
@@ -67,13 +68,28 @@ bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address
     return false;
 }
 
-uint32_t uro_shard_path_mtu(const struct uro_shard *shard)
+static uint32_t payload_of(uint32_t packet)
 {
     uint32_t mtu = URO_PATH_MTU_MAX;
 
-    while (mtu > URO_PATH_MTU_MIN && mtu + URO_ROCE_OVERHEAD > shard->config.mtu)
+    while (mtu > URO_PATH_MTU_MIN && mtu + URO_ROCE_OVERHEAD > packet)
         mtu /= 2;
     return mtu;
+}
+
+uint32_t uro_shard_mtu(const struct uro_shard *shard)
+{
+    return atomic_load_explicit(&shard->mtu, memory_order_relaxed);
+}
+
+uint32_t uro_shard_path_mtu(const struct uro_shard *shard)
+{
+    return payload_of(uro_shard_mtu(shard));
+}
+
+uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard)
+{
+    return payload_of(shard->config.mtu);
 }
 
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,

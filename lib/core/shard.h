@@ -21,7 +21,7 @@
 
 struct uro_shard_config {
     struct uro_mac mac;
-    uint32_t mtu;    /* largest IP packet of the link */
+    uint32_t mtu;    /* largest IP packet of the link, ever */
     uint32_t window; /* packets in flight per queue pair */
     bool retry_7_forever;
     uint16_t
@@ -52,6 +52,7 @@ struct uro_shard {
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     bool requests_owed;         /* the last round was all responses, or who drives says so */
     uro_time now;               /* of the round in progress */
+    atomic_uint mtu;            /* of the link now, at most config.mtu; uro_engine_set_mtu() */
     _Alignas(64) struct uro_bells bells; /* rung by posting threads */
 };
 
@@ -65,8 +66,12 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
 /* Whether the address is one of ours. */
 bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address);
 
-/* Octets of the largest payload of one packet that the link carries. */
+/* The largest IP packet that the link carries now; any thread. */
+uint32_t uro_shard_mtu(const struct uro_shard *shard);
+
+/* Octets of the largest payload of one packet that the link carries now, any thread, and that it ever will. */
 uint32_t uro_shard_path_mtu(const struct uro_shard *shard);
+uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);
 
 /* A number of @bits bits, not below @least and not in @table. */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,

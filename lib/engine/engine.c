@@ -388,6 +388,20 @@ const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
     return &engine->shard.counters;
 }
 
+void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu)
+{
+    struct uro_shard *shard = &engine->shard;
+    uint32_t most = shard->config.mtu;
+
+    if (mtu > most)
+        mtu = most;
+    if (mtu == uro_shard_mtu(shard))
+        return;
+    URO_MARK("PORT.MTU");
+    atomic_store_explicit(&shard->mtu, mtu, memory_order_relaxed);
+    uro_cm_set_path_mtu(engine->cm, uro_conn_mtu_code(uro_shard_path_mtu(shard)));
+}
+
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
 {
     if (!up) {

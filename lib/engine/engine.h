@@ -168,6 +168,10 @@ void uro_engine_lost(struct uro_engine *engine, uint32_t count);
 
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
 
+/* The largest IP packet that the link carries from now on; never more than in the configuration. Queue pairs
+ * keep their path MTU, and those that are connected later get no larger one. rule PORT.MTU */
+void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu);
+
 /* The link went down or came up, also for the first time: neighbours are asked again, groups
  * reported. */
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now);

@@ -56,7 +56,8 @@ struct uro_port_ops {
     bool (*arm)(struct uro_port *port);
     void (*disarm)(struct uro_port *port);
 
-    bool (*link_up)(struct uro_port *port); /* cheap enough to ask every few milliseconds */
+    /* Cheap enough to ask every few milliseconds. Keeps `mtu` right. */
+    bool (*link_up)(struct uro_port *port);
     /* The link is down and will never be up again: what it stood on does not exist any more. */
     bool (*gone)(struct uro_port *port);
 
@@ -73,8 +74,8 @@ struct uro_port_ops {
 struct uro_port {
     const struct uro_port_ops *ops;
     struct uro_mac mac; /* the address in use */
-    uint32_t mtu;       /* largest IP packet in use */
-    uint32_t window;    /* packets in flight per queue pair that the link holds; 0: any number */
+    uint32_t mtu; /* largest IP packet in use: when opened, or less while the link carries less */
+    uint32_t window; /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool gathers;  /* a send costs as much as many packets do: they are best sent together */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */

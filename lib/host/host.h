@@ -112,6 +112,9 @@ uint32_t uro_device_interface(const struct uro_device *device);
 /* Not started, or nobody joined a link that awaits a peer yet: up. */
 bool uro_device_link_up(const struct uro_device *device);
 
+/* The largest IP packet that its link carries: when it was opened, or less since. rule PORT.MTU */
+uint32_t uro_device_mtu(struct uro_device *device);
+
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);
 

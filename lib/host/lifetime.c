@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/shard.h"
 #include "host/capture.h"
 #include "host/device.h"
 #include "host/plugin.h"
@@ -272,6 +273,16 @@ struct uro_engine *uro_device_engine(struct uro_device *device)
 struct uro_shard *uro_device_shard(struct uro_device *device)
 {
     return uro_engine_shard(uro_device_engine(device));
+}
+
+uint32_t uro_device_mtu(struct uro_device *device)
+{
+    uint32_t most = device->config.mtu;
+
+    if (!uro_device_started(device))
+        return most;
+    uint32_t now = uro_shard_mtu(uro_device_shard(device));
+    return now < most ? now : most;
 }
 
 bool uro_device_gone(const struct uro_device *device)

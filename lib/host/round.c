@@ -95,6 +95,7 @@ static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked = now;
     bool up = device->port->ops->link_up(device->port);
+    uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
         device->link_up = up;
         device->link_was_up |= up;

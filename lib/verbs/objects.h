@@ -214,7 +214,7 @@ struct uro_ibv_qp {
     struct uro_link handle; /* in uro_ibv_pair.handles */
     struct uro_qp *core;    /* the pair's */
     struct uro_shard *shard;
-    uint32_t message_max; /* octets of a send: of UD the port's active MTU */
+    uint32_t message_max; /* octets of a send: of UD the port's largest active MTU */
     struct uro_wq *send;
     struct uro_wq *recv;
     pthread_spinlock_t send_lock;

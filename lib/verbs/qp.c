@@ -187,7 +187,7 @@ static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_pair *pair)
     qp->shard = uro_device_shard(uro_ibv_host(qp->ibv.context));
     qp->send = uro_qp_send_queue(pair->core);
     qp->recv = uro_qp_recv_queue(pair->core);
-    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu(qp->shard) : URO_MESSAGE_MAX;
+    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu_ever(qp->shard) : URO_MESSAGE_MAX;
     qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(pair->core);
     qp->ibv.state = (enum ibv_qp_state)uro_qp_state_now(pair->core);
     pthread_mutex_init(&qp->ibv.mutex, NULL);

@@ -40,11 +40,11 @@ static int refuse(int error)
     return -1;
 }
 
-static enum ibv_mtu active_mtu(const struct uro_device_config *config)
+static enum ibv_mtu active_mtu(struct uro_device *device)
 {
     enum ibv_mtu mtu = IBV_MTU_4096;
 
-    while (mtu > IBV_MTU_256 && (128u << mtu) + URO_ROCE_OVERHEAD > config->mtu)
+    while (mtu > IBV_MTU_256 && (128u << mtu) + URO_ROCE_OVERHEAD > uro_device_mtu(device))
         mtu--;
     return mtu;
 }
@@ -165,7 +165,7 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
     const struct ibv_port_attr all = {
         .state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = active_mtu(uro_device_config(device)),
+        .active_mtu = active_mtu(device),
         .gid_tbl_len = URO_GID_TABLE,
         .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
         .max_msg_sz = URO_MESSAGE_MAX,

@@ -48,6 +48,7 @@ static struct uro_cm_msg request(uint32_t number)
 struct said {
     uint32_t messages[URO_CM_KIND_COUNT];
     uint32_t packets;
+    uint64_t reason; /* of the last REJ */
 };
 
 static void hear(struct said *said, const struct uro_tx *tx)
@@ -63,8 +64,11 @@ static void hear(struct said *said, const struct uro_tx *tx)
     assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
     if (frame.bth.dest_qpn != URO_CM_MAD_QPN)
         said->packets++;
-    else if (uro_cm_decode(frame.payload, &msg) == URO_CM_OK)
+    else if (uro_cm_decode(frame.payload, &msg) == URO_CM_OK) {
         said->messages[msg.kind]++;
+        if (msg.kind == URO_CM_REJ)
+            said->reason = msg.value[URO_CM_REASON];
+    }
 }
 
 /* One call with room for a burst. */
@@ -241,6 +245,28 @@ static void cm__message_of_another_partition__is_dropped_by_its_name(void **stat
     scene_close(s);
 }
 
+/* rule PORT.MTU */
+static void requests_for_more_than_the_link_carries_now__refused_until_it_does(void **state)
+{
+    static const struct {
+        uint32_t mtu;
+        unsigned reason;
+    } cases[] = { { 1103, URO_CONN_REJ_BAD_MTU }, { 4500, URO_CONN_REJ_BAD_SERVICE } };
+    struct scene *s = scene_rc();
+    struct said said = { 0 };
+
+    (void)state;
+    for (uint32_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        const struct uro_cm_msg req = request(i + 1); /* 1024 octets, of which 1104 are made */
+        uro_engine_set_mtu(s->engine, cases[i].mtu);
+        input(s, "10.0.0.2", &req);
+        listen_to(s, &said);
+        assert_int_equal(said.messages[URO_CM_REJ], i + 1);
+        assert_int_equal(said.reason, cases[i].reason);
+    }
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +276,7 @@ int main(void)
         cmocka_unit_test(requests_of_an_unknown_host__all_answered_when_it_is_known),
         cmocka_unit_test(messages_without_end__data_goes_on),
         cmocka_unit_test(requests_without_end__bounded_by_the_backlog),
+        cmocka_unit_test(requests_for_more_than_the_link_carries_now__refused_until_it_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/shard.h"
 #include "core/why.h"
 #include "scene.h"
 
@@ -269,24 +270,47 @@ static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **sta
     scene_close(s);
 }
 
-static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
+static int to_rtr(struct scene *s, uint32_t path_mtu)
 {
-    (void)state;
-    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4183); /* 4096 needs 4184 */
     struct uro_qp_attr attr = { .state = URO_QPS_RTR,
-                                .path_mtu = 4096,
+                                .path_mtu = path_mtu,
                                 .address = { .sgid_index = 1 } };
     const unsigned mask = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
                           URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
 
     assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
-    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), -EINVAL);
-    attr.path_mtu = 2048;
-    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), 0);
+    return uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now);
+}
+
+static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4183); /* 4096 needs 4184 */
+
+    assert_int_equal(to_rtr(s, 4096), -EINVAL);
+    assert_int_equal(to_rtr(s, 2048), 0);
     struct uro_tx asks;
     assert_int_equal(uro_engine_output(s->engine, &asks, 1, s->now), 1);
     scene_close(s);
     assert_true(uro_mark_hit("QP.MTU"));
+}
+
+/* rule PORT.MTU */
+static void modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.stop_at = URO_QPS_INIT, .link_mtu = 4184);
+    struct uro_tx asks;
+
+    uro_engine_set_mtu(s->engine, 1500);
+    assert_int_equal(uro_shard_path_mtu(uro_engine_shard(s->engine)), 1024);
+    assert_int_equal(to_rtr(s, 2048), -EINVAL);
+    uro_engine_set_mtu(s->engine, 9000); /* frames have room for 4184 */
+    assert_int_equal(uro_shard_path_mtu(uro_engine_shard(s->engine)), 4096);
+    assert_int_equal(to_rtr(s, 4096), 0);
+    assert_int_equal(uro_engine_output(s->engine, &asks, 1, s->now), 1);
+    scene_close(s);
+    assert_true(uro_mark_hit("PORT.MTU"));
 }
 
 /* SE is for requests that make a completion over there. */
@@ -369,6 +393,7 @@ int main(void)
         cmocka_unit_test(rc_read__repeated_with_a_greater_range__is_not_answered),
         cmocka_unit_test(cq__full_while_flushing__the_error_is_told_once_and_stays),
         cmocka_unit_test(modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not),
+        cmocka_unit_test(modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that),
         cmocka_unit_test(rc_send__solicited_flag_where_it_means_nothing__is_not_sent),
         cmocka_unit_test(tx__headers__are_as_every_peer_accepts_them),
         cmocka_unit_test(link__down__queue_pairs_wait_and_are_sent_again_as_ever),

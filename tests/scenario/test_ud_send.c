@@ -242,6 +242,26 @@ static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **sta
     scene_close(s);
 }
 
+/* rule PORT.MTU */
+static void ud_send__handle_made_while_the_link_carried_less__takes_what_it_carries_again(
+    void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud();
+    struct uro_ah ah;
+
+    uro_engine_set_mtu(s->engine, 1500);
+    scene_make_ah(s, &ah, "10.0.0.2");
+    uro_engine_set_mtu(s->engine, 4500);
+    scene_fill(s->local, 1, 4096);
+    scene_post_send(s, SEND(.id = 1, .length = 4096, .ah = uro_ah_number(&ah)));
+    scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .length = 4096, .fill = 1));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    uro_engine_ah_destroy(s->engine, &ah);
+    scene_close(s);
+}
+
 static void ud_send__bad_local_key__only_the_send_queue_stops_and_resumes(void **state)
 {
     (void)state;
@@ -363,6 +383,8 @@ int main(void)
         cmocka_unit_test(ud_send__handle_destroyed_before_it_went_out__error_completion),
         cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
         cmocka_unit_test(ud_send__longer_than_the_link_carries__fails_and_says_why),
+        cmocka_unit_test(
+            ud_send__handle_made_while_the_link_carried_less__takes_what_it_carries_again),
         cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
         cmocka_unit_test(ud_send__bad_one_in_a_burst__those_before_it_succeed_first),
         cmocka_unit_test(ud__anything_but_a_send__fails_when_its_turn_comes),

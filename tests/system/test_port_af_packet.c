@@ -104,6 +104,37 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
     kit_kill(peer);
 }
 
+/* What is too long for the interface now is lost, and nothing behind it. */
+static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on(
+    void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo(PEER, 0, false, other);
+    struct uro_port *port = kit_open(LINK, 0);
+    const uint32_t most = port->mtu;
+    uint32_t sequence;
+
+    kit_meet(port);
+    assert_true(port->ops->link_up(port));
+    assert_int_equal(port->mtu, most);
+    kit_run(-1, "ip link set va mtu 1500");
+    assert_true(port->ops->link_up(port));
+    assert_int_equal(port->mtu, 1500);
+    for (uint32_t n = 0; n < 3000; n++)
+        kit_send(port, n, 4200); /* more than any ring holds */
+    kit_meet(port);
+    kit_run(-1, "ip link set va mtu %u", most + 300);
+    assert_true(port->ops->link_up(port));
+    assert_int_equal(port->mtu, most);
+    kit_meet(port);
+    kit_send(port, 5, 4200);
+    assert_int_equal(kit_receive(port, &sequence, 20), 4200);
+    assert_int_equal(sequence, 5);
+    kit_run(-1, "ip link set va mtu %u", most);
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
 static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone(
     void **state)
 {
@@ -199,6 +230,8 @@ int main(void)
         cmocka_unit_test(af_packet__many_frames_at_once__none_is_lost),
         cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
         cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
+        cmocka_unit_test(
+            af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
         cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
         cmocka_unit_test(
             af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone),

@@ -6,6 +6,7 @@ peers that are not there. Two network namespaces, as root. Writes TAP.
     test_udp_paths.py BUILD [--match REGEX]
 """
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -28,10 +29,10 @@ def spaces_or_skip(*more: str) -> test_udp.Namespaces:
 class Run:
     """A program of perftest or of the verbs examples in both namespaces; the device's words by side."""
 
-    def __init__(self, case: Case, spaces: test_udp.Namespaces, program: list[str], words=("", ""), options=()):
-        server = spaces.start("a", case.uroce, "run", "--device", f"uroce0:udp{words[0]}", "--", *program)
+    def __init__(self, case: Case, spaces: test_udp.Namespaces, program: list[str], words=("", ""), options=(), links=("udp", "udp")):
+        server = spaces.start("a", case.uroce, "run", "--device", f"uroce0:{links[0]}{words[0]}", "--", *program)
         assert pairs.wait_for(lambda: listens(spaces) or server.poll() is not None, 20)
-        client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:udp{words[1]}", "--", *program, *options,
+        client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:{links[1]}{words[1]}", "--", *program, *options,
                               "10.9.0.1", stderr=subprocess.PIPE)
         self.server, self.client = server, client
 

@@ -56,6 +56,7 @@ struct uro_dpdk {
     struct uro_memif memif; /* when kind is URO_DPDK_MEMIF */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */
+    uint32_t mtu;       /* when it was opened */
     uint32_t idle;      /* receives without a frame */
 
     uint32_t backlog_count; /* frames the link had no room for, oldest first */

@@ -176,5 +176,7 @@ bool uro_iface_running(struct uro_iface *iface)
         if (iface->gone || !is_there(iface, &state))
             return false;
     }
+    if (state.mtu != 0)
+        iface->mtu = state.mtu;
     return state.running;
 }

@@ -21,6 +21,7 @@ struct uro_iface {
     char name[URO_IFACE_NAME_MAX]; /* its present one; "": the port is not over an interface */
     int index;                     /* which does not change with the name */
     bool gone;                     /* there is no such interface any more */
+    uint32_t mtu;                  /* its present one */
     int fd;               /* the one DPDK's driver reads frames from, or -1; the driver's own */
     int control;          /* of the network namespace the port was opened in */
     void (*trigger)(int); /* net_tap: see iface_tap.h */

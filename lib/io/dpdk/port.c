@@ -23,8 +23,12 @@ static bool look(struct uro_dpdk *dpdk)
 {
     struct rte_eth_link state;
 
-    if (dpdk->iface.name[0] != '\0')
-        return uro_iface_running(&dpdk->iface);
+    if (dpdk->iface.name[0] != '\0') {
+        bool running = uro_iface_running(&dpdk->iface);
+        if (dpdk->iface.mtu != 0)
+            dpdk->port.mtu = dpdk->iface.mtu < dpdk->mtu ? dpdk->iface.mtu : dpdk->mtu;
+        return running;
+    }
     if (dpdk->kind == URO_DPDK_MEMIF) {
         uro_memif_tend(dpdk);
         return atomic_load(&dpdk->memif.connected);
@@ -139,7 +143,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     if (uro_nic_open(dpdk, link, config->memory_mib, error) != 0)
         return -1;
     dpdk->frame_max = link->frame_max;
-    dpdk->port.mtu = link->mtu;
+    dpdk->port.mtu = dpdk->mtu = link->mtu;
     dpdk->port.awaits_peer = link->kind == URO_DPDK_MEMIF || link->kind == URO_DPDK_VHOST;
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <linux/netlink.h>
@@ -89,8 +91,17 @@ static bool is_there(struct uro_sock *sock, const struct ifaddrs *at)
     return carrier || !sock->had_carrier;
 }
 
+static uint32_t mtu_of(int fd, const char *interface)
+{
+    struct ifreq ask;
+
+    memset(&ask, 0, sizeof ask);
+    (void)snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", interface);
+    return ioctl(fd, SIOCGIFMTU, &ask) == 0 && ask.ifr_mtu > 0 ? (uint32_t)ask.ifr_mtu : UINT32_MAX;
+}
+
 /* True when it came back, maybe from where it had not been missed yet. */
-static bool look(struct uro_sock *sock, const struct ifaddrs *all)
+static bool look(struct uro_addresses *addresses, struct uro_sock *sock, const struct ifaddrs *all)
 {
     const struct ifaddrs *at = find(sock, all);
     const uint32_t interface = at != NULL ? if_nametoindex(at->ifa_name) : 0;
@@ -99,8 +110,11 @@ static bool look(struct uro_sock *sock, const struct ifaddrs *all)
     bool back = there && (sock->absent || moved);
 
     sock->absent = !there;
-    if (interface != 0)
+    if (interface != 0) {
+        uint32_t mtu = mtu_of(addresses->fd, at->ifa_name);
         sock->interface = interface;
+        addresses->mtu = mtu < addresses->mtu ? mtu : addresses->mtu;
+    }
     return back;
 }
 
@@ -115,8 +129,11 @@ uint32_t uro_addresses_look(struct uro_addresses *addresses, struct uro_sock *so
     if (!addresses->changed || getifaddrs(&all) != 0)
         return 0;
     addresses->changed = false;
+    addresses->mtu = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
-        back += look(&socks[i], all);
+        back += look(addresses, &socks[i], all);
+    if (addresses->mtu == UINT32_MAX)
+        addresses->mtu = 0;
     freeifaddrs(all);
     return back;
 }

@@ -13,12 +13,13 @@
 struct uro_addresses {
     int fd;       /* of rtnetlink; -1: nothing is known, and every address is taken to be there */
     bool changed; /* since they were looked at */
+    uint32_t mtu; /* the least of their interfaces; 0: not known */
 };
 
 void uro_addresses_open(struct uro_addresses *addresses);
 void uro_addresses_close(struct uro_addresses *addresses);
 
-/* Keeps `absent` of @socks right. Returns how many of them came back since the last call, or are on another
+/* Keeps `absent` of @socks and `mtu` right. Returns how many of them came back since the last call, or are on another
  * interface than before. Cheap while nothing changes. */
 uint32_t uro_addresses_look(struct uro_addresses *addresses, struct uro_sock *socks,
                             uint32_t count);

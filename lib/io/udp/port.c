@@ -142,6 +142,16 @@ static void disarm(struct uro_port *port)
     (void)port;
 }
 
+/* What was configured or found when it was opened, unless an interface carries less than it did then. rule PORT.MTU */
+static void keep_mtu(struct uro_udp_port *udp)
+{
+    uint32_t now = udp->addresses.mtu;
+
+    if (udp->mtu_then == 0)
+        udp->mtu_then = now;
+    udp->port.mtu = now != 0 && now < udp->mtu_then && now < udp->mtu ? now : udp->mtu;
+}
+
 /* Whether one of the addresses can be reached, on whichever interface it is now. */
 static bool is_there(struct uro_udp_port *udp)
 {
@@ -164,6 +174,8 @@ static bool link_up(struct uro_port *port)
     struct uro_udp_port *udp = uro_udp_of(port);
     char error[URO_PORT_ERROR_MAX];
     bool up = is_there(udp);
+
+    keep_mtu(udp);
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         struct uro_sock *sock = &udp->socks[i];
@@ -401,6 +413,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     }
     udp->port =
         (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
+    udp->mtu = config->mtu;
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
     udp->groups.epoll = udp->epoll;
     uro_addresses_open(&udp->addresses);

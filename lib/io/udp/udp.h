@@ -34,6 +34,8 @@ struct uro_udp_port {
     struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
     struct uro_sock_options options;
     struct uro_addresses addresses; /* of socks */
+    uint32_t mtu;                   /* as configured */
+    uint32_t mtu_then; /* the least of the interfaces when it was opened; 0: not known */
     struct uro_groups groups;
     uint32_t rounds; /* brokers are listened to in some of them */
     int epoll;       /* of all sockets */

@@ -196,7 +196,7 @@ static void path_mtu__of_a_link__leaves_room_for_every_header(void **state)
 
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
-        shard.config.mtu = cases[i].link;
+        shard.mtu = cases[i].link;
         assert_int_equal(uro_shard_path_mtu(&shard), cases[i].path);
     }
 }
