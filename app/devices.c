@@ -34,6 +34,8 @@ static void print_config(const struct uro_device_config *config, const char *sta
     (void)printf("  mac   %02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4],
                  mac[5]);
     (void)printf("  mtu   %u, IB MTU %u\n", config->mtu, ib_mtu(config->mtu));
+    if (config->vlan != 0)
+        (void)printf("  vlan  %u\n", config->vlan);
     for (uint32_t i = 0; i < config->gid_count; i++)
         (void)printf("  gid %-2u  %s/%u\n", i, uro_gid_text(&config->gids[i], text),
                      config->prefix[i]);

@@ -353,6 +353,13 @@ static int play_on(struct settings *settings, const struct file *files, uint32_t
                       device->name);
         return STATUS_USAGE;
     }
+    if (device->vlan != 0) {
+        (void)fprintf(stderr,
+                      "uroce peer: %s: scripts write frames without the tag of a VLAN: vlan=%u is "
+                      "not for them\n",
+                      device->name, device->vlan);
+        return STATUS_USAGE;
+    }
     if (!uro_peer_link_open(&link, device, settings->pcap, error)) {
         (void)fprintf(stderr, "uroce peer: %s: %s\n", device->name, error);
         return STATUS_NO_LINK;

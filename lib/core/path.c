@@ -55,9 +55,12 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
         path->source_port = shard->config.source_port;
     path->hop_version = address->hop->version;
 
-    const struct uro_ether ether = { .dest = address->hop->mac,
-                                     .source = shard->config.mac,
-                                     .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    struct uro_ether ether = { .dest = address->hop->mac,
+                               .source = shard->config.mac,
+                               .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    uro_ether_tag(&ether, shard->config.vlan, address->service_level);
+    if (ether.tagged)
+        URO_MARK("TX.TAG");
     URO_MARK("TX.HEADER");
     const struct uro_ip ip = {
         .v6 = v6,

@@ -23,6 +23,7 @@ struct uro_shard_config {
     struct uro_mac mac;
     uint32_t mtu;    /* largest IP packet of the link, ever */
     uint32_t window; /* packets in flight per queue pair */
+    uint16_t vlan;   /* whose tag all frames have; 0: none has one */
     bool retry_7_forever;
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */

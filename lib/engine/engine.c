@@ -105,7 +105,7 @@ static bool valid(const struct uro_engine_config *config)
     return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
            config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
            config->early <= URO_EARLY_MAX && config->share < URO_SHARES - 1 &&
-           table_bits(config) >= 4 && table_bits(config) <= 20;
+           config->vlan <= URO_VLAN_MAX && table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 
 static void start_cm(struct uro_engine *e, void *memory, uro_time now)
@@ -128,6 +128,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     struct uro_shard_config shard = { .mac = config->mac,
                                       .mtu = config->mtu,
                                       .window = config->window,
+                                      .vlan = config->vlan,
                                       .retry_7_forever = config->retry_7_forever,
                                       .source_port = config->source_port,
                                       .share = config->share,

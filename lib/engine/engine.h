@@ -44,8 +44,9 @@ struct uro_engine_config {
     uint32_t address_count;
     struct uro_gid gateway4; /* zero: none */
     struct uro_gid gateway6;
-    uint8_t seed[32];     /* all randomness of the engine */
-    uint32_t window;      /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
+    uint8_t seed[32]; /* all randomness of the engine */
+    uint32_t window;  /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
+    uint16_t vlan;    /* 802.1Q: sent frames have its tag, others are not ours; 0: none has one */
     uint16_t source_port; /* UDP port that every frame leaves from; 0: many, for load to spread */
     bool
         link_routes; /* the link finds the way itself: no neighbour is asked, none is out of reach */

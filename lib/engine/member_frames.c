@@ -15,8 +15,8 @@
 #define TOS_CONTROL 0xc0u
 #define ETHER_LEAST 60u /* without the frame check sequence */
 
-#define V4_AT (URO_ETHER_LEN + URO_IPV4_LEN + 4u) /* behind Router Alert */
-#define V6_AT (URO_ETHER_LEN + URO_IP_LEN_MAX)
+#define V4_LEN (URO_IPV4_LEN + 4u) /* with Router Alert */
+#define V6_LEN URO_IP_LEN_MAX
 
 static const struct uro_gid listeners4 = { { [10] = 0xff, 0xff, 224, 0, 0, 22 } };
 static const struct uro_gid listeners6 = { { 0xff, 0x02, [15] = 0x16 } };
@@ -32,9 +32,19 @@ void uro_member_writer_init(struct uro_member_writer *writer,
     };
 }
 
+static uint32_t ether_length(const struct uro_member_writer *writer)
+{
+    return writer->config->vlan != 0 ? URO_ETHER_LEN_MAX : URO_ETHER_LEN;
+}
+
+static uint32_t message_at(const struct uro_member_writer *writer)
+{
+    return ether_length(writer) + (writer->v6 ? V6_LEN : V4_LEN);
+}
+
 static uint8_t *message_of(const struct uro_member_writer *writer)
 {
-    return writer->octets + (writer->v6 ? V6_AT : V4_AT);
+    return writer->octets + message_at(writer);
 }
 
 static bool is_old(const struct uro_member_writer *writer)
@@ -67,9 +77,9 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
                            const struct uro_gid *group)
 {
     const bool v6 = writer->v6;
-    const uint32_t link = URO_ETHER_LEN + writer->config->mtu;
+    const uint32_t link = ether_length(writer) + writer->config->mtu;
     const uint32_t most = link < URO_MEMBER_FRAME_OCTETS ? link : URO_MEMBER_FRAME_OCTETS;
-    const uint32_t at = v6 ? V6_AT : V4_AT;
+    const uint32_t at = message_at(writer);
     uint8_t *record = writer->octets + at + report_length(v6, writer->count);
 
     if (is_old(writer))
@@ -143,13 +153,14 @@ bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *t
                                .payload_length = (uint16_t)message_length(writer),
                                .source = source(writer->config, v6),
                                .dest = dest(writer) };
-    const struct uro_ether ether = { .dest = uro_mac_multicast(&ip.dest),
-                                     .source = writer->config->mac,
-                                     .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    struct uro_ether ether = { .dest = uro_mac_multicast(&ip.dest),
+                               .source = writer->config->mac,
+                               .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
     uint8_t *at = writer->octets;
 
     if (writer->count == 0)
         return false;
+    uro_ether_tag(&ether, writer->config->vlan, 0);
     at += uro_ether_put(at, &ether);
     at += uro_ip_put(at, &ip);
     URO_ASSERT(at == message_of(writer));

@@ -33,8 +33,9 @@ static void commit(struct uro_neigh *neigh, struct uro_neigh_reply *reply, const
 static uint8_t *put_ether(const struct uro_neigh *neigh, struct uro_neigh_reply *reply,
                           const struct uro_mac *dest, uint16_t type)
 {
-    const struct uro_ether ether = { .dest = *dest, .source = neigh->config->mac, .type = type };
+    struct uro_ether ether = { .dest = *dest, .source = neigh->config->mac, .type = type };
 
+    uro_ether_tag(&ether, neigh->config->vlan, 0);
     return reply->octets + uro_ether_put(reply->octets, &ether);
 }
 
@@ -134,7 +135,7 @@ void uro_neigh_send_echo_reply(struct uro_neigh *neigh, const struct uro_frame *
                                .dest = frame->ip.source };
 
     if (reply == NULL ||
-        frame->ip.payload_length + URO_IPV6_LEN + URO_ETHER_LEN > URO_NEIGH_REPLY_OCTETS)
+        frame->ip.payload_length + URO_IPV6_LEN + URO_ETHER_LEN_MAX > URO_NEIGH_REPLY_OCTETS)
         return;
     icmp.kind = URO_ICMP_ECHO_REPLY;
     uint8_t *at = put_ether(neigh, reply, &frame->ether.source,

@@ -133,6 +133,11 @@ static const char *set_mtu(struct uro_device_config *config, const char *value)
     return set_number(&config->mtu, value, MTU_MIN, MTU_MAX, "must be a number from 576 to 9600");
 }
 
+static const char *set_vlan(struct uro_device_config *config, const char *value)
+{
+    return set_number(&config->vlan, value, 1, URO_VLAN_MAX, "must be a number from 1 to 4094");
+}
+
 static const char *set_vendor_part_id(struct uro_device_config *config, const char *value)
 {
     return set_number(&config->vendor_part_id, value, 0, UINT32_MAX,
@@ -249,6 +254,7 @@ static const struct key {
              { "gateway6", set_gateway6, .repeats = false },
              { "mac", set_mac, .repeats = false },
              { "mtu", set_mtu, .repeats = false },
+             { "vlan", set_vlan, .repeats = false },
              { "vendor_part_id", set_vendor_part_id, .repeats = false },
              { "window", set_window, .repeats = false },
              { "retry_7", set_retry_7, .repeats = false },
@@ -359,6 +365,15 @@ void uro_entry_finish(struct uro_entry *entry)
                          "has no link=, such as link=net_af_packet0,iface=veth0");
     if (config->ip_auto && !uro_plugin_is_udp(config->link))
         uro_entry_refuse(entry, entry->where, "ip=auto: only a link over UDP (link=udp) has it");
+    if (config->vlan != 0 && uro_plugin_is_udp(config->link))
+        uro_entry_refuse(entry, entry->where,
+                         "vlan=%u: a link over UDP has the tags of the kernel's interface: use an "
+                         "address of such a one",
+                         config->vlan);
+    if (config->vlan != 0 && config->gid_count < 2)
+        uro_entry_refuse(entry, entry->where,
+                         "vlan=%u: needs an ip=, for the interface's own addresses are not on it",
+                         config->vlan);
     for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
         if (config->gid_count > 1 && !in_a_subnet(config, gateways[i]))
             uro_entry_refuse(entry, entry->where,

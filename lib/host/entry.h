@@ -11,6 +11,7 @@
  *     gateway=IPV4 gateway6=IPV6   next hop of other subnets
  *     mac=xx:xx:xx:xx:xx:xx        default: the interface's, or derived from name, link and ip
  *     mtu=576..9600                largest IP packet
+ *     vlan=1..4094                 802.1Q tag of every frame; not udp
  *     vendor_part_id=NUMBER        what ibv_query_device answers
  *     window=1..65536              packets in flight per queue pair
  *     retry_7=forever|seven        how retry_cnt 7 is read; rxe: forever

@@ -29,6 +29,7 @@ struct uro_device_config {
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
     uint32_t mtu;       /* largest IP packet */
+    uint32_t vlan;      /* 802.1Q, of every frame; 0: none */
     uint32_t vendor_part_id;
     uint32_t window;
     bool retry_7_forever;

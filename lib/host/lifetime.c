@@ -97,6 +97,7 @@ static int build_engine(struct uro_device *device)
     struct uro_engine_config wanted = {
         .mac = device->port->mac,
         .mtu = device->port->mtu,
+        .vlan = (uint16_t)config->vlan,
         .address_count = config->gid_count,
         .gateway4 = config->gateway4,
         .gateway6 = config->gateway6,

@@ -104,6 +104,7 @@ class Case:
     settings: str = ""   # of its device, instead of the usual
     says: str = ""       # uroce prints it
     refused: str = ""    # why the client must fail
+    vlan: int = 0        # both are on it: uroce's device itself, the guest by the kernel's interface
 
     @property
     def name(self):
@@ -112,6 +113,7 @@ class Case:
                  f"mtu {self.ib_mtu}", f"IPv{self.family}", f"uroce is {self.role}"]
         words += [self.impairment[0]] if self.impairment else []
         words += [f"over {self.link}"] if self.link else []
+        words += [f"VLAN {self.vlan}"] if self.vlan else []
         return ", ".join(words + ([self.refused] if self.refused else []))
 
     @property
@@ -196,6 +198,14 @@ def over_udp(kernel):
     yield Case("", rping.name, "by rdma_cm", 0, *LINKS[0], "server", (), rping, link="udp")
 
 
+def on_a_vlan():
+    rping = next(meeting for meeting in connections.MEETINGS if meeting.tool == "rping")
+    for link, role in zip(LINKS[:2], ROLES):
+        yield Case(VERIFY, "verify", "-z", 0, *link, role, vlan=10)
+        yield Case("", rping.name, "by rdma_cm", 0, *link, role, (), rping, vlan=10)
+    yield Case(SERVICES, "services", "-k ud", 0, *LINKS[0], "client", vlan=10)
+
+
 def compact():
     """What a second kernel is asked: all operations once, in both roles."""
     for link, role in zip(LINKS[:2], ROLES):
@@ -206,9 +216,10 @@ def compact():
 def plan(full=False, kernel=FIRST_KERNEL):
     """All cases, those that need the same link next to each other."""
     cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel)) + list(over_udp(kernel))
+    cases += list(on_a_vlan())
     cases += list(by_libraries(full, kernel)) + list(jobs() if full else ())
     if full or kernel == FIRST_KERNEL:
         cases += list(plain(full)) + list(impaired())
     else:
         cases += compact()
-    return sorted(cases, key=lambda c: (bool(c.link), c.impairment, c.ib_mtu))
+    return sorted(cases, key=lambda c: (bool(c.link), c.vlan, c.impairment, c.ib_mtu))

@@ -107,8 +107,13 @@ class Pair:
             self.sides[0].link = case.link
         if self.options.pair == "uroce-rxe":
             self.sides[0].settings = case.settings or USUAL
-        if self.set_up == (case.netdev_mtu, case.impairment):
-            return
+            self.sides[0].vlan = case.vlan
+        if self.set_up != (case.netdev_mtu, case.impairment):
+            self.set_up_link(case)
+        if case.vlan:
+            self.sides[1].join_vlan(case.vlan, case.netdev_mtu)
+
+    def set_up_link(self, case):
         for side in self.sides:
             side.set_mtu(case.netdev_mtu)
         for link in ("va", "vb") if self.tap == "va" else ():
@@ -260,6 +265,8 @@ def main():
         chosen = [c for c in chosen if not c.settings and not c.link or c.meeting]
     elif options.pair != PAIRS[0] or options.link == "vhost":
         chosen = [c for c in chosen if not c.link]
+    if options.pair != PAIRS[0] or options.link == UDP:  # whose VLANs are the kernel's
+        chosen = [c for c in chosen if not c.vlan]
     if options.list:
         print("\n".join(c.name for c in chosen))
         return 0

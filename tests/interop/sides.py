@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """sides.py - where the two ends of an interop case run: under uroce, or in a guest with Linux rxe."""
+import ipaddress
 import os
 import pathlib
 import shlex
@@ -60,6 +61,18 @@ until rdma resource show cm_id | grep -q LISTEN; do
     usleep 20000
 done
 """
+
+
+# rxe has the addresses of its interface's VLANs in its table of GIDs, behind its own.
+VLAN = """
+modprobe 8021q
+[ -e /sys/class/net/eth0.{vlan} ] ||
+/bin/ip link add link eth0 name eth0.{vlan} type vlan id {vlan}
+/bin/ip address replace 10.77.{vlan}.{number}/24 dev eth0.{vlan}
+/bin/ip address replace fd77:{vlan}::{number}/64 dev eth0.{vlan} nodad
+/bin/ip link set eth0.{vlan} mtu {mtu} up
+"""
+GIDS = "cd /sys/class/infiniband/rxe0/ports/1/gids; for i in $(seq 0 15); do echo $(cat $i); done"
 
 
 class Unavailable(Exception):
@@ -133,13 +146,18 @@ class Side:
     def where(self, case, host="", other=None):
         """What a command is told; its port is the server's, whoever that is."""
         port = (other or self).port
-        return {"dev": self.device, "gid": 1 if case.family == 4 else 2, "ours": self.ours,
+        return {"dev": self.device, "gid": self.gid(case), "ours": self.ours,
                 "host": host, "own": self.rdma_address(case), "port": port, "closed": port + CLOSED,
                 "peer": other.rdma_address(case) if other else "",
                 "copy": f"{(other or self).scratch}/copied"}
 
     def rdma_address(self, case):
-        return (f"10.77.0.{self.number}" if case.family == 4 else f"fd77::{self.number}")
+        if case.family == 4:
+            return f"10.77.{case.vlan}.{self.number}"
+        return f"fd77:{case.vlan}::{self.number}" if case.vlan else f"fd77::{self.number}"
+
+    def gid(self, case):
+        return 1 if case.family == 4 else 2
 
     def listen_tables(self, kind):
         raise NotImplementedError
@@ -185,6 +203,18 @@ class Rxe(Side):
     def wait_meeting(self, process):
         self.run(MEET)
 
+    def join_vlan(self, vlan, mtu):
+        self.run(VLAN.format(vlan=vlan, number=self.number, mtu=mtu))
+
+    def gid(self, case):
+        if not case.vlan:
+            return super().gid(case)
+        wanted = ipaddress.IPv6Address(("::ffff:" if case.family == 4 else "") + self.rdma_address(case)).exploded
+        gids = self.run(GIDS).split("\n")
+        if wanted not in gids:
+            raise Unavailable(f"the guest has no GID {wanted}")
+        return gids.index(wanted)
+
     def spawn(self, command, seconds):
         return subprocess.Popen([RXE_PEER, "exec", "-n", self.name, "-T", str(seconds), command],
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -225,14 +255,18 @@ class Uroce(Side):
         self.port = port
         self.mtu = 1500
         self.settings = USUAL
+        self.vlan = 0
         self.socket = None  # of vhost: what a killed program leaves behind is in the way
 
     @property
     def addresses(self):
+        if self.vlan:
+            return (f"10.77.{self.vlan}.{self.number}/24", f"fd77:{self.vlan}::{self.number}/64")
         return (f"10.77.0.{self.number}/24", f"fd77::{self.number}/64")
 
     def description(self):
-        return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{self.settings}"
+        tag = f";vlan={self.vlan}" if self.vlan else ""
+        return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{tag}{self.settings}"
 
     def take(self):
         """The link is this side's from now on."""

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "scene_wire.h"
+#include "wire/ether.h"
+
+#define TAG_AT 12u /* behind the addresses */
 
 const struct uro_mac scene_mac = { { 2, 0, 0, 0, 0, 1 } };
 const struct uro_mac scene_peer_mac = { { 2, 0, 0, 0, 0, 2 } };
@@ -93,12 +96,40 @@ static void move_clock(struct scene *scene, uro_time at)
     scene->now = at + scene->zero;
 }
 
-void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length)
+static uint32_t put_tag(const struct scene *scene, const uint8_t *octets, uint32_t length,
+                        uint8_t *out)
+{
+    memcpy(out, octets, TAG_AT);
+    uro_put_be16(out + TAG_AT, URO_ETHERTYPE_VLAN);
+    uro_put_be16(out + TAG_AT + 2, scene->vlan);
+    memcpy(out + TAG_AT + URO_VLAN_LEN, octets + TAG_AT, length - TAG_AT);
+    return length + URO_VLAN_LEN;
+}
+
+static uint32_t take_tag(const struct scene *scene, uint8_t *octets, uint32_t length)
+{
+    assert_int_equal(uro_get_be16(octets + TAG_AT), URO_ETHERTYPE_VLAN);
+    assert_int_equal(uro_get_be16(octets + TAG_AT + 2), scene->sl << 13 | scene->vlan);
+    memmove(octets + TAG_AT, octets + TAG_AT + URO_VLAN_LEN, length - TAG_AT - URO_VLAN_LEN);
+    return length - URO_VLAN_LEN;
+}
+
+void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length)
 {
     const struct uro_pkt pkt = { .octets = octets, .length = length };
 
-    (void)at;
     uro_engine_input(scene->engine, &pkt, 1, scene->now);
+}
+
+void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length)
+{
+    uint8_t tagged[SCENE_FRAME_MAX];
+
+    (void)at;
+    if (scene->vlan == 0)
+        scene_input_raw(scene, octets, length);
+    else
+        scene_input_raw(scene, tagged, put_tag(scene, octets, length, tagged));
 }
 
 uint32_t scene_frame(const struct scene *scene, const struct scene_packet *packet, uint8_t *out)
@@ -140,7 +171,7 @@ uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets)
     if (uro_engine_output(scene->engine, &tx, 1, scene->now) == 0)
         return 0;
     uro_tx_write(&tx, octets);
-    return uro_tx_length(&tx);
+    return scene->vlan == 0 ? uro_tx_length(&tx) : take_tag(scene, octets, uro_tx_length(&tx));
 }
 
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet)

@@ -49,12 +49,16 @@ struct scene {
     struct uro_key remote_key;
     uint32_t recv_used; /* octets of local, from its middle, given to receives */
     uint32_t mtu;
+    uint16_t vlan; /* 0: none. Frames come and must be sent with its tag, which no packet shows */
+    uint8_t sl;    /* its priority */
 };
 
 struct scene_options {
     enum uro_qp_type type; /* RC */
     uint32_t mtu;          /* 1024 */
     uint32_t link_mtu;     /* 4500 when left 0 */
+    uint16_t vlan;         /* none when left 0 */
+    uint8_t sl;            /* of the path */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */
@@ -216,6 +220,8 @@ void scene_close(struct scene *scene);
 uint32_t scene_frame(const struct scene *scene, const struct scene_packet *packet, uint8_t *out);
 /* Gives any octets to the engine. */
 void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length);
+/* The same without the tag of scene->vlan. */
+void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length);
 
 /* Four sends, the third with a bad key: what is the same for all that complete when sent. */
 void scene_play_bad_one_in_a_burst(struct scene *s);

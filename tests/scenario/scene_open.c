@@ -5,6 +5,7 @@
 
 #include "scene.h"
 #include "scene_wire.h"
+#include "wire/frame.h"
 
 static void *allocate(size_t size)
 {
@@ -23,6 +24,7 @@ static void open_engine(struct scene *scene, const struct scene_options *options
 {
     struct uro_engine_config config = { .mac = scene_mac,
                                         .mtu = options->link_mtu != 0 ? options->link_mtu : 4500,
+                                        .vlan = options->vlan,
                                         .address_count = 2,
                                         .window = options->window,
                                         .early = options->early,
@@ -90,32 +92,47 @@ void scene_to_state(struct scene *scene, enum uro_qp_state to)
         uro_engine_qp_modify(scene->engine, scene->qp, &attr, URO_ATTR_STATE, scene->now), 0);
 }
 
+/* Not of a queue pair: its tag has no priority. */
+static void check_control(const struct scene *scene, const struct uro_tx *tx)
+{
+    uint8_t octets[SCENE_FRAME_MAX];
+    struct uro_frame frame;
+
+    assert_false(tx->icrc);
+    uro_tx_write(tx, octets);
+    assert_int_equal(uro_frame_network(octets, uro_tx_length(tx), &frame), URO_FRAME_OK);
+    assert_int_equal(frame.ether.tagged, scene->vlan != 0);
+    assert_int_equal(frame.ether.tag, scene->vlan);
+}
+
 void scene_meet(struct scene *scene, const char *who)
 {
     struct uro_tx tx;
     uint8_t frame[SCENE_FRAME_MAX];
 
     assert_int_equal(uro_engine_output(scene->engine, &tx, 1, scene->now), 1);
-    assert_false(tx.icrc);
+    check_control(scene, &tx);
     scene_input(scene, scene->now, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, who, frame));
 }
 
 void scene_connect(struct scene *scene, const struct scene_options *options)
 {
-    struct uro_qp_attr attr = { .port = 1,
-                                .qkey = options->qkey,
-                                .access = options->access,
-                                .path_mtu = options->mtu,
-                                .dest_qpn = SCENE_QPN_PEER,
-                                .rq_psn = options->rq_psn,
-                                .sq_psn = options->sq_psn,
-                                .max_dest_rd_atomic = options->dest_depth,
-                                .max_rd_atomic = options->depth,
-                                .min_rnr_timer = options->min_rnr_timer,
-                                .timeout = options->timeout,
-                                .retry_count = options->retry_count,
-                                .rnr_retry = options->rnr_retry,
-                                .address = { .sgid_index = 1, .hop_limit = 64 } };
+    struct uro_qp_attr attr = {
+        .port = 1,
+        .qkey = options->qkey,
+        .access = options->access,
+        .path_mtu = options->mtu,
+        .dest_qpn = SCENE_QPN_PEER,
+        .rq_psn = options->rq_psn,
+        .sq_psn = options->sq_psn,
+        .max_dest_rd_atomic = options->dest_depth,
+        .max_rd_atomic = options->depth,
+        .min_rnr_timer = options->min_rnr_timer,
+        .timeout = options->timeout,
+        .retry_count = options->retry_count,
+        .rnr_retry = options->rnr_retry,
+        .address = { .sgid_index = 1, .hop_limit = 64, .service_level = options->sl }
+    };
     assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
 
     if (options->stop_at == URO_QPS_RESET)
@@ -186,6 +203,8 @@ struct scene *scene_open(const struct scene_options *options)
     uro_mark_clear();
     scene->now = scene->zero = URO_MS(1);
     scene->mtu = options->mtu;
+    scene->vlan = options->vlan;
+    scene->sl = options->sl;
     open_engine(scene, options);
     open_memory(scene);
     scene->send_cq = make_cq(options->cq_capacity);
@@ -217,7 +236,7 @@ static void report(struct scene *scene)
 
     for (int i = 0; i < 2; i++) {
         while (uro_engine_output(scene->engine, &tx, 1, scene->now) > 0)
-            assert_false(tx.icrc);
+            check_control(scene, &tx);
         scene->now += URO_MS(1000);
         scene->zero += URO_MS(1000);
     }

@@ -116,6 +116,7 @@ def peer__wrong_use__is_said(case: Case) -> None:
             (["-a", "10.0.0.1", send], "no device"),
             (["-a", "here", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer here"),
             (["-a", "127.0.0.1", "-d", "a:udp,ip=127.0.0.2", send], "scripts write whole frames"),
+            (["-a", "10.0.0.1", "-d", "a:net_null0;ip=10.0.0.2/24;vlan=10", send], "vlan=10 is not for them"),
             (["-a", "fd00::1", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer fd00::1")):
         run = case.call("peer", *words)
         equal(run.returncode, 2, run.stderr)

@@ -102,6 +102,66 @@ def default_route_that_is_narrow__is_what_the_device_goes_by(case: Case) -> None
         has(listed.stdout, "mtu   700, IB MTU 512")
 
 
+def interface_that_carries_less_for_a_while__the_port_says_so(case: Case) -> None:
+    """Never more than when the device was opened, for frames have room for that; and the least of its addresses' interfaces."""
+    with spaces_or_skip() as spaces:
+        program = subprocess.Popen(
+            ["ip", "netns", "exec", spaces.names["a"], case.uroce, "run", "--device", "uroce0:udp;ip=10.9.0.1,127.0.0.1/8", "--", "/usr/bin/python3",
+             pathlib.Path(__file__).resolve().parent / "port_mtu.py"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        spaces.running.append(program)
+
+        def now() -> str:
+            try:
+                print(file=program.stdin, flush=True)
+            except BrokenPipeError:
+                pass
+            return program.stdout.readline().strip()
+
+        if (first := now()).startswith("pyverbs"):
+            raise Skip(first)
+        equal(first, "1024")
+        for mtu, payload in ((1000, "512"), (9000, "1024"), (590, "256"), (1500, "1024")):
+            test_udp.call("ip", "-n", spaces.names["a"], "link", "set", "eth0", "mtu", str(mtu))
+            assert pairs.wait_for(lambda: now() == payload, 20), f"{mtu} octets: {now()}, not {payload}"
+        program.stdin.close()
+        equal(program.wait(20), 0)
+        program.stdout.close()
+
+
+def tagged(pcap: pathlib.Path) -> list[bool]:
+    """By frame, of those between the devices: the kernel's own are in the capture, too."""
+    seen = subprocess.run(["tcpdump", "-r", pcap, "-nne"], check=True, capture_output=True, text=True).stdout.splitlines()
+    return [" vlan 10," in line for line in seen if "10.9.10." in line]
+
+
+def vlan__all_that_its_devices_send_has_its_tag(case: Case) -> None:
+    with spaces_or_skip("tcpdump") as spaces:
+        pcap = case.scratch / "tagged.pcap"
+        Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-n", "20"],
+            (f";vlan=10;ip=10.9.10.1/24;pcap={pcap}", ";vlan=10;ip=10.9.10.2/24"),
+            links=("net_af_packet0,iface=eth0",) * 2).both_end_well()
+        equal(set(tagged(pcap)), {True})
+
+
+def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
+    """One side makes the tags itself, the other's socket is on an interface of the VLAN."""
+    with spaces_or_skip("tcpdump") as spaces:
+        ip = ["ip", "-n", spaces.names["b"]]
+        made = subprocess.run([*ip, "link", "add", "link", "eth0", "name", "eth0.10", "type", "vlan", "id", "10"],
+                              capture_output=True, text=True, check=False)
+        if "Unknown device type" in made.stderr:
+            raise Skip("this kernel has no VLANs (8021q)")
+        equal(made.returncode, 0, made.stderr)
+        test_udp.call(*ip, "address", "add", "10.9.10.2/24", "dev", "eth0.10")
+        test_udp.call(*ip, "link", "set", "eth0.10", "up")
+        pcap = case.scratch / "kernel.pcap"
+        Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-n", "20"],
+            (f";vlan=10;ip=10.9.10.1/24;pcap={pcap}", ",ip=10.9.10.2"),
+            links=("net_af_packet0,iface=eth0", "udp")).both_end_well()
+        equal(set(tagged(pcap)), {True})
+
+
 def sent(spaces: test_udp.Namespaces, side: str) -> int:
     """Packets, by the side's interface."""
     table = subprocess.run(["ip", "netns", "exec", spaces.names[side], "cat", "/proc/net/dev"], capture_output=True,
@@ -124,6 +184,8 @@ def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> No
 
 CASES = [traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
          hop_limit_of_ipv6__is_that_of_the_program, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
+         interface_that_carries_less_for_a_while__the_port_says_so,
+         vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,
          peer_that_is_gone__is_reported_and_others_are_still_served]
 
 if __name__ == "__main__":

@@ -156,6 +156,10 @@ def devices__configured__all_of_it_is_shown(case: Case) -> None:
                       "  gid 2   fd00::1/64\n")
 
 
+def devices__on_a_vlan__is_said(case: Case) -> None:
+    has(case.call("devices", UROCE_DEVICES=LEFT + ";vlan=10").stdout, "IB MTU 4096\n  vlan  10\n")
+
+
 def devices__one_wrong__is_said_and_the_other_shown(case: Case) -> None:
     run = case.call("devices", UROCE_DEVICES=f"{WRONG} {LEFT}")
     equal(run.returncode, 1)

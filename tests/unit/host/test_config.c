@@ -139,13 +139,19 @@ static const struct {
                         "net_memif0,role=server,socket=/run/a.sock" },
     { "a:net_null0;mtu", "\"mtu\" must be key=value" },
     { "a:net_null0;mtu=", "mtu=: must be a number from 576 to 9600" },
+    { "a:net_null0;vlan=0", "vlan=0: must be a number from 1 to 4094" },
+    { "a:net_null0;vlan=10",
+      "vlan=10: needs an ip=, for the interface's own addresses are not on it" },
+    { "a:net_null0;vlan=4095", "vlan=4095: must be a number from 1 to 4094" },
+    { "a:udp,ip=127.0.0.1;vlan=10", "vlan=10: a link over UDP has the tags of the kernel's "
+                                    "interface: use an address of such a one" },
     { "a:net_null0;mtu=575", "mtu=575: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=9601", "mtu=9601: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=-1500", "mtu=-1500: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=1500x", "mtu=1500x: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=1500;mtu=1500", "mtu= is given twice" },
     { "a:net_null0;link=net_ring0", "link= is given twice" },
-    { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu "
+    { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
                               "vendor_part_id window retry_7 progress cpu pcap seed memory "
                               "verbose max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
                               "max_registered" },

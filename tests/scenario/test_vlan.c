@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_vlan.c - a device on a VLAN: all it sends has the tag, and what has another one or none is not for it. */
+#include "engine/neigh.h"
+#include "scene.h"
+#include "scene_wire.h"
+#include "wire/ether.h"
+#include "wire/icmp.h"
+
+#define VLAN 10u
+#define ONLY PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = 100, .ack_req = true)
+#define ACK  PACKET(.op = "RC_ACK", .psn = 100, .msn = 1)
+
+static void set_tag(uint8_t *frame, uint16_t tag)
+{
+    uro_put_be16(frame + 14, tag);
+}
+
+static void vlan__requests_and_answers__have_its_tag_and_the_service_level_as_priority(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.vlan = VLAN, .sl = 5, .rq_psn = 100, .sq_psn = 10);
+
+    scene_post_recv(s, 1, 8);
+    scene_rx(s, 0, ONLY);
+    scene_expect_tx(s, 0, ACK);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_post_send(s, SEND(.id = 2, .text = "b"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .text = "b", .psn = 10, .ack_req = true));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_VLAN), 0);
+    scene_expect_mark(s, "TX.TAG");
+    scene_close(s);
+}
+
+/* IGMP and MLD; what is asked of neighbours is looked at each time a scene opens. */
+static void vlan__reports_of_groups__have_its_tag(void **state)
+{
+    (void)state;
+    struct scene *s = scene_ud(.vlan = VLAN, .sl = 5);
+    struct uro_mcast member, member6;
+
+    scene_attach(s, &member, "239.1.2.3");
+    scene_attach(s, &member6, "ff0e::1:2");
+    scene_detach(s, &member);
+    scene_detach(s, &member6);
+    scene_close(s);
+}
+
+static void vlan__frames_of_another_one_or_of_none__change_nothing_and_are_counted(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.vlan = VLAN, .rq_psn = 100);
+    struct scene *plain = scene_rc(.rq_psn = 100);
+    uint8_t frame[SCENE_FRAME_MAX], tagged[SCENE_FRAME_MAX];
+    const uint32_t length = scene_frame(s, ONLY, frame);
+
+    scene_post_recv(s, 1, 8);
+    scene_input_raw(s, frame, length);
+    memcpy(tagged, frame, 12);
+    uro_put_be16(tagged + 12, URO_ETHERTYPE_VLAN);
+    memcpy(tagged + 16, frame + 12, length - 12);
+    set_tag(tagged, VLAN + 1);
+    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    set_tag(tagged, 0); /* a priority only */
+    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    scene_expect_silence(s, 0);
+    scene_expect_no_completion(s);
+    assert_int_equal(scene_counter(s, URO_COUNT_DROP_VLAN), 3);
+    scene_expect_mark(s, "RX.VLAN");
+
+    set_tag(tagged, 7 << 13 | 1 << 12 |
+                        VLAN); /* whatever priority it came with, and though it may be dropped */
+    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    scene_expect_tx(s, 0, ACK);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_close(s);
+
+    /* without a VLAN of its own it takes any */
+    scene_post_recv(plain, 1, 8);
+    (void)scene_frame(plain, ONLY, frame);
+    memcpy(tagged + 16, frame + 12, length - 12);
+    scene_input_raw(plain, tagged, length + URO_VLAN_LEN);
+    scene_expect_tx(plain, 0, ACK);
+    scene_expect_recv(plain, 1, URO_WC_SUCCESS, 1);
+    scene_close(plain);
+}
+
+/* Frames between our own queue pairs have the tag, too. */
+static void vlan__datagram_to_ourselves__arrives(void **state)
+{
+    (void)state;
+    static const char *const selves[] = { "10.0.0.1", "fe80::ff:fe00:1" };
+
+    for (int v6 = 0; v6 < 2; v6++) {
+        struct scene *s = scene_ud(.vlan = VLAN, .sl = 5);
+        struct uro_ah ah;
+
+        scene_make_ah(s, &ah, selves[v6]);
+        scene_post_recv(s, 9, 64);
+        scene_post_send(
+            s, SEND(.id = 1, .text = "me", .ah = uro_ah_number(&ah), .qpn = uro_qp_number(s->qp)));
+        scene_expect_silence(s, 0);
+        scene_expect_silence(s, 0);
+        scene_expect_recv(s, 9, URO_WC_SUCCESS, 42);
+        assert_memory_equal(scene_recv_memory(s, 40), "me", 2);
+        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        assert_int_equal(scene_counter(s, URO_COUNT_DROP_VLAN), 0);
+        uro_engine_ah_destroy(s->engine, &ah);
+        scene_close(s);
+    }
+}
+
+/* Room is kept for the longest headers, also where they are shorter. */
+static void vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room(void **state)
+{
+    (void)state;
+    static const uint8_t octets[URO_NEIGH_REPLY_OCTETS];
+    const uint32_t most =
+        URO_NEIGH_REPLY_OCTETS - URO_ETHER_LEN_MAX - URO_IPV6_LEN - URO_ICMP_ECHO_HEADER;
+    const struct uro_ether ether = { .dest = scene_mac,
+                                     .source = scene_peer_mac,
+                                     .type = URO_ETHERTYPE_IPV4 };
+    struct scene *s = scene_rc(.vlan = VLAN);
+    uint8_t frame[SCENE_FRAME_MAX];
+
+    for (uint32_t length = most - 1; length <= most + 1; length++) {
+        struct uro_ip ip = { .hop_limit = 64,
+                             .protocol = URO_IPPROTO_ICMP,
+                             .payload_length = (uint16_t)(URO_ICMP_ECHO_HEADER + length) };
+        const struct uro_icmp request = { .kind = URO_ICMP_ECHO_REQUEST,
+                                          .echo_data = octets,
+                                          .echo_length = length };
+        assert_true(uro_gid_parse("10.0.0.2", &ip.source));
+        assert_true(uro_gid_parse("10.0.0.1", &ip.dest));
+        size_t at = uro_ether_put(frame, &ether);
+        at += uro_ip_put(frame + at, &ip);
+        at += uro_icmp_encode_echo(frame + at, &ip, &request);
+        scene_input(s, 0, frame, (uint32_t)at);
+        assert_int_equal(scene_output(s, 0, frame), length <= most ? at : 0);
+    }
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            vlan__requests_and_answers__have_its_tag_and_the_service_level_as_priority),
+        cmocka_unit_test(vlan__reports_of_groups__have_its_tag),
+        cmocka_unit_test(vlan__frames_of_another_one_or_of_none__change_nothing_and_are_counted),
+        cmocka_unit_test(vlan__datagram_to_ourselves__arrives),
+        cmocka_unit_test(vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
