@@ -128,6 +128,13 @@ def stop_guests(scratch):
         subprocess.run([RXE_PEER, "stop", "-n", state.parent.name], check=False)
 
 
+def show_consoles(scratch):
+    """The last that the guests' kernels said: one may have crashed."""
+    for console in pathlib.Path(scratch).glob("*/console.log"):
+        lines = console.read_text(errors="replace").splitlines()[-60:]
+        print("\n".join([f"# {console.parent.name}'s console:", *("# " + line for line in lines)]), flush=True)
+
+
 def run_case(pair, case):
     """None, or what went wrong."""
     pair.prepare(case)
@@ -284,6 +291,7 @@ def main():
             failures = run_all(Pair(options, namespace, scratch), chosen, options)
         except Unavailable as reason:
             print(f"Bail out! {reason}", flush=True)
+            show_consoles(scratch)
             return 1
         finally:
             stop_guests(scratch)
