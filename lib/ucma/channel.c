@@ -172,18 +172,6 @@ void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, stru
     uro_channel_unlock();
 }
 
-bool uro_channel_introduces(const struct uro_id *id)
-{
-    const struct uro_link *head = &id->channel->events.head;
-    bool found = false;
-
-    uro_channel_lock();
-    for (struct uro_link *at = head->next; at != head && !found; at = at->next)
-        found = event_of(at)->made == id;
-    uro_channel_unlock();
-    return found;
-}
-
 static void change_channel(struct uro_id *id, struct uro_channel *to)
 {
     uro_list_remove(&id->channel_link);

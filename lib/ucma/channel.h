@@ -68,8 +68,5 @@ struct uro_channel_event *uro_channel_take(struct uro_channel *channel);
  * the caller to free. */
 void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, struct uro_list *taken);
 
-/* Whether the event that introduces @id waits: nobody has heard of it. */
-bool uro_channel_introduces(const struct uro_id *id);
-
 /* @id and its waiting events go over to @to, with the identifiers that they introduce. */
 void uro_channel_move(struct uro_id *id, struct uro_channel *to);

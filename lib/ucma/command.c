@@ -67,6 +67,7 @@ static int create(struct uro_channel *channel, const void *command, uint32_t roo
     struct uro_id *id = uro_id_new(channel, in->uid, in->ps, type);
     if (id == NULL)
         return -ENOMEM;
+    id->known = true;
     const struct rdma_ucm_create_id_resp out = { .id = id->number };
     return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
 }

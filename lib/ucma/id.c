@@ -88,7 +88,7 @@ struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t po
 int uro_id_find(const struct uro_channel *channel, uint32_t number, struct uro_id **id)
 {
     *id = find(&ids, number);
-    if (*id == NULL)
+    if (*id == NULL || !(*id)->known)
         return -ENOENT;
     if ((*id)->channel != channel)
         return -EINVAL;
@@ -106,16 +106,28 @@ struct uro_id *uro_id_next(uint32_t *number)
     return id;
 }
 
+/* Ears of one device stand side by side, and devices in one order for all. */
+static bool is_first_ear(const struct uro_id *id, uint32_t i)
+{
+    return id->ears[i].device != NULL && (i == 0 || id->ears[i - 1].device != id->ears[i].device);
+}
+
 void uro_id_lock(const struct uro_id *id)
 {
     if (id->device != NULL)
         uro_device_lock(id->device);
+    for (uint32_t i = 0; id->device == NULL && i < id->ear_count; i++)
+        if (is_first_ear(id, i))
+            uro_device_lock(id->ears[i].device);
 }
 
 void uro_id_unlock(const struct uro_id *id)
 {
     if (id->device != NULL)
         uro_device_unlock(id->device);
+    for (uint32_t i = 0; id->device == NULL && i < id->ear_count; i++)
+        if (is_first_ear(id, i))
+            uro_device_unlock(id->ears[i].device);
 }
 
 struct uro_gid uro_id_local(const struct uro_id *id)

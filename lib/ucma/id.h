@@ -70,15 +70,17 @@ struct uro_id {
     bool anywhere;       /* no address of its own was asked for */
     bool reuse;
     bool family_only;
+    bool
+        known; /* the program has its number: CREATE_ID gave it, or the event of a request that was fetched */
     bool removed; /* with its device: it can only be destroyed */
 };
 
-/* A new identifier of @channel. Thread: any; takes the channels lock. NULL: no memory. */
+/* A new identifier of @channel, which nobody knows yet. Thread: any; takes the channels lock. NULL: no memory. */
 struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
                           uint8_t qp_type);
 
 /* Sets @id to the one that a command means. Returns 0 or
- *   -ENOENT  there is none of that number
+ *   -ENOENT  there is none of that number, or nobody was told of it yet
  *   -EINVAL  it is another channel's
  *   -ENXIO   its device is gone; @id is set all the same */
 URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
@@ -94,7 +96,7 @@ void uro_id_cut_off(struct uro_id *id);
 /* Ends everything it does. Returns how many of its events were reported. */
 uint32_t uro_id_destroy(struct uro_id *id);
 
-/* Stops the engine of its device, if it has one. */
+/* Stops the engine of its device, or of those where it listens: nothing of it is told meanwhile. */
 void uro_id_lock(const struct uro_id *id);
 void uro_id_unlock(const struct uro_id *id);
 

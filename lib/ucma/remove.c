@@ -7,19 +7,12 @@
 #include "ucma/bind.h"
 #include "ucma/tell.h"
 
-/* False: nobody knows it, and it is no more. */
-static bool is_known(struct uro_id *id)
-{
-    if (id->uid != 0 || !uro_channel_introduces(id))
-        return true;
-    (void)uro_id_destroy(id);
-    return false;
-}
-
 static void cut_off(struct uro_id *id)
 {
-    if (!is_known(id))
+    if (!id->known) {
+        (void)uro_id_destroy(id);
         return;
+    }
     uro_id_cut_off(id);
     if (id->uid != 0)
         (void)!uro_tell_simple(id, URO_TELL_DEVICE_REMOVAL, 0);

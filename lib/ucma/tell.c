@@ -257,6 +257,7 @@ static void hand_over(const struct uro_channel *channel)
 /* The new identifier is the program's now. */
 static void introduce(struct uro_id *made)
 {
+    made->known = true;
     uro_id_lock(made);
     if (made->conn != NULL)
         uro_conn_noticed(made->conn);
