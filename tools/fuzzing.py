@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"
            # afl-fuzz insists on these of ASan; a leak is libFuzzer's to find
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
 AFL_SMOKE = "wire_frame"  # the one target that tools/check builds for AFL++
+STACK_LINES = 24  # of what a sanitizer says: the first stack
 INPUT_MAX = 4096  # octets: longer inputs cost more than they find
 
 
@@ -88,9 +90,19 @@ def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathli
                          check=False, env={**os.environ, **ENV}, errors="replace")
     if run.returncode == 0:
         return ""
-    said = [line for line in run.stderr.splitlines()
-            if "ERROR" in line or "runtime error" in line or "Test unit written" in line]
-    return "; ".join(said) or f"exit {run.returncode}"
+    return report_of(run.stderr) or f"exit {run.returncode}"
+
+
+def report_of(stderr: str) -> str:
+    """One line: what happened, in which calls of ours, and the input in base64, with which it happens again on
+    another machine (base64 -d, then the target with that file)."""
+    lines = stderr.splitlines()
+    said = [line for line in lines if "ERROR" in line or "runtime error" in line]
+    stack = lines[lines.index(said[0]):] if said else []
+    calls = re.findall(r"#\d+ \S+ in (\w+) \S*/((?:lib|app|tests)/\S+?:\d+)", "\n".join(stack[:STACK_LINES]))
+    said += ["in " + " < ".join(" ".join(call) for call in calls)] if calls else []
+    said += [line for line in lines if "Test unit written" in line or line.startswith("Base64: ")]
+    return "; ".join(said)
 
 
 def run_afl(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
