@@ -15,7 +15,6 @@
 #include "engine/neigh.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/mark.h"
@@ -33,10 +32,22 @@
 /* The next hop of everything where the link finds the way; nobody sees it. */
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
-void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
-                    struct uro_counters *counters)
+static uint32_t hops_of(const struct uro_engine_config *config)
 {
-    memset(neigh, 0, offsetof(struct uro_neigh, entries));
+    return config->hops != 0 ? config->hops : URO_NEIGH_HOPS_MAX;
+}
+
+size_t uro_neigh_size(const struct uro_engine_config *config)
+{
+    return hops_of(config) * sizeof(struct uro_neigh_entry);
+}
+
+void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
+                    struct uro_counters *counters, void *memory)
+{
+    memset(neigh, 0, sizeof *neigh);
+    neigh->hops = hops_of(config);
+    neigh->entries = memory;
     neigh->config = config;
     neigh->counters = counters;
     neigh->due = URO_TIME_NEVER;
@@ -105,7 +116,7 @@ static struct uro_neigh_entry *add(struct uro_neigh *neigh, const struct uro_gid
 
     if (entry != NULL)
         neigh->free = entry->next;
-    else if (neigh->used < URO_NEIGH_HOPS_MAX)
+    else if (neigh->used < neigh->hops)
         entry = &neigh->entries[neigh->used++];
     else
         return NULL;

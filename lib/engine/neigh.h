@@ -43,16 +43,21 @@ struct uro_neigh {
     uint32_t reply_first;
     uint32_t reply_count;
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];
-    struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX]; /* last: not touched before it is used */
+    uint32_t hops;                   /* next hops in use at once */
+    struct uro_neigh_entry *entries; /* as many, lent; none is touched before it is used */
 };
 
+/* Octets of memory for the next hops that a configuration asks for. */
+size_t uro_neigh_size(const struct uro_engine_config *config);
+
+/* @memory: uro_neigh_size() octets, aligned to 64. */
 void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
-                    struct uro_counters *counters);
+                    struct uro_counters *counters, void *memory);
 
 /* The next hop towards @dest from address number @sgid_index, held until uro_neigh_put(); asking
  * starts at once. To one of our own addresses: ourselves, by URO_TX_LOCAL. To a multicast group: its
  * MAC address, by URO_TX_BOTH. Returns 0, -EINVAL (no such source address, or of the other IP version),
- * -ENETUNREACH (another subnet and no gateway) or -ENOMEM (URO_NEIGH_HOPS_MAX are in use). */
+ * -ENETUNREACH (another subnet and no gateway) or -ENOMEM (as many as there may be are in use). */
 URO_NODISCARD int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index,
                                 const struct uro_gid *dest, uro_time now, struct uro_hop **hop);
 void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop);

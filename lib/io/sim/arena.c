@@ -10,6 +10,20 @@
 #define GAP_MAX   16u /* canary octets between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
 
+/* Slots that are filled each time before anybody may use them are left out. */
+static void fill_all(struct uro_arena *arena)
+{
+    uint32_t from = 0;
+
+    for (unsigned i = 0; i < URO_ARENA_SECTIONS; i++) {
+        if (i != URO_ARENA_SENDS && i != URO_ARENA_RECVS)
+            continue;
+        memset(arena->memory + from, URO_ARENA_CANARY, arena->at[i] - from);
+        from = arena->at[i] + arena->sizes[i].slots * arena->sizes[i].room;
+    }
+    memset(arena->memory + from, URO_ARENA_CANARY, arena->size - from);
+}
+
 void uro_arena_init(struct uro_arena *arena, const struct uro_arena_section_size *sizes,
                     uint64_t base, struct uro_rng *rng)
 {
@@ -32,7 +46,7 @@ void uro_arena_init(struct uro_arena *arena, const struct uro_arena_section_size
     arena->memory = aligned_alloc(64, (size + 63) / 64 * 64);
     arena->scratch = malloc(largest);
     URO_ASSERT(arena->memory != NULL && arena->scratch != NULL);
-    memset(arena->memory, URO_ARENA_CANARY, size);
+    fill_all(arena);
 }
 
 void uro_arena_fini(struct uro_arena *arena)

@@ -18,6 +18,7 @@
 #define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
 #define PS_PER_NS       1000u
 #define ENOUGH_EARLY    64u
+#define HOPS            512u /* more than any station needs */
 
 static bool often(struct uro_rng *rng)
 {
@@ -98,6 +99,7 @@ static void draw_station(struct uro_station_config *station, struct uro_rng *rng
         station->tx_gap_max = uro_rng_below(rng, 3000);
     uro_swarm_identify(station, side);
     engine->connections = 16;
+    engine->hops = HOPS;
     engine->mtu = URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD + uro_rng_below(rng, 5000);
     for (size_t i = 0; i < sizeof engine->seed; i++)
         engine->seed[i] = (uint8_t)uro_rng_u32(rng);

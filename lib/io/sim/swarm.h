@@ -10,12 +10,13 @@
 #include "io/sim/hostile.h"
 #include "io/sim/station.h"
 
-#define URO_SWARM_PAIRS_MAX   8u
-#define URO_SWARM_UCS_MAX     3u
-#define URO_SWARM_PARTIES_MAX 5u
-#define URO_SWARM_SRQS_MAX    5u
-#define URO_SWARM_NO_SRQ      UINT32_MAX
-#define URO_SWARM_START       URO_MS(1) /* clocks seldom start at zero */
+#define URO_SWARM_CALM_CONNECTIONS 512u /* more than there ever are */
+#define URO_SWARM_PAIRS_MAX        8u
+#define URO_SWARM_UCS_MAX          3u
+#define URO_SWARM_PARTIES_MAX      5u
+#define URO_SWARM_SRQS_MAX         5u
+#define URO_SWARM_NO_SRQ           UINT32_MAX
+#define URO_SWARM_START            URO_MS(1) /* clocks seldom start at zero */
 
 /* Work requests by kind; a weight each. */
 enum uro_swarm_kind {

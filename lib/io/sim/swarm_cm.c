@@ -60,7 +60,8 @@ void uro_swarm_draw_cm(struct uro_swarm *swarm)
         cm->slow_share = share(&rng, 30000);
     }
     for (unsigned side = 0; side < 2; side++)
-        swarm->stations[side].engine.connections = swarm->clean ? 0 : cm->connections;
+        swarm->stations[side].engine.connections =
+            swarm->clean ? URO_SWARM_CALM_CONNECTIONS : cm->connections;
 }
 
 uro_time uro_swarm_cm_time(uint32_t exponent)

@@ -131,7 +131,7 @@ static void join_station(struct uro_swarm_net *net, unsigned number)
     station->engine.connections = connections > 0 ? connections : NO_CONNECTIONS;
     if (!calm)
         return;
-    station->engine.connections = 0;
+    station->engine.connections = URO_SWARM_CALM_CONNECTIONS;
     station->rx_ring = UINT32_MAX;
     station->tx_stall_share = 0;
     station->tx_stall_max = 0;

@@ -12,6 +12,8 @@
 #include "wire/frame.h"
 #include "wire/icmp.h"
 
+static struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX];
+
 static const struct uro_mac our_mac = { { 2, 0, 0, 0, 0, 1 } };
 static const struct uro_mac peer_mac = { { 2, 0, 0, 0, 0, 2 } };
 
@@ -263,7 +265,7 @@ static void neigh__hundred_new_peers_at_once__every_one_is_asked(void **state)
 
     (void)state;
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 24 };
-    uro_neigh_init(&neigh, &config, &counters);
+    uro_neigh_init(&neigh, &config, &counters, entries);
     for (uint32_t i = 0; i < URO_ARRAY_LEN(hops); i++) {
         struct uro_gid peer = gid("10.0.0.2");
         peer.octets[15] = (uint8_t)(i + 2);
@@ -303,7 +305,7 @@ static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **s
     assert_non_null(neigh);
     assert_non_null(hops);
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 8 };
-    uro_neigh_init(neigh, &config, &counters);
+    uro_neigh_init(neigh, &config, &counters, entries);
     for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++)
         assert_int_equal(get_host(neigh, i, &hops[i]), 0);
     assert_int_equal(get_host(neigh, URO_NEIGH_HOPS_MAX, &hop), -ENOMEM);
@@ -451,7 +453,7 @@ static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(
     uro_mark_clear();
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 24 };
     config.addresses[1] = (struct uro_engine_address){ gid("fd00::1"), 64 };
-    uro_neigh_init(&neigh, &config, &counters);
+    uro_neigh_init(&neigh, &config, &counters, entries);
     assert_int_equal(uro_neigh_get(&neigh, 0, &group6, 0, hops), -EINVAL);
     assert_int_equal(uro_neigh_get(&neigh, 1, &group4, 0, hops), -EINVAL);
     assert_int_equal(uro_neigh_get(&neigh, 0, &group4, 0, &hops[0]), 0);

@@ -8,6 +8,8 @@
 #include "wire/arp.h"
 #include "wire/frame.h"
 
+static struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX];
+
 #define SOLICITED_BY_UNICAST 31u /* 5 + 10 + 20 + 40 + 80 ms are 31 times the first */
 
 static const struct uro_mac our_mac = { { 2, 0, 0, 0, 0, 1 } };
@@ -70,7 +72,7 @@ static int open_stage(void **state)
     assert_true(uro_gid_parse("10.0.0.1", &s->config.addresses[0].gid));
     s->config.addresses[0].prefix = 24;
     assert_true(uro_gid_parse("10.0.0.2", &s->peer));
-    uro_neigh_init(&neigh, &s->config, &s->counters);
+    uro_neigh_init(&neigh, &s->config, &s->counters, entries);
     assert_int_equal(uro_neigh_get(&neigh, 0, &s->peer, 0, &s->hop), 0);
     assert_true(asks(0, &broadcast));
     assert_true(say(s, &peer_mac, 0));

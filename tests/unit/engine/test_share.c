@@ -10,6 +10,8 @@
 #include "engine/neigh.h"
 #include "support/check.h"
 
+static struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX];
+
 #define SHARE 0x2au
 
 static struct uro_gid gid(const char *text)
@@ -122,7 +124,7 @@ static void share__own_address__goes_by_the_link(void **state)
 
     for (uint8_t share = 0; share < 2; share++) {
         struct uro_engine_config config = config_of(share);
-        uro_neigh_init(neigh, &config, &counters);
+        uro_neigh_init(neigh, &config, &counters, entries);
         assert_int_equal(uro_neigh_get(neigh, 0, &own, 0, &hop), 0);
         assert_int_equal(hop->way, share == 0 ? URO_TX_LOCAL : URO_TX_WIRE);
         assert_int_equal(hop->state, URO_HOP_KNOWN);
@@ -168,7 +170,7 @@ static void link_routes__any_destination__is_known_at_once(void **state)
     struct uro_hop *hop;
 
     config.addresses[0].prefix = 24;
-    uro_neigh_init(neigh, &config, &counters);
+    uro_neigh_init(neigh, &config, &counters, entries);
     for (size_t i = 0; i < URO_ARRAY_LEN(dests); i++) {
         const struct uro_gid dest = gid(dests[i]);
         assert_int_equal(uro_neigh_get(neigh, 0, &dest, 0, &hop), 0);
