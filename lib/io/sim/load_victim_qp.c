@@ -156,6 +156,7 @@ void uro_load_victim_destroy(struct uro_load_victim_end *end)
     free(end->qp_memory);
     end->qp = NULL;
     end->qp_memory = NULL;
+    uro_station_events(end->station); /* others' bells were heard meanwhile */
     if (end->type == URO_QPT_UD)
         uro_engine_ah_destroy(end->station->engine, &end->ah);
     if (end->srq_slots == NULL)
