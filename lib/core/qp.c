@@ -15,7 +15,7 @@
 
 #define QPN_BITS            24u
 #define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
-#define RD_REMEMBERED_LEAST 16u
+#define RD_REMEMBERED_LEAST 16u /* Linux rxe has more FLUSHes in flight than it was promised */
 /* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
@@ -124,9 +124,9 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     qp->service = uro_qp_type_service(init->type);
     qp->user = init->user;
     qp->send = layout.send;
-    qp->send.slots = octets + layout.send_at;
+    uro_wq_lend(&qp->send, octets + layout.send_at);
     qp->recv = layout.recv;
-    qp->recv.slots = octets + layout.recv_at;
+    uro_wq_lend(&qp->recv, octets + layout.recv_at);
     qp->taken = (struct uro_rqe *)(void *)(octets + layout.taken_at);
     if (remembers(init->type) && !init->answers_lent)
         (void)uro_qp_lend_answers(qp, octets + layout.rd_at,

@@ -30,7 +30,7 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
     srq->cq = init->cq;
     srq->user = init->user;
     uro_wq_layout_recv(&srq->wq, init->capacity, init->sge_max);
-    srq->wq.slots = slots;
+    uro_wq_lend(&srq->wq, slots);
     if (srq->xrcd != 0) {
         srq->node.number = uro_shard_unused(shard, &shard->srqs, NUMBER_BITS, 1);
         uro_table_insert(&shard->srqs, &srq->node);
@@ -65,13 +65,9 @@ int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots)
         return -EINVAL;
     URO_MARK("SRQ.RESIZE");
     uro_wq_layout_recv(&wq, capacity, old->sge_max);
-    wq.slots = slots;
+    uro_wq_lend(&wq, slots);
     for (uint32_t i = 0; i < waiting; i++)
-        memcpy(uro_wq_slot(&wq, i), uro_wq_slot(old, head + i), wq.stride);
-    old->slots = wq.slots;
-    old->mask = wq.mask;
-    old->capacity = wq.capacity;
-    uro_wq_finish(old, 0);
-    atomic_store_explicit(&old->tail, waiting, memory_order_release);
+        memcpy(uro_wq_slot(&wq, i), uro_wq_slot(old, head + i), wq.slots.stride);
+    uro_wq_replace(old, &wq, waiting);
     return 0;
 }

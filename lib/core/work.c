@@ -6,12 +6,28 @@
 
 static size_t layout(struct uro_wq *wq, uint32_t capacity, size_t stride)
 {
-    wq->stride = (uint32_t)((stride + 15) & ~(size_t)15);
-    wq->mask = uro_pow2_at_least(capacity) - 1;
+    wq->slots = (struct uro_wq_slots){ .stride = (uint32_t)((stride + 15) & ~(size_t)15),
+                                       .mask = uro_pow2_at_least(capacity) - 1 };
+    wq->to_fill = wq->slots;
     wq->capacity = capacity;
+    wq->head_seen = 0;
     atomic_init(&wq->tail, 0);
     atomic_init(&wq->head, 0);
-    return (size_t)wq->stride * (wq->mask + 1);
+    return (size_t)wq->slots.stride * (wq->slots.mask + 1);
+}
+
+void uro_wq_lend(struct uro_wq *wq, void *memory)
+{
+    wq->slots.at = wq->to_fill.at = memory;
+}
+
+void uro_wq_replace(struct uro_wq *wq, const struct uro_wq *by, uint32_t waiting)
+{
+    wq->slots = wq->to_fill = by->slots;
+    wq->capacity = by->capacity;
+    wq->head_seen = 0;
+    uro_wq_finish(wq, 0);
+    atomic_store_explicit(&wq->tail, waiting, memory_order_release);
 }
 
 size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,

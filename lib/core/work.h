@@ -91,29 +91,54 @@ struct uro_rqe {
     struct uro_sge sges[];
 };
 
-struct uro_wq {
-    uint8_t *slots;
-    uint32_t stride;   /* octets of a slot */
-    uint32_t mask;     /* slots - 1 */
-    uint32_t capacity; /* requests accepted at once, at most mask + 1 */
-    uint32_t sge_max;
-    uint32_t inline_max;
-    _Alignas(64) atomic_uint tail; /* next free; moved by the poster */
-    _Alignas(64) atomic_uint head; /* oldest not finished; moved by the engine */
+struct uro_wq_slots {
+    uint8_t *at;
+    uint32_t stride; /* octets of a slot */
+    uint32_t mask;   /* slots - 1 */
 };
 
+/* A cache line for each side: the poster looks at the engine's when the queue seems full, the engine at the
+ * poster's for `tail` only. */
+struct uro_wq {
+    _Alignas(64) struct uro_wq_slots to_fill;
+    uint32_t capacity; /* requests accepted at once, at most the slots there are */
+    uint32_t sge_max;
+    uint32_t inline_max;
+    atomic_uint tail;   /* next free; moved by the poster */
+    uint32_t head_seen; /* by the poster */
+
+    _Alignas(64) struct uro_wq_slots slots; /* the same */
+    atomic_uint head;                       /* oldest not finished; moved by the engine */
+};
+
+static inline void *uro_wq_slot_of(const struct uro_wq_slots *slots, uint32_t index)
+{
+    return slots->at + (size_t)(index & slots->mask) * slots->stride;
+}
+
+/* Engine: the slot. */
 static inline void *uro_wq_slot(const struct uro_wq *wq, uint32_t index)
 {
-    return wq->slots + (size_t)(index & wq->mask) * wq->stride;
+    return uro_wq_slot_of(&wq->slots, index);
+}
+
+/* False: @ahead slots after the next one there is none free. */
+static inline bool uro_wq_has_room(const struct uro_wq *wq, uint32_t ahead)
+{
+    return atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead - wq->head_seen <
+           wq->capacity;
 }
 
 /* The slot to fill, @ahead slots after the next one, or NULL when the queue is full. */
 static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
 {
-    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead;
-    if (tail - atomic_load_explicit(&wq->head, memory_order_acquire) >= wq->capacity)
-        return NULL;
-    return uro_wq_slot(wq, tail);
+    if (!uro_wq_has_room(wq, ahead)) {
+        wq->head_seen = atomic_load_explicit(&wq->head, memory_order_acquire);
+        if (!uro_wq_has_room(wq, ahead))
+            return NULL;
+    }
+    return uro_wq_slot_of(&wq->to_fill,
+                          atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead);
 }
 
 /* The next @count reserved slots are filled: the engine may take them. */
@@ -140,7 +165,13 @@ static inline void uro_wq_finish(struct uro_wq *wq, uint32_t head)
     atomic_store_explicit(&wq->head, head, memory_order_release);
 }
 
-/* Octets of slot memory for a queue; fills in everything but @wq->slots. Limits: core/limits.h. */
+/* Octets of slot memory for a queue; fills in everything but where it is. Limits: core/limits.h. */
 size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,
                           uint32_t inline_max);
 size_t uro_wq_layout_recv(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max);
+
+/* The slots are at @memory, aligned to 64; nobody posts meanwhile. */
+void uro_wq_lend(struct uro_wq *wq, void *memory);
+
+/* Other slots, which @waiting requests are in from the first one on; likewise. */
+void uro_wq_replace(struct uro_wq *wq, const struct uro_wq *by, uint32_t waiting);
