@@ -74,10 +74,10 @@ struct uro_object {
     struct uro_ibv_context *context;
     /* Takes the object and its events out of the engine; NULL when it is not in there. */
     void (*detach)(struct uro_object *object);
-    bool detached;
     struct uro_device *charged; /* where it counts, or NULL */
+    uint64_t octets;            /* of memory that it registered */
     enum uro_quota quota;
-    uint64_t octets; /* of memory that it registered */
+    bool detached;
 };
 
 /* ibv.handle is the number that keys and queue pairs have; a parent domain has that of its base. */
@@ -199,15 +199,6 @@ struct uro_ibv_pair {
 };
 
 struct uro_ibv_qp {
-    union {
-        struct ibv_qp ibv;
-        struct ibv_qp_ex ex; /* all zero unless it was created for ibv_wr_*() */
-        struct {             /* as headers newer than rdma-core 44 go on */
-            uint8_t old[URO_QP_EX_OLD_SIZE];
-            void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
-                             size_t length, uint8_t type, uint8_t level);
-        } newer;
-    };
     struct uro_object object;
     enum uro_qp_type type;
     struct uro_ibv_pair *pair;
@@ -225,6 +216,16 @@ struct uro_ibv_qp {
     struct uro_ibv_xrcd *xrcd;              /* of XRC_RECV */
     struct uro_ibv_membership *memberships; /* of multicast groups; mcast.c */
     struct uro_event_node events[URO_QP_EVENTS];
+    bool extended; /* created for ibv_wr_*() */
+    union {        /* last: all behind ibv is there only when it is extended */
+        struct ibv_qp ibv;
+        struct ibv_qp_ex ex;
+        struct { /* as headers newer than rdma-core 44 go on */
+            uint8_t old[URO_QP_EX_OLD_SIZE];
+            void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+                             size_t length, uint8_t type, uint8_t level);
+        } newer;
+    };
 };
 
 struct uro_ibv_ah {

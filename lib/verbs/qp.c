@@ -243,6 +243,16 @@ static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
     return true;
 }
 
+static struct uro_ibv_qp *new_handle(bool extended)
+{
+    struct uro_ibv_qp *qp =
+        uro_ibv_new(extended ? sizeof *qp : offsetof(struct uro_ibv_qp, ibv) + sizeof qp->ibv);
+
+    if (qp != NULL)
+        qp->extended = extended;
+    return qp;
+}
+
 struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
     enum uro_qp_type type;
@@ -253,7 +263,7 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
         errno = error;
         return NULL;
     }
-    if (!uro_ibv_start(context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
+    if (!uro_ibv_start(context) || (qp = new_handle(extended(attr))) == NULL)
         return NULL;
     if (!uro_object_charge(&qp->object, context, URO_QUOTA_QP)) {
         free(qp);
@@ -330,7 +340,7 @@ struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_a
         errno = error;
         return NULL;
     }
-    if (!uro_ibv_start(context) || (qp = uro_ibv_new(sizeof *qp)) == NULL)
+    if (!uro_ibv_start(context) || (qp = new_handle(false)) == NULL)
         return NULL;
     qp->ibv.context = context;
     qp->ibv.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
@@ -391,5 +401,5 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
 
-    return qp->ex.wr_start != NULL ? &qp->ex : NULL;
+    return qp->extended ? &qp->ex : NULL;
 }
