@@ -45,13 +45,44 @@ static void resume(struct uro_req *req)
     req->since_ack_req = req->aside.since_ack_req;
 }
 
+/* Nothing came behind what was asked for again. */
+static bool asked_in_vain(const struct uro_qp *qp)
+{
+    const struct uro_req *req = &qp->req;
+
+    return req->asked && head_of(qp) - req->asked_at <= 1 &&
+           uro_psn_diff(req->una, req->asked_end) <= 0;
+}
+
+/* With READs and atomics in flight: one request again, and then what was next. It would ask for all of their answers
+ * again, were it to wait for its own first. False when nothing came behind that since the last time: there was more
+ * lost than one. */
+static bool ask_again(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    if (req->depth_used == 0 || req->probing || req->patching || asked_in_vain(qp))
+        return false;
+    URO_MARK("REQ.PROBE.READ");
+    set_aside(req);
+    req->next = req->una;
+    req->cursor = head_of(qp);
+    req->patching = req->asked = true;
+    req->asked_at = req->cursor;
+    req->asked_end = uro_psn_add(req->una, 1); /* at least, until it is sent */
+    uro_schedule_request(qp);
+    return true;
+}
+
 /* rule REQ.PROBE
- * Back, but one packet far. READs and atomics are asked for again in any case. */
+ * Back, but one packet far. */
 static void probe(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
 
     uro_count(&qp->shard->counters, URO_COUNT_PROBES);
+    if (ask_again(qp))
+        return;
     if (!req->probing && !req->patching)
         set_aside(req);
     go_back(qp);

@@ -273,6 +273,8 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
         uro_congestion_acked(qp, 1); /* it had a place in the window */
     req->recovering = false;
     req->probing = false;
+    if (req->patching)
+        uro_req_patched(qp);
     if (answer_ends && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0)

@@ -182,8 +182,8 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         plan->kind = URO_REQ_PLAN_PACKET; /* req_send.c refuses it */
         return;
     }
-    if (uro_req_is_deep(plan->verb) && req->depth_used >= qp->attr.max_rd_atomic &&
-        qp->attr.max_rd_atomic != 0) {
+    if (uro_req_is_deep(plan->verb) && !req->patching &&
+        req->depth_used >= qp->attr.max_rd_atomic && qp->attr.max_rd_atomic != 0) {
         URO_MARK("REQ.DEPTH");
         return;
     }

@@ -174,13 +174,15 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
     struct uro_req *req = &qp->req;
 
     req->since_ack_req = plan->ack_req ? 0 : req->since_ack_req + 1;
-    if (uro_req_is_deep(plan->verb))
+    if (uro_req_is_deep(plan->verb) && !req->patching)
         req->depth_used++;
-    if (plan->verb == URO_READ) {
+    if (plan->verb == URO_READ && !req->patching) {
         req->read_psns += plan->psns;
         wqe->awaited += plan->psns;
     }
     req->next = uro_psn_add(req->next, plan->psns);
+    if (req->patching)
+        req->asked_end = req->next;
     if (uro_psn_diff(req->next, req->max) > 0)
         req->max = req->next;
     if (plan->index + plan->psns == plan->psn_count)

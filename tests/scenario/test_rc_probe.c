@@ -140,6 +140,115 @@ static void rc_probe__read__is_asked_for_again(void **state)
     scene_close(s);
 }
 
+#define READ(n)                                                                                    \
+    PACKET(.op = "RC_READ_REQUEST", .psn = (n), .ack_req = true, .va = 0x5000, .rkey = 0x77,       \
+           .dma = 2048)
+
+static void post_read(struct scene *s, uint64_t id)
+{
+    scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 2048, .rkey = 0x77,
+                            .remote_address = 0x5000));
+}
+
+static void answer(struct scene *s, uro_time now, uint32_t psn)
+{
+    scene_rx(s, now, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = psn, .msn = 1, .length = 1024));
+    scene_rx(s, now,
+             PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn + 1, .msn = 1, .length = 1024));
+}
+
+/* As many READs as may be in flight, 12, 14 and 16, after one told how long answers take. */
+static struct scene *open_reading(void)
+{
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .depth = 3);
+
+    post_read(s, 1);
+    scene_expect_tx(s, 0, READ(10));
+    answer(s, RTT, 10);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    for (uint32_t i = 0; i < 3; i++) {
+        post_read(s, 2 + i);
+        scene_expect_tx(s, RTT, READ(12 + 2 * i));
+    }
+    post_read(s, 5);
+    scene_expect_silence(s, ASKED - URO_US(5));
+    scene_expect_tx(s, ASKED, READ(12));
+    scene_expect_mark(s, "REQ.PROBE.READ");
+    scene_expect_silence(s, ASKED);
+    return s;
+}
+
+static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_reading();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        answer(s, ASKED + RTT, 12 + 2 * i);
+        scene_expect_sent(s, 2 + i, URO_WC_SUCCESS);
+        if (i == 0)
+            scene_expect_tx(s, ASKED + RTT, READ(18)); /* which waited for its turn */
+    }
+    answer(s, ASKED + RTT, 12); /* what was asked for twice comes twice */
+    scene_expect_silence(s, ASKED + RTT);
+    answer(s, ASKED + RTT, 18);
+    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_silence(s, ASKED + TIMEOUT);
+    scene_close(s);
+}
+
+static void rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second(void **state)
+{
+    (void)state;
+    struct scene *s = open_reading();
+    const uro_time second =
+        ASKED + RTT + URO_US(2310); /* the late answer counts in what is usual */
+
+    answer(s, ASKED + RTT, 12);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_tx(s, ASKED + RTT, READ(18));
+    scene_expect_silence(s, second - URO_US(15));
+    scene_expect_tx(s, second, READ(14));
+    scene_expect_silence(s, second);
+    answer(s, second + RTT, 14);
+    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_tx(s, second + RTT, READ(16));
+    scene_expect_tx(s, second + RTT, READ(18));
+    answer(s, second + RTT, 16);
+    answer(s, second + RTT, 18);
+    scene_expect_sent(s, 4, URO_WC_SUCCESS);
+    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
+/* The one before it is asked about; what it waits for is still counted right. */
+static void rc_probe__write_before_a_read__both_go_on(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .depth = 1);
+
+    post_read(s, 1);
+    scene_expect_tx(s, 0, READ(10));
+    answer(s, RTT, 10);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_post_send(s, SEND(.id = 2, .text = "a"));
+    scene_expect_tx(s, RTT, PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "a"));
+    post_read(s, 3);
+    scene_expect_tx(s, RTT, READ(13));
+    post_read(s, 4);
+    scene_expect_silence(s, ASKED - URO_US(5));
+    scene_expect_tx(s, ASKED,
+                    PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "a"));
+    scene_expect_silence(s, ASKED);
+    answer(s, ASKED + RTT, 13);
+    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_tx(s, ASKED + RTT, READ(15));
+    answer(s, ASKED + RTT, 15);
+    scene_expect_sent(s, 4, URO_WC_SUCCESS);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +257,9 @@ int main(void)
         cmocka_unit_test(rc_probe__answer_was_only_late__nothing_is_sent_again),
         cmocka_unit_test(rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals),
         cmocka_unit_test(rc_probe__read__is_asked_for_again),
+        cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_asked_for_again),
+        cmocka_unit_test(rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second),
+        cmocka_unit_test(rc_probe__write_before_a_read__both_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
