@@ -150,8 +150,11 @@ def sweeps(root: pathlib.Path) -> str:
     rows = [[cell.strip() for cell in line.split("|")] for line in lines
             if line.strip() and not line.startswith("#")]
     head = ["date", "commit", "seeds", "from", "to", "a second", "failures"]
+    seeds = f"{sum(int(row[2]) for row in rows):,}".replace(",", " ")
     return ("## Sweeps\n\nRuns of the simulator ([TESTING](TESTING.md#when-a-test-fails)), added by "
-            "`tools/sim-sweep --record`. A seed that fails becomes\na line of `tests/sim/seeds.txt`.\n\n" + (table(head, rows) if rows else "None is recorded.\n"))
+            f"`tools/sim-sweep --record`: {seeds} seeds in all. A seed\nthat fails becomes a line of "
+            "`tests/sim/seeds.txt`, is mended, and the sweep goes on behind it.\n\n" +
+            (table(head, rows) if rows else "None is recorded.\n"))
 
 
 def make(root: pathlib.Path, rules: dict, rxe: rxe_facts.Rxe) -> str:
