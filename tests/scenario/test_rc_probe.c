@@ -157,10 +157,10 @@ static void answer(struct scene *s, uro_time now, uint32_t psn)
              PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn + 1, .msn = 1, .length = 1024));
 }
 
-/* As many READs as may be in flight, 12, 14 and 16, after one told how long answers take. */
-static struct scene *open_reading(void)
+/* As many READs as may be in flight, 12, 14 and 16, and one more, after one told how long answers take. */
+static struct scene *open_reads(void)
 {
-    struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .depth = 3);
+    struct scene *s = scene_rc(.sq_psn = 10, .rq_psn = 100, .timeout = 14, .depth = 3);
 
     post_read(s, 1);
     scene_expect_tx(s, 0, READ(10));
@@ -172,6 +172,13 @@ static struct scene *open_reading(void)
     }
     post_read(s, 5);
     scene_expect_silence(s, ASKED - URO_US(5));
+    return s;
+}
+
+static struct scene *open_reading(void)
+{
+    struct scene *s = open_reads();
+
     scene_expect_tx(s, ASKED, READ(12));
     scene_expect_mark(s, "REQ.PROBE.READ");
     scene_expect_silence(s, ASKED);
@@ -194,6 +201,29 @@ static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **s
     answer(s, ASKED + RTT, 18);
     scene_expect_sent(s, 5, URO_WC_SUCCESS);
     scene_expect_silence(s, ASKED + TIMEOUT);
+    scene_close(s);
+}
+
+/* The port has room for one packet, which is an answer of ours. */
+static void rc_probe__read_is_answered_before_it_asked__it_does_not(void **state)
+{
+    (void)state;
+    struct scene *s = open_reads();
+
+    scene_post_recv(s, 9, 8);
+    scene_rx(s, ASKED, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+    scene_expect_tx(s, ASKED, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    scene_expect_recv(s, 9, URO_WC_SUCCESS, 1);
+    scene_expect_mark(s, "REQ.PROBE.READ");
+    for (uint32_t i = 0; i < 3; i++) {
+        answer(s, ASKED, 12 + 2 * i);
+        scene_expect_sent(s, 2 + i, URO_WC_SUCCESS);
+        if (i == 0)
+            scene_expect_tx(s, ASKED, READ(18));
+        scene_expect_silence(s, ASKED);
+    }
+    answer(s, ASKED, 18);
+    scene_expect_sent(s, 5, URO_WC_SUCCESS);
     scene_close(s);
 }
 
@@ -258,6 +288,7 @@ int main(void)
         cmocka_unit_test(rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals),
         cmocka_unit_test(rc_probe__read__is_asked_for_again),
         cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_asked_for_again),
+        cmocka_unit_test(rc_probe__read_is_answered_before_it_asked__it_does_not),
         cmocka_unit_test(rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second),
         cmocka_unit_test(rc_probe__write_before_a_read__both_go_on),
     };
