@@ -51,6 +51,29 @@ static void text__wrong_icrc__shows_both(void **state)
                               "pay 16 !ICRC is 8d8592d6, should be 9d8592d6");
 }
 
+/* The whole priority, and a tag that says only that. */
+static void text__tag_of_a_vlan__stands_before_the_addresses(void **state)
+{
+    static const struct {
+        uint16_t tag;
+        const char *text;
+    } cases[] = { { 5 << 13 | 10, "vlan 10 priority 5 10.7.0.1 > 10.7.0.2 RC_ACK" },
+                  { 7 << 13 | 1 << 12 | 4094, "vlan 4094 priority 7 10.7.0.1 > 10.7.0.2 RC_ACK" },
+                  { 3 << 13, "vlan 0 priority 3 10.7.0.1 > 10.7.0.2 RC_ACK" } };
+    uint8_t octets[VECTOR_OCTETS_MAX], tagged[VECTOR_OCTETS_MAX + 4];
+    const uint32_t length = vector_frame(&vectors[0], octets);
+
+    (void)state;
+    memcpy(tagged, octets, 12);
+    memcpy(tagged + 16, octets + 12, length - 12);
+    uro_put_be16(tagged + 12, URO_ETHERTYPE_VLAN);
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        uro_put_be16(tagged + 14, cases[i].tag);
+        assert_true(uro_text_line(tagged, length + 4, line));
+        assert_memory_equal(line, cases[i].text, strlen(cases[i].text));
+    }
+}
+
 static void text__frames_that_are_not_roce(void **state)
 {
     uint8_t octets[64] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x06 };
@@ -166,7 +189,8 @@ static void text__any_octets__end_within_the_line(void **state)
 static void text__longest_line__is_not_cut(void **state)
 {
     static uint8_t octets[MADE_FRAME_MAX];
-    struct uro_frame frame = { .ether.type = URO_ETHERTYPE_IPV6 };
+    struct uro_frame frame = { .ether = {
+                                   .type = URO_ETHERTYPE_IPV6, .tagged = true, .tag = 0xffff } };
 
     (void)state;
     memset(&frame.ip.source, 0xee, sizeof frame.ip.source);
@@ -198,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text__every_vector__has_the_line_people_expect),
         cmocka_unit_test(text__wrong_icrc__shows_both),
+        cmocka_unit_test(text__tag_of_a_vlan__stands_before_the_addresses),
         cmocka_unit_test(text__frames_that_are_not_roce),
         cmocka_unit_test(text__icmp_and_igmp__are_told),
         cmocka_unit_test(text__naks__are_told_by_name),
