@@ -103,18 +103,22 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
         uro_schedule_all(shard);
 }
 
-/* Where the number of the queue pair is in a frame without a VLAN tag and IP options. Others are not warmed. */
+/* Where the number of the queue pair is in a frame without IP options. Others are not warmed. */
 #define QPN_IN_BTH 5u
 
 void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near)
 {
     const struct uro_table *table = &to->shard->qps;
-    uint32_t at = URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN;
+    uint32_t at = URO_ETHER_LEN;
 
-    if (pkt->length < at + URO_BTH_LEN + URO_IPV6_LEN - URO_IPV4_LEN)
+    if (pkt->length < at + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
         return;
-    if (uro_get_be16(pkt->octets + URO_ETHER_LEN - 2) == URO_ETHERTYPE_IPV6)
-        at += URO_IPV6_LEN - URO_IPV4_LEN;
+    if (uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_VLAN)
+        at = URO_ETHER_LEN_MAX;
+    at += uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_IPV6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    at += URO_UDP_LEN;
+    if (pkt->length < at + URO_BTH_LEN)
+        return;
     const uint8_t *bth = pkt->octets + at;
     struct uro_table_node **bucket = &table->buckets[uro_get_be24(bth + QPN_IN_BTH) & table->mask];
     if (!near) {
