@@ -259,7 +259,8 @@ bool uro_text_line(const uint8_t *octets, uint32_t length, char line[static URO_
         return false;
     }
     if (frame.ether.tagged)
-        ADD(&out, "vlan %u priority %u ", frame.ether.tag & 0xfffu, frame.ether.tag >> 13);
+        ADD(&out, "vlan %u priority %u ", frame.ether.tag & 0xfffu,
+            (unsigned)frame.ether.tag >> 13);
     if (frame.ether.type == URO_ETHERTYPE_ARP)
         return describe_arp(&out, &frame);
 
