@@ -47,7 +47,6 @@ struct uro_req {
     uro_psn patched;            /* the last packet that had its turn alone */
     bool asked;                 /* so had one with READs in flight; req_back.c */
     uint32_t asked_at;          /* its request */
-    uro_psn asked_end;          /* one past what it is answered by */
     uro_psn beyond;             /* the newest PSN that was answered while recovering; req_back.c */
     struct uro_req_place aside; /* where it goes on after one packet; req_back.c */
     struct uro_req_retry retry; /* req_retry.c */

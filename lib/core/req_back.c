@@ -45,13 +45,10 @@ static void resume(struct uro_req *req)
     req->since_ack_req = req->aside.since_ack_req;
 }
 
-/* Nothing came behind what was asked for again. */
+/* No request behind the one that was asked for again is answered. */
 static bool asked_in_vain(const struct uro_qp *qp)
 {
-    const struct uro_req *req = &qp->req;
-
-    return req->asked && head_of(qp) - req->asked_at <= 1 &&
-           uro_psn_diff(req->una, req->asked_end) <= 0;
+    return qp->req.asked && head_of(qp) - qp->req.asked_at <= 1;
 }
 
 /* With READs and atomics in flight: one request again, and then what was next. It would ask for all of their answers
@@ -69,7 +66,6 @@ static bool ask_again(struct uro_qp *qp)
     req->cursor = head_of(qp);
     req->patching = req->asked = true;
     req->asked_at = req->cursor;
-    req->asked_end = uro_psn_add(req->una, 1); /* at least, until it is sent */
     uro_schedule_request(qp);
     return true;
 }

@@ -181,8 +181,6 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
         wqe->awaited += plan->psns;
     }
     req->next = uro_psn_add(req->next, plan->psns);
-    if (req->patching)
-        req->asked_end = req->next;
     if (uro_psn_diff(req->next, req->max) > 0)
         req->max = req->next;
     if (plan->index + plan->psns == plan->psn_count)

@@ -70,8 +70,7 @@ struct uro_id {
     bool anywhere;       /* no address of its own was asked for */
     bool reuse;
     bool family_only;
-    bool
-        known; /* the program has its number: CREATE_ID gave it, or the event of a request that was fetched */
+    bool known;   /* the program was told its number, by CREATE_ID or by an event it fetched */
     bool removed; /* with its device: it can only be destroyed */
 };
 
