@@ -293,43 +293,47 @@ static int get_host(struct uro_neigh *neigh, uint32_t i, struct uro_hop **hop)
     return uro_neigh_get(neigh, 0, &peer, 0, hop);
 }
 
-static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **state)
+static void fill_and_empty(uint32_t most)
 {
-    struct uro_neigh *neigh = malloc(sizeof *neigh);
-    struct uro_hop **hops = malloc(URO_NEIGH_HOPS_MAX * sizeof(struct uro_hop *));
+    static struct uro_neigh neigh;
+    static struct uro_hop *hops[URO_NEIGH_HOPS_MAX];
     static struct uro_counters counters;
     struct uro_engine_config config = { .mac = our_mac, .mtu = 1500, .address_count = 1 };
     struct uro_hop *hop;
 
-    (void)state;
-    assert_non_null(neigh);
-    assert_non_null(hops);
+    config.hops = most;
+
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 8 };
-    uro_neigh_init(neigh, &config, &counters, entries);
-    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++)
-        assert_int_equal(get_host(neigh, i, &hops[i]), 0);
-    assert_int_equal(get_host(neigh, URO_NEIGH_HOPS_MAX, &hop), -ENOMEM);
-    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++) {
-        assert_int_equal(get_host(neigh, i, &hop), 0);
+    uro_neigh_init(&neigh, &config, &counters, entries);
+    for (uint32_t i = 0; i < most; i++)
+        assert_int_equal(get_host(&neigh, i, &hops[i]), 0);
+    assert_int_equal(get_host(&neigh, most, &hop), -ENOMEM);
+    for (uint32_t i = 0; i < most; i++) {
+        assert_int_equal(get_host(&neigh, i, &hop), 0);
         assert_ptr_equal(hop, hops[i]);
-        uro_neigh_put(neigh, hop);
+        uro_neigh_put(&neigh, hop);
     }
     /* Given back in an order that empties the buckets from the middle; each is somebody else's then. */
-    for (uint32_t i = 1; i < URO_NEIGH_HOPS_MAX; i += 2)
-        uro_neigh_put(neigh, hops[i]);
-    for (uint32_t i = 1; i < URO_NEIGH_HOPS_MAX; i += 2)
-        assert_int_equal(get_host(neigh, URO_NEIGH_HOPS_MAX + i, &hops[i]), 0);
-    assert_int_equal(get_host(neigh, 1, &hop), -ENOMEM);
-    for (uint32_t i = 0; i < URO_NEIGH_HOPS_MAX; i++) {
-        assert_int_equal(get_host(neigh, i % 2 ? URO_NEIGH_HOPS_MAX + i : i, &hop), 0);
+    for (uint32_t i = 1; i < most; i += 2)
+        uro_neigh_put(&neigh, hops[i]);
+    for (uint32_t i = 1; i < most; i += 2)
+        assert_int_equal(get_host(&neigh, most + i, &hops[i]), 0);
+    assert_int_equal(get_host(&neigh, 1, &hop), -ENOMEM);
+    for (uint32_t i = 0; i < most; i++) {
+        assert_int_equal(get_host(&neigh, i % 2 ? most + i : i, &hop), 0);
         assert_ptr_equal(hop, hops[i]);
-        uro_neigh_put(neigh, hop);
-        uro_neigh_put(neigh, hops[i]);
+        uro_neigh_put(&neigh, hop);
+        uro_neigh_put(&neigh, hops[i]);
     }
-    assert_false(uro_neigh_run(neigh, URO_MS(100000))); /* nobody's: nothing to ask */
-    assert_int_equal(uro_neigh_next(neigh, URO_MS(100000)), URO_TIME_NEVER);
-    free(hops);
-    free(neigh);
+    assert_false(uro_neigh_run(&neigh, URO_MS(100000))); /* nobody's: nothing to ask */
+    assert_int_equal(uro_neigh_next(&neigh, URO_MS(100000)), URO_TIME_NEVER);
+}
+
+static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **state)
+{
+    (void)state;
+    fill_and_empty(URO_NEIGH_HOPS_MAX);
+    fill_and_empty(6);
 }
 
 static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)

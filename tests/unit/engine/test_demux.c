@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_demux.c - looking ahead at frames: nothing behind their end is read. What becomes of them: tests/scenario. */
+#include "engine/demux.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/shard.h"
+#include "support/check.h"
+#include "wire/ether.h"
+
+#define LONGEST 100u
+
+/* Frames stand in memory of their size: a sanitizer sees what is behind. */
+static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **state)
+{
+    static const uint16_t types[][2] = {
+        { URO_ETHERTYPE_IPV4, 0 },
+        { URO_ETHERTYPE_IPV6, 0 },
+        { URO_ETHERTYPE_VLAN, URO_ETHERTYPE_IPV4 },
+        { URO_ETHERTYPE_VLAN, URO_ETHERTYPE_IPV6 },
+        { URO_ETHERTYPE_ARP, 0 },
+    };
+    static struct uro_shard shard;
+    static struct uro_table_node *bucket;
+    const struct uro_demux demux = { .shard = &shard };
+
+    (void)state;
+    shard.qps.buckets = &bucket;
+    for (size_t i = 0; i < URO_ARRAY_LEN(types); i++)
+        for (uint32_t length = 1; length <= LONGEST; length++) {
+            uint8_t whole[LONGEST] = { 0 };
+            uint8_t *octets = malloc(length);
+            assert_non_null(octets);
+            uro_put_be16(whole + 12, types[i][0]);
+            uro_put_be16(whole + 16, types[i][1]);
+            memcpy(octets, whole, length);
+            const struct uro_pkt pkt = { .octets = octets, .length = length };
+            uro_demux_warm(&demux, &pkt, false);
+            uro_demux_warm(&demux, &pkt, true);
+            free(octets);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(warm__frames_of_every_length__are_not_read_beyond_their_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
