@@ -31,6 +31,7 @@ static struct rdma_cm_id *listener;
 static struct sockaddr_in address = { .sin_family = AF_INET };
 static atomic_uint accepted, refused, ended;
 static int stop_reaping;
+static atomic_bool all_refused;
 static char own_address[API_ADDRESS];
 
 static unsigned rounds(void)
@@ -260,6 +261,80 @@ static void threads__share_channels_and_identifiers__everything_ends(void **stat
     close_all();
 }
 
+/* Nobody stays who asks to be connected. */
+static void refuse_all(struct rdma_event_channel *channel)
+{
+    struct rdma_cm_event *event;
+
+    while (rdma_get_cm_event(channel, &event) == 0) {
+        struct rdma_cm_id *id = event->id;
+        assert_int_equal(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+        assert_int_equal(rdma_ack_cm_event(event), 0);
+        assert_int_equal(rdma_reject(id, NULL, 0), 0);
+        assert_int_equal(rdma_destroy_id(id), 0);
+    }
+    assert_int_equal(errno, EAGAIN);
+}
+
+/* The thread that moves it reads it: librdmacm asks the channel where the listener is now about a
+ * request that came on the channel before. */
+static void *refuse_on_the_move(void *channels)
+{
+    struct rdma_event_channel **both = channels;
+
+    for (unsigned moves = 0; !atomic_load(&all_refused); moves++) {
+        assert_int_equal(rdma_migrate_id(listener, both[1 - moves % 2]), 0);
+        refuse_all(both[1 - moves % 2]);
+    }
+    return NULL;
+}
+
+static void *ask(void *unused)
+{
+    const unsigned count = rounds();
+
+    (void)unused;
+    for (unsigned i = 0; i < count; i++) {
+        struct rdma_conn_param param = { .qp_num = next_queue_pair(), .retry_count = 7 };
+        struct rdma_cm_id *id = resolve();
+        assert_int_equal(rdma_connect(id, &param), -1);
+        assert_int_equal(errno, ECONNREFUSED);
+        assert_int_equal(rdma_destroy_id(id), 0);
+    }
+    return NULL;
+}
+
+/* The engine tells of requests while the channel changes; a listener of every address has no device
+ * of its own, but listens on all. */
+static void threads__listener_of_every_address_moves__all_who_ask_are_answered(void **state)
+{
+    struct rdma_event_channel *both[2];
+    pthread_t mover, clients[CLIENTS];
+    struct sockaddr_in any = { .sin_family = AF_INET };
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        both[i] = rdma_create_event_channel();
+        assert_non_null(both[i]);
+        assert_int_equal(fcntl(both[i]->fd, F_SETFL, O_NONBLOCK), 0);
+    }
+    assert_int_equal(rdma_create_id(both[0], &listener, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&any), 0);
+    assert_int_equal(rdma_listen(listener, 1024), 0);
+    address.sin_port = rdma_get_src_port(listener);
+    assert_int_equal(pthread_create(&mover, NULL, refuse_on_the_move, both), 0);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, ask, NULL), 0);
+
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    atomic_store(&all_refused, true);
+    assert_int_equal(pthread_join(mover, NULL), 0);
+    assert_int_equal(rdma_destroy_id(listener), 0);
+    for (unsigned i = 0; i < 2; i++)
+        rdma_destroy_event_channel(both[i]);
+}
+
 int main(void)
 {
     char line[64];
@@ -268,6 +343,7 @@ int main(void)
     (void)setenv("UROCE_DEVICES", line, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads__share_channels_and_identifiers__everything_ends),
+        cmocka_unit_test(threads__listener_of_every_address_moves__all_who_ask_are_answered),
     };
     return API_RUN(tests);
 }
