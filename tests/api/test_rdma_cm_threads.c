@@ -51,6 +51,16 @@ static uint32_t next_queue_pair(void)
 
 /* ---- servers -------------------------------------------------------------------------------- */
 
+/* librdmacm looks at an identifier once more when it is accepted already. Who is told meanwhile, in
+ * another thread, that it ended must not destroy it yet. */
+static pthread_rwlock_t accepting = PTHREAD_RWLOCK_INITIALIZER;
+
+static void wait_for_accepts(void)
+{
+    assert_int_equal(pthread_rwlock_wrlock(&accepting), 0);
+    assert_int_equal(pthread_rwlock_unlock(&accepting), 0);
+}
+
 static void answer(struct rdma_cm_id *id)
 {
     struct rdma_conn_param param = { .qp_num = next_queue_pair(), .rnr_retry_count = 7 };
@@ -62,7 +72,10 @@ static void answer(struct rdma_cm_id *id)
         return;
     }
     /* The peer may have gone: then there is nothing to accept, and nothing will come. */
-    if (rdma_accept(id, &param) != 0)
+    assert_int_equal(pthread_rwlock_rdlock(&accepting), 0);
+    int error = rdma_accept(id, &param);
+    assert_int_equal(pthread_rwlock_unlock(&accepting), 0);
+    if (error != 0)
         assert_int_equal(rdma_destroy_id(id), 0);
 }
 
@@ -91,6 +104,7 @@ static bool serve_event(struct rdma_cm_event *event)
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
         atomic_fetch_add(&ended, 1);
+        wait_for_accepts();
         assert_int_equal(rdma_destroy_id(id), 0);
         break;
     default:
