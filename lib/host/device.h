@@ -66,7 +66,6 @@ struct uro_device {
 
     /* Between callers and the service thread; see progress.c. */
     int doorbell; /* eventfd: the service thread must look */
-    int epoll;
     atomic_bool in_charge;        /* the service thread drives */
     atomic_uint_least64_t called; /* when a caller last polled and drove a round */
     atomic_uint_least64_t posted; /* when a caller last posted and drove a round */

@@ -22,7 +22,7 @@ static struct uro_device *make(const struct uro_device_config *from)
 
     if (device == NULL)
         return NULL;
-    *device = (struct uro_device){ .config = *from, .doorbell = -1, .epoll = -1 };
+    *device = (struct uro_device){ .config = *from, .doorbell = -1 };
     (void)pthread_mutex_init(&device->start_lock, NULL);
     (void)pthread_cond_init(&device->start_done, NULL);
     (void)pthread_mutex_init(&device->mutex, NULL);

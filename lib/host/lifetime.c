@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -126,8 +125,7 @@ static int build_engine(struct uro_device *device)
 static int bring_up(struct uro_device *device)
 {
     device->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    device->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (device->doorbell < 0 || device->epoll < 0) {
+    if (device->doorbell < 0) {
         (void)snprintf(device->problem, sizeof device->problem, "no file descriptor left: %s",
                        strerror(errno));
         return -ENOMEM;
@@ -172,8 +170,6 @@ static void take_down(struct uro_device *device)
     free(device->engine_memory);
     free(device->tx);
     free(device->macs);
-    if (device->epoll >= 0)
-        (void)close(device->epoll);
     if (device->doorbell >= 0)
         (void)close(device->doorbell);
 }

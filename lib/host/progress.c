@@ -38,11 +38,11 @@
  * Nobody polls when nothing happens: with no frame, no post and no timer due the thread sleeps
  * until the next look at the link.
  */
-#define _GNU_SOURCE /* epoll_pwait2, pthread_setname_np */
+#define _GNU_SOURCE /* ppoll */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -255,34 +255,23 @@ void uro_device_hand_over(struct uro_device *device)
 
 /* ---- the service thread ------------------------------------------------- */
 
-static void drain(int fd)
-{
-    uint64_t value;
-
-    while (read(fd, &value, sizeof value) == (ssize_t)sizeof value)
-        ;
-}
-
 /* Sleeps until @until, the doorbell, or, with @armed, a frame. */
 static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
 {
-    struct epoll_event events[2];
     struct timespec left = { 0 };
+    struct pollfd fds[] = { { .fd = device->doorbell, .events = POLLIN },
+                            { .fd = armed ? device->port->ops->wait_fd(device->port) : -1,
+                              .events = POLLIN } };
+    uint64_t rings;
 
     if (until > now) {
         left.tv_sec = (time_t)((until - now) / 1000000000u);
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
-    int wait_fd = device->port->ops->wait_fd(device->port);
-    if (armed && wait_fd >= 0) {
-        struct epoll_event in = { .events = EPOLLIN, .data.fd = wait_fd };
-        (void)epoll_ctl(device->epoll, EPOLL_CTL_ADD, wait_fd, &in);
-    }
-    (void)epoll_pwait2(device->epoll, events, 2, &left, NULL);
-    if (armed && wait_fd >= 0)
-        (void)epoll_ctl(device->epoll, EPOLL_CTL_DEL, wait_fd, NULL);
+    (void)ppoll(fds, URO_ARRAY_LEN(fds), &left, NULL);
     atomic_store(&device->wakes, 0);
-    drain(device->doorbell);
+    if (fds[0].revents != 0)
+        (void)!read(device->doorbell, &rings, sizeof rings);
 }
 
 /* Each frame of a peer that was asked to wake us costs it a system call. */
@@ -400,14 +389,12 @@ static void ask_for_short_slices(void)
 
 void uro_progress_serve(struct uro_device *device)
 {
-    struct epoll_event bell = { .events = EPOLLIN, .data.fd = device->doorbell };
     uro_time interval = STAND_BACK_MIN;
     uro_time until = 0;
     bool told_gone = false;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     ask_for_short_slices();
-    (void)epoll_ctl(device->epoll, EPOLL_CTL_ADD, device->doorbell, &bell);
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now();
         uro_round_tell_gone(device, &told_gone);
