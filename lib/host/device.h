@@ -59,14 +59,16 @@ struct uro_device {
     uro_time link_checked;
     uro_time full_since; /* the port has no room; 0: it has */
     struct uro_suspect suspect;
+    bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
     uro_time owes_since;
     bool armed;                    /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 
     /* Between callers and the service thread; see progress.c. */
-    int doorbell; /* eventfd: the service thread must look */
+    int doorbell;                 /* eventfd: the service thread must look */
     atomic_bool in_charge;        /* the service thread drives */
+    atomic_bool hears;            /* it sleeps, and a frame wakes it */
     atomic_uint_least64_t called; /* when a caller last polled and drove a round */
     atomic_uint_least64_t posted; /* when a caller last posted and drove a round */
     uro_time moved_at;            /* when the service thread last moved a frame; its own */

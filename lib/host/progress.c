@@ -23,8 +23,8 @@
  * program that announces that it will wait (uro_device_hand_over) puts it at its top.
  *
  * Before it sleeps it looks for frames a little longer, but only when the program has not called for
- * a while: one that posts and then spins on its own memory needs the processor more than we do, and
- * a frame wakes us anyway. While callers drive, no wake-up is asked for: peers would pay for it.
+ * a while, and is not being woken: one that posts and then spins on its own memory needs the processor more than
+ * we do, and a frame wakes us anyway. While callers drive, no wake-up is asked for: peers would pay for it.
  *
  * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
  * those of a loop leave together. One that is alone leaves at once. Where each send is a system call
@@ -249,7 +249,10 @@ void uro_device_polled(struct uro_device *device)
 void uro_device_hand_over(struct uro_device *device)
 {
     atomic_store(&device->balance, BALANCE_TOP);
-    atomic_store(&device->in_charge, true);
+    bool was_in_charge = atomic_exchange(&device->in_charge, true);
+    /* It hears frames already, and nothing was left for it to send. */
+    if (was_in_charge && atomic_load(&device->hears) && atomic_load(&device->gathered) == 0)
+        return;
     uro_progress_wake(device);
 }
 
@@ -268,7 +271,9 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         left.tv_sec = (time_t)((until - now) / 1000000000u);
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
+    atomic_store(&device->hears, armed);
     (void)ppoll(fds, URO_ARRAY_LEN(fds), &left, NULL);
+    atomic_store(&device->hears, false);
     atomic_store(&device->wakes, 0);
     if (fds[0].revents != 0)
         (void)!read(device->doorbell, &rings, sizeof rings);
@@ -298,7 +303,7 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time *interv
     *interval = *interval * 2 < STAND_BACK_MAX ? *interval * 2 : STAND_BACK_MAX;
 }
 
-/* Whether to look once more instead of sleeping. */
+/* Whether to look once more instead of sleeping. A program that is woken waits for a processor, often for ours. */
 static bool spins(struct uro_device *device, uro_time now, bool moved)
 {
     uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
@@ -306,6 +311,11 @@ static bool spins(struct uro_device *device, uro_time now, bool moved)
 
     if (moved)
         device->moved_at = now;
+    if (device->told) {
+        device->told = false;
+        device->moved_at = now - SPIN;
+        return false;
+    }
     return moved || (now - device->moved_at < SPIN && now - called > AWAY && now - posted > AWAY);
 }
 

@@ -189,9 +189,10 @@ static void tell(struct uro_device *device)
 {
     struct uro_event event;
 
-    while (uro_engine_event(device->engine, &event))
+    while (uro_engine_event(device->engine, &event)) {
         uro_host_sink()->engine_event(device, &event);
-    tell_connections(device);
+        device->told = true;
+    }
 }
 
 uint32_t uro_round_send(struct uro_device *device, uro_time now)
@@ -233,6 +234,7 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
         moved += uro_round_send(device, now);
     }
     tell(device);
+    tell_connections(device);
     return moved;
 }
 

@@ -4,13 +4,44 @@
  */
 #include "support/check.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/device.h"
 #include "stage.h"
+
+/* What a program would be told. */
+static atomic_uint downs, ups, gones, removals;
+
+static void ignore(struct uro_device *of, const struct uro_event *event)
+{
+    (void)of;
+    (void)event;
+}
+
+static void count(struct uro_device *of, enum uro_port_event event)
+{
+    assert_ptr_equal(of, device);
+    switch (event) {
+    case URO_PORT_ACTIVE:
+        atomic_fetch_add(&ups, 1);
+        break;
+    case URO_PORT_ERR:
+        assert_int_equal(atomic_load(&gones), 0);
+        atomic_fetch_add(&downs, 1);
+        break;
+    case URO_PORT_GONE:
+        assert_int_equal(atomic_load(&downs), 1);
+        atomic_fetch_add(&gones, 1);
+        break;
+    }
+}
+
+static const struct uro_event_sink sink = { ignore, count };
 
 static void hybrid__program_silent__service_thread_answers(void **state)
 {
@@ -90,6 +121,65 @@ static void hybrid__program_announces_to_wait__service_thread_answers(void **sta
         fake_inject_echo(&fake.port.mac);
         fake_wait(&fake.sent, i);
     }
+}
+
+/* What its thread does for a program that waits costs a processor, which the program may need when it is woken. */
+static void hybrid__program_announces_while_frames_are_heard__nobody_is_woken(void **state)
+{
+    (void)state;
+    stage_start("a:fake0" IP);
+    uro_device_hand_over(device);
+    while (!atomic_load(&device->hears))
+        (void)sched_yield();
+    uint32_t arms = fake_read(&fake.arms), looks = fake_read(&fake.link_looks);
+    for (uint32_t i = 0; i < 10000; i++) {
+        uro_device_hand_over(device);
+        (void)sched_yield();
+    }
+    assert_true(fake_read(&fake.arms) - arms <= 2 + 2 * (fake_read(&fake.link_looks) - looks));
+}
+
+static void hybrid__program_announces_with_a_send_left__it_is_sent(void **state)
+{
+    (void)state;
+    stage_start("a:fake0" IP);
+    uro_device_hand_over(device);
+    uint32_t looks = fake_read(&fake.link_looks);
+    for (uint32_t i = 0; i < 50; i++) {
+        while (!atomic_load(&device->hears))
+            (void)sched_yield();
+        uint32_t arms = fake_read(&fake.arms);
+        atomic_store(&device->gathered, 1);
+        uro_device_hand_over(device);
+        fake_wait(&fake.arms, arms + 1);
+    }
+    assert_true(fake_read(&fake.link_looks) - looks < 25); /* by which it wakes anyway */
+}
+
+/* With the clock stopped the thread would look for the next frame for ever. */
+static void hybrid__program_is_woken__service_thread_sleeps(void **state)
+{
+    static _Alignas(64) uint8_t memory[4096];
+    const struct uro_cqe cqe = { .status = URO_WC_SUCCESS };
+
+    (void)state;
+    assert_true(uro_cq_size(4) <= sizeof memory);
+    struct uro_cq *cq = uro_cq_init(memory, 4, NULL);
+    uro_cq_arm(cq, false);
+    uro_host_set_sink(&sink);
+    stage_start("a:fake0" IP);
+    stage_stop_clock();
+    stage_pass(URO_MS(10));
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+    uint32_t arms = fake_read(&fake.arms);
+    fake_wait(&fake.receives, fake_read(&fake.receives) + 100);
+    assert_int_equal(fake_read(&fake.arms), arms);
+
+    uro_device_lock(device);
+    assert_true(uro_cq_push(uro_engine_shard(uro_device_engine(device)), cq, &cqe, true));
+    uro_device_unlock(device);
+    fake_wait(&fake.arms, arms + 1);
 }
 
 static void thread__program_silent__service_thread_answers(void **state)
@@ -235,34 +325,6 @@ static void idle__port_without_descriptor__is_polled_seldom(void **state)
 
 /* ---- the link ----------------------------------------------------------- */
 
-static atomic_uint downs, ups, gones, removals;
-
-static void ignore(struct uro_device *of, const struct uro_event *event)
-{
-    (void)of;
-    (void)event;
-}
-
-static void count(struct uro_device *of, enum uro_port_event event)
-{
-    assert_ptr_equal(of, device);
-    switch (event) {
-    case URO_PORT_ACTIVE:
-        atomic_fetch_add(&ups, 1);
-        break;
-    case URO_PORT_ERR:
-        assert_int_equal(atomic_load(&gones), 0);
-        atomic_fetch_add(&downs, 1);
-        break;
-    case URO_PORT_GONE:
-        assert_int_equal(atomic_load(&downs), 1);
-        atomic_fetch_add(&gones, 1);
-        break;
-    }
-}
-
-static const struct uro_event_sink sink = { ignore, count };
-
 /* rule PORT.EVENT */
 static void link__goes_and_comes__is_told_once_each(void **state)
 {
@@ -354,6 +416,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hybrid__program_drives__no_wake_up_is_asked_for),
     cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
     cmocka_unit_test(hybrid__program_announces_to_wait__service_thread_answers),
+    cmocka_unit_test(hybrid__program_announces_while_frames_are_heard__nobody_is_woken),
+    cmocka_unit_test(hybrid__program_announces_with_a_send_left__it_is_sent),
+    cmocka_unit_test(hybrid__program_is_woken__service_thread_sleeps),
     cmocka_unit_test(thread__program_silent__service_thread_answers),
     cmocka_unit_test(caller__program_polls__it_answers_itself),
     cmocka_unit_test(polled_port__program_silent__service_thread_answers),
