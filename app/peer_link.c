@@ -104,13 +104,17 @@ static struct timespec timespec_of(uro_time time)
 static void rest(struct uro_peer_link *link, uro_time most)
 {
     struct uro_port *port = link->port;
-    struct pollfd fd = { .fd = port->ops->wait_fd(port), .events = POLLIN };
-    const bool wakes = fd.fd >= 0;
+    int fds[URO_PORT_FDS_MAX];
+    struct pollfd waits[URO_PORT_FDS_MAX];
+    const uint32_t count = port->ops->wait_fds(port, fds);
+    const bool wakes = count > 0;
     const struct timespec time = timespec_of(wakes || most < NAP ? most : NAP);
 
     if (wakes && !port->ops->arm(port))
         return;
-    (void)ppoll(&fd, wakes ? 1 : 0, &time, NULL);
+    for (uint32_t i = 0; i < count; i++)
+        waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    (void)ppoll(waits, count, &time, NULL);
     if (wakes)
         port->ops->disarm(port);
 }

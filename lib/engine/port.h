@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.h - what a driver (lib/io/...) does for an engine: frames in, frames out, a way to wait.
  *
- * A port is used by one thread at a time, the one that drives the engine; only wait_fd() may be
- * polled by another. Drivers: io/dpdk (a plug-in, liburoce-dpdk.so), io/udp, io/sim, io/pcap.
+ * A port is used by one thread at a time, the one that drives the engine; another may sleep on what
+ * wait_fds() named. Drivers: io/dpdk (a plug-in, liburoce-dpdk.so), io/udp, io/sim, io/pcap.
  */
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #define URO_PORT_BURST     32u
 #define URO_PORT_ERROR_MAX 256u
+#define URO_PORT_FDS_MAX   33u
 
 struct uro_port;
 struct uro_listened;
@@ -48,10 +49,10 @@ struct uro_port_ops {
      * most the last room(). Frames a link cannot carry (down) are dropped and counted. */
     void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
 
-    /* A descriptor that is readable when frames may have arrived, or -1 when the port can only be
-     * polled. Constant for the port's life. */
-    int (*wait_fd)(struct uro_port *port);
-    /* Before sleeping on wait_fd(): asks for a wake-up. Returns false when frames are already
+    /* Descriptors of which one is readable when frames may have arrived; returns how many, 0 when the port can only
+     * be polled. They may be others after the next call: ask for them before each sleep. */
+    uint32_t (*wait_fds)(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]);
+    /* Before sleeping on them: asks for a wake-up. Returns false when frames are already
      * there: do not sleep. disarm() after waking, before polling again. */
     bool (*arm)(struct uro_port *port);
     void (*disarm)(struct uro_port *port);

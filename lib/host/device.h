@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -66,7 +67,10 @@ struct uro_device {
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
 
     /* Between callers and the service thread; see progress.c. */
-    int doorbell;                 /* eventfd: the service thread must look */
+    int doorbell; /* eventfd: the service thread must look */
+    struct pollfd
+        sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
+    uint32_t sleeps_on_count;
     atomic_bool in_charge;        /* the service thread drives */
     atomic_bool hears;            /* it sleeps, and a frame wakes it */
     atomic_uint_least64_t called; /* when a caller last polled and drove a round */

@@ -262,9 +262,6 @@ void uro_device_hand_over(struct uro_device *device)
 static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
 {
     struct timespec left = { 0 };
-    struct pollfd fds[] = { { .fd = device->doorbell, .events = POLLIN },
-                            { .fd = armed ? device->port->ops->wait_fd(device->port) : -1,
-                              .events = POLLIN } };
     uint64_t rings;
 
     if (until > now) {
@@ -272,10 +269,10 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
     atomic_store(&device->hears, armed);
-    (void)ppoll(fds, URO_ARRAY_LEN(fds), &left, NULL);
+    int woken = ppoll(device->sleeps_on, armed ? device->sleeps_on_count : 1, &left, NULL);
     atomic_store(&device->hears, false);
     atomic_store(&device->wakes, 0);
-    if (fds[0].revents != 0)
+    if (woken > 0 && device->sleeps_on[0].revents != 0)
         (void)!read(device->doorbell, &rings, sizeof rings);
 }
 
@@ -325,6 +322,18 @@ static uro_time polled_nap(const struct uro_device *device, uro_time now)
     return now - device->moved_at < POLLED_AWAKE ? POLLED_IDLE : POLLED_REST;
 }
 
+/* Engine lock held. False: the port has nothing to sleep on. */
+static bool ask_port(struct uro_device *device)
+{
+    int fds[URO_PORT_FDS_MAX];
+    const uint32_t count = device->port->ops->wait_fds(device->port, fds);
+
+    for (uint32_t i = 0; i < count; i++)
+        device->sleeps_on[1 + i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    device->sleeps_on_count = 1 + count;
+    return count > 0;
+}
+
 /* One round, and more while something moves. Then asks the port for a wake-up, or returns false when there is
  * more to do after all. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
@@ -343,7 +352,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         /* The descriptor of a dead link may be readable for ever: it is not waited for. */
-        bool waits = device->link_up && device->port->ops->wait_fd(device->port) >= 0;
+        bool waits = device->link_up && ask_port(device);
         bool polled = device->link_up && !waits;
         *until = *now + (polled ? polled_nap(device, *now) : uro_round_link_interval(device));
         if (next <= *now)
@@ -403,6 +412,7 @@ void uro_progress_serve(struct uro_device *device)
     uro_time until = 0;
     bool told_gone = false;
 
+    device->sleeps_on[0] = (struct pollfd){ .fd = device->doorbell, .events = POLLIN };
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     ask_for_short_slices();
     while (!atomic_load(&device->stopping)) {

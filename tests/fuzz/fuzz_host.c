@@ -166,10 +166,11 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
         carry(end_of(port)->other, &tx[i]);
 }
 
-static int wait_fd(struct uro_port *port)
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
     (void)port;
-    return -1;
+    (void)fds;
+    return 0;
 }
 
 static bool arm(struct uro_port *port)
@@ -208,7 +209,7 @@ static const struct uro_port_ops ops = { .name = "cable",
                                          .release = release,
                                          .room = room,
                                          .transmit = transmit,
-                                         .wait_fd = wait_fd,
+                                         .wait_fds = wait_fds,
                                          .arm = arm,
                                          .disarm = disarm,
                                          .link_up = is_up,

@@ -174,16 +174,33 @@ void kit_meet(struct uro_port *port)
     } while (sequence != token);
 }
 
+bool kit_can_wait(struct uro_port *port)
+{
+    int fds[URO_PORT_FDS_MAX];
+
+    return port->ops->wait_fds(port, fds) > 0;
+}
+
+bool kit_wait(struct uro_port *port, unsigned seconds)
+{
+    int fds[URO_PORT_FDS_MAX];
+    struct pollfd waits[URO_PORT_FDS_MAX];
+    const uint32_t count = port->ops->wait_fds(port, fds);
+
+    for (uint32_t i = 0; i < count; i++)
+        waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    return poll(waits, count, (int)seconds * 1000) > 0;
+}
+
 uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,
                            uint32_t *slept)
 {
-    struct pollfd wait = { .fd = port->ops->wait_fd(port), .events = POLLIN };
     uint32_t length;
 
     while ((length = take(port, sequence)) == 0) {
         if (port->ops->arm(port)) {
             (*slept)++;
-            if (poll(&wait, 1, (int)seconds * 1000) == 0)
+            if (!kit_wait(port, seconds))
                 return 0;
         }
         port->ops->disarm(port);

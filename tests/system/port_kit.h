@@ -30,7 +30,13 @@ uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds
  * afterwards. */
 void kit_meet(struct uro_port *port);
 
-/* Sleeps on the port's descriptor until the next frame of the kit; counts sleeps in @slept.
+/* Whether it has something to sleep on. */
+bool kit_can_wait(struct uro_port *port);
+
+/* Sleeps on what an armed port waits for; false after @seconds. */
+bool kit_wait(struct uro_port *port, unsigned seconds);
+
+/* Sleeps on the port's descriptors until the next frame of the kit; counts sleeps in @slept.
  * Returns its length, or 0 when nothing wakes us for @seconds. */
 uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,
                            uint32_t *slept);

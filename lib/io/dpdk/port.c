@@ -49,9 +49,10 @@ static bool gone(struct uro_port *port)
     return uro_dpdk_of(port)->iface.gone;
 }
 
-static int wait_fd(struct uro_port *port)
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    return uro_dpdk_of(port)->wait.epoll;
+    fds[0] = uro_dpdk_of(port)->wait.epoll;
+    return fds[0] >= 0 ? 1 : 0;
 }
 
 static bool arm(struct uro_port *port)
@@ -92,7 +93,7 @@ static const struct uro_port_ops ops = {
     .release = uro_queue_release,
     .room = uro_queue_room,
     .transmit = uro_queue_transmit,
-    .wait_fd = wait_fd,
+    .wait_fds = wait_fds,
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,

@@ -94,7 +94,7 @@ static void complain(struct uro_groups *groups, const struct uro_gid *gid)
 static void add(struct uro_groups *groups, const struct uro_gid *gid, const struct uro_sock *own,
                 uint32_t own_count, const struct uro_sock_options *options)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.u32 = groups->mark };
+    struct epoll_event event = { .events = EPOLLIN };
     int fd = groups->count < URO_GROUPS_MAX ? open_group(gid, own, own_count) : -1;
 
     if (fd < 0 || epoll_ctl(groups->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {

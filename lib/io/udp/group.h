@@ -17,8 +17,7 @@ struct uro_groups {
     struct uro_group all[URO_GROUPS_MAX];
     uint32_t count;
     uint32_t turn; /* whose socket is looked at next */
-    int epoll;     /* of the port: they wake it, too */
-    uint32_t mark; /* of their events in it */
+    int epoll;     /* of all of them: the port waits for it */
     bool complained;
 };
 

@@ -6,13 +6,12 @@
  * and ip=, which the host takes.
  */
 #define _GNU_SOURCE /* strsep */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "core/limits.h"
 #include "io/udp/udp.h"
@@ -26,20 +25,11 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Errors of what the network reported say which socket, by this. */
-static bool watch(const struct uro_udp_port *udp, int fd, uint32_t index)
-{
-    struct epoll_event event = { .events = EPOLLIN, .data.u32 = index };
-
-    return epoll_ctl(udp->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 /* Asks the broker of @sock's address, if there is one, for the port's share. */
 static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock,
                                   char error[static URO_PORT_ERROR_MAX])
 {
-    uint32_t index = (uint32_t)(sock - udp->socks);
-    struct uro_share *share = &udp->shares[index];
+    struct uro_share *share = &udp->shares[sock - udp->socks];
     int fd;
 
     enum uro_share_result result =
@@ -49,10 +39,7 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
     udp->port.share = (uint8_t)share->number;
     sock->share = share;
     uro_sock_start(sock, fd, &sock->address, &udp->options);
-    if (watch(udp, fd, index) && watch(udp, share->fd, URO_UDP_SOCKS_MAX))
-        return URO_SHARE_JOINED;
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
-    return URO_SHARE_REFUSED;
+    return URO_SHARE_JOINED;
 }
 
 /* The broker is gone: another one makes the sockets anew, so this one must go as well. */
@@ -118,22 +105,41 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
     uro_udp_tx_send(&uro_udp_of(port)->tx, tx, count);
 }
 
-static int wait_fd(struct uro_port *port)
+/* Sockets before all others, each where it stands in socks. One that is in an epoll instance all the time costs who
+ * sends to it a call for each packet. */
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    return uro_udp_of(port)->epoll;
+    const struct uro_udp_port *udp = uro_udp_of(port);
+    uint32_t count = udp->sock_count;
+
+    for (uint32_t i = 0; i < udp->sock_count; i++) {
+        fds[i] = udp->socks[i].fd; /* -1, without a broker: poll() leaves it out */
+        if (udp->socks[i].share != NULL)
+            fds[count++] = udp->socks[i].share->fd;
+    }
+    if (udp->groups.count > 0)
+        fds[count++] = udp->groups.epoll;
+    return count;
 }
 
+_Static_assert(2 * URO_UDP_SOCKS_MAX + 1 <= URO_PORT_FDS_MAX, "sockets, their brokers, and groups");
+
+/* What the network reported as errors wakes, too, and is to be taken before. */
 static bool arm(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct epoll_event events[URO_UDP_SOCKS_MAX];
+    struct pollfd looks[URO_PORT_FDS_MAX];
+    int fds[URO_PORT_FDS_MAX];
 
     if (udp->rx.first < udp->rx.count)
         return false;
-    int ready = epoll_wait(udp->epoll, events, URO_UDP_SOCKS_MAX, 0);
-    for (int i = 0; i < ready; i++)
-        if ((events[i].events & EPOLLERR) != 0 && events[i].data.u32 < URO_UDP_SOCKS_MAX)
-            (void)uro_sock_take_errors(&udp->socks[events[i].data.u32], NULL, udp->tx.verbose);
+    const uint32_t count = wait_fds(port, fds);
+    for (uint32_t i = 0; i < count; i++)
+        looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    int ready = poll(looks, count, 0);
+    for (uint32_t i = 0; ready > 0 && i < udp->sock_count; i++)
+        if ((looks[i].revents & POLLERR) != 0)
+            (void)uro_sock_take_errors(&udp->socks[i], NULL, udp->tx.verbose);
     return ready <= 0;
 }
 
@@ -235,8 +241,8 @@ static void close_port(struct uro_port *port)
     }
     uro_groups_close(&udp->groups);
     uro_addresses_close(&udp->addresses);
-    if (udp->epoll >= 0)
-        (void)close(udp->epoll);
+    if (udp->groups.epoll >= 0)
+        (void)close(udp->groups.epoll);
     uro_rx_close(&udp->rx);
     uro_udp_tx_close(&udp->tx);
     free(udp);
@@ -249,7 +255,7 @@ static const struct uro_port_ops ops = {
     .release = release,
     .room = room,
     .transmit = transmit,
-    .wait_fd = wait_fd,
+    .wait_fds = wait_fds,
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
@@ -378,12 +384,7 @@ static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone
     if (fd < 0)
         return -1;
     uro_sock_start(sock, fd, &sock->address, &udp->options);
-    if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error))
-        return -1;
-    if (watch(udp, fd, (uint32_t)(sock - udp->socks)))
-        return 0;
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: no file descriptor left");
-    return -1;
+    return uro_sock_busy_poll(sock, udp->options.busy_poll, error) ? 0 : -1;
 }
 
 static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config,
@@ -414,10 +415,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     udp->port =
         (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
     udp->mtu = config->mtu;
-    udp->epoll = epoll_create1(EPOLL_CLOEXEC);
-    udp->groups.epoll = udp->epoll;
+    udp->groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_addresses_open(&udp->addresses);
-    udp->groups.mark = URO_UDP_SOCKS_MAX;
     if (read_words(config->link, &words, error) != 0) {
         close_port(&udp->port);
         return NULL;

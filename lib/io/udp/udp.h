@@ -38,7 +38,6 @@ struct uro_udp_port {
     uint32_t mtu_then; /* the least of the interfaces when it was opened; 0: not known */
     struct uro_groups groups;
     uint32_t rounds; /* brokers are listened to in some of them */
-    int epoll;       /* of all sockets */
     bool strict;
     struct uro_rx rx;
     struct uro_udp_tx tx;

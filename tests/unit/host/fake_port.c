@@ -114,10 +114,11 @@ static void fake_transmit(struct uro_port *port, const struct uro_tx *tx, uint32
     leave();
 }
 
-static int fake_wait_fd(struct uro_port *port)
+static uint32_t fake_wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
     (void)port;
-    return fake.event;
+    fds[0] = fake.event;
+    return fake.event >= 0 ? 1 : 0;
 }
 
 static bool fake_arm(struct uro_port *port)
@@ -179,7 +180,7 @@ static const struct uro_port_ops ops = {
     .release = fake_release,
     .room = fake_room,
     .transmit = fake_transmit,
-    .wait_fd = fake_wait_fd,
+    .wait_fds = fake_wait_fds,
     .arm = fake_arm,
     .disarm = fake_disarm,
     .link_up = fake_link_up,
