@@ -291,12 +291,12 @@ void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     if (rx->first < rx->count)
         return;
     rx->first = rx->count = 0;
-    for (uint32_t i = 0; i < URO_RX_MESSAGES; i++) {
+    /* The second look that finds nothing is left out where packets come one by one. */
+    uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
+    for (uint32_t i = 0; i < asked; i++) {
         rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
         rx->messages[i].msg_hdr.msg_controllen = sizeof rx->control[i];
     }
-    /* The second look that finds nothing is left out where packets come one by one. */
-    uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
     int got = take_from(sock->fd, rx->messages, asked);
     rx->many = got == (int)asked;
     for (int i = 0; i < got; i++) {
