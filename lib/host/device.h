@@ -71,18 +71,21 @@ struct uro_device {
     struct pollfd
         sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
     uint32_t sleeps_on_count;
-    atomic_bool in_charge;        /* the service thread drives */
-    atomic_bool hears;            /* it sleeps, and a frame wakes it */
-    atomic_uint_least64_t called; /* when a caller last polled and drove a round */
-    atomic_uint_least64_t posted; /* when a caller last posted and drove a round */
-    uro_time moved_at;            /* when the service thread last moved a frame; its own */
-    atomic_uint_least64_t wakes;  /* when the sleeping thread will wake by itself; 0 = awake */
-    atomic_int balance;           /* who finds the frames; progress.c */
+    atomic_bool in_charge;         /* the service thread drives */
+    atomic_bool hears;             /* it sleeps, and a frame wakes it */
+    atomic_uint_least64_t called;  /* when a caller last polled and drove a round */
+    atomic_uint_least64_t posted;  /* when a caller last posted and drove a round */
+    atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */
+    uro_time moved_at;             /* when the service thread last moved a frame; its own */
+    atomic_uint_least64_t wakes;   /* when the sleeping thread will wake by itself; 0 = awake */
+    atomic_int balance;            /* who finds the frames; progress.c */
     atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
     atomic_uint gathered;         /* posts in a row that left sending to the next call */
     uint64_t served;       /* requests of peers that no completion tells of; counted up to here */
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */
+    bool took_over;        /* the service thread, in vain so far, since a caller last drove */
+    bool was_needed;       /* it did what no caller would have, since callers drove; its own */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */

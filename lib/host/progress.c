@@ -12,8 +12,9 @@
  * run at once when they do not. What it goes by:
  *
  *   callers drive   it sleeps, and looks every STAND_BACK_MIN .. MAX whether the last caller's
- *                   round is older than SILENCE. If so it runs rounds itself until there is nothing
- *                   to do, and asks the port for a wake-up.
+ *                   round is so old that the program is silent. If so it runs rounds itself until there
+ *                   is nothing to do, and asks the port for a wake-up. How old that is, is learned: a
+ *                   program that comes back soon is only slow, on a slow machine above all.
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
  *                   frame arrives.
  *
@@ -51,7 +52,8 @@
 
 #include "host/device.h"
 
-#define SILENCE         URO_US(50)
+#define SILENCE_MIN     URO_US(50)
+#define SILENCE_MAX     URO_MS(2)   /* who comes back later was away */
 #define SLICE           URO_US(100) /* the shortest there is */
 #define STAND_BACK_MIN  URO_US(50)
 #define STAND_BACK_MAX  URO_US(1000)
@@ -157,6 +159,10 @@ static void count_service(struct uro_device *device)
     bool polls = atomic_exchange_explicit(&device->in_vain, 0, memory_order_relaxed) >= IN_VAIN;
 
     weigh(device, served != device->served && !polls ? FOUND_BY_THREAD : -FOUND_BY_CALLER);
+    if (served != device->served) {
+        device->was_needed = true;
+        atomic_store_explicit(&device->silence, SILENCE_MIN, memory_order_relaxed);
+    }
     device->served = served;
 }
 
@@ -187,6 +193,22 @@ static bool gathers(struct uro_device *device, uro_time now)
            atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
 }
 
+/* Engine lock held. The thread believed that the program was silent; now it calls. */
+static void learn_silence(struct uro_device *device, uro_time now)
+{
+    uro_time silence = atomic_load_explicit(&device->silence, memory_order_relaxed);
+    uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
+    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
+    uro_time gap = now - (called > posted ? called : posted);
+
+    device->took_over = false;
+    if (gap > SILENCE_MAX / 2)
+        silence = silence / 2 > SILENCE_MIN ? silence / 2 : SILENCE_MIN;
+    else if (gap * 2 > silence)
+        silence = gap * 2;
+    atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
+}
+
 /* Engine lock held. A look at the link costs a system call, too: who posts leaves it to who polls. */
 static enum uro_round_part part_of(struct uro_device *device, bool posted, uro_time now)
 {
@@ -209,6 +231,8 @@ void uro_device_progress(struct uro_device *device, bool posted)
         }
         uro_time now = uro_device_now();
         uint32_t received;
+        if (device->took_over)
+            learn_silence(device, now);
         atomic_store_explicit(&device->gathered, 0, memory_order_relaxed);
         (void)uro_round_part(device, part_of(device, posted, now), now, &received);
         if (device->owes)
@@ -242,7 +266,7 @@ void uro_device_polled(struct uro_device *device)
     count_poll(device, true);
     atomic_store_explicit(&device->polled, now, memory_order_relaxed);
     if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
-        now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE / 2)
+        now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE_MIN / 2)
         uro_device_progress(device, false);
 }
 
@@ -349,6 +373,8 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     moved = uro_round_run(device, *now, &received);
     if (received > 0)
         count_service(device);
+    device->took_over =
+        !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         /* The descriptor of a dead link may be readable for ever: it is not waited for. */
@@ -375,11 +401,12 @@ static bool callers_drive(struct uro_device *device, uro_time now)
 {
     uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
     uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
+    uro_time silence = atomic_load_explicit(&device->silence, memory_order_relaxed);
 
     return device->config.progress != URO_PROGRESS_THREAD &&
            !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
-           (device->config.progress == URO_PROGRESS_CALLER || now < called + SILENCE ||
-            now < posted + SILENCE);
+           (device->config.progress == URO_PROGRESS_CALLER || now < called + silence ||
+            now < posted + silence);
 }
 
 /* struct sched_attr of <linux/sched/types.h>, which cannot stand beside <sched.h>. */
@@ -412,6 +439,7 @@ void uro_progress_serve(struct uro_device *device)
     uro_time until = 0;
     bool told_gone = false;
 
+    atomic_store(&device->silence, SILENCE_MIN);
     device->sleeps_on[0] = (struct pollfd){ .fd = device->doorbell, .events = POLLIN };
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     ask_for_short_slices();
@@ -422,6 +450,8 @@ void uro_progress_serve(struct uro_device *device)
             stand_back(device, now, &interval);
             continue;
         }
+        if (interval != STAND_BACK_MIN) /* callers drove */
+            device->was_needed = false;
         interval = STAND_BACK_MIN;
         if (work(device, &now, &until) && device->config.progress != URO_PROGRESS_THREAD)
             sleep_until(device, now, until, device->armed);

@@ -132,6 +132,14 @@ static bool fake_arm(struct uro_port *port)
     return armed;
 }
 
+VISIBLE bool fake_is_armed(void)
+{
+    enter();
+    bool armed = fake.armed;
+    leave();
+    return armed;
+}
+
 static void fake_disarm(struct uro_port *port)
 {
     uint64_t value;

@@ -59,6 +59,9 @@ void fake_reset(void);
 /* An echo request from 10.0.0.2 to 10.0.0.1: the engine answers it with one frame, at once. */
 void fake_inject_echo(const struct uro_mac *to);
 
+/* Whether the device asked for a wake-up. */
+bool fake_is_armed(void);
+
 /* Sets the state and makes the device look. */
 void fake_set_link(bool up);
 

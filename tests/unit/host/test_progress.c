@@ -71,14 +71,6 @@ static void hybrid__program_polls__it_answers_itself(void **state)
     assert_int_equal(in_a_row, 200);
 }
 
-static bool is_armed(void)
-{
-    (void)pthread_mutex_lock(&fake.lock);
-    bool armed = fake.armed;
-    (void)pthread_mutex_unlock(&fake.lock);
-    return armed;
-}
-
 /* Peers pay for a wake-up that is asked for; who polls, or posts all the time, needs none. */
 static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
 {
@@ -87,9 +79,9 @@ static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
     (void)state;
     stage_start("a:fake0" IP);
     for (int posted = 0; posted < 2; posted++) {
-        while (!is_armed()) /* it is silent for a moment */
+        while (!fake_is_armed()) /* it is silent for a moment */
             fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
-        while (is_armed()) {
+        while (fake_is_armed()) {
             fake_inject_echo(&fake.port.mac);
             for (sent++; fake_read(&fake.sent) < sent;)
                 uro_device_progress(device, posted == 1);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_silence.c - after how long a silence of the program the service thread takes over. */
+#include <sched.h>
+
+#include "host/device.h"
+#include "stage.h"
+
+/* At a time that passes only as told; what the thread does meanwhile takes none. */
+static void call_again_after(uro_time gap)
+{
+    do
+        uro_device_progress(device, false);
+    while (atomic_load(&device->called) != uro_device_now()); /* the thread had the lock */
+    uro_device_lock(device);
+    uro_device_unlock(device); /* wakes it, and it sees that it is not needed */
+    while (fake_is_armed())
+        (void)sched_yield();
+    stage_pass(gap);
+}
+
+static void wait_until_it_takes_over(void)
+{
+    while (!fake_is_armed())
+        fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
+}
+
+/* On a slow machine each call takes long; a thread that drives, too, makes it slower. */
+static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
+{
+    (void)state;
+    stage_start("a:fake0" IP);
+    stage_stop_clock();
+    call_again_after(URO_US(300));
+    wait_until_it_takes_over();
+    call_again_after(URO_US(300));
+    assert_int_equal(atomic_load(&device->silence), URO_US(600));
+    while (atomic_load(&device->wakes) !=
+           uro_device_now() + URO_MS(1)) /* it looked, and stood back */
+        (void)sched_yield();
+    assert_false(fake_is_armed());
+
+    for (uint32_t i = 0; i < 5; i++) { /* away, not slow */
+        call_again_after(URO_MS(5));
+        wait_until_it_takes_over();
+    }
+    call_again_after(URO_US(60));
+    assert_int_equal(atomic_load(&device->silence), URO_US(50));
+    wait_until_it_takes_over();
+}
+
+/* A program that waits for what a peer writes is not slow: nobody else would tell it. */
+static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_longer(void **state)
+{
+    (void)state;
+    stage_start("a:fake0" IP);
+    stage_stop_clock();
+    for (uint32_t i = 0; i < 2; i++) {
+        call_again_after(URO_US(300));
+        if (i == 0)
+            wait_until_it_takes_over();
+    }
+    assert_int_equal(atomic_load(&device->silence), URO_US(600));
+    stage_pass(URO_MS(5));
+    wait_until_it_takes_over();
+
+    const uint64_t *writes =
+        &uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_RX_WRITES];
+    fake.completes = (uint64_t *)(uintptr_t)writes;
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+    uro_device_lock(device); /* its round is over */
+    uro_device_unlock(device);
+    assert_int_equal(atomic_load(&device->silence), URO_US(50));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hybrid__program_is_slow__service_thread_waits_longer),
+        cmocka_unit_test(hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_longer),
+    };
+    return stage_run("host/silence", tests, URO_ARRAY_LEN(tests));
+}
