@@ -48,15 +48,14 @@ struct uro_device {
     struct uro_engine *engine;
     struct uro_port *port;
     void *engine_memory;
-    struct uro_tx *tx;              /* URO_PORT_BURST of them */
-    struct uro_mac *macs;           /* URO_ENGINE_MACS_MAX of them: what the port lets in */
-    uint32_t multicast_version;     /* of the engine's list, when it was given to the port */
-    uint32_t services_version;      /* likewise of what is listened for */
-    struct uro_pcap_write *capture; /* pcap=, or NULL; capture.c */
-    bool link_up;
-    bool link_was_up; /* once */
-    bool closed;      /* the process ends: nothing comes or goes any more */
-    atomic_bool gone; /* the port's link will never be up again */
+    struct uro_tx *tx;                /* URO_PORT_BURST of them */
+    struct uro_mac *macs;             /* URO_ENGINE_MACS_MAX of them: what the port lets in */
+    uint32_t multicast_version;       /* of the engine's list, when it was given to the port */
+    uint32_t services_version;        /* likewise of what is listened for */
+    struct uro_pcap_write *capture;   /* pcap=, or NULL; capture.c */
+    atomic_bool link_up, link_was_up; /* programs ask for them without the lock; was: once */
+    atomic_bool closed; /* likewise: the process ends, nothing comes or goes any more */
+    atomic_bool gone;   /* the port's link will never be up again */
     uro_time link_checked;
     uro_time full_since; /* the port has no room; 0: it has */
     struct uro_suspect suspect;
@@ -72,7 +71,7 @@ struct uro_device {
         sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
     uint32_t sleeps_on_count;
     atomic_bool in_charge;         /* the service thread drives */
-    atomic_bool hears;             /* it sleeps, and a frame wakes it */
+    atomic_bool hears;             /* it sleeps, or is about to, and a frame wakes it */
     atomic_uint_least64_t called;  /* when a caller last polled and drove a round */
     atomic_uint_least64_t posted;  /* when a caller last posted and drove a round */
     atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */

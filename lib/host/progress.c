@@ -292,10 +292,9 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         left.tv_sec = (time_t)((until - now) / 1000000000u);
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
-    atomic_store(&device->hears, armed);
     int woken = ppoll(device->sleeps_on, armed ? device->sleeps_on_count : 1, &left, NULL);
-    atomic_store(&device->hears, false);
     atomic_store(&device->wakes, 0);
+    atomic_store(&device->hears, false);
     if (woken > 0 && device->sleeps_on[0].revents != 0)
         (void)!read(device->doorbell, &rings, sizeof rings);
 }
@@ -385,13 +384,15 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
             *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
         else if (next < *until)
             *until = next;
-        atomic_store(&device->wakes, *until);
         device->armed = waits && device->port->ops->arm(device->port);
         quiet = !waits || device->armed;
+        atomic_store(&device->hears, device->armed);
+        atomic_store(&device->wakes, *until);
     }
     (void)pthread_mutex_unlock(&device->mutex);
     if (uro_engine_rung(device->engine) || !quiet) {
         atomic_store(&device->wakes, 0);
+        atomic_store(&device->hears, false);
         return false;
     }
     return true;

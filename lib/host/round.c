@@ -98,7 +98,8 @@ static void check_link(struct uro_device *device, uro_time now)
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
         device->link_up = up;
-        device->link_was_up |= up;
+        if (up)
+            device->link_was_up = true;
         uro_engine_link(device->engine, up, now);
         uro_host_sink()->port_event(device,
                                     up ? URO_PORT_ACTIVE : URO_PORT_ERR); /* rule PORT.EVENT */

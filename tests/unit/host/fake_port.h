@@ -29,12 +29,11 @@ struct fake_port {
     uint32_t head, tail;
 
     bool link_up;
-    bool gone;        /* for ever, once the link is down */
-    bool awaits_peer; /* of the next port */
-    bool gathers;     /* likewise */
-    uint32_t room;    /* of each room() */
-    uint64_t
-        *completes; /* grows by each frame that is taken, as if it completed something; or NULL */
+    bool gone;           /* for ever, once the link is down */
+    bool awaits_peer;    /* of the next port */
+    bool gathers;        /* likewise */
+    uint32_t room;       /* of each room() */
+    uint64_t *completes; /* fake_count_in(), or NULL */
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
@@ -58,6 +57,9 @@ void fake_reset(void);
 
 /* An echo request from 10.0.0.2 to 10.0.0.1: the engine answers it with one frame, at once. */
 void fake_inject_echo(const struct uro_mac *to);
+
+/* From now on *@counter grows by each frame that is taken, as if it completed something. */
+void fake_count_in(const uint64_t *counter);
 
 /* Whether the device asked for a wake-up. */
 bool fake_is_armed(void);

@@ -49,10 +49,7 @@ static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void 
 
 static void each_frame_completes_something(void)
 {
-    const uint64_t *completions =
-        &uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS];
-
-    fake.completes = (uint64_t *)(uintptr_t)completions;
+    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
 }
 
 /* A call of the program, of some kind. */

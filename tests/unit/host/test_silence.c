@@ -63,9 +63,7 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
     stage_pass(URO_MS(5));
     wait_until_it_takes_over();
 
-    const uint64_t *writes =
-        &uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_RX_WRITES];
-    fake.completes = (uint64_t *)(uintptr_t)writes;
+    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_RX_WRITES]);
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     uro_device_lock(device); /* its round is over */
