@@ -29,6 +29,7 @@ static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
+    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
     stage_stop_clock();
     call_again_after(URO_US(300));
     wait_until_it_takes_over();
@@ -53,6 +54,7 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
 {
     (void)state;
     stage_start("a:fake0" IP);
+    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
     stage_stop_clock();
     for (uint32_t i = 0; i < 2; i++) {
         call_again_after(URO_US(300));
