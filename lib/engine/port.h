@@ -12,7 +12,7 @@
 
 #define URO_PORT_BURST     32u
 #define URO_PORT_ERROR_MAX 256u
-#define URO_PORT_FDS_MAX   33u
+#define URO_PORT_FDS_MAX   33u /* that one waits for */
 
 struct uro_port;
 struct uro_listened;

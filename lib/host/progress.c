@@ -53,7 +53,7 @@
 #include "host/device.h"
 
 #define SILENCE_MIN     URO_US(50)
-#define SILENCE_MAX     URO_MS(2)   /* who comes back later was away */
+#define SILENCE_MAX     URO_MS(2)   /* who needs more than half of it to come back was away */
 #define SLICE           URO_US(100) /* the shortest there is */
 #define STAND_BACK_MIN  URO_US(50)
 #define STAND_BACK_MAX  URO_US(1000)
