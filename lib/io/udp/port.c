@@ -65,7 +65,7 @@ static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, ui
 
     if (group == NULL)
         return 0;
-    uro_rx_take(&udp->rx, group);
+    (void)uro_rx_take(&udp->rx, group); /* nothing is sent there, so nothing is reported */
     return uro_rx_lend(&udp->rx, pkts, room);
 }
 
@@ -81,8 +81,8 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
         struct uro_sock *sock = &udp->socks[i];
         if (sock->share != NULL && listens)
             hear_broker(udp, sock);
-        if (sock->fd >= 0)
-            uro_rx_take(&udp->rx, sock);
+        if (sock->fd >= 0 && !uro_rx_take(&udp->rx, sock))
+            (void)uro_sock_take_errors(sock, NULL, udp->tx.verbose);
         count = uro_rx_lend(&udp->rx, pkts, room);
     }
     return count > 0 ? count : receive_group(udp, pkts, room);

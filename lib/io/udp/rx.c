@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* recvmmsg */
 #include "io/udp/rx.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,12 +285,12 @@ static int take_from(int fd, struct mmsghdr *messages, uint32_t count)
     return length < 0 ? -1 : 1;
 }
 
-void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
+bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
 {
     uint32_t better = 0;
 
     if (rx->first < rx->count)
-        return;
+        return true;
     rx->first = rx->count = 0;
     /* The second look that finds nothing is left out where packets come one by one. */
     uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
@@ -298,6 +299,7 @@ void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
         rx->messages[i].msg_hdr.msg_controllen = sizeof rx->control[i];
     }
     int got = take_from(sock->fd, rx->messages, asked);
+    const bool fine = got >= 0 || errno == EAGAIN || errno == EINTR || errno == EBADF;
     rx->many = got == (int)asked;
     for (int i = 0; i < got; i++) {
         uint32_t wanted = cut(rx, sock, (uint32_t)i);
@@ -309,6 +311,7 @@ void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     /* What was taken stays where it is: only the next messages go to the new slots. */
     if (better != 0)
         lay_out(rx, better);
+    return fine;
 }
 
 bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)

@@ -57,8 +57,9 @@ URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
                                const struct uro_sock *own, uint32_t own_count, bool strict);
 void uro_rx_close(struct uro_rx *rx);
 
-/* Takes what waits at @sock when everything taken earlier was lent. */
-void uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
+/* Takes what waits at @sock when everything taken earlier was lent. False when the network reported errors: the
+ * kernel says so once, to whoever calls it next, and keeps the reports (uro_sock_take_errors()). */
+bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
 /* Likewise what the broker of a shared address passes on. False when the broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock);

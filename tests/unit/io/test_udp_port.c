@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The port over UDP sockets: what wakes who sleeps on it. Where nobody listens, what the kernel reports of it is told,
+ * whoever of the port's functions meets it, and nothing is left that would keep a device from sleeping or fill the
+ * socket's buffer. */
+#define _GNU_SOURCE /* struct mmsghdr */
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/udp/udp.h"
+#include "support/make_frame.h"
+
+#define ROOM   16u
+#define RC_ACK 0x11
+
+extern uro_port_open_fn uro_port_open;
+
+static struct uro_port *port;
+static struct uro_gid own, nobody;
+static int said, stderr_before;
+
+static int start(void **state)
+{
+    char error[URO_PORT_ERROR_MAX];
+    const struct uro_port_config config = { .device = "uroce0",
+                                            .link = "udp,hub=no",
+                                            .mtu = 1500,
+                                            .has_mac = true,
+                                            .mac = { { 2, 0, 0, 0, 0, 1 } },
+                                            .addresses = &own,
+                                            .address_count = 1,
+                                            .verbose = true };
+
+    (void)state;
+    assert_true(uro_gid_parse("127.77.0.1", &own) && uro_gid_parse("127.77.0.2", &nobody));
+    port = uro_port_open(&config, error);
+    if (port == NULL)
+        fail_msg("%s", error);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    said = dup(fileno(file));
+    (void)fclose(file);
+    stderr_before = dup(STDERR_FILENO);
+    assert_true(said >= 0 && stderr_before >= 0 && dup2(said, STDERR_FILENO) >= 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    assert_true(dup2(stderr_before, STDERR_FILENO) >= 0);
+    (void)close(stderr_before);
+    (void)close(said);
+    port->ops->close(port);
+    return 0;
+}
+
+/* What was written to stderr since the test began. */
+static const char *words(void)
+{
+    static char text[1024];
+    ssize_t length = pread(said, text, sizeof text - 1, 0);
+
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+/* Whether a sleep on what the port names would end at once. */
+static bool wakes(void)
+{
+    int fds[URO_PORT_FDS_MAX];
+    struct pollfd looks[URO_PORT_FDS_MAX];
+    uint32_t count = port->ops->wait_fds(port, fds);
+
+    for (uint32_t i = 0; i < count; i++)
+        looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    return poll(looks, count, 0) > 0;
+}
+
+/* Loopback answers before the call that sends returns; should it not, a second is enough. */
+static void send_to_nobody(void)
+{
+    const struct uro_frame frame = {
+        .op = &uro_opcodes[RC_ACK],
+        .ether = { .dest = { { 2 } }, .source = port->mac, .type = URO_ETHERTYPE_IPV4 },
+        .ip = { .dont_fragment = true,
+                .hop_limit = URO_SOCK_HOP_LIMIT,
+                .source = own,
+                .dest = nobody },
+        .udp = { .source_port = 49152, .dest_port = URO_ROCE_PORT },
+        .bth = { .opcode = RC_ACK, .dest_qpn = 17, .pkey = 0xffff },
+    };
+    uint8_t octets[MADE_FRAME_MAX];
+    struct uro_tx tx = { .icrc = true, .network_at = URO_ETHER_LEN };
+    int fds[URO_PORT_FDS_MAX];
+
+    tx.head_length = (uint16_t)(make_frame(&frame, octets) - URO_ICRC_LEN);
+    memcpy(tx.head, octets, tx.head_length);
+    assert_true(port->ops->room(port) > 0);
+    port->ops->transmit(port, &tx, 1);
+    (void)port->ops->wait_fds(port, fds);
+    struct pollfd look = { .fd = fds[0] };
+    assert_int_equal(poll(&look, 1, 1000), 1);
+}
+
+static void told_once(void)
+{
+    assert_string_equal(words(), "uroce: 127.77.0.2: Connection refused\n");
+}
+
+/* A program that polls: the receiver meets it first, and the kernel says it once. */
+static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state)
+{
+    struct uro_pkt pkts[ROOM];
+
+    (void)state;
+    send_to_nobody();
+    assert_int_equal(port->ops->receive(port, pkts, ROOM), 0);
+    told_once();
+    assert_false(wakes());
+    assert_true(port->ops->arm(port));
+}
+
+/* A program that sleeps. */
+static void port_unreachable__met_before_a_sleep__is_told_and_gone(void **state)
+{
+    (void)state;
+    send_to_nobody();
+    (void)port->ops->arm(port);
+    told_once();
+    assert_false(wakes());
+    assert_true(port->ops->arm(port));
+}
+
+static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(void **state)
+{
+    struct uro_pkt pkts[ROOM];
+
+    (void)state;
+    send_to_nobody();
+    send_to_nobody(); /* reported, too: it was sent */
+    told_once();
+    assert_int_equal(port->ops->receive(port, pkts, ROOM), 0);
+    assert_false(wakes());
+}
+
+static void packet_to_a_group__wakes(void **state)
+{
+    struct uro_pkt pkts[ROOM];
+    struct uro_gid group;
+    const uint8_t octets[URO_BTH_LEN + URO_ICRC_LEN] = { RC_ACK };
+
+    (void)state;
+    assert_true(uro_gid_parse("239.77.0.1", &group));
+    port->ops->groups(port, &group, 1);
+    assert_false(wakes());
+    assert_true(port->ops->arm(port));
+    const union uro_sock_address to = uro_sock_address_of(&group, URO_ROCE_PORT);
+    int sender = uro_sock_make(false);
+    uro_sock_set_multicast(sender, &own);
+    assert_int_equal(
+        sendto(sender, octets, sizeof octets, 0, &to.any, uro_sock_address_length(&to)),
+        sizeof octets);
+    (void)close(sender);
+    assert_true(wakes());
+    assert_false(port->ops->arm(port));
+    assert_int_equal(port->ops->receive(port, pkts, ROOM), 0); /* from our address: an echo */
+    assert_false(wakes());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(port_unreachable__met_by_the_receiver__is_told_and_gone,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(port_unreachable__met_before_a_sleep__is_told_and_gone,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("io/udp_port", tests, NULL, NULL);
+}
