@@ -4,7 +4,8 @@
  * Slicing by eight: the register after eight octets is a sum of eight table entries, because the
  * CRC is linear. Entry slice[k][v] is what octet v contributes when k more octets follow it in
  * the group: bit b of v is x^(7-b) of that octet, so slice[k][1 << b] = x^(7-b+8k+32) mod P.
- * Those 64 powers are written below; the compiler adds up the other entries.
+ * Those 64 powers are written below; the compiler adds up the other entries. What is long is made short
+ * first, see crc32_sparse.c.
  */
 #include "base/crc32.h"
 
@@ -49,20 +50,10 @@ static const uint32_t slice[SLICES][256] = {
 };
 /* clang-format on */
 
-/* Four or eight octets from memory that another thread may be writing. The empty statement keeps
- * the value in a register: the compiler may not read the memory a second time. */
+/* As uro_crc32_load_8(). */
 static inline uint32_t load_4(const uint8_t *from)
 {
     uint32_t value;
-
-    memcpy(&value, from, sizeof value);
-    __asm__("" : "+r"(value));
-    return value;
-}
-
-static inline uint64_t load_8(const uint8_t *from)
-{
-    uint64_t value;
 
     memcpy(&value, from, sizeof value);
     __asm__("" : "+r"(value));
@@ -76,23 +67,6 @@ static inline uint8_t load_1(const uint8_t *from)
     return value;
 }
 
-/* Loaded octets with the first one lowest, whatever the byte order of the machine. */
-static inline uint32_t first_lowest_4(uint32_t v)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = v >> 24 | (v >> 8 & 0xff00) | (v & 0xff00) << 8 | v << 24;
-#endif
-    return v;
-}
-
-static inline uint64_t first_lowest_8(uint64_t v)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = (uint64_t)first_lowest_4((uint32_t)v) << 32 | first_lowest_4((uint32_t)(v >> 32));
-#endif
-    return v;
-}
-
 static inline uint32_t step_1(uint32_t reg, uint8_t octet)
 {
     return reg >> 8 ^ slice[0][(uint8_t)reg ^ octet];
@@ -100,7 +74,7 @@ static inline uint32_t step_1(uint32_t reg, uint8_t octet)
 
 static inline uint32_t step_4(uint32_t reg, uint32_t loaded)
 {
-    const uint32_t v = first_lowest_4(loaded) ^ reg;
+    const uint32_t v = uro_crc32_first_lowest_4(loaded) ^ reg;
 
     return slice[3][v & 0xff] ^ slice[2][v >> 8 & 0xff] ^ slice[1][v >> 16 & 0xff] ^
            slice[0][v >> 24];
@@ -108,7 +82,7 @@ static inline uint32_t step_4(uint32_t reg, uint32_t loaded)
 
 static inline uint32_t step_8(uint32_t reg, uint64_t loaded)
 {
-    const uint64_t v = first_lowest_8(loaded) ^ reg;
+    const uint64_t v = uro_crc32_first_lowest_8(loaded) ^ reg;
 
     return slice[7][v & 0xff] ^ slice[6][v >> 8 & 0xff] ^ slice[5][v >> 16 & 0xff] ^
            slice[4][v >> 24 & 0xff] ^ slice[3][v >> 32 & 0xff] ^ slice[2][v >> 40 & 0xff] ^
@@ -117,8 +91,12 @@ static inline uint32_t step_8(uint32_t reg, uint64_t loaded)
 
 static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
 {
+    while (length >= URO_CRC32_SPARSE_LEAST) {
+        size_t fed = uro_crc32_sparse(&reg, from, length);
+        from += fed, length -= fed;
+    }
     for (; length >= 8; from += 8, length -= 8)
-        reg = step_8(reg, load_8(from));
+        reg = step_8(reg, uro_crc32_load_8(from));
     if (length >= 4) {
         reg = step_4(reg, load_4(from));
         from += 4, length -= 4;
@@ -131,8 +109,12 @@ static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
 static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
                            size_t length)
 {
+    while (length >= URO_CRC32_SPARSE_LEAST) {
+        size_t fed = uro_crc32_sparse_copy(&reg, to, from, length);
+        from += fed, to += fed, length -= fed;
+    }
     for (; length >= 8; from += 8, to += 8, length -= 8) {
-        uint64_t octets = load_8(from);
+        uint64_t octets = uro_crc32_load_8(from);
         memcpy(to, &octets, sizeof octets);
         reg = step_8(reg, octets);
     }

@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "base/crc32.h"
 
 struct uro_crc32_method {
@@ -22,8 +24,43 @@ struct uro_crc32_method {
                             size_t length);
 };
 
-/* Slicing by eight; serves every CPU, and the other methods for less than 16 octets. */
+/* Feeds the first octets of a string, or copies and feeds them, at least LEAST; returns how many. */
+#define URO_CRC32_SPARSE_LEAST 80u /* shorter ones are not worth the call */
+size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length);
+size_t uro_crc32_sparse_copy(uint32_t *reg, uint8_t *restrict to, const uint8_t *restrict from,
+                             size_t length);
+
+/* Slicing by eight, after the above; serves every CPU, and the other methods for less than 16 octets. */
 extern const struct uro_crc32_method uro_crc32_table;
+
+/* Octets from memory that another thread may be writing. The empty statement keeps the value in a
+ * register: the compiler may not read the memory a second time. */
+static inline uint64_t uro_crc32_load_8(const uint8_t *from)
+{
+    uint64_t value;
+
+    memcpy(&value, from, sizeof value);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+/* Loaded octets with the first one lowest, whatever the byte order of the machine. */
+static inline uint32_t uro_crc32_first_lowest_4(uint32_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = v >> 24 | (v >> 8 & 0xff00) | (v & 0xff00) << 8 | v << 24;
+#endif
+    return v;
+}
+
+static inline uint64_t uro_crc32_first_lowest_8(uint64_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = (uint64_t)uro_crc32_first_lowest_4((uint32_t)v) << 32 |
+        uro_crc32_first_lowest_4((uint32_t)(v >> 32));
+#endif
+    return v;
+}
 
 /* The @nth best folding method of this CPU, from 0; NULL when there are no more. */
 const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth);
