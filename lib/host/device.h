@@ -62,8 +62,9 @@ struct uro_device {
     bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
     uro_time owes_since;
-    bool armed;                    /* the port was asked for a wake-up */
-    atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
+    bool armed;                      /* the port was asked for a wake-up */
+    atomic_uint_least64_t sent_at;   /* when a round last sent something; read at the end */
+    atomic_uint_least64_t send_took; /* and how long that takes: round.c */
 
     /* Between callers and the service thread; see progress.c. */
     int doorbell; /* eventfd: the service thread must look */

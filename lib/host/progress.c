@@ -71,8 +71,9 @@
 #define EMPTY_ROUNDS    64u  /* of callers in a row, about 10 us: then somebody else may need ... */
 #define YIELD_EVERY     8u   /* ... the processor, the peer on the same machine above all */
 #define GATHER          500u /* ns, after a send, and shorter than any answer takes */
-#define GATHER_CALLS    URO_US(4) /* likewise where each send is a system call */
-#define ANSWER          URO_US(2) /* in which a program that got something posts its answer */
+#define GATHER_CALLS    URO_US(4)  /* likewise where each send is a system call that is no longer */
+#define SLOW_MAX        URO_US(40) /* a send that took longer was interrupted */
+#define ANSWER          URO_US(2)  /* in which a program that got something posts its answer */
 #define GATHER_POSTS    32u
 #define POLLS_SOON      URO_US(200) /* that a program has polled: it will again */
 #define CALLER_ROUNDS   3u /* a caller that keeps finding new posts of others goes on so often */
@@ -174,19 +175,31 @@ static void count_poll(struct uro_device *device, bool found)
         atomic_fetch_add_explicit(&device->in_vain, 1, memory_order_relaxed);
 }
 
+/* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
+static uro_time slowly(const struct uro_device *device, uro_time usual)
+{
+    uro_time took = atomic_load_explicit(&device->send_took, memory_order_relaxed);
+
+    if (!device->port->gathers || took <= GATHER_CALLS)
+        return usual;
+    return took < SLOW_MAX ? usual * took / GATHER_CALLS : usual * (SLOW_MAX / GATHER_CALLS);
+}
+
 /* Whether sending may wait for the next call, which will be soon; if it is not, the service thread looks soon,
  * or is awake and hears the bell. */
 static bool may_wait(struct uro_device *device, uro_time now)
 {
+    uro_time soon = slowly(device, POLLS_SOON);
+
     return device->config.progress != URO_PROGRESS_CALLER &&
-           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < POLLS_SOON &&
+           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < soon &&
            atomic_load(&device->wakes) <= now + STAND_BACK_MAX;
 }
 
 /* Whether what was posted leaves with the next call. */
 static bool gathers(struct uro_device *device, uro_time now)
 {
-    uro_time gather = device->port->gathers ? GATHER_CALLS : GATHER;
+    uro_time gather = device->port->gathers ? slowly(device, GATHER_CALLS) : GATHER;
 
     return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
            may_wait(device, now) &&

@@ -196,6 +196,16 @@ static void tell(struct uro_device *device)
     }
 }
 
+/* How long a send takes is told by those of one frame, and by any that are faster. */
+static void note_sent(struct uro_device *device, uint32_t frames, uro_time from, uro_time till)
+{
+    uro_time took = till - from;
+
+    atomic_store_explicit(&device->sent_at, till, memory_order_relaxed);
+    if (frames == 1 || took < atomic_load_explicit(&device->send_took, memory_order_relaxed))
+        atomic_store_explicit(&device->send_took, took, memory_order_relaxed);
+}
+
 uint32_t uro_round_send(struct uro_device *device, uro_time now)
 {
     uint32_t kept = 0;
@@ -207,7 +217,7 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
     device->owes = false;
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
-        atomic_store_explicit(&device->sent_at, uro_device_now(), memory_order_relaxed);
+        note_sent(device, sent, now, uro_device_now());
     return sent + kept;
 }
 

@@ -111,7 +111,10 @@ static void fake_transmit(struct uro_port *port, const struct uro_tx *tx, uint32
         fake.sent++;
         fake.sender = gettid();
     }
+    void (*sends)(void) = fake.sends;
     leave();
+    if (sends != NULL)
+        sends();
 }
 
 static uint32_t fake_wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])

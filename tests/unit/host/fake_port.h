@@ -34,6 +34,7 @@ struct fake_port {
     bool gathers;        /* likewise */
     uint32_t room;       /* of each room() */
     uint64_t *completes; /* fake_count_in(), or NULL */
+    void (*sends)(void); /* called for each burst, or NULL */
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;

@@ -15,7 +15,7 @@ static bool stands_back(void)
     return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
 }
 
-/* A program that polls, at a time that does not pass, and a service thread that stands back for it. */
+/* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
 static void start_polled(void)
 {
     fake.gathers = true;
@@ -25,7 +25,8 @@ static void start_polled(void)
         uro_device_progress(device, false);
         (void)sched_yield();
     } while (!stands_back());
-    uro_device_lock(device); /* it has let go */
+    atomic_store(&device->silence, URO_MS(1000)); /* and goes on to, however slow the program is */
+    uro_device_lock(device);                      /* it has let go */
     uro_device_unlock(device);
     fake_reset();
 }
@@ -44,6 +45,88 @@ static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void 
         uro_device_polled(device);
         assert_int_equal(fake_read(&fake.sent), ++sent);
         assert_false(stage_sent_by_service());
+    }
+}
+
+static void take_20_us(void)
+{
+    stage_pass(URO_US(20));
+}
+
+static void take_1_ms(void)
+{
+    stage_pass(URO_MS(1));
+}
+
+/* What a program posts @after so long that it sent @frames; whether that waits for more. */
+static bool waits_after(uint32_t frames, uro_time after)
+{
+    for (uint32_t i = 0; i < frames; i++)
+        fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    stage_pass(after);
+    uro_device_progress(device, true);
+    bool so = atomic_load(&device->gathered) == 1;
+    uro_device_polled(device);
+    assert_int_equal(atomic_load(&device->gathered), 0);
+    return so;
+}
+
+static bool waits(uro_time after)
+{
+    return waits_after(1, after);
+}
+
+/* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves together. */
+static void gathering_link__send_takes_long__a_post_waits_as_long(void **state)
+{
+    (void)state;
+    start_polled();
+    assert_true(waits(URO_US(3)));
+    assert_false(waits(URO_US(10)));
+    fake.sends = take_20_us;
+    assert_true(waits(URO_US(10)));
+    assert_false(waits(URO_US(30)));
+}
+
+/* Not as long as one takes that was interrupted. */
+static void gathering_link__send_takes_very_long__a_post_waits_no_longer(void **state)
+{
+    (void)state;
+    start_polled();
+    fake.sends = take_1_ms;
+    assert_true(waits(URO_US(30)));
+    assert_false(waits(URO_US(50)));
+}
+
+/* A send of many packets may take long anywhere. */
+static void gathering_link__send_of_more_takes_long__a_post_does_not_wait(void **state)
+{
+    (void)state;
+    start_polled();
+    assert_true(waits(0));
+    fake.sends = take_20_us;
+    assert_false(waits_after(2, URO_US(10)));
+    assert_true(waits(0));
+    fake.sends = NULL;
+    assert_true(waits_after(2, 0));
+    assert_false(waits_after(2, URO_US(10)));
+}
+
+/* A program that posts many has not polled for long. */
+static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(void **state)
+{
+    (void)state;
+    start_polled();
+    for (uint32_t slow = 0; slow < 2; slow++) {
+        fake.sends = slow ? take_20_us : NULL;
+        assert_true(waits(0));
+        stage_pass(URO_US(300));
+        uro_device_progress(device, true); /* leaves at once, but has nothing to send */
+        atomic_store(&device->sent_at, uro_device_now());
+        uro_device_progress(device, true);
+        assert_int_equal(atomic_load(&device->gathered), slow);
+        uro_device_polled(device);
     }
 }
 
@@ -138,6 +221,10 @@ static void posted__and_a_command_follows__the_engine_hears_it_before(void **sta
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
+    cmocka_unit_test(gathering_link__send_takes_long__a_post_waits_as_long),
+    cmocka_unit_test(gathering_link__send_takes_very_long__a_post_waits_no_longer),
+    cmocka_unit_test(gathering_link__send_of_more_takes_long__a_post_does_not_wait),
+    cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
     cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
