@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* udp_trips.c - what the kernel's UDP alone takes to and fro between two programs that never sleep.
  *
- *     udp_trips OCTETS PORT              answers until nothing comes for a second
- *     udp_trips OCTETS PORT HOST TRIPS   asks; prints the median and 99.9 % of half a round trip
+ *     udp_trips LENGTH PORT              answers until nothing comes for a second
+ *     udp_trips LENGTH PORT HOST TRIPS   asks; prints the median and 99.9 % of half a round trip
+ *
+ * LENGTH in octets of payload; A+B is two packets that leave by one call, cut by the kernel, to a receiver who asks for
+ * what RoCE has to know of packets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,9 +20,17 @@
 
 #define OCTETS_MAX 65000u
 #define SILENCE    1000000000u
-#define WARM       1000u
+/* Of <linux/udp.h>. */
+#define UDP_OPTION_SEGMENT 103
+#define UDP_OPTION_GRO     104
+#define WARM               1000u
 
 static uint8_t octets[OCTETS_MAX];
+
+struct length {
+    size_t whole;
+    uint16_t first; /* 0: it is one packet */
+};
 
 static uint64_t now(void)
 {
@@ -34,22 +46,83 @@ static _Noreturn void die(const char *what)
     exit(1);
 }
 
+static ssize_t try_take(int fd, struct sockaddr_in *from, bool told)
+{
+    _Alignas(struct cmsghdr) char control[128];
+    struct iovec all = { octets, sizeof octets };
+    struct msghdr message = { .msg_name = from,
+                              .msg_namelen = sizeof *from,
+                              .msg_iov = &all,
+                              .msg_iovlen = 1,
+                              .msg_control = told ? control : NULL,
+                              .msg_controllen = told ? sizeof control : 0 };
+
+    return recvmsg(fd, &message, MSG_DONTWAIT);
+}
+
 /* False when nothing comes. */
-static bool take(int fd, struct sockaddr_in *from, uint64_t patience)
+static bool take(int fd, struct sockaddr_in *from, const struct length *length, uint64_t patience)
 {
     uint64_t until = now() + patience;
-    socklen_t length = sizeof *from;
 
-    while (recvfrom(fd, octets, sizeof octets, MSG_DONTWAIT, (struct sockaddr *)from, &length) < 0)
+    while (try_take(fd, from, length->first > 0) < 0)
         if (now() > until)
             return false;
     return true;
 }
 
-static void give(int fd, const struct sockaddr_in *to, size_t length)
+static void give(int fd, struct sockaddr_in *to, const struct length *length)
 {
-    if (sendto(fd, octets, length, 0, (const struct sockaddr *)to, sizeof *to) < 0)
-        die("sendto");
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof length->first)] = { 0 };
+    struct iovec all = { octets, length->whole };
+    struct msghdr message = {
+        .msg_name = to, .msg_namelen = sizeof *to, .msg_iov = &all, .msg_iovlen = 1
+    };
+
+    if (length->first > 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *segment = CMSG_FIRSTHDR(&message);
+        segment->cmsg_level = IPPROTO_UDP;
+        segment->cmsg_type = UDP_OPTION_SEGMENT;
+        segment->cmsg_len = CMSG_LEN(sizeof length->first);
+        memcpy(CMSG_DATA(segment), &length->first, sizeof length->first);
+    }
+    if (sendmsg(fd, &message, 0) < 0)
+        die("sendmsg");
+}
+
+static void ask_for(int fd, int level, int option)
+{
+    if (setsockopt(fd, level, option, &(int){ 1 }, sizeof(int)) != 0)
+        die("setsockopt");
+}
+
+/* As lib/io/udp/sock.c. */
+static int open_socket(const struct length *length)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    if (fd < 0)
+        die("socket");
+    if (length->first > 0) {
+        ask_for(fd, IPPROTO_IP, IP_RECVTOS);
+        ask_for(fd, IPPROTO_IP, IP_RECVTTL);
+        ask_for(fd, IPPROTO_IP, IP_RECVERR);
+        ask_for(fd, IPPROTO_UDP, UDP_OPTION_GRO);
+    }
+    return fd;
+}
+
+static struct length read_length(const char *text)
+{
+    char *end;
+    size_t first = strtoul(text, &end, 0) % OCTETS_MAX;
+
+    if (*end != '+')
+        return (struct length){ .whole = first };
+    return (struct length){ .whole = (first + strtoul(end + 1, NULL, 0)) % OCTETS_MAX,
+                            .first = (uint16_t)first };
 }
 
 static int later(const void *a, const void *b)
@@ -61,7 +134,7 @@ static int later(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static void ask(int fd, const struct sockaddr_in *peer, size_t length, size_t trips)
+static void ask(int fd, struct sockaddr_in *peer, const struct length *length, size_t trips)
 {
     uint64_t *took = calloc(trips, sizeof *took);
     struct sockaddr_in from;
@@ -71,7 +144,7 @@ static void ask(int fd, const struct sockaddr_in *peer, size_t length, size_t tr
     for (size_t i = 0; i < trips + WARM; i++) {
         uint64_t begin = now();
         give(fd, peer, length);
-        if (!take(fd, &from, SILENCE))
+        if (!take(fd, &from, length, SILENCE))
             die("no answer");
         if (i >= WARM)
             took[i - WARM] = now() - begin;
@@ -87,16 +160,16 @@ int main(int argc, char **argv)
     struct sockaddr_in own = { .sin_family = AF_INET }, peer = { .sin_family = AF_INET };
 
     if (argc != 3 && argc != 5) {
-        (void)fprintf(stderr, "usage: udp_trips OCTETS PORT [HOST TRIPS]\n");
+        (void)fprintf(stderr, "usage: udp_trips LENGTH PORT [HOST TRIPS]\n");
         return 2;
     }
-    size_t length = strtoul(argv[1], NULL, 0) % OCTETS_MAX;
-    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const struct length length = read_length(argv[1]);
+    int fd = open_socket(&length);
     peer.sin_port = htons((uint16_t)strtoul(argv[2], NULL, 0));
     if (argc == 5) {
         if (inet_pton(AF_INET, argv[3], &peer.sin_addr) != 1)
             die(argv[3]);
-        ask(fd, &peer, length, strtoul(argv[4], NULL, 0));
+        ask(fd, &peer, &length, strtoul(argv[4], NULL, 0));
         return 0;
     }
     own.sin_port = peer.sin_port;
@@ -104,7 +177,8 @@ int main(int argc, char **argv)
         die("bind");
     printf("ready\n");
     (void)fflush(stdout);
-    for (bool come = take(fd, &peer, 20ull * SILENCE); come; come = take(fd, &peer, SILENCE))
-        give(fd, &peer, length);
+    for (bool come = take(fd, &peer, &length, 20ull * SILENCE); come;
+         come = take(fd, &peer, &length, SILENCE))
+        give(fd, &peer, &length);
     return 0;
 }
