@@ -37,12 +37,14 @@ static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own
     return done == 0 || errno == EADDRINUSE;
 }
 
-/* Only what its own memberships let in, not what others on this machine have joined. */
+/* Only what its own memberships let in, not what others on this machine have joined. And no reports of what could not be
+ * delivered: it sends nothing, so they are not true, and nobody takes them. */
 static bool set_options(int fd, bool v6)
 {
     return set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
-           (v6 ? set(fd, IPPROTO_IPV6, OPTION_V6_MULTICAST_ALL, 0)
-               : set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0));
+           (v6 ? set(fd, IPPROTO_IPV6, OPTION_V6_MULTICAST_ALL, 0) &&
+                     set(fd, IPPROTO_IPV6, IPV6_RECVERR, 0)
+               : set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) && set(fd, IPPROTO_IP, IP_RECVERR, 0));
 }
 
 /* Returns a socket that hears @group on the interfaces of all addresses of its kind, or -1. */

@@ -65,7 +65,7 @@ static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, ui
 
     if (group == NULL)
         return 0;
-    (void)uro_rx_take(&udp->rx, group); /* nothing is sent there, so nothing is reported */
+    (void)uro_rx_take(&udp->rx, group); /* nothing is reported there: group.c */
     return uro_rx_lend(&udp->rx, pkts, room);
 }
 

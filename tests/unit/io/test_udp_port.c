@@ -20,10 +20,11 @@
 extern uro_port_open_fn uro_port_open;
 
 static struct uro_port *port;
-static struct uro_gid own, nobody;
+static struct uro_gid addresses[2], nobody;
+#define OWN addresses[1] /* not the first */
 static int said, stderr_before;
 
-static int start(void **state)
+static int start_with(bool verbose)
 {
     char error[URO_PORT_ERROR_MAX];
     const struct uro_port_config config = { .device = "uroce0",
@@ -31,12 +32,13 @@ static int start(void **state)
                                             .mtu = 1500,
                                             .has_mac = true,
                                             .mac = { { 2, 0, 0, 0, 0, 1 } },
-                                            .addresses = &own,
-                                            .address_count = 1,
-                                            .verbose = true };
+                                            .addresses = addresses,
+                                            .address_count = 2,
+                                            .verbose = verbose };
 
-    (void)state;
-    assert_true(uro_gid_parse("127.77.0.1", &own) && uro_gid_parse("127.77.0.2", &nobody));
+    assert_true(uro_gid_parse("127.77.0.1", &addresses[0]));
+    assert_true(uro_gid_parse("127.77.0.3", &addresses[1]));
+    assert_true(uro_gid_parse("127.77.0.2", &nobody));
     port = uro_port_open(&config, error);
     if (port == NULL)
         fail_msg("%s", error);
@@ -47,6 +49,18 @@ static int start(void **state)
     stderr_before = dup(STDERR_FILENO);
     assert_true(said >= 0 && stderr_before >= 0 && dup2(said, STDERR_FILENO) >= 0);
     return 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return start_with(true);
+}
+
+static int start_quiet(void **state)
+{
+    (void)state;
+    return start_with(false);
 }
 
 static int stop(void **state)
@@ -89,7 +103,7 @@ static void send_to_nobody(void)
         .ether = { .dest = { { 2 } }, .source = port->mac, .type = URO_ETHERTYPE_IPV4 },
         .ip = { .dont_fragment = true,
                 .hop_limit = URO_SOCK_HOP_LIMIT,
-                .source = own,
+                .source = OWN,
                 .dest = nobody },
         .udp = { .source_port = 49152, .dest_port = URO_ROCE_PORT },
         .bth = { .opcode = RC_ACK, .dest_qpn = 17, .pkey = 0xffff },
@@ -103,7 +117,7 @@ static void send_to_nobody(void)
     assert_true(port->ops->room(port) > 0);
     port->ops->transmit(port, &tx, 1);
     (void)port->ops->wait_fds(port, fds);
-    struct pollfd look = { .fd = fds[0] };
+    struct pollfd look = { .fd = fds[1] };
     assert_int_equal(poll(&look, 1, 1000), 1);
 }
 
@@ -123,6 +137,17 @@ static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state
     told_once();
     assert_false(wakes());
     assert_true(port->ops->arm(port));
+}
+
+static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
+{
+    struct uro_pkt pkts[ROOM];
+
+    (void)state;
+    send_to_nobody();
+    assert_int_equal(port->ops->receive(port, pkts, ROOM), 0);
+    assert_string_equal(words(), "");
+    assert_false(wakes());
 }
 
 /* A program that sleeps. */
@@ -161,7 +186,7 @@ static void packet_to_a_group__wakes(void **state)
     assert_true(port->ops->arm(port));
     const union uro_sock_address to = uro_sock_address_of(&group, URO_ROCE_PORT);
     int sender = uro_sock_make(false);
-    uro_sock_set_multicast(sender, &own);
+    uro_sock_set_multicast(sender, &OWN);
     assert_int_equal(
         sendto(sender, octets, sizeof octets, 0, &to.any, uro_sock_address_length(&to)),
         sizeof octets);
@@ -172,16 +197,35 @@ static void packet_to_a_group__wakes(void **state)
     assert_false(wakes());
 }
 
+/* Anybody who can send ICMP can say that a group could not be reached: nothing may wait to be taken. */
+static void group__reports_of_errors__are_not_kept(void **state)
+{
+    struct uro_gid group;
+    int keeps = 1;
+    socklen_t size = sizeof keeps;
+
+    (void)state;
+    assert_true(uro_gid_parse("239.77.0.1", &group));
+    port->ops->groups(port, &group, 1);
+    const struct uro_sock *sock = uro_groups_next(&uro_udp_of(port)->groups);
+    assert_non_null(sock);
+    assert_int_equal(getsockopt(sock->fd, IPPROTO_IP, IP_RECVERR, &keeps, &size), 0);
+    assert_int_equal(keeps, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(port_unreachable__met_by_the_receiver__is_told_and_gone,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(port_unreachable__nobody_wants_to_know__is_gone,
+                                        start_quiet, stop),
         cmocka_unit_test_setup_teardown(port_unreachable__met_before_a_sleep__is_told_and_gone,
                                         start, stop),
         cmocka_unit_test_setup_teardown(
             port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
+        cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
     };
 
     return cmocka_run_group_tests_name("io/udp_port", tests, NULL, NULL);
