@@ -65,9 +65,13 @@ static bool take(int fd, struct sockaddr_in *from, const struct length *length, 
 {
     uint64_t until = now() + patience;
 
-    while (try_take(fd, from, length->first > 0) < 0)
-        if (now() > until)
+    for (size_t come = 0; come < length->whole;) { /* the kernel may not have joined them */
+        ssize_t part = try_take(fd, from, length->first > 0);
+        if (part > 0)
+            come += (size_t)part;
+        else if (now() > until)
             return false;
+    }
     return true;
 }
 

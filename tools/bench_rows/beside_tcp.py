@@ -147,8 +147,8 @@ def bare_udp(bench: Bench, length: str) -> float:
 
 def beside_udp(bench: Bench, place: Place) -> list[Figure]:
     """The UDP link beside what it is made of. A packet of a SEND of 8 has 24 octets behind its UDP header. Its answer
-    takes an ACK of 20 along, without which ib_send_lat does not go on; the kernel's price for both is the least
-    that any program could take."""
+    takes an ACK of 20 along, without which ib_send_lat does not go on; the kernel's price for both is what
+    remains where a program takes no time at all."""
     settings = dict(place.links)["UDP"]
     what = f"{place.name}, UDP, 8 octets, ib_send_lat, median"
     alone = Figure("UDP alone, 24 octets, median", "us", less=True)
@@ -156,7 +156,7 @@ def beside_udp(bench: Bench, place: Place) -> list[Figure]:
     row = Figure(what, "us", less=True, beside=alone, aim_ratio=1.3)
     by_turns(bench.runs, (alone, lambda: bare_udp(bench, "24")), (same, lambda: bare_udp(bench, "24+20")),
              (row, lambda: half_trip(bench, place, settings)))
-    return [row, Figure(what, "us", less=True, beside=same, values=row.values)]
+    return [row, Figure(what, "us", less=True, beside=same, values=row.values, why=row.why)]
 
 
 def rows(bench: Bench) -> list[Figure]:
