@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crc32_sparse.c - strings made short without any table, for CPUs that cannot multiply polynomials.
  *
- * P divides Q = x^300 + x^155 + x^117 + x^89 + 1, the only polynomial of five terms and degree below 420 that it
- * divides. Modulo Q a bit equals the sum of itself put 145, 183, 211 and 300 bits later: from the first one on, each
- * is moved there, until only the last 300 are left. Their CRC is that of the whole. None of the four places is
+ * P divides Q = x^300 + x^155 + x^117 + x^89 + 1, the only polynomial of five terms, 1 among them, and degree below 420
+ * that it divides. Modulo Q a bit equals the sum of itself put 145, 183, 211 and 300 bits later: from the first one on, each
+ * is moved there, until only the last 300 (here 320) are left. Their CRC is that of the whole. None of the four places is
  * within two words of 64 bits, so that whole words move at once, by shifts of registers: no load depends on another,
  * which is three times as fast as a table where the processor is real, and twice where it is emulated.
  * Moving by a sparse multiple is the idea of Chorba (K. Kadatch, S. Russell: arXiv 2412.16398).

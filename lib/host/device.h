@@ -5,6 +5,7 @@
  *   lifetime.c   starts the port and the engine, closes them
  *   round.c      one round: frames in, frames out, events
  *   progress.c   who drives the rounds, and when the service thread sleeps
+ *   gather.c     what waits for the program's next call
  */
 #pragma once
 
@@ -62,8 +63,10 @@ struct uro_device {
     bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
     uro_time owes_since;
+    int prompt; /* how often the program was, when answers waited for it; below 0: they do not; gather.c */
     bool armed;                      /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at;   /* when a round last sent something; read at the end */
+    uro_time send_began;             /* if it was one frame where that matters; 0 */
     atomic_uint_least64_t send_took; /* and how long that takes: round.c */
 
     /* Between callers and the service thread; see progress.c. */
@@ -92,7 +95,13 @@ struct uro_device {
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
 
 /* Half of one. RECEIVE_FIRST sends only if nothing came; otherwise the device owes a SEND. */
-enum uro_round_part { URO_ROUND_WHOLE, URO_ROUND_RECEIVE_FIRST, URO_ROUND_SEND, URO_ROUND_NOTHING };
+enum uro_round_part {
+    URO_ROUND_WHOLE,
+    URO_ROUND_RECEIVE_FIRST,
+    URO_ROUND_RECEIVE,
+    URO_ROUND_SEND,
+    URO_ROUND_NOTHING
+};
 uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
                         uint32_t *received);
 /* Sends, and tells nobody anything. Returns how many frames went. */
@@ -106,6 +115,9 @@ uro_time uro_round_link_interval(const struct uro_device *device);
 
 /* Tells lib/ucma that the port is gone, once. No lock is held. */
 void uro_round_tell_gone(struct uro_device *device, bool *told);
+
+/* The service thread looks so often, at least, whether callers drive. */
+#define URO_STAND_BACK_MAX URO_US(1000)
 
 /* progress.c: the service thread's body, once the port and the engine are there. */
 void uro_progress_serve(struct uro_device *device);

@@ -11,7 +11,7 @@
  * On two cores shared by two programs the service thread must not run while callers do, and must
  * run at once when they do not. What it goes by:
  *
- *   callers drive   it sleeps, and looks every STAND_BACK_MIN .. MAX whether the last caller's
+ *   callers drive   it sleeps, and looks every STAND_BACK_MIN .. URO_STAND_BACK_MAX whether the last caller's
  *                   round is so old that the program is silent. If so it runs rounds itself until there
  *                   is nothing to do, and asks the port for a wake-up. How old that is, is learned: a
  *                   program that comes back soon is only slow, on a slow machine above all.
@@ -27,10 +27,7 @@
  * a while, and is not being woken: one that posts and then spins on its own memory needs the processor more than
  * we do, and a frame wakes us anyway. While callers drive, no wake-up is asked for: peers would pay for it.
  *
- * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
- * those of a loop leave together. One that is alone leaves at once. Where each send is a system call
- * (port.h, gathers), likewise a poll that finds something gives it to the program first: what the program
- * answers leaves together with the acknowledgement, at the next post, or at a poll a little later.
+ * What leaves with the next call instead of at once: gather.h.
  *
  * A caller that polls in vain lets other threads run from time to time: on a machine with fewer
  * processors than pollers it would otherwise spend its time slice waiting for a peer that waits for
@@ -51,12 +48,12 @@
 #include <unistd.h>
 
 #include "host/device.h"
+#include "host/gather.h"
 
 #define SILENCE_MIN     URO_US(50)
 #define SILENCE_MAX     URO_MS(2)   /* who needs more than half of it to come back was away */
 #define SLICE           URO_US(100) /* the shortest there is */
 #define STAND_BACK_MIN  URO_US(50)
-#define STAND_BACK_MAX  URO_US(1000)
 #define BALANCE_TOP     64
 #define BALANCE_CHARGE  8 /* the thread is in charge from here on, until the balance is 0 again */
 #define FOUND_BY_THREAD 2
@@ -68,23 +65,22 @@
 #define POLLED_IDLE     URO_MS(1)
 #define POLLED_REST     URO_MS(5)   /* when nothing has moved for ... */
 #define POLLED_AWAKE    URO_MS(200) /* ... so long: below 1 % of a processor */
-#define EMPTY_ROUNDS    64u  /* of callers in a row, about 10 us: then somebody else may need ... */
-#define YIELD_EVERY     8u   /* ... the processor, the peer on the same machine above all */
-#define GATHER          500u /* ns, after a send, and shorter than any answer takes */
-#define GATHER_CALLS    URO_US(4)  /* likewise where each send is a system call that is no longer */
-#define SLOW_MAX        URO_US(40) /* a send that took longer was interrupted */
-#define ANSWER          URO_US(2)  /* in which a program that got something posts its answer */
-#define GATHER_POSTS    32u
-#define POLLS_SOON      URO_US(200) /* that a program has polled: it will again */
-#define CALLER_ROUNDS   3u /* a caller that keeps finding new posts of others goes on so often */
+#define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
+#define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
+#define CALLER_ROUNDS   3u  /* a caller that keeps finding new posts of others goes on so often */
 
 /* ---- the lock ----------------------------------------------------------- */
 
-void uro_device_lock(struct uro_device *device)
+static void lock(struct uro_device *device)
 {
     atomic_fetch_add(&device->waiters, 1);
     (void)pthread_mutex_lock(&device->mutex);
     atomic_fetch_sub(&device->waiters, 1);
+}
+
+void uro_device_lock(struct uro_device *device)
+{
+    lock(device);
     if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING &&
         (device->owes || uro_engine_rung(device->engine)))
         (void)uro_round_send(device, uro_device_now()); /* before a command takes its sender away */
@@ -124,7 +120,7 @@ static bool too_late(struct uro_device *device, uro_time now)
     uro_time next = uro_engine_next(device->engine);
 
     return wakes != 0 && next != URO_TIME_NEVER &&
-           (next > now ? next : now) + STAND_BACK_MAX < wakes;
+           (next > now ? next : now) + URO_STAND_BACK_MAX < wakes;
 }
 
 /* Engine lock held, except for hand_over, whose loss would be made good by the next frames. */
@@ -147,6 +143,7 @@ static void count_caller(struct uro_device *device, uint32_t received)
         return;
     }
     device->caller_empty = 0;
+    uro_gather_found(device);
     weigh(device, -FOUND_BY_CALLER);
 }
 
@@ -175,37 +172,6 @@ static void count_poll(struct uro_device *device, bool found)
         atomic_fetch_add_explicit(&device->in_vain, 1, memory_order_relaxed);
 }
 
-/* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
-static uro_time slowly(const struct uro_device *device, uro_time usual)
-{
-    uro_time took = atomic_load_explicit(&device->send_took, memory_order_relaxed);
-
-    if (!device->port->gathers || took <= GATHER_CALLS)
-        return usual;
-    return took < SLOW_MAX ? usual * took / GATHER_CALLS : usual * (SLOW_MAX / GATHER_CALLS);
-}
-
-/* Whether sending may wait for the next call, which will be soon; if it is not, the service thread looks soon,
- * or is awake and hears the bell. */
-static bool may_wait(struct uro_device *device, uro_time now)
-{
-    uro_time soon = slowly(device, POLLS_SOON);
-
-    return device->config.progress != URO_PROGRESS_CALLER &&
-           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < soon &&
-           atomic_load(&device->wakes) <= now + STAND_BACK_MAX;
-}
-
-/* Whether what was posted leaves with the next call. */
-static bool gathers(struct uro_device *device, uro_time now)
-{
-    uro_time gather = device->port->gathers ? slowly(device, GATHER_CALLS) : GATHER;
-
-    return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
-           may_wait(device, now) &&
-           atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
-}
-
 /* Engine lock held. The thread believed that the program was silent; now it calls. */
 static void learn_silence(struct uro_device *device, uro_time now)
 {
@@ -222,19 +188,9 @@ static void learn_silence(struct uro_device *device, uro_time now)
     atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
 }
 
-/* Engine lock held. A look at the link costs a system call, too: who posts leaves it to who polls. */
-static enum uro_round_part part_of(struct uro_device *device, bool posted, uro_time now)
-{
-    if (!device->port->gathers || !may_wait(device, now))
-        return URO_ROUND_WHOLE;
-    if (posted || (device->owes && now - device->owes_since >= ANSWER))
-        return URO_ROUND_SEND;
-    return device->owes ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE_FIRST;
-}
-
 void uro_device_progress(struct uro_device *device, bool posted)
 {
-    if (posted && gathers(device, uro_device_now()))
+    if (posted && uro_gather_post(device, uro_device_now()))
         return;
     for (uint32_t i = 0; i < CALLER_ROUNDS; i++) {
         if (!try_lock(device)) {
@@ -247,7 +203,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
         if (device->took_over)
             learn_silence(device, now);
         atomic_store_explicit(&device->gathered, 0, memory_order_relaxed);
-        (void)uro_round_part(device, part_of(device, posted, now), now, &received);
+        (void)uro_round_part(device, uro_gather_part(device, posted, now), now, &received);
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
         count_caller(device, received);
@@ -317,7 +273,7 @@ static void disarm(struct uro_device *device)
 {
     if (!device->armed)
         return;
-    uro_device_lock(device);
+    lock(device);
     device->port->ops->disarm(device->port);
     device->armed = false;
     (void)pthread_mutex_unlock(&device->mutex);
@@ -333,7 +289,7 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time *interv
         return;
     }
     sleep_until(device, now, now + *interval, false);
-    *interval = *interval * 2 < STAND_BACK_MAX ? *interval * 2 : STAND_BACK_MAX;
+    *interval = *interval * 2 < URO_STAND_BACK_MAX ? *interval * 2 : URO_STAND_BACK_MAX;
 }
 
 /* Whether to look once more instead of sleeping. A program that is woken waits for a processor, often for ours. */
@@ -377,11 +333,12 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     uint32_t received, moved;
     bool quiet = false;
 
-    uro_device_lock(device);
+    lock(device);
     *now = uro_device_now();
     if (device->armed)
         device->port->ops->disarm(device->port);
     device->armed = false;
+    uro_gather_waited(device);
     moved = uro_round_run(device, *now, &received);
     if (received > 0)
         count_service(device);

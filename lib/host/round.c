@@ -5,7 +5,8 @@
 #include "host/capture.h"
 #include "host/device.h"
 
-#define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
+#define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
+#define INTERRUPTED         URO_US(100)
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
@@ -56,8 +57,11 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     }
     if (count > 0 && device->capture != NULL)
         uro_capture_sent(device, device->tx, count, now);
-    if (count > 0)
-        device->port->ops->transmit(device->port, device->tx, count);
+    if (count == 0)
+        return;
+    /* The round may have done much before. */
+    device->send_began = device->port->gathers && count == 1 ? uro_device_now() : 0;
+    device->port->ops->transmit(device->port, device->tx, count);
 }
 
 /* Returns how many frames left by the port; adds those that went to ourselves to @kept. */
@@ -196,13 +200,16 @@ static void tell(struct uro_device *device)
     }
 }
 
-/* How long a send takes is told by those of one frame, and by any that are faster. */
-static void note_sent(struct uro_device *device, uint32_t frames, uro_time from, uro_time till)
+/* How long a send takes is told by those of one frame, unless they were interrupted, and forgotten after many others. */
+static void note_sent(struct uro_device *device, uro_time till)
 {
-    uro_time took = till - from;
+    uro_time known = atomic_load_explicit(&device->send_took, memory_order_relaxed);
+    uro_time took = till - device->send_began;
 
     atomic_store_explicit(&device->sent_at, till, memory_order_relaxed);
-    if (frames == 1 || took < atomic_load_explicit(&device->send_took, memory_order_relaxed))
+    if (device->send_began == 0)
+        took = known - known / 8;
+    if (took < INTERRUPTED)
         atomic_store_explicit(&device->send_took, took, memory_order_relaxed);
 }
 
@@ -217,7 +224,7 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
     device->owes = false;
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
-        note_sent(device, sent, now, uro_device_now());
+        note_sent(device, uro_device_now());
     return sent + kept;
 }
 
@@ -241,7 +248,7 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
     if (part == URO_ROUND_RECEIVE_FIRST && completed(device) != before) {
         device->owes_since = now;
         device->owes = true;
-    } else {
+    } else if (part != URO_ROUND_RECEIVE) {
         moved += uro_round_send(device, now);
     }
     tell(device);

@@ -65,7 +65,10 @@ static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32
     }
     if (fake.completes != NULL)
         *fake.completes += count;
+    void (*receiving)(void) = fake.receiving;
     leave();
+    if (receiving != NULL)
+        receiving();
     return count;
 }
 

@@ -29,12 +29,13 @@ struct fake_port {
     uint32_t head, tail;
 
     bool link_up;
-    bool gone;           /* for ever, once the link is down */
-    bool awaits_peer;    /* of the next port */
-    bool gathers;        /* likewise */
-    uint32_t room;       /* of each room() */
-    uint64_t *completes; /* fake_count_in(), or NULL */
-    void (*sends)(void); /* called for each burst, or NULL */
+    bool gone;               /* for ever, once the link is down */
+    bool awaits_peer;        /* of the next port */
+    bool gathers;            /* likewise */
+    uint32_t room;           /* of each room() */
+    uint64_t *completes;     /* fake_count_in(), or NULL */
+    void (*sends)(void);     /* called for each burst, or NULL */
+    void (*receiving)(void); /* likewise for each look */
 
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_gather.c - a link where each send costs a system call: what waits for the next call of the program, and that it
- * does not wait for ever. */
+/* test_gather.c - what waits for the next call of the program, above all where each send costs a system call, and that
+ * it does not wait for ever. */
 #include <sched.h>
 
 #include "host/device.h"
@@ -16,9 +16,9 @@ static bool stands_back(void)
 }
 
 /* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
-static void start_polled(void)
+static void start_on(bool gathers)
 {
-    fake.gathers = true;
+    fake.gathers = gathers;
     stage_start("a:fake0" IP);
     stage_stop_clock();
     do {
@@ -29,6 +29,11 @@ static void start_polled(void)
     uro_device_lock(device);                      /* it has let go */
     uro_device_unlock(device);
     fake_reset();
+}
+
+static void start_polled(void)
+{
+    start_on(true);
 }
 
 static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
@@ -58,12 +63,23 @@ static void take_1_ms(void)
     stage_pass(URO_MS(1));
 }
 
-/* What a program posts @after so long that it sent @frames; whether that waits for more. */
+static void each_frame_completes_something(void)
+{
+    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
+}
+
+/* The program polls, which brings @frames, posts, which answers them, and posts again @after so long. Whether that waits
+ * for more. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
+    stage_pass(URO_US(15)); /* the last send is long ago, but the program is not away */
     for (uint32_t i = 0; i < frames; i++)
         fake_inject_echo(&fake.port.mac);
     uro_device_progress(device, false);
+    stage_pass(STEP);
+    uint32_t sent = fake_read(&fake.sent);
+    uro_device_progress(device, true);
+    assert_int_equal(fake_read(&fake.sent), sent + frames);
     stage_pass(after);
     uro_device_progress(device, true);
     bool so = atomic_load(&device->gathered) == 1;
@@ -77,11 +93,17 @@ static bool waits(uro_time after)
     return waits_after(1, after);
 }
 
+static void start_completing(void)
+{
+    start_polled();
+    each_frame_completes_something();
+}
+
 /* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves together. */
-static void gathering_link__send_takes_long__a_post_waits_as_long(void **state)
+static void gathering_link__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
-    start_polled();
+    start_completing();
     assert_true(waits(URO_US(3)));
     assert_false(waits(URO_US(10)));
     fake.sends = take_20_us;
@@ -89,27 +111,58 @@ static void gathering_link__send_takes_long__a_post_waits_as_long(void **state)
     assert_false(waits(URO_US(30)));
 }
 
-/* Not as long as one takes that was interrupted. */
-static void gathering_link__send_takes_very_long__a_post_waits_no_longer(void **state)
+/* A program that posts once, and then does something else, must not wait for the service thread. */
+static void gathering_link__send_takes_long__a_post_alone_does_not_wait(void **state)
 {
     (void)state;
     start_polled();
+    fake.sends = take_20_us;
+    for (uint32_t i = 0; i < 2; i++) {
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, false);
+        stage_pass(URO_US(10));
+        uro_device_progress(device, true);
+        assert_int_equal(atomic_load(&device->gathered), 0);
+    }
+}
+
+/* What else the round does takes long only there. */
+static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state)
+{
+    (void)state;
+    start_polled();
+    fake.receiving = take_20_us;
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 1);
+    stage_pass(URO_US(5));
+    uro_device_progress(device, true);
+    atomic_store(&device->sent_at, uro_device_now());
+    stage_pass(URO_US(10));
+    uro_device_progress(device, true);
+    assert_int_equal(atomic_load(&device->gathered), 0);
+}
+
+/* One that was interrupted says nothing. */
+static void gathering_link__send_is_interrupted__posts_do_not_wait(void **state)
+{
+    (void)state;
+    start_completing();
     fake.sends = take_1_ms;
-    assert_true(waits(URO_US(30)));
-    assert_false(waits(URO_US(50)));
+    assert_false(waits(URO_US(10)));
 }
 
 /* A send of many packets may take long anywhere. */
-static void gathering_link__send_of_more_takes_long__a_post_does_not_wait(void **state)
+static void gathering_link__send_of_more_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
-    start_polled();
+    start_completing();
     assert_true(waits(0));
     fake.sends = take_20_us;
     assert_false(waits_after(2, URO_US(10)));
     assert_true(waits(0));
-    fake.sends = NULL;
-    assert_true(waits_after(2, 0));
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(waits_after(2, 0));
     assert_false(waits_after(2, URO_US(10)));
 }
 
@@ -117,10 +170,11 @@ static void gathering_link__send_of_more_takes_long__a_post_does_not_wait(void *
 static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(void **state)
 {
     (void)state;
-    start_polled();
+    start_completing();
     for (uint32_t slow = 0; slow < 2; slow++) {
         fake.sends = slow ? take_20_us : NULL;
         assert_true(waits(0));
+        uro_device_progress(device, true);
         stage_pass(URO_US(300));
         uro_device_progress(device, true); /* leaves at once, but has nothing to send */
         atomic_store(&device->sent_at, uro_device_now());
@@ -128,11 +182,6 @@ static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(v
         assert_int_equal(atomic_load(&device->gathered), slow);
         uro_device_polled(device);
     }
-}
-
-static void each_frame_completes_something(void)
-{
-    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
 }
 
 /* A call of the program, of some kind. */
@@ -152,10 +201,9 @@ static void call(uint32_t kind)
 }
 
 /* The answers leave with a call of the program soon after, of whatever kind: it may have something to send itself. */
-static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
+static void answers_leave_with_a_call(bool gathers)
 {
-    (void)state;
-    start_polled();
+    start_on(gathers);
     each_frame_completes_something();
     for (uint32_t i = 0; i < 40; i++) {
         fake_inject_echo(&fake.port.mac);
@@ -169,6 +217,91 @@ static void gathering_link__poll_finds_something__program_gets_it_first(void **s
         assert_int_equal(fake_read(&fake.sent), i + 1);
         assert_false(stage_sent_by_service());
     }
+}
+
+static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
+{
+    (void)state;
+    answers_leave_with_a_call(true);
+}
+
+static void any_link__poll_finds_something__program_gets_it_first(void **state)
+{
+    (void)state;
+    answers_leave_with_a_call(false);
+}
+
+/* Looking costs nothing there, and what comes meanwhile may be all that the program waits for. */
+static void any_link__more_comes_before_the_answer__is_found(void **state)
+{
+    (void)state;
+    start_on(false);
+    each_frame_completes_something();
+    for (uint32_t i = 0; i < 3; i++) {
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
+        assert_int_equal(fake_read(&fake.sent), 0);
+    }
+    stage_pass(URO_US(1)); /* so long after what it sent before, a post does not wait */
+    uro_device_progress(device, true);
+    assert_int_equal(fake_read(&fake.sent), 3);
+}
+
+/* Its peers would wait for what it is in no hurry to ask for. */
+static void program_that_came_late__is_given_nothing_before_the_answer_for_a_while(void **state)
+{
+    (void)state;
+    start_on(false);
+    each_frame_completes_something();
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 0);
+    stage_pass(URO_US(20));
+    for (uint32_t sent = 1; sent <= 64; sent++) {
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.sent), sent);
+        fake_inject_echo(&fake.port.mac);
+    }
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 65);
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 65);
+}
+
+/* Whoever is interrupted once is not slow. */
+static void program_that_came_late_once__is_still_given_things_first(void **state)
+{
+    (void)state;
+    start_on(false);
+    each_frame_completes_something();
+    for (uint32_t i = 0; i < 100; i++) {
+        stage_pass(URO_US(1));
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.sent), i);
+        stage_pass(i == 50 ? URO_US(25) : STEP);
+        uro_device_progress(device, true);
+        assert_int_equal(fake_read(&fake.sent), i + 1);
+    }
+}
+
+static void program_that_went__is_given_nothing_before_the_answer_for_a_while(void **state)
+{
+    (void)state;
+    start_on(false);
+    each_frame_completes_something();
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 0);
+    atomic_store(&device->silence, URO_US(50));
+    stage_pass(URO_US(50));
+    fake_wait(&fake.sent, 1);
+    assert_true(stage_sent_by_service());
+    uro_device_lock(device);
+    assert_int_equal(device->prompt, -64);
+    uro_device_unlock(device);
 }
 
 /* Somebody else does when the program does not come again. */
@@ -199,18 +332,43 @@ static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void 
     }
 }
 
+static _Alignas(64) uint8_t qp_memory[16384];
+
+static struct uro_qp *make_qp(void)
+{
+    const struct uro_qp_init init = { .type = URO_QPT_RC };
+
+    assert_in_range(uro_qp_size(&init), 1, sizeof qp_memory);
+    uro_device_lock(device);
+    struct uro_qp *qp = uro_qp_create(uro_device_shard(device), &init, qp_memory);
+    uro_device_unlock(device);
+    return qp;
+}
+
+/* A stream of requests must go on: each completion brings new ones. */
+static void any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends(void **state)
+{
+    (void)state;
+    start_on(false);
+    struct uro_qp *qp = make_qp();
+    each_frame_completes_something();
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 0);
+    uro_qp_ring(uro_device_shard(device), qp);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 1);
+    uro_device_lock(device);
+    uro_engine_qp_destroy(uro_device_engine(device), qp);
+    uro_device_unlock(device);
+}
+
 /* What was posted before a command was posted to the queue pair as it was then. */
 static void posted__and_a_command_follows__the_engine_hears_it_before(void **state)
 {
-    const struct uro_qp_init init = { .type = URO_QPT_RC };
-    static _Alignas(64) uint8_t memory[16384];
-
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
-    assert_in_range(uro_qp_size(&init), 1, sizeof memory);
-    uro_device_lock(device);
-    struct uro_qp *qp = uro_qp_create(uro_device_shard(device), &init, memory);
-    uro_device_unlock(device);
+    struct uro_qp *qp = make_qp();
     uro_qp_ring(uro_device_shard(device), qp);
     assert_true(uro_engine_rung(uro_device_engine(device)));
     uro_device_lock(device);
@@ -221,11 +379,19 @@ static void posted__and_a_command_follows__the_engine_hears_it_before(void **sta
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
-    cmocka_unit_test(gathering_link__send_takes_long__a_post_waits_as_long),
-    cmocka_unit_test(gathering_link__send_takes_very_long__a_post_waits_no_longer),
-    cmocka_unit_test(gathering_link__send_of_more_takes_long__a_post_does_not_wait),
+    cmocka_unit_test(gathering_link__send_takes_long__posts_of_a_burst_wait_as_long),
+    cmocka_unit_test(gathering_link__send_takes_long__a_post_alone_does_not_wait),
+    cmocka_unit_test(gathering_link__receiving_takes_long__posts_do_not_wait),
+    cmocka_unit_test(gathering_link__send_is_interrupted__posts_do_not_wait),
+    cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
+    cmocka_unit_test(any_link__poll_finds_something__program_gets_it_first),
+    cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
+    cmocka_unit_test(any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends),
+    cmocka_unit_test(program_that_came_late__is_given_nothing_before_the_answer_for_a_while),
+    cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
+    cmocka_unit_test(program_that_went__is_given_nothing_before_the_answer_for_a_while),
     cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
     cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gather.c - see gather.h. */
+#include "host/gather.h"
+
+#define GATHER 500u /* ns, after a send, and shorter than any answer takes */
+#define GATHER_CALLS                                                                               \
+    URO_US(4) /* likewise where each send is a system call, which takes no longer */
+#define GATHER_POSTS 32u
+#define POLLS_SOON   URO_US(200) /* that a program has polled: it will again */
+#define ANSWER       URO_US(2)   /* in which a program that got something posts its answer */
+#define PROMPT       URO_US(20)  /* one that does so comes back within this time */
+#define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
+#define TRUST        64
+#define LATE         32 /* ... more than once in so many */
+
+/* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
+static uro_time slowly(const struct uro_device *device, uro_time usual)
+{
+    uro_time took = atomic_load_explicit(&device->send_took, memory_order_relaxed);
+
+    if (!device->port->gathers || took <= GATHER_CALLS)
+        return usual;
+    return usual * took / GATHER_CALLS;
+}
+
+/* Likewise, between the posts of a burst. One that is alone must not wait so long: nothing may follow. */
+static uro_time in_burst(const struct uro_device *device, uro_time usual)
+{
+    bool burst = atomic_load_explicit(&device->posted, memory_order_relaxed) >
+                 atomic_load_explicit(&device->polled, memory_order_relaxed);
+
+    return burst ? slowly(device, usual) : usual;
+}
+
+/* Whether sending may wait for the next call, which will be soon. */
+static bool may_wait(struct uro_device *device, uro_time now)
+{
+    uro_time soon = in_burst(device, POLLS_SOON);
+
+    return device->config.progress != URO_PROGRESS_CALLER &&
+           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < soon &&
+           atomic_load(&device->wakes) <= now + URO_STAND_BACK_MAX;
+}
+
+bool uro_gather_post(struct uro_device *device, uro_time now)
+{
+    uro_time gather = device->port->gathers ? in_burst(device, GATHER_CALLS) : GATHER;
+
+    return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
+           may_wait(device, now) &&
+           atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
+}
+
+/* Peers wait for the answer until the service thread looks. A program that is interrupted now and then is not meant. */
+static void come_late(struct uro_device *device)
+{
+    device->prompt -= LATE;
+    if (device->prompt <= 0)
+        device->prompt = -DISTRUST;
+}
+
+/* Whether the program comes back soon for what it was given before it was answered. */
+static void judge_answer(struct uro_device *device, uro_time now)
+{
+    if (!device->owes)
+        return;
+    if (now - device->owes_since >= slowly(device, PROMPT))
+        come_late(device);
+    else
+        device->prompt += device->prompt < TRUST;
+}
+
+/* A look at a link that gathers costs a system call, too: who posts leaves it to who polls. */
+enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now)
+{
+    judge_answer(device, now);
+    if (!may_wait(device, now))
+        return URO_ROUND_WHOLE;
+    if (posted && device->port->gathers)
+        return URO_ROUND_SEND;
+    if (device->prompt < 0)
+        return URO_ROUND_WHOLE;
+    if (device->owes &&
+        (posted || uro_engine_rung(device->engine) || now - device->owes_since >= ANSWER))
+        return URO_ROUND_SEND;
+    if (device->owes)
+        return device->port->gathers ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE;
+    return posted ? URO_ROUND_WHOLE : URO_ROUND_RECEIVE_FIRST;
+}
+
+void uro_gather_found(struct uro_device *device)
+{
+    device->prompt += device->prompt < 0;
+}
+
+void uro_gather_waited(struct uro_device *device)
+{
+    if (device->owes)
+        come_late(device);
+}

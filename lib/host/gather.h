@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gather.h - what leaves with the next call of a program that keeps polling, instead of at once.
+ *
+ * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
+ * those of a loop leave together. One that is alone leaves at once. Likewise a poll that finds something
+ * gives it to the program first: what the program answers leaves together with the acknowledgement, at the
+ * next post, or at a poll a little later. A program that then did something else is not given things first
+ * for a while.
+ */
+#pragma once
+
+#include "host/device.h"
+
+/* Whether what was posted waits for the next call. If that does not come soon after all, the service thread
+ * looks soon, or is awake and hears the bell. */
+URO_NODISCARD bool uro_gather_post(struct uro_device *device, uro_time now);
+
+/* ---- the engine lock is held -------------------------------------------- */
+
+/* What a caller's round is to do. */
+enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now);
+
+/* A caller's round brought something. */
+void uro_gather_found(struct uro_device *device);
+
+/* The service thread had to look: callers do not come. */
+void uro_gather_waited(struct uro_device *device);
