@@ -165,8 +165,10 @@ static void hybrid__program_is_woken__service_thread_sleeps(void **state)
     uro_host_set_sink(&sink);
     stage_start("a:fake0" IP);
     fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    uro_device_lock(device);     /* no round begins before and ends after */
     stage_stop_clock();
     stage_pass(URO_MS(10));
+    uro_device_unlock(device);
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     uint32_t arms = fake_read(&fake.arms);
