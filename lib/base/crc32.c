@@ -91,7 +91,7 @@ static inline uint32_t step_8(uint32_t reg, uint64_t loaded)
 
 static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
 {
-    while (length >= URO_CRC32_SPARSE_LEAST) {
+    if (length >= URO_CRC32_SPARSE_LEAST) {
         size_t fed = uro_crc32_sparse(&reg, from, length);
         from += fed, length -= fed;
     }
@@ -109,7 +109,7 @@ static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
 static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *restrict from,
                            size_t length)
 {
-    while (length >= URO_CRC32_SPARSE_LEAST) {
+    if (length >= URO_CRC32_SPARSE_LEAST) {
         size_t fed = uro_crc32_sparse_copy(&reg, to, from, length);
         from += fed, to += fed, length -= fed;
     }

@@ -5,7 +5,7 @@
  * that it divides. Modulo Q a bit equals the sum of itself put 145, 183, 211 and 300 bits later: from the first one on, each
  * is moved there, until only the last 300 (here 320) are left. Their CRC is that of the whole. None of the four places is
  * within two words of 64 bits, so that whole words move at once, by shifts of registers: no load depends on another,
- * which is three times as fast as a table where the processor is real, and twice where it is emulated.
+ * which is three times as fast as a table, on a real processor and on an emulated one.
  * Moving by a sparse multiple is the idea of Chorba (K. Kadatch, S. Russell: arXiv 2412.16398).
  */
 #include <string.h>

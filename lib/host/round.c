@@ -5,8 +5,8 @@
 #include "host/capture.h"
 #include "host/device.h"
 
-#define OUTPUT_BURSTS       4u /* at most, so that a round stays short */
-#define INTERRUPTED         URO_US(100)
+#define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
+#define INTERRUPTED         URO_US(100) /* whoever takes longer to send a frame */
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
@@ -209,6 +209,7 @@ static void note_sent(struct uro_device *device, uro_time till)
     atomic_store_explicit(&device->sent_at, till, memory_order_relaxed);
     if (device->send_began == 0)
         took = known - known / 8;
+    device->send_began = 0;
     if (took < INTERRUPTED)
         atomic_store_explicit(&device->send_took, took, memory_order_relaxed);
 }

@@ -15,6 +15,15 @@ static bool stands_back(void)
     return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
 }
 
+/* A frame comes, the program polls, and so many were sent by then. */
+static void find(uint32_t sent)
+{
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
+    assert_int_equal(fake_read(&fake.sent), sent);
+}
+
 /* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
 static void start_on(bool gathers)
 {
@@ -41,9 +50,7 @@ static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void 
     (void)state;
     start_polled();
     for (uint32_t sent = 0; sent < 40;) {
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, false);
-        assert_int_equal(fake_read(&fake.sent), ++sent);
+        find(++sent);
         fake_inject_echo(&fake.port.mac);
         uro_device_progress(device, true);
         assert_int_equal(fake_read(&fake.sent), sent);
@@ -118,8 +125,7 @@ static void gathering_link__send_takes_long__a_post_alone_does_not_wait(void **s
     start_polled();
     fake.sends = take_20_us;
     for (uint32_t i = 0; i < 2; i++) {
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, false);
+        find(i + 1);
         stage_pass(URO_US(10));
         uro_device_progress(device, true);
         assert_int_equal(atomic_load(&device->gathered), 0);
@@ -132,9 +138,7 @@ static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state
     (void)state;
     start_polled();
     fake.receiving = take_20_us;
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 1);
+    find(1);
     stage_pass(URO_US(5));
     uro_device_progress(device, true);
     atomic_store(&device->sent_at, uro_device_now());
@@ -206,10 +210,7 @@ static void answers_leave_with_a_call(bool gathers)
     start_on(gathers);
     each_frame_completes_something();
     for (uint32_t i = 0; i < 40; i++) {
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, false);
-        assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
-        assert_int_equal(fake_read(&fake.sent), i);
+        find(i);
         for (uint32_t calls = 0; fake_read(&fake.sent) == i; calls++) {
             assert_in_range(calls, 0, 40);
             call(i % 4);
@@ -238,10 +239,7 @@ static void any_link__more_comes_before_the_answer__is_found(void **state)
     start_on(false);
     each_frame_completes_something();
     for (uint32_t i = 0; i < 3; i++) {
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, false);
-        assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
-        assert_int_equal(fake_read(&fake.sent), 0);
+        find(0);
     }
     stage_pass(URO_US(1)); /* so long after what it sent before, a post does not wait */
     uro_device_progress(device, true);
@@ -254,9 +252,7 @@ static void program_that_came_late__is_given_nothing_before_the_answer_for_a_whi
     (void)state;
     start_on(false);
     each_frame_completes_something();
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 0);
+    find(0);
     stage_pass(URO_US(20));
     for (uint32_t sent = 1; sent <= 64; sent++) {
         uro_device_progress(device, false);
@@ -265,9 +261,7 @@ static void program_that_came_late__is_given_nothing_before_the_answer_for_a_whi
     }
     uro_device_progress(device, false);
     assert_int_equal(fake_read(&fake.sent), 65);
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 65);
+    find(65);
 }
 
 /* Whoever is interrupted once is not slow. */
@@ -278,9 +272,7 @@ static void program_that_came_late_once__is_still_given_things_first(void **stat
     each_frame_completes_something();
     for (uint32_t i = 0; i < 100; i++) {
         stage_pass(URO_US(1));
-        fake_inject_echo(&fake.port.mac);
-        uro_device_progress(device, false);
-        assert_int_equal(fake_read(&fake.sent), i);
+        find(i);
         stage_pass(i == 50 ? URO_US(25) : STEP);
         uro_device_progress(device, true);
         assert_int_equal(fake_read(&fake.sent), i + 1);
@@ -292,9 +284,7 @@ static void program_that_went__is_given_nothing_before_the_answer_for_a_while(vo
     (void)state;
     start_on(false);
     each_frame_completes_something();
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 0);
+    find(0);
     atomic_store(&device->silence, URO_US(50));
     stage_pass(URO_US(50));
     fake_wait(&fake.sent, 1);
@@ -352,9 +342,7 @@ static void any_link__poll_finds_something_and_more_is_posted__the_next_poll_sen
     start_on(false);
     struct uro_qp *qp = make_qp();
     each_frame_completes_something();
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 0);
+    find(0);
     uro_qp_ring(uro_device_shard(device), qp);
     uro_device_progress(device, false);
     assert_int_equal(fake_read(&fake.sent), 1);
