@@ -249,7 +249,6 @@ uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_addres
                                   .msg_controllen = sizeof control };
         if (recvmsg(sock->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
             return count;
-        count++;
         for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;
              at = CMSG_NXTHDR(&message, at)) {
             struct sock_extended_err report;
@@ -258,6 +257,8 @@ uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_addres
             if (!is)
                 continue;
             memcpy(&report, CMSG_DATA(at), sizeof report);
+            count +=
+                report.ee_origin == SO_EE_ORIGIN_ICMP || report.ee_origin == SO_EE_ORIGIN_ICMP6;
             /* The kernel names no destination of what it refused itself. */
             const union uro_sock_address *dest = message.msg_namelen > 0 ? &to : tried;
             if (dest != NULL)

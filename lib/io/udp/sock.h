@@ -70,6 +70,7 @@ URO_NODISCARD bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us,
 void uro_sock_close(struct uro_sock *sock);
 
 /* Takes what the network reported (a port or host that cannot be reached, a packet too long). The
- * transport finds out by itself; told once, when somebody watches. Returns how many reports. */
+ * transport finds out by itself; told once, when somebody watches. Returns how many came from the network, which
+ * leaves out what the kernel says of its own sends. */
 uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_address *tried,
                               bool verbose);

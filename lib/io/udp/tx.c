@@ -187,12 +187,30 @@ static void drop_first(struct uro_udp_tx *tx)
     tx->first++;
 }
 
-/* The kernel does not cut this datagram. The packets leave one by one, which gives all of them
- * identification 0; what is said of each of them is told. */
-static void send_apart(struct uro_udp_tx *tx)
+/* What was tried since the last datagram left, or in the whole flush. */
+struct trials {
+    uint32_t
+        reports; /* times that something was tried again because the network had reported errors */
+    bool again;  /* the first one was tried again although it had not */
+};
+
+/* One packet by itself. False when the kernel does not take it. */
+static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct trials *trials)
 {
-    uint32_t i = tx->first;
-    struct uro_sock *by = tx->by[i];
+    struct uro_sock *by = tx->by[tx->first];
+
+    while (sendmsg(by->fd, header, MSG_DONTWAIT) < 0)
+        if (uro_sock_take_errors(by, header->msg_name, tx->verbose) == 0 ||
+            trials->reports++ >= URO_PORT_BURST)
+            return false;
+    return true;
+}
+
+/* The kernel does not cut this datagram. The packets leave one by one, which gives all of them
+ * identification 0; what is said of each of them is told. True when all have left. */
+static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
+{
+    uint32_t i = tx->first, lost = 0;
     struct msghdr header = tx->messages[i].msg_hdr;
     uint8_t *at = tx->octets[i].iov_base;
     size_t left = tx->octets[i].iov_len;
@@ -204,59 +222,67 @@ static void send_apart(struct uro_udp_tx *tx)
     for (uint32_t k = 0; left > 0; k++) {
         uint32_t length = left < tx->segment[i] ? (uint32_t)left : tx->segment[i];
         uint8_t *icrc = at + length - ICRC_LEN;
-        if (!by->v6 && k > 0)
+        if (!tx->by[i]->v6 && k > 0)
             uro_put_le32(icrc,
                          uro_get_le32(icrc) ^
                              uro_ident_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
                                                                URO_UDP_LEN + length - ICRC_LEN));
         part = (struct iovec){ at, length };
-        if (sendmsg(by->fd, &header, MSG_DONTWAIT) < 0) {
-            tx->dropped++;
-            (void)uro_sock_take_errors(by, &tx->to[i], tx->verbose);
-        }
+        lost += !send_part(tx, &header, trials);
         at += length;
         left -= length;
     }
+    tx->dropped += lost;
     tx->first++;
+    return lost == 0;
 }
 
-/* The kernel did not take the first one. True when it may take the next, or the same again. */
-static bool recover(struct uro_udp_tx *tx, int why, uint32_t *reports)
+/* @why the kernel does not take the first one, and the network has nothing to do with it. */
+static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
 
+    if (tx->packets[tx->first] == 1 || (why != EIO && why != EINVAL && why != EMSGSIZE)) {
+        drop_first(tx);
+        return;
+    }
+    /* EMSGSIZE: the path is too narrow, which each packet is told. EIO, EINVAL: it cannot cut, for example
+     * because the link makes no checksums. Kernels before 6.14 say EINVAL of a narrow path, too; they do not take the
+     * packets by themselves either, then. */
+    if (send_apart(tx, trials) && why != EMSGSIZE)
+        by->segments = false;
+}
+
+/* The kernel did not take the first one, it said @why. True when it may take the next, or the same again.
+ *
+ * What the network says of an earlier packet is the error of whatever is sent next, and anybody can write ICMP.
+ * So the same is tried again when there are reports, and once when there are none, for a report that finds no room is
+ * lost. Only an error that stays is about this datagram. */
+static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
+{
     switch (why) {
-    case EBADF: /* its broker went meanwhile */
-        break;
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:
         return false;
     case EINTR:
         return true;
-    case EIO: /* the link cannot cut, for example because it makes no checksums */
-    case EINVAL:
-    case EOPNOTSUPP:
-        if (tx->packets[tx->first] > 1) {
-            by->segments = false;
-            send_apart(tx);
-            return true;
-        }
-        break;
-    case EMSGSIZE: /* the path is too narrow, which a long datagram is not told; nor would another try help */
-        if (tx->packets[tx->first] > 1) {
-            send_apart(tx);
-            return true;
-        }
-        (void)uro_sock_take_errors(by, &tx->to[tx->first], tx->verbose);
-        break;
+    case EBADF: /* its broker went meanwhile */
+        drop_first(tx);
+        return true;
     default:
-        /* What the network said of an earlier packet is told here, once. */
-        if (uro_sock_take_errors(by, &tx->to[tx->first], tx->verbose) > 0 &&
-            ++*reports < URO_PORT_BURST)
-            return true;
+        break;
     }
-    drop_first(tx);
+    if (uro_sock_take_errors(tx->by[tx->first], &tx->to[tx->first], tx->verbose) > 0) {
+        if (trials->reports++ >= URO_PORT_BURST)
+            drop_first(tx);
+    } else if (!trials->again) {
+        trials->again = true;
+        return true;
+    } else {
+        do_without(tx, why, trials);
+    }
+    trials->again = false;
     return true;
 }
 
@@ -270,7 +296,7 @@ static int hand_over(int fd, struct mmsghdr *messages, uint32_t count)
 
 bool uro_udp_tx_flush(struct uro_udp_tx *tx)
 {
-    uint32_t reports = 0;
+    struct trials trials = { 0 };
 
     while (tx->first < tx->count) {
         struct uro_sock *by = tx->by[tx->first];
@@ -278,10 +304,12 @@ bool uro_udp_tx_flush(struct uro_udp_tx *tx)
         while (tx->first + run < tx->count && tx->by[tx->first + run] == by)
             run++;
         int sent = hand_over(by->fd, &tx->messages[tx->first], run);
-        if (sent > 0)
-            tx->first += (uint32_t)sent;
-        else if (!recover(tx, errno, &reports))
+        if (sent <= 0 && !recover(tx, errno, &trials))
             return false;
+        if (sent > 0) {
+            tx->first += (uint32_t)sent;
+            trials.again = false;
+        }
     }
     return true;
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sends that the kernel refuses. A packet of ICMP, which anybody can write, is an error of the next send; nothing
+ * that it says is taken for something that the kernel cannot do, and it costs no packet. */
+#define _GNU_SOURCE /* struct mmsghdr, unshare */
+#include "support/check.h"
+
+#include <errno.h>
+
+#include "io/udp/tx.h"
+#include "support/make_frame.h"
+#include "support/own_net.h"
+
+#define FEW        4u
+#define RC_MIDDLE  0x07
+#define PAYLOAD    256u
+#define UDP_OCTETS (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
+
+#define UNREACHABLE    3 /* ICMP's type */
+#define NO_PORT        3
+#define NARROW         4
+#define NO_SOURCEROUTE 5
+
+static struct uro_udp_tx tx;
+static struct uro_sock sock;
+static struct uro_gid own, peer;
+static int receiver;
+static uint8_t payload[2000];
+
+static int start(void **state)
+{
+    const struct uro_sock_options options = { .segments = true };
+    char error[URO_PORT_ERROR_MAX];
+
+    (void)state;
+    assert_true(uro_gid_parse("127.0.0.5", &own) && uro_gid_parse("127.0.0.9", &peer));
+    int fd = uro_sock_bind(&own, false, error);
+    receiver = uro_sock_bind(&peer, false, error);
+    assert_true(fd >= 0 && receiver >= 0);
+    sock = (struct uro_sock){ .fd = -1 };
+    uro_sock_start(&sock, fd, &own, &options);
+    assert_true(sock.segments);
+    assert_true(uro_udp_tx_open(&tx, &sock, 1, 4096, false));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    uro_udp_tx_close(&tx);
+    uro_sock_close(&sock);
+    (void)close(receiver);
+    return 0;
+}
+
+/* @count packets to the peer, which leave as one datagram. */
+static void send_packets(uint32_t count, uint32_t length)
+{
+    const struct uro_frame frame = {
+        .op = &uro_opcodes[RC_MIDDLE],
+        .ether = { .dest = { { 2 } }, .type = URO_ETHERTYPE_IPV4 },
+        .ip = { .dont_fragment = true,
+                .hop_limit = URO_SOCK_HOP_LIMIT,
+                .source = own,
+                .dest = peer },
+        .udp = { .source_port = URO_ROCE_PORT, .dest_port = URO_ROCE_PORT },
+        .bth = { .opcode = RC_MIDDLE, .dest_qpn = 17, .pkey = 0xffff },
+    };
+    uint8_t octets[MADE_FRAME_MAX];
+    struct uro_tx frames[URO_PORT_BURST];
+
+    frames[0] = (struct uro_tx){ .icrc = true,
+                                 .network_at = URO_ETHER_LEN,
+                                 .payload_length = length,
+                                 .span_count = 1,
+                                 .spans = { { payload, length } } };
+    frames[0].head_length = (uint16_t)(make_frame(&frame, octets) - URO_ICRC_LEN);
+    memcpy(frames[0].head, octets, frames[0].head_length);
+    for (uint32_t i = 1; i < count; i++)
+        frames[i] = frames[0];
+    uro_udp_tx_send(&tx, frames, count);
+    assert_int_equal(tx.first, tx.count);
+}
+
+/* The packets that the peer has, each of @length octets of payload. */
+static uint32_t arrived(uint32_t length)
+{
+    static uint8_t octets[4096];
+    uint32_t count = 0;
+    ssize_t got;
+
+    while ((got = recv(receiver, octets, sizeof octets, MSG_DONTWAIT)) > 0) {
+        assert_int_equal(got, URO_BTH_LEN + length + URO_ICRC_LEN);
+        count++;
+    }
+    return count;
+}
+
+/* A packet of ours to the peer could not be delivered, says somebody with the peer's address. */
+static void forge(uint8_t code, uint16_t mtu)
+{
+    uint8_t packet[URO_IPV4_LEN + 8 + URO_IPV4_LEN + URO_UDP_LEN] = { 0 };
+    uint8_t *icmp = packet + URO_IPV4_LEN, *quoted = icmp + 8;
+    struct uro_ip ip = { .hop_limit = 64,
+                         .protocol = URO_IPPROTO_ICMP,
+                         .payload_length = sizeof packet - URO_IPV4_LEN,
+                         .source = peer,
+                         .dest = own };
+    const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = URO_UDP_LEN + UDP_OCTETS };
+
+    (void)uro_ip_put(packet, &ip);
+    ip = (struct uro_ip){ .dont_fragment = true,
+                          .hop_limit = 64,
+                          .protocol = URO_IPPROTO_UDP,
+                          .payload_length = URO_UDP_LEN + UDP_OCTETS,
+                          .source = own,
+                          .dest = peer };
+    (void)uro_ip_put(quoted, &ip);
+    uro_udp_encode(quoted + URO_IPV4_LEN, &udp);
+    icmp[0] = UNREACHABLE;
+    icmp[1] = code;
+    uro_put_be16(icmp + 6, mtu);
+    uro_put_be16(icmp + 2, uro_ip_sum_finish(uro_ip_sum(0, icmp, sizeof packet - URO_IPV4_LEN)));
+    assert_true(own_net_send(packet, sizeof packet));
+}
+
+/* The error that the next call with the socket would be told, and is not after this. */
+static int pending(void)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+
+    assert_int_equal(getsockopt(sock.fd, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+    return error;
+}
+
+static void all_are_sent(uint32_t count)
+{
+    send_packets(count, PAYLOAD);
+    assert_int_equal(arrived(PAYLOAD), count);
+    assert_int_equal(tx.dropped, 0);
+    assert_true(sock.segments);
+}
+
+static void forged_reports__are_errors_of_the_next_send(void **state)
+{
+    (void)state;
+    forge(NO_SOURCEROUTE, 0);
+    assert_int_equal(pending(), EOPNOTSUPP);
+    forge(NARROW, 1400);
+    assert_int_equal(pending(), EMSGSIZE);
+    forge(NO_PORT, 0);
+    assert_int_equal(pending(), ECONNREFUSED);
+}
+
+static void source_route_failed__is_not_that_the_kernel_cannot_cut(void **state)
+{
+    (void)state;
+    forge(NO_SOURCEROUTE, 0);
+    all_are_sent(FEW);
+    forge(NO_SOURCEROUTE, 0);
+    all_are_sent(1);
+}
+
+static void too_narrow_for_others__costs_no_packet(void **state)
+{
+    (void)state;
+    forge(NARROW, 1400);
+    all_are_sent(1);
+    forge(NARROW, 1400);
+    all_are_sent(FEW);
+}
+
+/* A report that the socket's buffer has no room for is lost, the error is not. */
+static void report_without_room__costs_no_packet(void **state)
+{
+    const int least = 1;
+    const uint8_t junk[1000] = { 0 };
+    const union uro_sock_address to = uro_sock_address_of(&own, URO_ROCE_PORT);
+
+    (void)state;
+    assert_int_equal(setsockopt(sock.fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least), 0);
+    for (int i = 0; i < 100; i++)
+        (void)sendto(receiver, junk, sizeof junk, 0, &to.any, uro_sock_address_length(&to));
+    forge(NO_SOURCEROUTE, 0);
+    assert_int_equal(recv(sock.fd, payload, 0, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
+    all_are_sent(FEW);
+    forge(NARROW, 1400);
+    all_are_sent(1);
+}
+
+/* Each of many is answered by one more; the socket is not held up by them. */
+static void nobody_listens__every_packet_is_sent(void **state)
+{
+    (void)state;
+    (void)close(receiver);
+    for (int i = 0; i < 100; i++)
+        send_packets(FEW, PAYLOAD);
+    assert_int_equal(tx.dropped, 0);
+    assert_true(sock.segments);
+    receiver = -1;
+}
+
+/* The kernel does not cut what has no checksum. */
+static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **state)
+{
+    const int no = 1;
+
+    (void)state;
+    assert_int_equal(setsockopt(sock.fd, SOL_SOCKET, SO_NO_CHECK, &no, sizeof no), 0);
+    send_packets(FEW, PAYLOAD);
+    assert_int_equal(arrived(PAYLOAD), FEW);
+    assert_false(sock.segments);
+    send_packets(FEW, PAYLOAD);
+    assert_int_equal(arrived(PAYLOAD), FEW);
+    assert_int_equal(tx.dropped, 0);
+}
+
+/* Longer than loopback carries here: of a long datagram the kernel says what it says of a kernel that cannot cut, on
+ * some versions. */
+static void path_too_narrow__segments_stay(void **state)
+{
+    (void)state;
+    send_packets(FEW, 1800);
+    assert_int_equal(tx.dropped, FEW);
+    assert_int_equal(arrived(1800), 0);
+    assert_true(sock.segments);
+    tx.dropped = 0;
+    all_are_sent(FEW);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(forged_reports__are_errors_of_the_next_send, start, stop),
+        cmocka_unit_test_setup_teardown(source_route_failed__is_not_that_the_kernel_cannot_cut,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(too_narrow_for_others__costs_no_packet, start, stop),
+        cmocka_unit_test_setup_teardown(report_without_room__costs_no_packet, start, stop),
+        cmocka_unit_test_setup_teardown(nobody_listens__every_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(kernel_cannot_cut__packets_leave_one_by_one_from_then_on,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(path_too_narrow__segments_stay, start, stop),
+    };
+
+    if (!own_net_enter())
+        return 0;
+    return cmocka_run_group_tests_name("io/udp_tx", tests, NULL, NULL);
+}
