@@ -16,7 +16,7 @@
     X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
     X(LOOP_FRAMES, "loop_frames", "frames to ourselves, delivered without the link")               \
     X(RX_WEAK_ICRC, "rx_weak_icrc",                                                                \
-      "packets whose IPv4 identification had to be worked out from their ICRC")                    \
+      "packets of foreign senders over IPv4 whose identification no raw socket saw")               \
     X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
     X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
     X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \

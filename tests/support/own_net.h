@@ -23,7 +23,7 @@ static inline bool own_net_enter(void)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (entered && ioctl(fd, SIOCGIFFLAGS, &lo) == 0) {
-        lo.ifr_flags |= IFF_UP;
+        lo.ifr_flags |= IFF_UP | IFF_MULTICAST;
         entered = ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
         lo.ifr_mtu = 1500;
         entered = entered && ioctl(fd, SIOCSIFMTU, &lo) == 0;
@@ -45,9 +45,12 @@ static inline bool own_net_send(const uint8_t *packet, size_t length)
     struct sockaddr_in to = { .sin_family = AF_INET };
     int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 
+    const struct ip_mreqn loopback = { .imr_address.s_addr = 0x0100007f };
+
     memcpy(&to.sin_addr, packet + 16, 4);
-    bool sent = raw >= 0 && sendto(raw, packet, length, 0, (const struct sockaddr *)&to,
-                                   sizeof to) == (ssize_t)length;
+    bool sent =
+        raw >= 0 && setsockopt(raw, IPPROTO_IP, IP_MULTICAST_IF, &loopback, sizeof loopback) == 0 &&
+        sendto(raw, packet, length, 0, (const struct sockaddr *)&to, sizeof to) == (ssize_t)length;
     (void)close(raw);
     return sent;
 }

@@ -20,6 +20,7 @@ import time
 import programs
 import pairs  # from tools/, which programs put on the path
 from test_udp import PORT, SHARED_ADDRESS, TAKEN_ADDRESS, Shared, is_bound
+from test_udp_paths import spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
 LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # more than there are places
@@ -173,6 +174,29 @@ def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> No
         assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
 
 
+def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None:
+    """By which packets of foreign senders are checked in full, as root."""
+    with spaces_or_skip() as spaces:
+        def table(name: str) -> str:
+            return subprocess.run(["ip", "netns", "exec", spaces.names["a"], "cat", f"/proc/net/{name}"], check=True,
+                                  capture_output=True, text=True).stdout
+
+        def serve() -> subprocess.Popen:
+            hub = spaces.start("a", case.uroce, "hub", "--address", "10.9.0.1")
+            assert pairs.wait_for(lambda: table("udp").count(":12B7") > 60, 10), "no broker"
+            return hub
+
+        first = serve()
+        spaces.start("a", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.1", "--", "ibv_rc_pingpong", "-g", "1")
+        assert pairs.wait_for(lambda: "0100090A:0011" in table("raw"), 10), table("raw")
+        first.kill()
+        first.wait()
+        assert pairs.wait_for(lambda: "0100090A:0011" not in table("raw"), 10), table("raw")
+        serve()
+        assert pairs.wait_for(lambda: "0100090A:0011" in table("raw"), 10), table("raw")
+        equal(table("raw").count("0100090A:0011"), 1)
+
+
 def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case) -> None:
     """Who is asked for says that there is one only of one that is there and stays."""
     with Shared(case.uroce) as pair, broker(pair) as going:
@@ -205,6 +229,7 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
 CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
          another_broker_after_the_first_was_killed__traffic_goes_on,
+         raw_socket__goes_and_comes_with_the_socket_of_the_broker,
          a_broker_goes_while_another_is_asked_for__there_is_one_afterwards, alone_on_a_port_that_is_taken__names_the_holder,
          hub_no__while_there_is_a_broker__the_port_is_taken]
 

@@ -82,14 +82,14 @@ bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *f
     return true;
 }
 
-bool uro_ident_usual(struct uro_ident_habit *habit, bool plain, bool strict)
+bool uro_ident_usual(struct uro_ident_habit *habit, bool plain)
 {
     if (plain) {
         habit->plain++;
         habit->foreign = 0;
         return true;
     }
-    if (strict || (habit->plain >= PLAIN_ENOUGH && ++habit->foreign < FOREIGN_ENOUGH))
+    if (habit->plain >= PLAIN_ENOUGH && ++habit->foreign < FOREIGN_ENOUGH)
         return false;
     *habit = (struct uro_ident_habit){ 0 };
     return true;

@@ -16,6 +16,13 @@ struct uro_ident_habit {
     uint32_t foreign; /* refused in a row, because they were not */
 };
 
+/* From whom packets over IPv4 are taken. */
+enum uro_ident_rule {
+    URO_IDENT_ANY,
+    URO_IDENT_PLAIN, /* our like */
+    URO_IDENT_FULL,  /* anybody, when all of the ICRC can be checked */
+};
+
 #define URO_IDENT_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
 /* By how much the register differs after @behind octets that follow the identification, when that is @id
@@ -29,6 +36,5 @@ URO_NODISCARD bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_
                                    bool *fragmentable);
 
 /* One more packet of a sender, @plain: with DF and an identification below URO_IDENT_BATCH. A sender that
- * was like us all the time is held to it until it is plain that it is another now. False: refuse it, as
- * everything that is not plain with @strict. */
-URO_NODISCARD bool uro_ident_usual(struct uro_ident_habit *habit, bool plain, bool strict);
+ * was like us all the time is held to it until it is plain that it is another now. False: refuse it. */
+URO_NODISCARD bool uro_ident_usual(struct uro_ident_habit *habit, bool plain);

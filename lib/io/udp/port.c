@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - the plug-in's one symbol: a port over UDP sockets.
  *
- *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain][,hub=auto|no][,busy-poll=US]
+ *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain|full][,hub=auto|no][,busy-poll=US]
  *
  * and ip=, which the host takes.
  */
 #define _GNU_SOURCE /* strsep */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include "core/limits.h"
 #include "io/udp/udp.h"
+#include "io/udp/witness.h"
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
@@ -189,10 +191,12 @@ static bool link_up(struct uro_port *port)
         sock->said_down = sock->fd < 0;
         if (sock->fd >= 0)
             continue;
-        if (said && join(udp, sock, error) == URO_SHARE_JOINED)
-            uro_share_services(sock->share, sock->share->services, sock->share->service_count);
-        else
+        if (!said || join(udp, sock, error) != URO_SHARE_JOINED) {
             up = false;
+            continue;
+        }
+        (void)uro_witness_open(sock, udp->options.idents); /* the right to it may be gone by now */
+        uro_share_services(sock->share, sock->share->services, sock->share->service_count);
     }
     return up;
 }
@@ -284,35 +288,49 @@ static uint32_t window_of(const struct uro_udp_port *udp)
 
 struct words {
     struct uro_sock_options sock;
-    bool strict;
     bool alone;
 };
 
+enum { GSO, GRO, IDENT, HUB };
+
 struct word {
     const char *key;
-    const char *values[2]; /* the first is the default */
+    const char *values[3]; /* the first is the default, the last may be missing */
 };
 
 static const struct word known[] = {
-    { "gso", { "yes", "no" } },
-    { "gro", { "yes", "no" } },
-    { "ident", { "any", "plain" } },
-    { "hub", { "auto", "no" } },
+    [GSO] = { "gso", { "yes", "no" } },
+    [GRO] = { "gro", { "yes", "no" } },
+    [IDENT] = { "ident",
+                { [URO_IDENT_ANY] = "any",
+                  [URO_IDENT_PLAIN] = "plain",
+                  [URO_IDENT_FULL] = "full" } },
+    [HUB] = { "hub", { "auto", "no" } },
 };
 
-static int read_word(const char *key, const char *value, bool *second,
+static void explain_values(const struct word *word, const char *value,
+                           char error[static URO_PORT_ERROR_MAX])
+{
+    const char *const *all = word->values;
+
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: %s=%.40s: must be %s%s%s or %s", word->key,
+                   value, all[0], all[2] != NULL ? ", " : "", all[2] != NULL ? all[1] : "",
+                   all[2] != NULL ? all[2] : all[1]);
+}
+
+/* Which of its values a known word has, in @chosen. */
+static int read_word(const char *key, const char *value, uint32_t *chosen,
                      char error[static URO_PORT_ERROR_MAX])
 {
     for (size_t i = 0; i < URO_ARRAY_LEN(known); i++) {
         if (strcmp(key, known[i].key) != 0)
             continue;
-        for (int k = 0; k < 2; k++)
+        for (uint32_t k = 0; k < 3 && known[i].values[k] != NULL; k++)
             if (strcmp(value, known[i].values[k]) == 0) {
-                second[i] = k == 1;
+                chosen[i] = k;
                 return 0;
             }
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: %s=%.40s: must be %s or %s", key,
-                       value, known[i].values[0], known[i].values[1]);
+        explain_values(&known[i], value, error);
         return -1;
     }
     (void)snprintf(
@@ -338,7 +356,7 @@ static bool read_busy_poll(const char *value, uint32_t *us, char error[static UR
 
 static int read_words(const char *link, struct words *words, char error[static URO_PORT_ERROR_MAX])
 {
-    bool second[URO_ARRAY_LEN(known)] = { false };
+    uint32_t chosen[URO_ARRAY_LEN(known)] = { 0 };
     char copy[256];
     char *rest = copy, *word;
 
@@ -354,13 +372,13 @@ static int read_words(const char *link, struct words *words, char error[static U
                 return -1;
             continue;
         }
-        if (read_word(key, value != NULL ? value : "", second, error) != 0)
+        if (read_word(key, value != NULL ? value : "", chosen, error) != 0)
             return -1;
     }
-    words->sock.segments = !second[0];
-    words->sock.coalesces = !second[1];
-    words->strict = second[2];
-    words->alone = second[3];
+    words->sock.segments = chosen[GSO] == 0;
+    words->sock.coalesces = chosen[GRO] == 0;
+    words->sock.idents = (enum uro_ident_rule)chosen[IDENT];
+    words->alone = chosen[HUB] != 0;
     return 0;
 }
 
@@ -372,19 +390,39 @@ static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gi
     return false;
 }
 
+/* Foreign senders are checked in full where that can be had; with ident=full it must. */
+static int call_witness(struct uro_sock *sock, enum uro_ident_rule rule,
+                        char error[static URO_PORT_ERROR_MAX])
+{
+    char text[URO_GID_TEXT_MAX];
+
+    if (uro_witness_open(sock, rule) || rule != URO_IDENT_FULL)
+        return 0;
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "link udp: ident=full: raw socket of %s: %s; it takes CAP_NET_RAW, which root "
+                   "has; ident=any does "
+                   "without, and checks foreign senders less",
+                   uro_gid_text(&sock->address, text), strerror(errno));
+    return -1;
+}
+
 /* Shared when there is a broker of the address, else for us alone. */
 static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
                      char error[static URO_PORT_ERROR_MAX])
 {
     enum uro_share_result result = alone ? URO_SHARE_NO_BROKER : join(udp, sock, error);
 
-    if (result != URO_SHARE_NO_BROKER)
-        return result == URO_SHARE_JOINED ? 0 : -1;
+    if (result == URO_SHARE_REFUSED)
+        return -1;
+    if (result == URO_SHARE_JOINED)
+        return call_witness(sock, udp->options.idents, error);
     int fd = uro_sock_bind(&sock->address, false, error);
     if (fd < 0)
         return -1;
     uro_sock_start(sock, fd, &sock->address, &udp->options);
-    return uro_sock_busy_poll(sock, udp->options.busy_poll, error) ? 0 : -1;
+    if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error))
+        return -1;
+    return call_witness(sock, udp->options.idents, error);
 }
 
 static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config,
@@ -426,7 +464,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         close_port(&udp->port);
         return NULL;
     }
-    if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, words.strict) ||
+    if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, words.sock.idents) ||
         !uro_udp_tx_open(&udp->tx, udp->socks, udp->sock_count, config->mtu, config->verbose)) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         close_port(&udp->port);

@@ -9,6 +9,7 @@
 
 #include "io/udp/group.h"
 #include "io/udp/share.h"
+#include "io/udp/witness.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
 #include "wire/ext.h"
@@ -23,9 +24,10 @@
 #define SLOT_WHOLE     DATAGRAM_MAX /* one for a whole message: the kernel reads less of ours */
 #define UNJOINED_MANY  256u /* calls in a row that found nothing joined: it will not be soon */
 #define FITTED_MOST                                                                                \
-    (128u << 10)            /* octets, as many as have to be moved before slots are made anew */
-#define SLOT_LEAST    1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
-#define AT_IPV4_IDENT 4u
+    (128u << 10)             /* octets, as many as have to be moved before slots are made anew */
+#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
+#define AT_IPV4_IDENT  4u
+#define AT_IPV4_SOURCE 12u
 
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
@@ -54,13 +56,13 @@ static void lay_out(struct uro_rx *rx, uint32_t slot)
 }
 
 bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, const struct uro_sock *own,
-                 uint32_t own_count, bool strict)
+                 uint32_t own_count, enum uro_ident_rule idents)
 {
     memset(rx, 0, sizeof *rx);
     rx->own = own;
     rx->own_count = own_count;
     rx->mac = *mac;
-    rx->strict = strict;
+    rx->idents = idents;
     rx->memory = aligned_alloc(64, (size_t)URO_RX_MESSAGES * REGION);
     rx->spare = malloc(DATAGRAM_MAX);
     if (rx->memory == NULL || rx->spare == NULL) {
@@ -85,6 +87,10 @@ struct note {
     uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
     uint8_t traffic_class;
     uint8_t hop_limit;
+    struct uro_witness *witness; /* of the first of its packets, or NULL */
+    bool first_known; /* what the first one came with, which was all that it should be: */
+    bool first_fragmentable;
+    uint16_t first_ident;
 };
 
 static struct note read_control(struct msghdr *message)
@@ -122,37 +128,85 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
     return source;
 }
 
-/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if there is one
- * that the sender may have used. */
-static void find_ident(struct uro_rx *rx, const struct uro_gid *from, uint8_t *network,
-                       uint32_t length, struct uro_ip *ip, struct uro_pkt *pkt)
+/* What the identification that explains the ICRC of a packet is worth. */
+enum trust { REFUSED, WEAK, FULL };
+
+/* The kernel joins what is numbered one up, or all alike; older ones, anything. */
+static bool follows(const struct note *note, const struct uro_witness_header *header,
+                    uint32_t index)
 {
-    uint32_t covered = length - URO_ICRC_LEN;
+    return note->first_known && header->fragmentable == note->first_fragmentable &&
+           (header->identification == (uint16_t)(note->first_ident + index) ||
+            header->identification == note->first_ident);
+}
+
+/* Of packet @index of a message; @like: it is like ours. */
+static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
+                        const struct uro_witness_header *header)
+{
+    const struct uro_gid from = uro_sock_gid_of(note->from);
+    struct uro_ident_habit *habit = &source_of(rx, &from)->habit;
+    enum uro_witness_word word = URO_WITNESS_CANNOT_SAY;
+
+    if (like) {
+        uro_witness_count_plain(note->witness);
+        return uro_ident_usual(habit, true) ? FULL : REFUSED;
+    }
+    if (rx->idents == URO_IDENT_PLAIN)
+        return REFUSED;
+    if (index == 0)
+        word = uro_witness_ask(note->witness, header);
+    if (word == URO_WITNESS_SAW || (index > 0 && follows(note, header, index))) {
+        *habit = (struct uro_ident_habit){ 0 };
+        return FULL;
+    }
+    if (word == URO_WITNESS_DID_NOT_SEE || rx->idents == URO_IDENT_FULL ||
+        !uro_ident_usual(habit, false))
+        return REFUSED;
+    uro_witness_wake(note->witness);
+    return WEAK;
+}
+
+/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if there is one
+ * that the sender used, as far as can be said. */
+static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, uint32_t length,
+                       struct uro_ip *ip, struct uro_pkt *pkt)
+{
+    uint32_t index = ip->identification, covered = length - URO_ICRC_LEN;
     uint32_t difference = uro_icrc(network, false, covered) ^ uro_get_le32(network + covered);
-    struct uro_rx_source *source = source_of(rx, from);
     uint16_t change = 0;
     bool fragmentable = false;
 
     if (difference != 0 &&
         !uro_ident_solve(difference, covered - AT_IPV4_IDENT - 2, &change, &fragmentable))
         return;
-    uint16_t ident = ip->identification ^ change;
-    bool plain = ident < URO_IDENT_BATCH && !fragmentable;
-    if (!uro_ident_usual(&source->habit, plain, rx->strict))
+    const struct uro_witness_header header = { .source = uro_get_be32(network + AT_IPV4_SOURCE),
+                                               .source_port = uro_sock_port_of(note->from),
+                                               .identification = ip->identification ^ change,
+                                               .fragmentable = fragmentable,
+                                               .bth = network + URO_IPV4_LEN + URO_UDP_LEN };
+    bool like = header.identification < URO_IDENT_BATCH && !fragmentable;
+    enum trust trust = judge(rx, note, index, like, &header);
+    if (trust == REFUSED)
         return;
+    if (index == 0 && trust == FULL) {
+        note->first_known = true;
+        note->first_fragmentable = fragmentable;
+        note->first_ident = header.identification;
+    }
     if (difference != 0) {
-        ip->identification = ident;
+        ip->identification = header.identification;
         ip->dont_fragment = !fragmentable;
         (void)uro_ip_put(network, ip);
     }
     pkt->summed = true;
-    pkt->weak = !plain;
+    pkt->weak = trust == WEAK;
 }
 
 /* ---- frames ------------------------------------------------------------- */
 
 /* The headers before @payload, and the frame, @index packets behind the first of its message. */
-static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const struct note *note,
+static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, struct note *note,
                       uint8_t *payload, uint32_t length, uint32_t index)
 {
     const struct uro_ether ether = { .dest =
@@ -185,7 +239,7 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, const stru
     (void)uro_ip_put(network, &ip);
     uro_udp_encode(payload - URO_UDP_LEN, &udp);
     if (!sock->v6 && length >= URO_BTH_LEN + URO_ICRC_LEN)
-        find_ident(rx, &ip.source, network, network_length + URO_UDP_LEN + length, &ip, &pkt);
+        find_ident(rx, note, network, network_length + URO_UDP_LEN + length, &ip, &pkt);
     rx->frames[rx->count++] = pkt;
 }
 
@@ -248,6 +302,7 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     uint32_t total = message->msg_len, stride = rx->slot + HEADROOM, better = 0;
     uint8_t *region = rx->memory + (size_t)which * REGION;
 
+    note.witness = sock->witness;
     if (note.segment == 0 || note.segment >= total)
         note.segment = total;
     if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0 || total == 0 ||
@@ -327,11 +382,14 @@ bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
             return false;
         if (length == 0)
             break;
-        const struct note note = { .from = &header.from,
-                                   .hop_limit = URO_SOCK_HOP_LIMIT,
-                                   .traffic_class = (uint8_t)header.traffic_class };
+        struct note note = { .from = &header.from,
+                             .hop_limit = URO_SOCK_HOP_LIMIT,
+                             .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);
+            /* Others stood behind the first of a message, of which alone there is a header to see. */
+            if (length >= URO_BTH_LEN && uro_hub_share_of(payload) == 0)
+                note.witness = sock->witness;
             add_frame(rx, sock, &note, payload, length, 0);
         }
     }

@@ -7,8 +7,8 @@
  * While nothing is joined, a message is one slot.
  *
  * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
- * foreign sender's is worked out, which leaves 17 of the 32 bits of protection. A sender that never
- * needed it is not granted it any more.
+ * foreign sender's is worked out, and a witness asked whether it came with that. Without one 15 of the 32 bits of
+ * protection are left, and a sender that never needed it is not granted it any more.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct uro_rx {
     struct uro_mac mac; /* ours: where frames go */
     const struct uro_sock *own;
     uint32_t own_count;
-    bool strict;   /* no identification is worked out */
+    enum uro_ident_rule idents;
     bool many;     /* the last call brought all that it could */
     uint32_t slot; /* octets of payload a slot holds */
     uint32_t
@@ -54,7 +54,8 @@ struct uro_rx {
 
 /* The sockets of our addresses, @own, stay the caller's. False when there is no memory. */
 URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
-                               const struct uro_sock *own, uint32_t own_count, bool strict);
+                               const struct uro_sock *own, uint32_t own_count,
+                               enum uro_ident_rule idents);
 void uro_rx_close(struct uro_rx *rx);
 
 /* Takes what waits at @sock when everything taken earlier was lent. False when the network reported errors: the

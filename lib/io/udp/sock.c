@@ -13,6 +13,7 @@
 #include <linux/errqueue.h>
 
 #include "io/udp/holder.h"
+#include "io/udp/witness.h"
 #include "wire/ip.h"
 
 /* Of <netinet/udp.h> and <linux/udp.h>, which some C libraries have without them. */
@@ -212,6 +213,8 @@ void uro_sock_close(struct uro_sock *sock)
     if (sock->fd >= 0)
         (void)close(sock->fd);
     sock->fd = -1;
+    uro_witness_close(sock->witness);
+    sock->witness = NULL;
 }
 
 /* A path that is too narrow is told once to everybody: nothing else would explain why nothing arrives. */

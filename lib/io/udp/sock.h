@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "engine/port.h"
+#include "io/udp/ident.h"
 
 #define URO_SOCK_HOP_LIMIT 64 /* of packets that do not say */
 
@@ -16,16 +17,18 @@ union uro_sock_address {
 };
 
 struct uro_share;
+struct uro_witness;
 
 struct uro_sock {
-    int fd;                  /* -1: an address whose broker is gone */
-    struct uro_share *share; /* other processes have the address too, or NULL */
-    bool group;              /* its address is that of a multicast group */
-    bool said_narrow;        /* that a path carries less than was sent was told */
-    bool said_down;          /* that it is gone was said */
-    bool absent;             /* its address is not there: addresses.h */
-    bool had_carrier;        /* the interface of its address, at some time */
-    uint32_t interface;      /* the kernel's number of it; 0: not known */
+    int fd;                      /* -1: an address whose broker is gone */
+    struct uro_share *share;     /* other processes have the address too, or NULL */
+    struct uro_witness *witness; /* sees the headers that it hides, or NULL: witness.h */
+    bool group;                  /* its address is that of a multicast group */
+    bool said_narrow;            /* that a path carries less than was sent was told */
+    bool said_down;              /* that it is gone was said */
+    bool absent;                 /* its address is not there: addresses.h */
+    bool had_carrier;            /* the interface of its address, at some time */
+    uint32_t interface;          /* the kernel's number of it; 0: not known */
     struct uro_gid address;
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */
@@ -38,6 +41,7 @@ struct uro_sock_options {
     bool segments;
     bool coalesces;
     uint32_t busy_poll; /* us; 0: as the system does */
+    enum uro_ident_rule idents;
 };
 
 union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port);
@@ -67,6 +71,8 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
  * False: it may not, and @error says what is missing. 0 changes nothing. */
 URO_NODISCARD bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us,
                                       char error[static URO_PORT_ERROR_MAX]);
+
+/* The witness, too. */
 void uro_sock_close(struct uro_sock *sock);
 
 /* Takes what the network reported (a port or host that cannot be reached, a packet too long). The

@@ -12,6 +12,7 @@
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
+ *   witness.c a raw socket that sees it, when there may be one
  *   ident.c   the identification of IPv4, which the ICRC covers
  *   holder.c  who has the port when it is taken
  */
@@ -38,7 +39,6 @@ struct uro_udp_port {
     uint32_t mtu_then; /* the least of the interfaces when it was opened; 0: not known */
     struct uro_groups groups;
     uint32_t rounds; /* brokers are listened to in some of them */
-    bool strict;
     struct uro_rx rx;
     struct uro_udp_tx tx;
 };

@@ -91,7 +91,7 @@ static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(v
 
     (void)state;
     for (uint32_t i = 0; i < 3 * 65536; i++)
-        assert_true(uro_ident_usual(&habit, (uint16_t)i < URO_IDENT_BATCH, false));
+        assert_true(uro_ident_usual(&habit, (uint16_t)i < URO_IDENT_BATCH));
 }
 
 static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **state)
@@ -101,12 +101,11 @@ static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **st
 
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
-        assert_true(uro_ident_usual(&habit, true, false));
-    while (refused < 1000 && !uro_ident_usual(&habit, false, false))
+        assert_true(uro_ident_usual(&habit, true));
+    while (refused < 1000 && !uro_ident_usual(&habit, false))
         refused++;
     assert_int_equal(refused, 63);
-    assert_true(uro_ident_usual(&habit, false, false));
-    assert_false(uro_ident_usual(&habit, false, true));
+    assert_true(uro_ident_usual(&habit, false));
 }
 
 int main(void)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets of foreign senders, which choose the identification as they like: those of which a raw socket saw the header are
+ * checked in full; damage that an identification explains is not taken for one. */
+#define _GNU_SOURCE /* struct mmsghdr, unshare */
+#include "witness_stage.h"
+
+#define REST 256 /* packets like ours after which a witness rests */
+
+static void any_identification__is_checked_in_full(void **state)
+{
+    static const uint16_t idents[] = { 64, 65, 4791, 65535 };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(idents); i++) {
+        send_one(idents[i], false);
+        assert_int_equal(verdict(), FULL);
+    }
+    for (uint16_t ident = 1; ident < 200; ident++) {
+        send_one(ident, true);
+        assert_int_equal(verdict(), FULL);
+    }
+}
+
+/* Not one after the other: the copies of those that wait are read along. */
+static void many_that_wait__are_checked_in_full(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint16_t i = 0; i < 1000; i++)
+            send_one((uint16_t)(65000 + i), false);
+        for (uint16_t i = 0; i < 1000; i++)
+            assert_int_equal(verdict(), FULL);
+    }
+}
+
+static void without_a_raw_socket__is_weak(void **state)
+{
+    (void)state;
+    start_again(URO_IDENT_ANY, false);
+    send_one(1000, false);
+    assert_int_equal(verdict(), WEAK);
+    send_damaged(1001);
+    assert_int_equal(verdict(), WEAK);
+}
+
+static void damage_that_an_identification_explains__is_refused(void **state)
+{
+    (void)state;
+    prove();
+    send_damaged(1001);
+    assert_int_equal(verdict(), REFUSED);
+    send_one(1001, false); /* sent again */
+    assert_int_equal(verdict(), FULL);
+}
+
+static void damage_to_df__is_refused(void **state)
+{
+    struct sent sent;
+
+    (void)state;
+    prove();
+    make(&sent, &own, 1002, false, 0);
+    sent.packet[6] ^= 0x40; /* and the header's sum with it */
+    uro_put_be16(sent.packet + 10, 0);
+    send_made(&sent);
+    assert_int_equal(verdict(), REFUSED);
+}
+
+/* The identification is explained, but it is that of a packet with another BTH or port. */
+static void header_of_another_packet__does_not_speak_for_it(void **state)
+{
+    struct sent sent;
+
+    (void)state;
+    prove();
+    send_one(1003, false);
+    assert_int_equal(verdict(), FULL);
+    for (uint32_t at = URO_IPV4_LEN; at < URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN; at++) {
+        if (at >= URO_IPV4_LEN + 2 && at < URO_IPV4_LEN + URO_UDP_LEN)
+            continue;
+        make(&sent, &own, 1003, false, 1003);
+        sent.packet[at] ^= 1;
+        uint32_t icrc = uro_icrc(sent.packet, false, COVERED);
+        uro_put_be16(sent.packet + 4, 1004); /* what it is sent with */
+        uro_put_le32(sent.packet + COVERED, icrc);
+        send_made(&sent);
+        assert_int_equal(verdict(), REFUSED);
+    }
+}
+
+static void repeated_by_the_network__is_checked_in_full(void **state)
+{
+    (void)state;
+    prove();
+    for (int gap = 0; gap < 2; gap++) {
+        send_one(2000, false);
+        if (gap)
+            assert_int_equal(verdict(), FULL);
+        send_one(2000, false);
+        for (int i = gap; i < 2; i++)
+            assert_int_equal(verdict(), FULL);
+    }
+}
+
+/* What the UDP socket does not take fills the raw socket's buffer: the next one has no copy. */
+static void raw_buffer_is_full__one_is_refused_and_the_next_is_not(void **state)
+{
+    struct sent sent;
+
+    (void)state;
+    prove();
+    make(&sent, &own, 3000, false, 0);
+    uro_put_be16(sent.packet + URO_IPV4_LEN + 4, URO_UDP_LEN - 1); /* no length of UDP */
+    for (int i = 0; i < 25000; i++)
+        send_made(&sent);
+    send_one(3001, false);
+    assert_int_equal(verdict(), REFUSED);
+    send_one(3002, false);
+    assert_int_equal(verdict(), FULL);
+}
+
+static void only_our_like_for_long__it_rests_until_another_comes(void **state)
+{
+    (void)state;
+    for (uint16_t i = 0; i < REST; i++) {
+        send_one(i % URO_IDENT_BATCH, false);
+        assert_int_equal(verdict(), FULL);
+    }
+    start_again(URO_IDENT_ANY, true); /* not rested: the others are forgotten with it */
+    send_one(4000, false);
+    assert_int_equal(verdict(), FULL);
+
+    start_again(URO_IDENT_ANY, true);
+    foreign.octets[15]++; /* whose like is not known */
+    for (uint16_t i = 0; i < REST; i++) {
+        send_one(i % URO_IDENT_BATCH, false);
+        assert_int_equal(verdict(), FULL);
+    }
+    foreign.octets[15]++;
+    send_one(4001, false);
+    send_one(4002, false); /* waits when the first one is read */
+    assert_int_equal(verdict(), WEAK);
+    assert_int_equal(verdict(), WEAK);
+    send_one(1, false); /* one of our like is not enough for it to rest again */
+    assert_int_equal(verdict(), FULL);
+    send_one(4003, false);
+    assert_int_equal(verdict(), FULL);
+    send_damaged(4004);
+    assert_int_equal(verdict(), REFUSED);
+}
+
+static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
+{
+    (void)state;
+    prove();
+    for (uint16_t i = 0; i < 2 * REST; i++) {
+        send_one(i % URO_IDENT_BATCH, false);
+        assert_int_equal(verdict(), FULL);
+    }
+    send_one(4005, false);
+    assert_int_equal(verdict(), FULL);
+}
+
+/* Those of our own kind cost nothing but the kernel's look at them. */
+static void like_ours__is_not_kept(void **state)
+{
+    (void)state;
+    send_one(URO_IDENT_BATCH - 1, false);
+    assert_int_equal(asked_of(URO_IDENT_BATCH - 1), URO_WITNESS_CANNOT_SAY);
+    send_one(URO_IDENT_BATCH, false);
+    assert_int_equal(asked_of(URO_IDENT_BATCH), URO_WITNESS_SAW);
+}
+
+static void other_udp_port__is_not_seen(void **state)
+{
+    struct sent sent;
+
+    (void)state;
+    prove();
+    make(&sent, &own, 5001, false, 5001);
+    uro_put_be16(sent.packet + URO_IPV4_LEN + 2, URO_ROCE_PORT + 1);
+    send_made(&sent);
+    assert_int_equal(asked_of(5001), URO_WITNESS_DID_NOT_SEE);
+}
+
+static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
+{
+    (void)state;
+    start_again(URO_IDENT_FULL, false);
+    send_one(6000, false);
+    assert_int_equal(verdict(), REFUSED);
+    send_one(60, false);
+    assert_int_equal(verdict(), FULL);
+    start_again(URO_IDENT_FULL, true);
+    for (uint16_t i = 0; i < REST; i++) {
+        send_one(i % URO_IDENT_BATCH, false);
+        assert_int_equal(verdict(), FULL);
+    }
+    send_one(6001, false); /* it did not rest */
+    assert_int_equal(verdict(), FULL);
+    send_damaged(6002);
+    assert_int_equal(verdict(), REFUSED);
+}
+
+static void ident_plain__has_no_raw_socket(void **state)
+{
+    (void)state;
+    start_again(URO_IDENT_PLAIN, true);
+    assert_null(sock.witness);
+    send_one(6003, false);
+    assert_int_equal(verdict(), REFUSED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(any_identification__is_checked_in_full),
+        TEST(many_that_wait__are_checked_in_full),
+        TEST(without_a_raw_socket__is_weak),
+        TEST(damage_that_an_identification_explains__is_refused),
+        TEST(damage_to_df__is_refused),
+        TEST(header_of_another_packet__does_not_speak_for_it),
+        TEST(repeated_by_the_network__is_checked_in_full),
+        TEST(raw_buffer_is_full__one_is_refused_and_the_next_is_not),
+        TEST(only_our_like_for_long__it_rests_until_another_comes),
+        TEST(foreign_one_was_seen__it_does_not_rest_any_more),
+        TEST(like_ours__is_not_kept),
+        TEST(other_udp_port__is_not_seen),
+        TEST(ident_full__what_no_raw_socket_saw_is_refused),
+        TEST(ident_plain__has_no_raw_socket),
+    };
+
+    if (!own_net_enter())
+        return 0;
+    return cmocka_run_group_tests_name("io/witness", tests, NULL, NULL);
+}

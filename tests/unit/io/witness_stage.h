@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* witness_stage.h - a UDP socket with a witness on loopback, packets of a foreign sender to it, and what is thought of
+ * each. For the tests of io/udp/witness.c, in a namespace of their own. */
+#pragma once
+
+#include "support/check.h"
+
+#include "io/udp/rx.h"
+#include "io/udp/witness.h"
+#include "support/make_frame.h"
+#include "support/own_net.h"
+
+#define RC_MIDDLE  0x07
+#define PAYLOAD    64u
+#define UDP_OCTETS (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
+#define COVERED    (URO_IPV4_LEN + URO_UDP_LEN + UDP_OCTETS - URO_ICRC_LEN)
+#define PACKET     (COVERED + URO_ICRC_LEN)
+#define BEHIND     (COVERED - 6) /* octets behind the identification that the ICRC covers */
+#define ANOTHER    0x5a00 /* an identification; what it makes of an ICRC is added as damage */
+#define PORT       49321
+
+static struct uro_rx rx;
+static struct uro_sock sock;
+static struct uro_gid own, foreign;
+static uint32_t qpn; /* what packets are for */
+
+/* ---- packets ------------------------------------------------------------ */
+
+struct sent {
+    uint8_t room[MADE_FRAME_MAX];
+    uint8_t *packet; /* from the IP header on */
+};
+
+/* A packet of the foreign sender to @dest. */
+static inline void make(struct sent *sent, const struct uro_gid *dest, uint16_t ident,
+                        bool fragmentable, uint32_t psn)
+{
+    static const uint8_t payload[PAYLOAD] = { 1, 2, 3 };
+    const struct uro_frame frame = {
+        .op = &uro_opcodes[RC_MIDDLE],
+        .ether = { .type = URO_ETHERTYPE_IPV4 },
+        .ip = { .dont_fragment = !fragmentable,
+                .identification = ident,
+                .hop_limit = 64,
+                .source = foreign,
+                .dest = *dest },
+        .udp = { .source_port = PORT, .dest_port = URO_ROCE_PORT },
+        .bth = { .opcode = RC_MIDDLE, .dest_qpn = qpn, .psn = psn, .pkey = 0xffff },
+        .payload = payload,
+        .payload_length = PAYLOAD,
+    };
+
+    assert_int_equal(make_frame(&frame, sent->room), URO_ETHER_LEN + PACKET);
+    sent->packet = sent->room + URO_ETHER_LEN;
+}
+
+/* As damage would, of which one in 65536 is like that. */
+static inline void damage(struct sent *sent)
+{
+    uint8_t *icrc = sent->packet + COVERED;
+
+    uro_put_le32(icrc, uro_get_le32(icrc) ^ uro_ident_change(ANOTHER, BEHIND));
+}
+
+static inline void send_made(const struct sent *sent)
+{
+    assert_true(own_net_send(sent->packet, PACKET));
+}
+
+static inline void send_one(uint16_t ident, bool fragmentable)
+{
+    struct sent sent;
+
+    make(&sent, &own, ident, fragmentable, ident);
+    send_made(&sent);
+}
+
+static inline void send_damaged(uint16_t ident)
+{
+    struct sent sent;
+
+    make(&sent, &own, ident, false, ident);
+    damage(&sent);
+    send_made(&sent);
+}
+
+/* ---- what becomes of them ----------------------------------------------- */
+
+enum verdict { REFUSED, WEAK, FULL }; /* the engine sums the refused ones again, and drops them */
+
+static inline struct uro_pkt next(const struct uro_sock *from)
+{
+    struct uro_pkt pkt;
+
+    if (uro_rx_lend(&rx, &pkt, 1) == 0) {
+        assert_true(uro_rx_take(&rx, from));
+        assert_int_equal(uro_rx_lend(&rx, &pkt, 1), 1);
+    }
+    return pkt;
+}
+
+static inline enum verdict verdict_by(const struct uro_sock *from)
+{
+    const struct uro_pkt pkt = next(from);
+
+    return !pkt.summed ? REFUSED : pkt.weak ? WEAK : FULL;
+}
+
+static inline enum verdict verdict(void)
+{
+    return verdict_by(&sock);
+}
+
+/* From now on the witness is known to see what comes. */
+static inline void prove(void)
+{
+    send_one(999, false);
+    assert_int_equal(verdict(), FULL);
+}
+
+static inline void open_rx(enum uro_ident_rule idents, bool witness)
+{
+    const struct uro_sock_options options = { .coalesces = true, .idents = idents };
+    char error[URO_PORT_ERROR_MAX];
+
+    int fd = uro_sock_bind(&own, false, error);
+    assert_true(fd >= 0);
+    sock = (struct uro_sock){ .fd = -1 };
+    uro_sock_start(&sock, fd, &own, &options);
+    if (witness)
+        assert_true(uro_witness_open(&sock, idents));
+    assert_true(uro_rx_open(&rx, &(struct uro_mac){ { 2 } }, &sock, 1, idents));
+}
+
+static inline int start(void **state)
+{
+    (void)state;
+    assert_true(uro_gid_parse("127.0.0.5", &own) && uro_gid_parse("127.0.0.9", &foreign));
+    qpn = 0x123456;
+    open_rx(URO_IDENT_ANY, true);
+    return 0;
+}
+
+static inline int stop(void **state)
+{
+    (void)state;
+    uro_rx_close(&rx);
+    uro_sock_close(&sock);
+    return 0;
+}
+
+static inline void start_again(enum uro_ident_rule idents, bool witness)
+{
+    (void)stop(NULL);
+    open_rx(idents, witness);
+}
+
+/* What the witness says of the packet that send_one() sends. */
+static inline enum uro_witness_word asked_of(uint16_t ident)
+{
+    struct sent sent;
+
+    make(&sent, &own, ident, false, ident);
+    const struct uro_witness_header header = { .source = uro_get_be32(sent.packet + 12),
+                                               .source_port = PORT,
+                                               .identification = ident,
+                                               .bth = sent.packet + URO_IPV4_LEN + URO_UDP_LEN };
+    return uro_witness_ask(sock.witness, &header);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
