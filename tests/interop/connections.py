@@ -7,6 +7,7 @@ write; the rest as in cases.py.
 What Linux rxe cannot, and no row asks of it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm
 (`mckey -m ff0e::1`, in either role, for whoever sends joins too).
 """
+import re
 import subprocess
 import time
 from dataclasses import dataclass
@@ -173,6 +174,8 @@ def run(server, client, host, case, seconds):
                                        2 if client_bad else SERVER_GRACE)
     if meeting.quirk and meeting.quirk in server_out:
         server_bad = ""
+    if not re.search(case.says, client_out if case.role == "client" else server_out):
+        client_bad = client_bad or f"uroce does not say {case.says}"
     if not client_bad and not server_bad:
         return then(server, case, client_out)
     return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"

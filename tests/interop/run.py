@@ -108,6 +108,7 @@ class Pair:
         if self.options.pair == "uroce-rxe":
             self.sides[0].settings = case.settings or USUAL
             self.sides[0].vlan = case.vlan
+            self.sides[0].held = case.held
         if self.set_up != (case.netdev_mtu, case.impairment):
             self.set_up_link(case)
         if case.vlan:

@@ -256,6 +256,7 @@ class Uroce(Side):
         self.mtu = 1500
         self.settings = USUAL
         self.vlan = 0
+        self.held = False  # without the right to raw sockets
         self.socket = None  # of vhost: what a killed program leaves behind is in the way
 
     @property
@@ -278,7 +279,8 @@ class Uroce(Side):
         del seconds  # the runner kills what is late
         if self.socket:
             self.socket.unlink(missing_ok=True)
-        argv = self.namespace.command(self.program, "run", "--device", self.description(), "--",
+        hold = ("setpriv", "--bounding-set=-net_raw") if self.held else ()
+        argv = self.namespace.command(*hold, self.program, "run", "--device", self.description(), "--",
                                       *shlex.split(command))
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 errors="replace", start_new_session=True)
