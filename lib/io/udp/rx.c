@@ -16,6 +16,7 @@
 #include "wire/icmp.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
+#include "wire/opcode.h"
 
 #define UDP_OPTION_GRO 104
 #define DATAGRAM_MAX   65536u
@@ -28,6 +29,7 @@
 #define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
 #define AT_IPV4_IDENT  4u
 #define AT_IPV4_SOURCE 12u
+#define AT_IPV4_BTH    (URO_IPV4_LEN + URO_UDP_LEN)
 
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
@@ -167,36 +169,56 @@ static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t ind
     return WEAK;
 }
 
+/* Whether there is an identification that explains the ICRC of the packet at @network, @header with it; @doubled: the
+ * one that rxe computes for FLUSH, which goes over what follows the UDP header twice. */
+static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
+                    struct uro_witness_header *header)
+{
+    uint32_t behind = covered - AT_IPV4_IDENT - 2, icrc;
+    uint16_t change = 0;
+    bool fragmentable = false;
+
+    if (doubled) {
+        icrc = uro_icrc_rxe_flush(network, false, covered);
+        behind += covered - AT_IPV4_BTH;
+    } else {
+        icrc = uro_icrc(network, false, covered);
+    }
+    uint32_t difference = icrc ^ uro_get_le32(network + covered);
+    if (difference != 0 && !uro_ident_solve(difference, behind, &change, &fragmentable))
+        return false;
+    header->identification ^= change;
+    header->fragmentable = fragmentable;
+    return true;
+}
+
 /* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if there is one
  * that the sender used, as far as can be said. */
 static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, uint32_t length,
                        struct uro_ip *ip, struct uro_pkt *pkt)
 {
     uint32_t index = ip->identification, covered = length - URO_ICRC_LEN;
-    uint32_t difference = uro_icrc(network, false, covered) ^ uro_get_le32(network + covered);
-    uint16_t change = 0;
-    bool fragmentable = false;
+    struct uro_witness_header header = { .source = uro_get_be32(network + AT_IPV4_SOURCE),
+                                         .source_port = uro_sock_port_of(note->from),
+                                         .identification = ip->identification,
+                                         .bth = network + AT_IPV4_BTH };
+    bool flush = uro_opcodes[header.bth[0]].verb == URO_FLUSH;
 
-    if (difference != 0 &&
-        !uro_ident_solve(difference, covered - AT_IPV4_IDENT - 2, &change, &fragmentable))
+    if (!explain(network, covered, false, &header) &&
+        !(flush && explain(network, covered, true, &header)))
         return;
-    const struct uro_witness_header header = { .source = uro_get_be32(network + AT_IPV4_SOURCE),
-                                               .source_port = uro_sock_port_of(note->from),
-                                               .identification = ip->identification ^ change,
-                                               .fragmentable = fragmentable,
-                                               .bth = network + URO_IPV4_LEN + URO_UDP_LEN };
-    bool like = header.identification < URO_IDENT_BATCH && !fragmentable;
+    bool like = header.identification < URO_IDENT_BATCH && !header.fragmentable;
     enum trust trust = judge(rx, note, index, like, &header);
     if (trust == REFUSED)
         return;
     if (index == 0 && trust == FULL) {
         note->first_known = true;
-        note->first_fragmentable = fragmentable;
+        note->first_fragmentable = header.fragmentable;
         note->first_ident = header.identification;
     }
-    if (difference != 0) {
+    if (header.identification != index || header.fragmentable) {
         ip->identification = header.identification;
-        ip->dont_fragment = !fragmentable;
+        ip->dont_fragment = !header.fragmentable;
         (void)uro_ip_put(network, ip);
     }
     pkt->summed = true;

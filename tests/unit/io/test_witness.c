@@ -4,7 +4,8 @@
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "witness_stage.h"
 
-#define REST 256 /* packets like ours after which a witness rests */
+#define REST     256 /* packets like ours after which a witness rests */
+#define RC_FLUSH 0x1c
 
 static void any_identification__is_checked_in_full(void **state)
 {
@@ -202,6 +203,54 @@ static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
+/* With the ICRC that rxe gives it, and @wrong in that. */
+static void send_flush_as_rxe(uint16_t ident, bool fragmentable, uint32_t wrong)
+{
+    const struct uro_frame frame = {
+        .op = &uro_opcodes[RC_FLUSH],
+        .ether = { .type = URO_ETHERTYPE_IPV4 },
+        .ip = { .dont_fragment = !fragmentable,
+                .identification = ident,
+                .hop_limit = 64,
+                .source = foreign,
+                .dest = own },
+        .udp = { .source_port = PORT, .dest_port = URO_ROCE_PORT },
+        .bth = { .opcode = RC_FLUSH, .dest_qpn = qpn, .psn = ident, .pkey = 0xffff },
+    };
+    struct sent sent;
+    uint32_t covered = make_frame(&frame, sent.room) - URO_ETHER_LEN - URO_ICRC_LEN;
+
+    sent.packet = sent.room + URO_ETHER_LEN;
+    uro_put_le32(sent.packet + covered, uro_icrc_rxe_flush(sent.packet, false, covered) ^ wrong);
+    assert_true(own_net_send(sent.packet, covered + URO_ICRC_LEN));
+}
+
+/* rule ICRC.FLUSH */
+static void flush_of_rxe__is_checked_in_full(void **state)
+{
+    static const uint16_t idents[] = { 1, 63, 64, 4791, 65535 };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(idents); i++)
+        for (int fragmentable = 0; fragmentable < 2; fragmentable++) {
+            send_flush_as_rxe(idents[i], fragmentable, 0);
+            assert_int_equal(verdict(), FULL);
+        }
+    send_flush_as_rxe(5000, false, 0x00800000);
+    assert_int_equal(verdict(), REFUSED);
+}
+
+static void flush_of_rxe_without_a_raw_socket__is_weak(void **state)
+{
+    (void)state;
+    start_again(URO_IDENT_ANY, false);
+    send_flush_as_rxe(5000, false, 0);
+    assert_int_equal(verdict(), WEAK);
+    start_again(URO_IDENT_PLAIN, false);
+    send_flush_as_rxe(5000, false, 0);
+    assert_int_equal(verdict(), REFUSED);
+}
+
 static void ident_plain__has_no_raw_socket(void **state)
 {
     (void)state;
@@ -227,6 +276,8 @@ int main(void)
         TEST(like_ours__is_not_kept),
         TEST(other_udp_port__is_not_seen),
         TEST(ident_full__what_no_raw_socket_saw_is_refused),
+        TEST(flush_of_rxe__is_checked_in_full),
+        TEST(flush_of_rxe_without_a_raw_socket__is_weak),
         TEST(ident_plain__has_no_raw_socket),
     };
 
