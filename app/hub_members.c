@@ -10,8 +10,9 @@
 
 #include "hub.h"
 
-#define BACKLOG 64
-#define TRIES   2000u /* of a millisecond: that another one takes to go */
+#define BACKLOG   64
+#define TRIES     2000u  /* of a millisecond: that another one takes to go */
+#define HELD_MOST 65536u /* packets and reports that a socket's buffer has room for */
 
 /* ---- sockets ------------------------------------------------------------ */
 
@@ -118,13 +119,21 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* What came for whoever had the share before is not the next one's. */
-static void drain(int sock)
+/* What came for whoever had the share before is not the next one's, nor is how long the kernel looks at a card for
+ * him: @untouched was nobody's. What the network reported is the error of one call. */
+static void clear(int sock, int untouched)
 {
     uint8_t octet;
+    int us;
+    socklen_t length = sizeof us;
 
-    while (recv(sock, &octet, sizeof octet, MSG_DONTWAIT | MSG_TRUNC) >= 0)
-        ;
+    for (unsigned i = 0; i < HELD_MOST; i++) {
+        if (recv(sock, &octet, sizeof octet, MSG_DONTWAIT | MSG_TRUNC) < 0 && errno == EAGAIN)
+            break;
+        (void)recv(sock, &octet, sizeof octet, MSG_ERRQUEUE | MSG_DONTWAIT);
+    }
+    if (getsockopt(untouched, SOL_SOCKET, SO_BUSY_POLL, &us, &length) == 0)
+        (void)setsockopt(sock, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us);
 }
 
 static uint32_t choose_share(const struct hub *hub, uint32_t wanted)
@@ -175,7 +184,7 @@ void hub_welcome(struct hub *hub)
     }
     uint32_t share = choose_share(hub, hello.share);
     if (share != 0)
-        drain(hub->socks[share]);
+        clear(hub->socks[share], hub->socks[0]);
     if (!answer(fd, share, hub->socks[share]) || share == 0) {
         (void)close(fd);
         return;

@@ -7,6 +7,7 @@ many. Writes TAP.
     UROCE_HUB_LIVES=1000 test_hub.py BUILD --match come_and_die
 """
 import contextlib
+import ctypes
 import os
 import pathlib
 import random
@@ -19,7 +20,7 @@ import time
 
 import programs
 import pairs  # from tools/, which programs put on the path
-from test_udp import PORT, SHARED_ADDRESS, TAKEN_ADDRESS, Shared, is_bound
+from test_udp import PORT, SHARED_ADDRESS, TAKEN_ADDRESS, Shared, is_bound, is_used
 from test_udp_paths import spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
@@ -27,6 +28,8 @@ LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # more than there are plac
 AT_ONCE = 4
 LIFE = 0.3       # s; none waits for anything then, so every moment of a life is met
 GROWN = 256      # KiB that a broker may take more, once it has seen everything
+PIDFD_GETFD = 438  # syscall
+SO_BUSY_POLL = 46
 EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 
 
@@ -226,12 +229,46 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
     assert run.returncode != 0
 
 
+def busy_polls(pid: int) -> set[int]:
+    """What the UDP sockets of IPv4 of a process are told by SO_BUSY_POLL."""
+    found = set()
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(os.pidfd_open(pid)) as process:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            fd = libc.syscall(PIDFD_GETFD, process.fileno(), int(name), 0)
+            if fd < 0:
+                continue
+            try:
+                with socket.socket(fileno=fd) as sock:
+                    if (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_DGRAM):
+                        found.add(sock.getsockopt(socket.SOL_SOCKET, SO_BUSY_POLL))
+            except OSError:  # no socket
+                os.close(fd)
+    return found
+
+
+def busy_poll__on_a_shared_address__is_that_of_the_process(case: Case) -> None:
+    """And not of the next one that has its socket."""
+    if os.geteuid() != 0:
+        raise Skip("needs root, to look at sockets of others")
+    with Shared(case.uroce) as pair, broker(pair):
+        for wanted in (77, 0):
+            pair.settings = f",busy-poll={wanted}" if wanted else ""
+            process, _ = pair.start("server", ["ibv_rc_pingpong", "-g", "1"])
+            assert pairs.wait_for(lambda: is_used(SHARED_ADDRESS) or process.poll() is not None, 10)
+            if process.poll() is not None:
+                has(pair.said("server"), "it takes CAP_NET_ADMIN")
+                raise Skip("a plain user may not here")
+            assert pairs.wait_for(lambda: busy_polls(process.pid) == {wanted}, 5), f"{busy_polls(process.pid)}, not {wanted}"
+            pair.end(process)
+            assert pairs.wait_for(lambda: not is_used(SHARED_ADDRESS), 5)
+
 CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
          another_broker_after_the_first_was_killed__traffic_goes_on,
          raw_socket__goes_and_comes_with_the_socket_of_the_broker,
          a_broker_goes_while_another_is_asked_for__there_is_one_afterwards, alone_on_a_port_that_is_taken__names_the_holder,
-         hub_no__while_there_is_a_broker__the_port_is_taken]
+         hub_no__while_there_is_a_broker__the_port_is_taken, busy_poll__on_a_shared_address__is_that_of_the_process]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -195,7 +195,9 @@ static bool link_up(struct uro_port *port)
             up = false;
             continue;
         }
-        (void)uro_witness_open(sock, udp->options.idents); /* the right to it may be gone by now */
+        /* The right to these may be gone by now. */
+        (void)uro_sock_busy_poll(sock, udp->options.busy_poll, error);
+        (void)uro_witness_open(sock, udp->options.idents);
         uro_share_services(sock->share, sock->share->services, sock->share->service_count);
     }
     return up;
@@ -414,12 +416,12 @@ static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone
 
     if (result == URO_SHARE_REFUSED)
         return -1;
-    if (result == URO_SHARE_JOINED)
-        return call_witness(sock, udp->options.idents, error);
-    int fd = uro_sock_bind(&sock->address, false, error);
-    if (fd < 0)
-        return -1;
-    uro_sock_start(sock, fd, &sock->address, &udp->options);
+    if (result == URO_SHARE_NO_BROKER) {
+        int fd = uro_sock_bind(&sock->address, false, error);
+        if (fd < 0)
+            return -1;
+        uro_sock_start(sock, fd, &sock->address, &udp->options);
+    }
     if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error))
         return -1;
     return call_witness(sock, udp->options.idents, error);

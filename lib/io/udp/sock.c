@@ -196,7 +196,9 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
     set_buffers(sock);
     /* Asking for segments of no size asks whether there are any. */
     sock->segments = options->segments && set(fd, IPPROTO_UDP, UDP_OPTION_SEGMENT, 0);
-    sock->coalesces = options->coalesces && set(fd, IPPROTO_UDP, UDP_OPTION_GRO, 1);
+    /* The socket of a share may have been somebody else's, who wanted it otherwise. */
+    sock->coalesces =
+        set(fd, IPPROTO_UDP, UDP_OPTION_GRO, options->coalesces) && options->coalesces;
 }
 
 bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX])

@@ -69,8 +69,7 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
 
 /* Has the kernel look at the card itself for so long, @us, before it says that nothing is there (SO_BUSY_POLL).
  * False: it may not, and @error says what is missing. 0 changes nothing. */
-URO_NODISCARD bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us,
-                                      char error[static URO_PORT_ERROR_MAX]);
+bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX]);
 
 /* The witness, too. */
 void uro_sock_close(struct uro_sock *sock);

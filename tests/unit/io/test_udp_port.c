@@ -14,8 +14,9 @@
 #include "io/udp/udp.h"
 #include "support/make_frame.h"
 
-#define ROOM   16u
-#define RC_ACK 0x11
+#define ROOM           16u
+#define RC_ACK         0x11
+#define UDP_OPTION_GRO 104
 
 extern uro_port_open_fn uro_port_open;
 
@@ -228,6 +229,24 @@ static void group_of_ipv6__reports_of_errors__are_not_kept(void **state)
     assert_false(keeps_reports("ff02::77:1", &own, IPPROTO_IPV6, IPV6_RECVERR));
 }
 
+/* The socket of a share was another process's before, whose wishes are still set. */
+static void gro_no__of_a_socket_that_joined_before__joins_no_more(void **state)
+{
+    struct uro_sock *sock = &uro_udp_of(port)->socks[0];
+    const struct uro_sock_options options = { .coalesces = false };
+    int joins = 1;
+    socklen_t size = sizeof joins;
+
+    (void)state;
+    if (!sock->coalesces) {
+        print_message("# SKIP this kernel joins nothing\n");
+        skip();
+    }
+    uro_sock_start(sock, sock->fd, &addresses[0], &options);
+    assert_int_equal(getsockopt(sock->fd, IPPROTO_UDP, UDP_OPTION_GRO, &joins, &size), 0);
+    assert_int_equal(joins, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +262,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
         cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
                                         stop),
+        cmocka_unit_test_setup_teardown(gro_no__of_a_socket_that_joined_before__joins_no_more,
+                                        start, stop),
     };
 
     return cmocka_run_group_tests_name("io/udp_port", tests, NULL, NULL);
