@@ -28,7 +28,7 @@ SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 
 # stage: (compiler, meson options, suites, environment of the tests)
 STAGES = {
-    "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000"}),
+    "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000", "UROCE_HUB_LIVES": "1000"}),
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }

@@ -18,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import pairs  # noqa: E402
+from test_udp import SHARED_ADDRESS  # noqa: E402
 from uroce_case import Case, Skip, equal, has, main  # noqa: E402
 
 SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
@@ -74,11 +75,23 @@ def two_ranks_over_memif__ud__every_octet_right(case: Case) -> None:
     holds(two_ranks(case, "ud_v"), 2)
 
 
-def four_ranks_over_udp__one_line_of_configuration__every_octet_right(case: Case) -> None:
-    device = "uroce0:udp,ip=127.0.0.1%{OMPI_COMM_WORLD_LOCAL_RANK}" + SETTINGS
+def four_ranks_over_udp(case: Case, transport: str, address: str) -> None:
+    device = f"uroce0:udp,ip={address}{SETTINGS}"
     with Job(case.uroce) as job:
-        output = job.run(case, "rc_v", [["-np", "4", str(case.uroce), "run", "--device", device, "--"]])
+        output = job.run(case, transport, [["-np", "4", str(case.uroce), "run", "--device", device, "--"]])
     holds(output, 4)
+
+
+def four_ranks_over_udp__one_line_of_configuration__every_octet_right(case: Case) -> None:
+    four_ranks_over_udp(case, "rc_v", "127.0.0.1%{OMPI_COMM_WORLD_LOCAL_RANK}")
+
+
+def four_ranks_on_one_address__rc__every_octet_right(case: Case) -> None:
+    four_ranks_over_udp(case, "rc_v", SHARED_ADDRESS)
+
+
+def four_ranks_on_one_address__ud__every_octet_right(case: Case) -> None:
+    four_ranks_over_udp(case, "ud_v", SHARED_ADDRESS)
 
 
 def two_ranks__no_such_address__fail(case: Case) -> None:
@@ -88,7 +101,8 @@ def two_ranks__no_such_address__fail(case: Case) -> None:
 
 
 CASES = [two_ranks_over_memif__rc__every_octet_right, two_ranks_over_memif__ud__every_octet_right,
-         four_ranks_over_udp__one_line_of_configuration__every_octet_right, two_ranks__no_such_address__fail]
+         four_ranks_over_udp__one_line_of_configuration__every_octet_right, four_ranks_on_one_address__rc__every_octet_right,
+         four_ranks_on_one_address__ud__every_octet_right, two_ranks__no_such_address__fail]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))
