@@ -18,7 +18,7 @@ APPEARS = 3   # a server's end of the link, if it comes before the client
 HEARD = 2     # until a sender of datagrams is started again, because nobody listened yet
 # Nobody listens yet, for connections and for datagrams. perftest connects twice, and the server may
 # not listen a second time when the client is so far; then it must begin anew as well.
-EARLY = re.compile(r"REJECTED|UNREACHABLE[,;] error: 1\b|Connection refused|Unexpected CM event bl blka 8")
+EARLY = re.compile(r"REJECTED|Event rejected|UNREACHABLE[,;] error: 1\b|Connection refused|Unexpected CM event bl blka 8")
 COPIED = 64 << 20  # octets that rcopy gets to copy
 IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
 
