@@ -24,6 +24,7 @@ struct uro_sock {
     struct uro_share *share;     /* other processes have the address too, or NULL */
     struct uro_witness *witness; /* sees the headers that it hides, or NULL: witness.h */
     bool group;                  /* its address is that of a multicast group */
+    int said_why;                /* that the kernel takes no packet was told, with this error */
     bool said_narrow;            /* that a path carries less than was sent was told */
     bool said_down;              /* that it is gone was said */
     bool absent;                 /* its address is not there: addresses.h */

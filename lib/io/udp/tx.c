@@ -237,12 +237,25 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     return lost == 0;
 }
 
+/* Once for each reason, when somebody watches: there may be one for every packet. */
+static void tell_why(const struct uro_udp_tx *tx, int why)
+{
+    struct uro_sock *by = tx->by[tx->first];
+    const struct uro_gid gid = uro_sock_gid_of(&tx->to[tx->first]);
+    char text[URO_GID_TEXT_MAX];
+
+    if (tx->verbose && why != EMSGSIZE && why != by->said_why)
+        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror(why));
+    by->said_why = why;
+}
+
 /* @why the kernel does not take the first one, and the network has nothing to do with it. */
 static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
 
     if (tx->packets[tx->first] == 1 || (why != EIO && why != EINVAL && why != EMSGSIZE)) {
+        tell_why(tx, why);
         drop_first(tx);
         return;
     }

@@ -97,7 +97,7 @@ static bool wakes(void)
 }
 
 /* Loopback answers before the call that sends returns; should it not, a second is enough. */
-static void send_to_nobody(void)
+static void send_a_packet(void)
 {
     const struct uro_frame frame = {
         .op = &uro_opcodes[RC_ACK],
@@ -111,12 +111,18 @@ static void send_to_nobody(void)
     };
     uint8_t octets[MADE_FRAME_MAX];
     struct uro_tx tx = { .icrc = true, .network_at = URO_ETHER_LEN };
-    int fds[URO_PORT_FDS_MAX];
 
     tx.head_length = (uint16_t)(make_frame(&frame, octets) - URO_ICRC_LEN);
     memcpy(tx.head, octets, tx.head_length);
     assert_true(port->ops->room(port) > 0);
     port->ops->transmit(port, &tx, 1);
+}
+
+static void send_to_nobody(void)
+{
+    int fds[URO_PORT_FDS_MAX];
+
+    send_a_packet();
     (void)port->ops->wait_fds(port, fds);
     struct pollfd look = { .fd = fds[1] };
     assert_int_equal(poll(&look, 1, 1000), 1);
@@ -171,6 +177,17 @@ static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(
     send_to_nobody(); /* reported, too: it was sent */
     told_once();
     receive_nothing();
+}
+
+/* No route, a firewall: the network has nothing to do with it, and says nothing. */
+static void kernel_refuses_the_packet__is_told_once(void **state)
+{
+    (void)state;
+    assert_true(uro_gid_parse("255.255.255.255", &nobody)); /* a broadcast */
+    for (int i = 0; i < 3; i++)
+        send_a_packet();
+    assert_string_equal(words(), "uroce: 255.255.255.255: Permission denied\n");
+    assert_false(wakes());
 }
 
 static void packet_to_a_group__wakes(void **state)
@@ -258,6 +275,7 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(
             port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__is_told_once, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
         cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
         cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
