@@ -133,6 +133,22 @@ bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience)
     return true;
 }
 
+#define FRAME_MAX 9618u
+
+/* A script sees frames in one piece. */
+static void input(struct uro_play *play, const struct uro_pkt *pkt, uro_time now)
+{
+    static uint8_t octets[FRAME_MAX];
+    struct uro_pkt whole = *pkt;
+
+    if (pkt->shared != NULL && pkt->length <= sizeof octets) {
+        uro_pkt_copy(pkt, octets, pkt->length);
+        whole.octets = octets;
+        whole.shared = NULL;
+    }
+    uro_play_input(play, &whole, 1, now);
+}
+
 static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_time now)
 {
     struct uro_pkt pkts[URO_PORT_BURST];
@@ -142,7 +158,8 @@ static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_t
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)
         if (uro_pcap_write_pkt(link->capture, &pkts[i], now) != 0)
             (void)fprintf(stderr, "uroce peer: the capture is not complete\n");
-    uro_play_input(play, pkts, count, now);
+    for (uint32_t i = 0; i < count; i++)
+        input(play, &pkts[i], now);
     if (count > 0)
         ops->release(link->port, pkts, count);
     return count;

@@ -171,6 +171,15 @@ static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, ui
     }
 }
 
+#define LINE 64u
+
+/* Payload that another processor wrote: its lines are on their way here while the frame before is looked at. */
+static void fetch_payload(const struct uro_pkt *pkt)
+{
+    for (uint32_t at = LINE; at < pkt->length; at += LINE)
+        __builtin_prefetch(pkt->shared + at, 0, 2);
+}
+
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                       uro_time now)
 {
@@ -181,8 +190,11 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
         input_many(engine, pkts, count, now);
         return;
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + 1 < count && pkts[i + 1].shared != NULL)
+            fetch_payload(&pkts[i + 1]);
         uro_demux(&engine->demux, &pkts[i], now);
+    }
 }
 
 /* What was kept by the last output: it was written, and so was everything described beside it. */

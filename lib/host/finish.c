@@ -74,16 +74,6 @@ static void say_goodbye(struct uro_device *device)
     }
 }
 
-/* DPDK's own thread takes a memif client down when the server goes, at any time, also while we
- * close the port: both sides of a test end together. The kernel closes it as well. */
-static bool kernel_closes(const struct uro_device *device)
-{
-    const char *link = device->config.link;
-
-    return strncmp(link, "net_memif", 9) == 0 && strstr(link, "role=server") == NULL &&
-           strstr(link, "role=master") == NULL;
-}
-
 static void finish(struct uro_device *device)
 {
     linger(device);
@@ -103,8 +93,7 @@ static void finish(struct uro_device *device)
     if (device->config.verbose)
         report(device);
     uro_capture_close(device);
-    if (!kernel_closes(device))
-        device->port->ops->close(device->port);
+    device->port->ops->close(device->port);
     device->closed = true; /* the engine stays: programs clean up later than this, too */
     (void)pthread_mutex_unlock(&device->mutex);
 }

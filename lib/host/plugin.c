@@ -11,14 +11,16 @@
 #include <unistd.h>
 
 /* A kind of port: its library is liburoce-KIND.so, in the build tree below lib/io/KIND. */
-enum kind { DPDK, UDP, KINDS };
+enum kind { DPDK, MEMIF, UDP, KINDS };
 
-static const char *const names[KINDS] = { [DPDK] = "dpdk", [UDP] = "udp" };
+static const char *const names[KINDS] = { [DPDK] = "dpdk", [MEMIF] = "memif", [UDP] = "udp" };
 
 /* From the directory of the library or program that this code is in. */
 static const char *const places[KINDS][6] = {
     [DPDK] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/", "../../lib/io/dpdk/",
                URO_LIBRARY_DIR_FROM_BIN "/" },
+    [MEMIF] = { "", "../io/memif/", "../lib/io/memif/", "../../io/memif/", "../../lib/io/memif/",
+                URO_LIBRARY_DIR_FROM_BIN "/" },
     [UDP] = { "", "../io/udp/", "../lib/io/udp/", "../../io/udp/", "../../lib/io/udp/",
               URO_LIBRARY_DIR_FROM_BIN "/" },
 };
@@ -26,6 +28,13 @@ static const char *const places[KINDS][6] = {
 bool uro_plugin_is_udp(const char *link)
 {
     return strncmp(link, "udp", 3) == 0 && (link[3] == '\0' || link[3] == ',');
+}
+
+static enum kind kind_of(const char *link)
+{
+    if (uro_plugin_is_udp(link))
+        return UDP;
+    return strncmp(link, "net_memif", strlen("net_memif")) == 0 ? MEMIF : DPDK;
 }
 
 /* The directory of the library or program that this code is in. */
@@ -66,7 +75,7 @@ static uro_port_open_fn *try_plugin(const char *directory, const char *below, en
 uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     const char *chosen = secure_getenv("UROCE_LIB_DIR");
-    enum kind kind = uro_plugin_is_udp(link) ? UDP : DPDK;
+    enum kind kind = kind_of(link);
     char directory[PATH_MAX];
     uro_port_open_fn *open = NULL;
 

@@ -5,6 +5,8 @@
 #include "base/mark.h"
 #include "wire/icrc.h"
 
+#define QPN_GSI 1u /* connection managers look into its datagrams */
+
 static enum uro_frame_result of_ip_result(enum uro_ip_result result)
 {
     switch (result) {
@@ -68,6 +70,7 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     struct uro_reader reader = { octets, octets + length };
 
     frame->summed = false;
+    frame->shared = NULL;
     if (!uro_ether_take(&reader, &frame->ether))
         return URO_FRAME_SHORT;
     frame->network = reader.at;
@@ -159,9 +162,18 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
         return URO_FRAME_LENGTH;
     }
 
-    frame->payload = at;
+    frame->payload = frame->shared == NULL ? at : frame->shared + (at - frame->network);
     frame->payload_length = (uint32_t)rest - frame->bth.pad_count;
     return URO_FRAME_OK;
+}
+
+static bool icrc_right_apart(const struct uro_frame *frame)
+{
+    const size_t headers = (size_t)(frame->payload - frame->shared);
+    const size_t rest = frame->payload_length + frame->bth.pad_count;
+
+    return uro_icrc_apart(frame->network, frame->ip.v6, headers, frame->payload, rest) ==
+           uro_get_le32(frame->payload + rest);
 }
 
 static bool icrc_right(const struct uro_frame *frame)
@@ -188,11 +200,49 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
         return URO_FRAME_LENGTH;
 
     const enum uro_frame_result result = decode_roce(frame);
-    if (!icrc_right(frame)) {
+    URO_ASSERT(frame->shared == NULL || result == URO_FRAME_OK);
+    if (frame->shared == NULL ? !icrc_right(frame) : !icrc_right_apart(frame)) {
         URO_MARK("ICRC.CHECK");
         return URO_FRAME_ICRC; /* nothing else in it can be believed */
     }
     return result;
+}
+
+/* Octets before the BTH of a packet over UDP that fills the frame; 0 when it is none. */
+static uint32_t before_bth(const uint8_t *head, uint32_t length)
+{
+    const uint8_t *network = head + URO_ETHER_LEN;
+    const uint16_t type = uro_get_be16(network - 2);
+    uint32_t at = URO_ETHER_LEN;
+
+    if (type == URO_ETHERTYPE_IPV4 && network[0] == 0x45 && network[9] == URO_IPPROTO_UDP &&
+        uro_get_be16(network + 2) == length - at)
+        at += URO_IPV4_LEN;
+    else if (type == URO_ETHERTYPE_IPV6 && network[6] == URO_IPPROTO_UDP &&
+             uro_get_be16(network + 4) == length - at - URO_IPV6_LEN)
+        at += URO_IPV6_LEN;
+    else
+        return 0;
+    const uint8_t *udp = head + at;
+    at += URO_UDP_LEN;
+    return uro_get_be16(udp + 2) == URO_ROCE_PORT && uro_get_be16(udp + 6) == 0 &&
+                   uro_get_be16(udp + 4) == length - at + URO_UDP_LEN
+               ? at
+               : 0;
+}
+
+bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length)
+{
+    const uint32_t at = before_bth(head, length);
+    struct uro_bth bth;
+
+    if (at == 0)
+        return false;
+    uro_bth_decode(head + at, &bth);
+    const struct uro_opcode *op = &uro_opcodes[bth.opcode];
+    if (op->name == NULL || !op->payload || bth.version != 0 || bth.dest_qpn == QPN_GSI)
+        return false;
+    return at + URO_BTH_LEN + uro_ext_length(op->ext) + bth.pad_count + URO_ICRC_LEN <= length;
 }
 
 const char *uro_frame_result_text(enum uro_frame_result result)

@@ -40,6 +40,9 @@ struct uro_frame {
     const uint8_t *body;    /* what follows the IP and, for UDP, the UDP header */
     uint32_t body_length;
     bool summed; /* somebody found the ICRC right; false after uro_frame_network() */
+    const uint8_t *
+        shared; /* where the IP header stands when the payload is elsewhere (core/pkt.h); NULL after
+                              uro_frame_network() */
 
     const struct uro_opcode *op;
     struct uro_bth bth;
@@ -55,6 +58,12 @@ struct uro_frame {
     const uint8_t *payload;
     uint32_t payload_length; /* without padding */
 };
+
+#define URO_FRAME_HEAD 128u /* octets; all headers end before */
+
+/* Whether the payload of a frame of @length octets, URO_FRAME_HEAD or more, is for a queue pair's memory, as its @head
+ * tells: a RoCE packet that fills the frame, without VLAN or UDP checksum, to a queue pair that is not QP1. */
+URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length);
 
 /* Ethernet, then IPv4/IPv6 and UDP when it is UDP (checksum 0 accepted for both). For ARP the
  * body is the ARP message; for other IP protocols what follows the IP header. */

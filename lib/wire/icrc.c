@@ -57,6 +57,12 @@ uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length)
     return uro_crc32_finish(feed_whole(network, v6, length));
 }
 
+uint32_t uro_icrc_apart(const uint8_t *network, bool v6, size_t headers, const uint8_t *rest,
+                        size_t length)
+{
+    return uro_crc32_finish(uro_crc32(feed_whole(network, v6, headers), rest, length));
+}
+
 uint32_t uro_icrc_rxe_flush(const uint8_t *network, bool v6, size_t length)
 {
     const size_t bth = headers_length(v6) - URO_BTH_LEN;

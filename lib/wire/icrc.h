@@ -15,5 +15,9 @@ const struct uro_crc32_mask *uro_icrc_mask(bool v6);
  * read. Stored with uro_put_le32(). */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
 
+/* The same of a packet that is in two pieces: the IP header up to the last extension header, and the rest. */
+uint32_t uro_icrc_apart(const uint8_t *network, bool v6, size_t headers, const uint8_t *rest,
+                        size_t length);
+
 /* What Linux rxe sends and expects for FLUSH: the headers from the BTH on are fed twice. */
 uint32_t uro_icrc_rxe_flush(const uint8_t *network, bool v6, size_t length);

@@ -6,7 +6,7 @@
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
  *
- * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN where the plug-in is not installed.
+ * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
  */
 #define _GNU_SOURCE
 #include <signal.h>

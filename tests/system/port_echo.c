@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2;
     if (strcmp(argv[3], "plain") == 0)
-        kit_become_plain();
+        kit_become_plain(argv[1]);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user forgot it */
 
     struct uro_port *port = kit_open(argv[1], (uint32_t)strtoul(argv[2], NULL, 10));

@@ -30,15 +30,12 @@ static void die(const char *what)
     _exit(1);
 }
 
-static uro_port_open_fn *plugin(void)
+static uro_port_open_fn *load(const char *variable, const char *otherwise)
 {
-    static uro_port_open_fn *open_port;
-    const char *path = getenv("UROCE_DPDK_PLUGIN");
-    void *library;
+    const char *path = getenv(variable);
+    void *library = dlopen(path != NULL ? path : otherwise, RTLD_NOW | RTLD_LOCAL);
+    uro_port_open_fn *open_port;
 
-    if (open_port != NULL)
-        return open_port;
-    library = dlopen(path != NULL ? path : "liburoce-dpdk.so", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         die(dlerror());
     *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL);
@@ -47,10 +44,24 @@ static uro_port_open_fn *plugin(void)
     return open_port;
 }
 
+static uro_port_open_fn *plugin(const char *link)
+{
+    static uro_port_open_fn *dpdk, *memif;
+
+    if (strncmp(link, "net_memif", strlen("net_memif")) == 0) {
+        if (memif == NULL)
+            memif = load("UROCE_MEMIF_PLUGIN", "liburoce-memif.so");
+        return memif;
+    }
+    if (dpdk == NULL)
+        dpdk = load("UROCE_DPDK_PLUGIN", "liburoce-dpdk.so");
+    return dpdk;
+}
+
 struct uro_port *kit_try_open(const struct uro_port_config *config,
                               char error[static URO_PORT_ERROR_MAX])
 {
-    return plugin()(config, error);
+    return plugin(config->link)(config, error);
 }
 
 struct uro_port *kit_open(const char *link, uint32_t mtu)
@@ -279,9 +290,9 @@ int kit_veth(uint32_t mtu)
     return other;
 }
 
-void kit_become_plain(void)
+void kit_become_plain(const char *link)
 {
-    plugin(); /* while its folder can surely be read */
+    plugin(link); /* while its folder can surely be read */
     if (geteuid() != 0)
         return;
     if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)

@@ -13,7 +13,7 @@
 #define KIT_FRAME_MIN 60u
 #define KIT_FRAME_MAX 9018u
 
-/* Loads the plug-in (UROCE_DPDK_PLUGIN) on first use; fails the process when that fails. */
+/* Loads the plug-in (UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN) on first use; fails the process when that fails. */
 struct uro_port *kit_try_open(const struct uro_port_config *config,
                               char error[static URO_PORT_ERROR_MAX]);
 /* Opens @link or ends the process with the port's own words. */
@@ -64,5 +64,5 @@ bool kit_try(int netns, const char *command);
 void kit_own_netns(void);
 _Noreturn void kit_skip(const char *why);
 
-/* Becomes an ordinary user, when root; the plug-in is loaded before. */
-void kit_become_plain(void);
+/* Becomes an ordinary user, when root; the plug-in of @link is loaded before. */
+void kit_become_plain(const char *link);

@@ -166,9 +166,6 @@ static void open__wrong_words__says_what_is_wrong(void **state)
     explains("", "neither a PCI address nor");
     explains("net_af_packet0", "write net_af_packet0,iface=NAME");
     explains("net_af_packet0,iface=none0", "no network interface none0");
-    explains("net_memif0,role=emperor", "Unknown role");
-    explains("net_memif0,role=server,colour=red", "\"colour=red\" is not one of");
-    explains("net_memif0,role=server,socket=/a=b", "\"socket=/a=b\" is not one of");
     explains("0000:00:1f.7", "PCI");
 
     struct uro_port *port = kit_open("net_ring5", 0);

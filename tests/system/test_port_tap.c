@@ -125,7 +125,7 @@ static void tap__without_root__says_so(void **state)
         char error[URO_PORT_ERROR_MAX];
         struct uro_port_config config = { .device = "kit", .link = "net_tap3,iface=tap9" };
 
-        kit_become_plain();
+        kit_become_plain("net_tap");
         _exit(kit_try_open(&config, error) == NULL && strstr(error, "net_tap3") != NULL ? 0 : 1);
     }
     waitpid(pid, &status, 0);

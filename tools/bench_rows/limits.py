@@ -20,6 +20,7 @@ def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, 
     if not path.exists():
         raise NotRun(f"tests/bench/{program} is not built")
     settings = {"UROCE_DPDK_PLUGIN": str(build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"),
+                "UROCE_MEMIF_PLUGIN": str(build / "lib" / "io" / "memif" / "liburoce-memif.so"),
                 **environment}
     try:
         run = subprocess.run([*prefix, str(path), *arguments], capture_output=True, text=True,

@@ -5,8 +5,8 @@
  *   link.c   the words a user writes            log.c    what DPDK has to say
  *   nic.c    DPDK's device behind the port      pool.c   packet buffers
  *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
- *   iface.c  an interface of the kernel's       memif.c  connecting again, and a safe end
- *   quiet.c  keeps the kernel from answering      filter.c  which frames are let in
+ *   iface.c  an interface of the kernel's       filter.c which frames are let in
+ *   quiet.c  keeps the kernel from answering
  */
 #pragma once
 
@@ -16,7 +16,6 @@
 #include "engine/port.h"
 #include "io/dpdk/filter.h"
 #include "io/dpdk/iface.h"
-#include "io/dpdk/memif.h"
 #include "io/dpdk/quiet.h"
 #include "io/dpdk/wait.h"
 
@@ -26,7 +25,6 @@ enum uro_dpdk_kind {
     URO_DPDK_PCI, /* a network card, or a virtual one on the PCI bus */
     URO_DPDK_AF_PACKET,
     URO_DPDK_AF_XDP,
-    URO_DPDK_MEMIF,
     URO_DPDK_PCAP,
     URO_DPDK_RING,
     URO_DPDK_NULL,
@@ -53,7 +51,6 @@ struct uro_dpdk {
     struct uro_iface iface; /* ports over an interface of the kernel's */
     struct uro_quiet quiet;
     struct uro_filter filter;
-    struct uro_memif memif; /* when kind is URO_DPDK_MEMIF */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */
     uint32_t mtu;       /* when it was opened */

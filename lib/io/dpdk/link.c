@@ -31,7 +31,6 @@ static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_PCI]         = { NULL, .own_limit = true, .interrupts = true, .mtu = 1500 },
     [URO_DPDK_AF_PACKET]   = { "net_af_packet", .kernel = true },
     [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true, .mtu_max = AF_XDP_MTU },
-    [URO_DPDK_MEMIF]       = { "net_memif", .mtu = MTU_FOR_4096 },
     [URO_DPDK_PCAP]        = { "net_pcap", .mtu = 1500 },
     [URO_DPDK_RING]        = { "net_ring", .mtu = MTU_FOR_4096 },
     [URO_DPDK_NULL]        = { "net_null", .mtu = MTU_FOR_4096 },
@@ -145,42 +144,6 @@ static void complete_af_packet(struct uro_link *link)
         link->room = slot;
 }
 
-/* The memif driver forgets every word it was given when it does not know one of them. */
-static int check_memif(const struct uro_link *link, char error[static URO_PORT_ERROR_MAX])
-{
-    static const char *const known[] = { "id",     "role", "bsize",           "rsize",    "socket",
-                                         "secret", "mac",  "socket-abstract", "zero-copy" };
-
-    for (const char *at = strchr(link->words, ','); at != NULL; at = strchr(at, ',')) {
-        size_t word = strcspn(++at, ",");
-        size_t key = strcspn(at, "=,");
-        bool right = false;
-
-        for (size_t i = 0; i < URO_ARRAY_LEN(known); i++)
-            right = right || (strlen(known[i]) == key && strncmp(at, known[i], key) == 0);
-        if (right && key < word && memchr(at + key + 1, '=', word - key - 1) == NULL)
-            continue;
-        snprintf(error, URO_PORT_ERROR_MAX,
-                 "link %s: \"%.*s\" is not one of id=, role=, bsize=, rsize=, socket=, "
-                 "socket-abstract=, mac=, secret=, zero-copy=",
-                 link->name, (int)word, at);
-        return -1;
-    }
-    return 0;
-}
-
-static void complete_memif(struct uro_link *link)
-{
-    char role[16];
-
-    append(link, "bsize", round_up(link->frame_max, ALIGNMENT));
-    append(link, "rsize", URO_LINK_RING_LOG2);
-    link->client = !uro_link_value(link->words, "role", role, sizeof role) ||
-                   (strcmp(role, "server") != 0 && strcmp(role, "master") != 0);
-    if (!uro_link_value(link->words, "socket", link->socket, sizeof link->socket))
-        snprintf(link->socket, sizeof link->socket, "/run/memif.sock"); /* DPDK's default */
-}
-
 static int read_iface(struct uro_link *link, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_iface_state state;
@@ -222,7 +185,7 @@ static int read_words(const char *words, struct uro_link *link,
         snprintf(error, URO_PORT_ERROR_MAX,
                  "link %.40s is neither a PCI address nor one of net_af_packet, net_af_xdp, "
                  "net_memif, net_pcap, net_ring, net_null, net_tap, net_vhost, net_virtio_user, "
-                 "each with a number (net_memif0)",
+                 "each with a number (net_ring0)",
                  words);
         return -1;
     }
@@ -243,8 +206,6 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
     memset(link, 0, sizeof *link);
     if (read_words(config->link, link, error) != 0)
         return -1;
-    if (link->kind == URO_DPDK_MEMIF && check_memif(link, error) != 0)
-        return -1;
     link->mtu = config->mtu;
     if (link->traits->kernel && read_iface(link, error) != 0)
         return -1;
@@ -257,7 +218,5 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
     link->descriptors = link->kind == URO_DPDK_TAP ? 64 : 1u << URO_LINK_RING_LOG2;
     if (link->kind == URO_DPDK_AF_PACKET)
         complete_af_packet(link);
-    if (link->kind == URO_DPDK_MEMIF)
-        complete_memif(link);
     return 0;
 }

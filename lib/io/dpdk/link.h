@@ -20,14 +20,12 @@ struct uro_link_kind {
 struct uro_link {
     enum uro_dpdk_kind kind;
     const struct uro_link_kind *traits;
-    char name[RTE_ETH_NAME_MAX_LEN]; /* net_memif0, 0000:01:00.0 */
+    char name[RTE_ETH_NAME_MAX_LEN]; /* net_ring0, 0000:01:00.0 */
     char iface[32];                  /* the kernel's interface, "" when not named */
     uint32_t mtu;                    /* largest IP packet */
     uint32_t frame_max;              /* longest frame sent */
     uint32_t room;                   /* octets a receive buffer needs */
     uint16_t descriptors;            /* wanted of each ring */
-    bool client;                     /* memif: the side that connects */
-    char socket[128];                /* memif: where the sides meet */
     char words[URO_LINK_WORDS_MAX];  /* for DPDK: devargs with our defaults in front */
 };
 

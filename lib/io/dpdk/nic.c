@@ -8,7 +8,6 @@
 #include <rte_errno.h>
 
 #include "io/dpdk/log.h"
-#include "io/dpdk/memif_listen.h"
 #include "io/dpdk/pool.h"
 
 static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,
@@ -51,11 +50,7 @@ static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
         return -1;
     }
     uro_log_forget();
-    if (link->kind == URO_DPDK_MEMIF)
-        uro_memif_listen_begin();
     int status = rte_dev_probe(link->words);
-    if (link->kind == URO_DPDK_MEMIF)
-        uro_memif_listen_end(link, status == 0);
     if (status != 0) {
         complain(error, link->name, "DPDK does not take it", status);
         return -1;
@@ -89,16 +84,6 @@ static uint16_t descriptors(const struct uro_link *link, const struct rte_eth_de
     return (uint16_t)count;
 }
 
-static int start(struct uro_dpdk *dpdk)
-{
-    if (dpdk->kind == URO_DPDK_MEMIF)
-        return uro_memif_start(dpdk);
-
-    int status = rte_eth_dev_start(dpdk->id);
-    dpdk->started = status == 0;
-    return status;
-}
-
 static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
                      const struct rte_eth_dev_info *info, bool interrupts)
 {
@@ -115,7 +100,8 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     if (status == 0)
         status = rte_eth_tx_queue_setup(dpdk->id, 0, tx, socket, NULL);
     if (status == 0)
-        status = start(dpdk);
+        status = rte_eth_dev_start(dpdk->id);
+    dpdk->started = status == 0;
     dpdk->interrupts = interrupts && status == 0;
     return status;
 }
@@ -147,8 +133,6 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
 {
     if (plug(dpdk, link, error) != 0)
         return -1;
-    if (link->kind == URO_DPDK_MEMIF)
-        uro_memif_init(dpdk, link);
     int status = set_up(dpdk, link, memory_mib);
     if (status != 0) {
         complain(error, link->name, "cannot be started", status);
@@ -161,13 +145,9 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
 
 void uro_nic_stop(struct uro_dpdk *dpdk)
 {
-    if (dpdk->kind == URO_DPDK_MEMIF && !dpdk->memif.client)
-        uro_memif_listen_close(dpdk->memif.socket);
     if (dpdk->started)
         rte_eth_dev_stop(dpdk->id);
     dpdk->started = false;
-    if (dpdk->kind == URO_DPDK_MEMIF)
-        uro_memif_forget(dpdk);
 }
 
 void uro_nic_close(struct uro_dpdk *dpdk)

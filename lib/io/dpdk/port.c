@@ -29,10 +29,6 @@ static bool look(struct uro_dpdk *dpdk)
             dpdk->port.mtu = dpdk->iface.mtu < dpdk->mtu ? dpdk->iface.mtu : dpdk->mtu;
         return running;
     }
-    if (dpdk->kind == URO_DPDK_MEMIF) {
-        uro_memif_tend(dpdk);
-        return atomic_load(&dpdk->memif.connected);
-    }
     return rte_eth_link_get_nowait(dpdk->id, &state) == 0 && state.link_status == RTE_ETH_LINK_UP;
 }
 
@@ -145,7 +141,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
         return -1;
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = dpdk->mtu = link->mtu;
-    dpdk->port.awaits_peer = link->kind == URO_DPDK_MEMIF || link->kind == URO_DPDK_VHOST;
+    dpdk->port.awaits_peer = link->kind == URO_DPDK_VHOST;
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
         dpdk->iface.name[0] = '\0';

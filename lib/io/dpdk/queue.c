@@ -52,38 +52,13 @@ static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint1
     return kept;
 }
 
-static uint16_t rx(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t room)
+static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
 {
     uint16_t count;
 
     if (dpdk->iface.trigger != NULL)
         dpdk->iface.trigger(0);
-    if (dpdk->kind != URO_DPDK_MEMIF)
-        return rte_eth_rx_burst(dpdk->id, 0, mbufs, room);
-    uro_memif_enter(&dpdk->memif);
-    count = rte_eth_rx_burst(dpdk->id, 0, mbufs, room);
-    uro_memif_leave(&dpdk->memif);
-    return count;
-}
-
-static uint16_t tx(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
-{
-    uint16_t sent;
-
-    if (dpdk->kind != URO_DPDK_MEMIF)
-        return rte_eth_tx_burst(dpdk->id, 0, mbufs, count);
-    uro_memif_enter(&dpdk->memif);
-    sent = rte_eth_tx_burst(dpdk->id, 0, mbufs, count);
-    uro_memif_leave(&dpdk->memif);
-    return sent;
-}
-
-static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
-{
-    uint16_t count = 0;
-
-    if (dpdk->started)
-        count = keep_whole(dpdk, mbufs, rx(dpdk, mbufs, (uint16_t)room));
+    count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)room));
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
         dpdk->port.ops->link_up(&dpdk->port);
     return count;
@@ -157,10 +132,8 @@ static void drop_backlog(struct uro_dpdk *dpdk)
 
 static void flush(struct uro_dpdk *dpdk)
 {
-    uint16_t sent = 0;
+    uint16_t sent = rte_eth_tx_burst(dpdk->id, 0, dpdk->backlog, (uint16_t)dpdk->backlog_count);
 
-    if (dpdk->started)
-        sent = tx(dpdk, dpdk->backlog, (uint16_t)dpdk->backlog_count);
     dpdk->backlog_count -= sent;
     if (dpdk->backlog_count == 0)
         return;

@@ -6,7 +6,6 @@
  * kernel does not report every frame of a busy port to nobody.
  *
  *   af_packet, af_xdp, tap   the socket or the character device itself
- *   memif                    an eventfd that the peer writes when asked to
  *   vhost, network cards     DPDK's receive interrupts
  *   ring, null, pcap         nothing: -1
  */
@@ -18,7 +17,6 @@
 #include <sys/eventfd.h>
 
 #include "io/dpdk/dpdk.h"
-#include "io/dpdk/memif_wake.h"
 #include "io/dpdk/queue.h"
 
 static void find_source(struct uro_dpdk *dpdk)
@@ -29,9 +27,6 @@ static void find_source(struct uro_dpdk *dpdk)
     wait->fd = dpdk->iface.fd;
     if (wait->fd >= 0) {
         wait->source = URO_WAIT_LEVEL;
-    } else if (dpdk->kind == URO_DPDK_MEMIF) {
-        if (uro_memif_wake_known(dpdk))
-            wait->source = URO_WAIT_MEMIF;
     } else if (dpdk->interrupts) {
         wait->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(dpdk->id, 0);
         if (wait->fd >= 0)
@@ -56,20 +51,17 @@ static void drain(const struct uro_wait *wait)
     (void)epoll_wait(wait->epoll, events, URO_ARRAY_LEN(events), 0);
 }
 
-void uro_wait_news(struct uro_dpdk *dpdk)
-{
-    uint64_t one = 1;
-
-    if (dpdk->wait.news >= 0)
-        (void)!write(dpdk->wait.news, &one, sizeof one);
-}
-
+/* In DPDK's own thread. */
 static int hear(uint16_t id, enum rte_eth_event_type event, void *context, void *unused)
 {
+    const struct uro_dpdk *dpdk = context;
+    uint64_t one = 1;
+
     (void)id;
     (void)event;
     (void)unused;
-    uro_wait_news(context);
+    if (dpdk->wait.news >= 0)
+        (void)!write(dpdk->wait.news, &one, sizeof one);
     return 0;
 }
 
@@ -86,8 +78,6 @@ static bool start_source(struct uro_dpdk *dpdk)
         return add(wait, wait->fd, EPOLLIN | EPOLLET) &&
                rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk) == 0 &&
                rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk) == 0;
-    case URO_WAIT_MEMIF:
-        return uro_memif_wake_start(dpdk);
     }
     return false;
 }
@@ -109,8 +99,6 @@ void uro_wait_stop(struct uro_dpdk *dpdk)
 {
     struct uro_wait *wait = &dpdk->wait;
 
-    if (wait->source == URO_WAIT_MEMIF)
-        uro_memif_wake_stop(dpdk);
     if (wait->source == URO_WAIT_INTERRUPT) {
         rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk);
         rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk);
@@ -137,8 +125,6 @@ bool uro_wait_arm(struct uro_dpdk *dpdk)
         if (rte_eth_dev_rx_intr_enable(dpdk->id, 0) != 0)
             return false;
         return !uro_queue_peek(dpdk);
-    case URO_WAIT_MEMIF:
-        return uro_memif_wake_arm(dpdk);
     }
     return false;
 }
@@ -155,10 +141,6 @@ void uro_wait_disarm(struct uro_dpdk *dpdk)
         return;
     case URO_WAIT_INTERRUPT:
         rte_eth_dev_rx_intr_disable(dpdk->id, 0);
-        drain(wait);
-        return;
-    case URO_WAIT_MEMIF:
-        uro_memif_wake_disarm(dpdk);
         drain(wait);
         return;
     }

@@ -10,7 +10,6 @@ enum uro_wait_source {
     URO_WAIT_NONE,      /* the driver can only be polled */
     URO_WAIT_LEVEL,     /* a descriptor that is readable while frames wait in it */
     URO_WAIT_INTERRUPT, /* a descriptor that DPDK makes readable once per request */
-    URO_WAIT_MEMIF,     /* see memif_wake.c */
 };
 
 struct uro_wait {
@@ -32,6 +31,3 @@ void uro_wait_stop(struct uro_dpdk *dpdk);
 
 bool uro_wait_arm(struct uro_dpdk *dpdk);
 void uro_wait_disarm(struct uro_dpdk *dpdk);
-
-/* Wakes whoever waits. Thread: any. */
-void uro_wait_news(struct uro_dpdk *dpdk);

@@ -122,8 +122,7 @@ int uro_pcap_write_pkt(struct uro_pcap_write *writer, const struct uro_pkt *pkt,
 {
     int result;
     uint8_t *at = uro_pcap_write_room(writer, pkt->length, now, &result);
-
-    memcpy(at, pkt->octets, pkt->length < URO_PCAP_FRAME_MAX ? pkt->length : URO_PCAP_FRAME_MAX);
+    uro_pkt_copy(pkt, at, pkt->length < URO_PCAP_FRAME_MAX ? pkt->length : URO_PCAP_FRAME_MAX);
     return result;
 }
 

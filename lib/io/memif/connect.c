@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* connect.c - see connect.h. */
+#define _GNU_SOURCE
+#include "io/memif/connect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/memif/control.h"
+#include "io/memif/listen.h"
+#include "io/memif/queue.h"
+
+#define RETRY_MS     20   /* between attempts to reach a server */
+#define HANDSHAKE_MS 1000 /* the other side has so long for each of its steps */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool watch(const struct uro_memif *memif, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return fd >= 0 && epoll_ctl(memif->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void begin(struct uro_memif *memif, int control, enum uro_memif_step step)
+{
+    memif->control = control;
+    memif->step = step;
+    memif->since = now_ms();
+    (void)watch(memif, control);
+}
+
+void uro_memif_leave(struct uro_memif *memif, const char *reason)
+{
+    if (memif->control < 0)
+        return;
+    if (memif->verbose)
+        fprintf(stderr, "uroce: memif: socket=%s: the connection ends: %s\n", memif->words.path,
+                reason);
+    uro_memif_say_end(memif->control, reason);
+    (void)close(memif->control);
+    memif->control = -1;
+    memif->step = URO_MEMIF_ALONE;
+    memif->since = now_ms();
+    memif->complaint = NULL;
+    uro_memif_queue_close(&memif->in);
+    uro_memif_queue_close(&memif->out);
+    for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
+        uro_memif_region_drop(&memif->regions[i]);
+    if (memif->words.server)
+        uro_memif_free(memif);
+}
+
+/* From now on frames may move. */
+static void come_up(struct uro_memif *memif, const uint8_t *name)
+{
+    if (memif->verbose)
+        fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->words.path,
+                (int)URO_MEMIF_NAME, (const char *)name);
+    (void)watch(memif, memif->in.doorbell);
+    memif->step = URO_MEMIF_UP;
+}
+
+/* ---- a client ----------------------------------------------------------- */
+
+static void call_server(struct uro_memif *memif)
+{
+    struct sockaddr_un address;
+    uint32_t length = uro_memif_address(&memif->words, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    memif->since = now_ms();
+    if (fd >= 0 && connect(fd, (const void *)&address, length) == 0)
+        begin(memif, fd, URO_MEMIF_AWAITS_HELLO);
+    else if (fd >= 0)
+        (void)close(fd);
+}
+
+static struct uro_memif_message init_message(const struct uro_memif *memif)
+{
+    struct uro_memif_message message = uro_memif_message(URO_MEMIF_INIT);
+
+    uro_memif_put16(&message, URO_MEMIF_INIT_VERSION, URO_MEMIF_VERSION);
+    uro_memif_put32(&message, URO_MEMIF_INIT_ID, memif->words.id);
+    uro_memif_put8(&message, URO_MEMIF_INIT_MODE, URO_MEMIF_ETHERNET);
+    memcpy(message.octets + URO_MEMIF_INIT_SECRET, memif->words.secret, URO_MEMIF_SECRET);
+    uro_memif_put_name(&message, URO_MEMIF_INIT_NAME);
+    return message;
+}
+
+/* NULL, or why the server is none for us. */
+static const char *hear_hello(struct uro_memif *memif, const struct uro_memif_message *hello)
+{
+    if (uro_memif_type_of(hello) != URO_MEMIF_HELLO)
+        return "HELLO was to come first";
+    if (uro_memif_get16(hello, URO_MEMIF_HELLO_MIN_VERSION) > URO_MEMIF_VERSION ||
+        uro_memif_get16(hello, URO_MEMIF_HELLO_MAX_VERSION) < URO_MEMIF_VERSION)
+        return "version 2.0 is spoken here";
+    if (uro_memif_get8(hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2) < memif->words.slots_log2)
+        return "the server takes no rings of this size: set a smaller rsize=";
+    return uro_memif_queue_make(memif) ? NULL : "out of memory";
+}
+
+static struct uro_memif_message region_message(const struct uro_memif *memif)
+{
+    struct uro_memif_message message = uro_memif_message(URO_MEMIF_ADD_REGION);
+
+    uro_memif_put64(&message, URO_MEMIF_REGION_SIZE, memif->regions[0].size);
+    return message;
+}
+
+static struct uro_memif_message ring_message(const struct uro_memif *memif,
+                                             const struct uro_memif_queue *queue, uint16_t flags)
+{
+    struct uro_memif_message message = uro_memif_message(URO_MEMIF_ADD_RING);
+
+    uro_memif_put16(&message, URO_MEMIF_RING_FLAGS, flags);
+    uro_memif_put32(&message, URO_MEMIF_RING_OFFSET,
+                    (uint32_t)((const uint8_t *)queue->ring - memif->regions[0].at));
+    uro_memif_put8(&message, URO_MEMIF_RING_SLOTS_LOG2, (uint8_t)memif->words.slots_log2);
+    return message;
+}
+
+/* What follows @step, and the descriptor that goes with it. */
+static struct uro_memif_message next_message(const struct uro_memif *memif,
+                                             enum uro_memif_step step, int *fd)
+{
+    struct uro_memif_message message = uro_memif_message(URO_MEMIF_CONNECT);
+
+    *fd = -1;
+    if (step == URO_MEMIF_AWAITS_HELLO) {
+        message = init_message(memif);
+    } else if (step == URO_MEMIF_AWAITS_INIT_ACK) {
+        message = region_message(memif);
+        *fd = memif->regions[0].fd;
+    } else if (step == URO_MEMIF_AWAITS_REGION_ACK) {
+        message = ring_message(memif, &memif->out, URO_MEMIF_TO_SERVER);
+        *fd = memif->out.doorbell;
+    } else if (step == URO_MEMIF_AWAITS_OUT_ACK) {
+        message = ring_message(memif, &memif->in, 0);
+        *fd = memif->in.doorbell;
+    } else {
+        uro_memif_put_name(&message, URO_MEMIF_CONNECT_NAME);
+    }
+    return message;
+}
+
+/* NULL, or why the connection cannot be. */
+static const char *client_hears(struct uro_memif *memif, const struct uro_memif_message *message)
+{
+    int fd;
+
+    if (memif->step == URO_MEMIF_AWAITS_CONNECTED) {
+        if (uro_memif_type_of(message) != URO_MEMIF_CONNECTED)
+            return "CONNECTED was to come";
+        come_up(memif, message->octets + URO_MEMIF_CONNECT_NAME);
+        return NULL;
+    }
+    if (memif->step == URO_MEMIF_AWAITS_HELLO) {
+        const char *why = hear_hello(memif, message);
+        if (why != NULL)
+            return why;
+    } else if (uro_memif_type_of(message) != URO_MEMIF_ACK) {
+        return "ACK was to come";
+    }
+    const struct uro_memif_message next = next_message(memif, memif->step, &fd);
+    memif->step++;
+    memif->since = now_ms();
+    return uro_memif_say(memif->control, &next, fd) ? NULL : "the server is gone";
+}
+
+/* ---- a server ----------------------------------------------------------- */
+
+static bool acknowledge(const struct uro_memif *memif)
+{
+    const struct uro_memif_message ack = uro_memif_message(URO_MEMIF_ACK);
+
+    return uro_memif_say(memif->control, &ack, -1);
+}
+
+static const char *add_region(struct uro_memif *memif, const struct uro_memif_message *message,
+                              int fd)
+{
+    const uint16_t index = uro_memif_get16(message, URO_MEMIF_REGION_INDEX);
+
+    if (index >= URO_MEMIF_REGIONS || memif->regions[index].at != NULL)
+        return "a region's number is too high, or was used before";
+    return fd < 0 ? "a region comes with a descriptor"
+                  : uro_memif_region_map(&memif->regions[index], fd,
+                                         uro_memif_get64(message, URO_MEMIF_REGION_SIZE));
+}
+
+static const char *add_ring(struct uro_memif *memif, const struct uro_memif_message *message,
+                            int *fd)
+{
+    const bool in = (uro_memif_get16(message, URO_MEMIF_RING_FLAGS) & URO_MEMIF_TO_SERVER) != 0;
+    struct uro_memif_queue *queue = in ? &memif->in : &memif->out;
+
+    if (uro_memif_get16(message, URO_MEMIF_RING_INDEX) != 0 || queue->ring != NULL)
+        return "there is one ring each way";
+    const char *why =
+        uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
+                             uro_memif_get32(message, URO_MEMIF_RING_OFFSET),
+                             uro_memif_get8(message, URO_MEMIF_RING_SLOTS_LOG2));
+    if (why == NULL) {
+        queue->doorbell = *fd;
+        *fd = -1;
+        /* Its own way to write it is the client's. */
+        if (queue->doorbell >= 0)
+            (void)fcntl(queue->doorbell, F_SETFL, O_NONBLOCK);
+    }
+    return why;
+}
+
+static const char *server_hears(struct uro_memif *memif, const struct uro_memif_message *message,
+                                int *fd)
+{
+    const uint16_t type = uro_memif_type_of(message);
+    const char *why = "a client has nothing to say here";
+
+    if (memif->step == URO_MEMIF_UP)
+        return why;
+    memif->since = now_ms();
+    if (type == URO_MEMIF_CONNECT) {
+        struct uro_memif_message answer = uro_memif_message(URO_MEMIF_CONNECTED);
+        uro_memif_put_name(&answer, URO_MEMIF_CONNECT_NAME);
+        if (memif->in.ring == NULL || memif->out.ring == NULL)
+            return "a ring is missing";
+        come_up(memif, message->octets + URO_MEMIF_CONNECT_NAME);
+        return uro_memif_say(memif->control, &answer, -1) ? NULL : "the client is gone";
+    }
+    if (type == URO_MEMIF_ADD_REGION)
+        why = add_region(memif, message, *fd);
+    else if (type == URO_MEMIF_ADD_RING)
+        why = add_ring(memif, message, fd);
+    return why != NULL || acknowledge(memif) ? why : "the client is gone";
+}
+
+/* ---- both --------------------------------------------------------------- */
+
+static const char *hear(struct uro_memif *memif, const struct uro_memif_message *message, int *fd)
+{
+    if (uro_memif_type_of(message) == URO_MEMIF_DISCONNECT) {
+        if (memif->verbose)
+            fprintf(stderr, "uroce: memif: socket=%s: the other side says: %.*s\n",
+                    memif->words.path, (int)URO_MEMIF_REASON,
+                    (const char *)message->octets + URO_MEMIF_DISCONNECT_REASON);
+        return "the other side ended it";
+    }
+    if (memif->words.server)
+        return server_hears(memif, message, fd);
+    return memif->step == URO_MEMIF_UP ? "a server has nothing to say here"
+                                       : client_hears(memif, message);
+}
+
+static void hear_all(struct uro_memif *memif)
+{
+    while (memif->control >= 0) {
+        struct uro_memif_message message;
+        int fd;
+        enum uro_memif_heard heard = uro_memif_hear(memif->control, &message, &fd);
+
+        if (heard == URO_MEMIF_NOTHING)
+            break;
+        const char *why = "the other side is gone";
+        if (heard == URO_MEMIF_HEARD)
+            why = hear(memif, &message, &fd);
+        if (fd >= 0)
+            (void)close(fd);
+        if (why != NULL)
+            uro_memif_leave(memif, why);
+    }
+}
+
+static void look_for_peer(struct uro_memif *memif)
+{
+    if (memif->words.server) {
+        int fd = uro_memif_accept(memif);
+        if (fd < 0)
+            return;
+        begin(memif, fd, URO_MEMIF_LEARNS);
+        if (!acknowledge(memif))
+            uro_memif_leave(memif, "the client is gone");
+    } else if (memif->control < 0 && now_ms() - memif->since >= RETRY_MS) {
+        call_server(memif);
+    }
+}
+
+void uro_memif_tend(struct uro_memif *memif)
+{
+    hear_all(memif);
+    if (memif->complaint != NULL)
+        uro_memif_leave(memif, memif->complaint);
+    if (memif->control >= 0 && memif->step != URO_MEMIF_UP &&
+        now_ms() - memif->since >= HANDSHAKE_MS)
+        uro_memif_leave(memif, "no answer for a second");
+    /* A server's socket is looked at in any case: who comes second is told so. */
+    look_for_peer(memif);
+    hear_all(memif);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* connect.h - how the two sides of a memif find each other, and part. Nothing here waits. */
+#pragma once
+
+#include "io/memif/memif.h"
+
+/* Does what there is to do: connects, hears the other side, leaves it when it is gone or broke a rule. */
+void uro_memif_tend(struct uro_memif *memif);
+
+/* Ends the connection, if there is one; @reason is told to the other side. */
+void uro_memif_leave(struct uro_memif *memif, const char *reason);

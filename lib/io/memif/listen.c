@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* listen.c - see listen.h. */
+#define _GNU_SOURCE /* accept4 */
+#include "io/memif/listen.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/memif/control.h"
+
+#define STRANGERS                                                                                  \
+    16u /* that have connected and not said for whom; the oldest makes room for another */
+
+struct uro_memif_listener {
+    struct uro_memif_listener *next;
+    struct uro_memif *users;
+    int fd;
+    int epoll; /* fd and strangers */
+    int strangers[STRANGERS];
+    uint32_t newest;
+    struct sockaddr_un address;
+    uint32_t length;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all listeners */
+static struct uro_memif_listener *listeners;
+
+uint32_t uro_memif_address(const struct uro_memif_words *words, struct sockaddr_un *address)
+{
+    const size_t length = strlen(words->path);
+
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path + words->abstract, words->path, length);
+    return (uint32_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+}
+
+/* ---- the socket --------------------------------------------------------- */
+
+/* A name in the file system stays when its process is gone; nobody answers there then. */
+static bool is_left_over(const struct sockaddr_un *address, uint32_t length)
+{
+    struct stat status;
+
+    if (address->sun_path[0] == '\0' || lstat(address->sun_path, &status) != 0 ||
+        !S_ISSOCK(status.st_mode))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool dead = fd >= 0 && connect(fd, (const void *)address, length) != 0 && errno == ECONNREFUSED;
+    if (fd >= 0)
+        (void)close(fd);
+    return dead;
+}
+
+static int bind_socket(const struct sockaddr_un *address, uint32_t length)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    int bound = bind(fd, (const void *)address, length);
+    if (bound != 0 && errno == EADDRINUSE && is_left_over(address, length) &&
+        unlink(address->sun_path) == 0)
+        bound = bind(fd, (const void *)address, length);
+    if (bound == 0 && listen(fd, STRANGERS) == 0)
+        return fd;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
+static bool watch(int epoll, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void close_listener(struct uro_memif_listener *listener)
+{
+    for (uint32_t i = 0; i < STRANGERS; i++)
+        if (listener->strangers[i] >= 0)
+            (void)close(listener->strangers[i]);
+    if (listener->fd >= 0 && listener->address.sun_path[0] != '\0')
+        (void)unlink(listener->address.sun_path);
+    if (listener->fd >= 0)
+        (void)close(listener->fd);
+    if (listener->epoll >= 0)
+        (void)close(listener->epoll);
+    free(listener);
+}
+
+static struct uro_memif_listener *open_listener(const struct sockaddr_un *address, uint32_t length)
+{
+    struct uro_memif_listener *listener = malloc(sizeof *listener);
+
+    if (listener == NULL)
+        return NULL;
+    *listener = (struct uro_memif_listener){ .fd = -1, .address = *address, .length = length };
+    memset(listener->strangers, 0xff, sizeof listener->strangers); /* -1 */
+    listener->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (listener->epoll >= 0)
+        listener->fd = bind_socket(address, length);
+    if (listener->fd >= 0 && watch(listener->epoll, listener->fd))
+        return listener;
+    int why = errno;
+    close_listener(listener);
+    errno = why;
+    return NULL;
+}
+
+static struct uro_memif_listener *find_listener(const struct sockaddr_un *address, uint32_t length)
+{
+    for (struct uro_memif_listener *at = listeners; at != NULL; at = at->next)
+        if (at->length == length && memcmp(&at->address, address, length) == 0)
+            return at;
+    return NULL;
+}
+
+static void explain(const struct uro_memif_words *words, char error[static URO_PORT_ERROR_MAX])
+{
+    int why = errno;
+
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: socket=%s: %s%s", words->path,
+                   strerror(why),
+                   why == EADDRINUSE ? ": another process listens there; end it, choose another "
+                                       "socket=, or connect to it with role=client"
+                                     : "");
+}
+
+/* ---- who listens -------------------------------------------------------- */
+
+static struct uro_memif *find_user(const struct uro_memif_listener *listener, uint32_t id)
+{
+    for (struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
+        if (at->words.id == id)
+            return at;
+    return NULL;
+}
+
+static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
+{
+    struct sockaddr_un address;
+    uint32_t length = uro_memif_address(&memif->words, &address);
+    struct uro_memif_listener *listener = find_listener(&address, length);
+
+    if (listener == NULL) {
+        listener = open_listener(&address, length);
+        if (listener == NULL) {
+            explain(&memif->words, error);
+            return -1;
+        }
+        listener->next = listeners;
+        listeners = listener;
+    } else if (find_user(listener, memif->words.id) != NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link net_memif: socket=%s has an interface with id=%u already: give this "
+                       "one another id= or another socket=",
+                       memif->words.path, memif->words.id);
+        return -1;
+    }
+    memif->listener = listener;
+    memif->sibling = listener->users;
+    listener->users = memif;
+    return 0;
+}
+
+int uro_memif_listen(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
+{
+    (void)pthread_mutex_lock(&lock);
+    int status = join(memif, error);
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void uro_memif_unlisten(struct uro_memif *memif)
+{
+    struct uro_memif_listener *listener = memif->listener;
+
+    if (listener == NULL)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    struct uro_memif **user = &listener->users;
+    while (*user != memif)
+        user = &(*user)->sibling;
+    *user = memif->sibling;
+    if (memif->offered >= 0)
+        (void)close(memif->offered);
+    memif->offered = -1;
+    memif->listener = NULL;
+    if (listener->users == NULL) {
+        struct uro_memif_listener **at = &listeners;
+        while (*at != listener)
+            at = &(*at)->next;
+        *at = listener->next;
+        close_listener(listener);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+int uro_memif_listen_fd(const struct uro_memif *memif)
+{
+    return memif->listener->epoll;
+}
+
+/* ---- strangers ---------------------------------------------------------- */
+
+static void forget(struct uro_memif_listener *listener, uint32_t i)
+{
+    (void)epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->strangers[i], NULL);
+    listener->strangers[i] = -1;
+}
+
+static void greet(struct uro_memif_listener *listener, int fd)
+{
+    struct uro_memif_message hello = uro_memif_message(URO_MEMIF_HELLO);
+
+    uro_memif_put_name(&hello, URO_MEMIF_HELLO_NAME);
+    uro_memif_put16(&hello, URO_MEMIF_HELLO_MIN_VERSION, URO_MEMIF_VERSION);
+    uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_VERSION, URO_MEMIF_VERSION);
+    uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_REGION, URO_MEMIF_REGIONS - 1);
+    uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, URO_MEMIF_SLOTS_LOG2);
+    uint32_t i = ++listener->newest % STRANGERS;
+    if (listener->strangers[i] >= 0) {
+        (void)close(listener->strangers[i]);
+        listener->strangers[i] = -1;
+    }
+    if (uro_memif_say(fd, &hello, -1) && watch(listener->epoll, fd))
+        listener->strangers[i] = fd;
+    else
+        (void)close(fd);
+}
+
+/* NULL, or why not. */
+static const char *refuse(const struct uro_memif *memif, const struct uro_memif_message *message)
+{
+    if (uro_memif_type_of(message) != URO_MEMIF_INIT)
+        return "INIT was to come first";
+    if (uro_memif_get16(message, URO_MEMIF_INIT_VERSION) != URO_MEMIF_VERSION)
+        return "version 2.0 is spoken here";
+    if (uro_memif_get8(message, URO_MEMIF_INIT_MODE) != URO_MEMIF_ETHERNET)
+        return "interfaces are Ethernet's here";
+    if (memif == NULL)
+        return "no interface has this id";
+    if (memcmp(message->octets + URO_MEMIF_INIT_SECRET, memif->words.secret, URO_MEMIF_SECRET) != 0)
+        return "the secret is another one";
+    if (memif->taken)
+        return "the interface has a peer already";
+    return NULL;
+}
+
+static void hear_stranger(struct uro_memif_listener *listener, uint32_t i)
+{
+    struct uro_memif_message message;
+    int fd = listener->strangers[i], came;
+    enum uro_memif_heard heard = uro_memif_hear(fd, &message, &came);
+
+    if (heard == URO_MEMIF_NOTHING)
+        return;
+    if (came >= 0)
+        (void)close(came);
+    forget(listener, i);
+    if (heard == URO_MEMIF_GONE) {
+        (void)close(fd);
+        return;
+    }
+    struct uro_memif *memif = find_user(listener, uro_memif_get32(&message, URO_MEMIF_INIT_ID));
+    const char *why = refuse(memif, &message);
+    if (why != NULL) {
+        uro_memif_say_end(fd, why);
+        (void)close(fd);
+        return;
+    }
+    memif->taken = true;
+    memif->offered = fd;
+}
+
+int uro_memif_accept(struct uro_memif *memif)
+{
+    struct uro_memif_listener *listener = memif->listener;
+    int fd;
+
+    (void)pthread_mutex_lock(&lock);
+    while ((fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        greet(listener, fd);
+    for (uint32_t i = 0; i < STRANGERS; i++)
+        if (listener->strangers[i] >= 0)
+            hear_stranger(listener, i);
+    fd = memif->offered;
+    memif->offered = -1;
+    (void)pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+void uro_memif_free(struct uro_memif *memif)
+{
+    (void)pthread_mutex_lock(&lock);
+    memif->taken = false;
+    (void)pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* memory.c - see memory.h. */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
+#include "io/memif/memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool map(struct uro_memif_region *region, int fd, size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (at == MAP_FAILED)
+        return false;
+    region->at = at;
+    region->size = size;
+    return true;
+}
+
+bool uro_memif_region_make(struct uro_memif_region *region, size_t size)
+{
+    *region = (struct uro_memif_region){ .fd = memfd_create("uroce-memif",
+                                                            MFD_CLOEXEC | MFD_ALLOW_SEALING) };
+    if (region->fd >= 0 && ftruncate(region->fd, (off_t)size) == 0 &&
+        fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+        map(region, region->fd, size))
+        return true;
+    uro_memif_region_drop(region);
+    return false;
+}
+
+const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64_t size)
+{
+    struct stat status;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    *region = (struct uro_memif_region){ .fd = -1 };
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+        return "memory must be a memfd that is sealed against shrinking";
+    if (size == 0 || size > SIZE_MAX || fstat(fd, &status) != 0 || status.st_size < 0 ||
+        (uint64_t)status.st_size < size)
+        return "a region is longer than its file";
+    return map(region, fd, (size_t)size) ? NULL : "a region could not be mapped";
+}
+
+void uro_memif_region_drop(struct uro_memif_region *region)
+{
+    if (region->at != NULL)
+        (void)munmap(region->at, region->size);
+    if (region->fd >= 0)
+        (void)close(region->fd);
+    *region = (struct uro_memif_region){ .fd = -1 };
+}

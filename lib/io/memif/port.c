@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - the plug-in's one symbol: a port over shared memory. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/memif/connect.h"
+#include "io/memif/listen.h"
+#include "io/memif/memif.h"
+#include "io/memif/queue.h"
+
+__attribute__((visibility("default"))) struct uro_port *uro_port_open(
+    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
+
+#define MTU_DEFAULT    4224u /* a packet of the RoCE MTU 4096 has less than 128 octets of headers */
+#define MTU_MAX        9600u
+#define ETHER_OVERHEAD 18u /* header and one VLAN tag */
+#define RETRY_NS       20000000
+#define LOOKS          8 /* with the pauses between, a few microseconds */
+#define LOOK_PAUSES    16
+
+static bool link_up(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uro_memif_tend(memif);
+    return uro_memif_is_up(memif);
+}
+
+/* The other side may come, or come back. */
+static bool gone(struct uro_port *port)
+{
+    (void)port;
+    return false;
+}
+
+/* The other side sends what it likes. */
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    (void)macs;
+    (void)count;
+}
+
+/* ---- sleeping ----------------------------------------------------------- */
+
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    fds[0] = uro_memif_of(port)->epoll;
+    return 1;
+}
+
+static void set_timer(struct uro_memif *memif, bool on)
+{
+    const struct itimerspec when = { .it_value = { .tv_nsec = on ? RETRY_NS : 0 } };
+
+    if (memif->timer < 0 || memif->timer_runs == on)
+        return;
+    memif->timer_runs = on;
+    (void)timerfd_settime(memif->timer, 0, &when, NULL);
+}
+
+static void empty(int fd)
+{
+    uint64_t count;
+
+    if (fd >= 0)
+        (void)!read(fd, &count, sizeof count);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* A sender that has no fence between what it publishes and its look at our wish may have missed the wish, and its frame
+ * be invisible yet; a moment later it is not. */
+static bool look_again(const struct uro_memif *memif)
+{
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (uro_memif_peek(memif))
+            return true;
+        for (unsigned pause = 0; pause < LOOK_PAUSES; pause++)
+            relax();
+    }
+    return false;
+}
+
+/* Before a sleep nothing must be left that would end it at once. */
+static bool arm(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+    const bool was_up = uro_memif_is_up(memif);
+
+    uro_memif_tend(memif);
+    if (uro_memif_is_up(memif) != was_up)
+        return false;
+    if (!was_up) {
+        set_timer(memif, true);
+        return true;
+    }
+    uro_memif_ask(memif, true);
+    return !look_again(memif);
+}
+
+static void disarm(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uro_memif_ask(memif, false);
+    empty(memif->in.doorbell);
+    set_timer(memif, false);
+    empty(memif->timer);
+}
+
+static bool watch(const struct uro_memif *memif, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return fd >= 0 && epoll_ctl(memif->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* ---- opening and closing ------------------------------------------------ */
+
+static void close_port(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uro_memif_leave(memif, "closed");
+    uro_memif_unlisten(memif);
+    if (memif->timer >= 0)
+        (void)close(memif->timer);
+    if (memif->epoll >= 0)
+        (void)close(memif->epoll);
+    free(memif->heads);
+    free(memif->longest);
+    free(memif);
+}
+
+static const struct uro_port_ops ops = {
+    .name = "memif",
+    .close = close_port,
+    .receive = uro_memif_receive,
+    .release = uro_memif_release,
+    .room = uro_memif_room,
+    .transmit = uro_memif_transmit,
+    .wait_fds = wait_fds,
+    .arm = arm,
+    .disarm = disarm,
+    .link_up = link_up,
+    .gone = gone,
+    .multicast = multicast,
+};
+
+/* Of two that nobody gave one, each has another. */
+static struct uro_mac choose_mac(const struct uro_memif *memif,
+                                 const struct uro_port_config *config)
+{
+    if (config->has_mac)
+        return config->mac;
+    if (memif->words.has_mac)
+        return memif->words.mac;
+    return (struct uro_mac){ { 2, 0, 0, 0, 0, memif->words.server ? 1 : 2 } };
+}
+
+static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
+{
+    memif->epoll = epoll_create1(EPOLL_CLOEXEC);
+    bool fine = memif->epoll >= 0;
+
+    if (memif->words.server)
+        return fine && watch(memif, uro_memif_listen_fd(memif)) ? 0 : -1;
+    memif->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (fine && watch(memif, memif->timer))
+        return 0;
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: no file descriptors are left");
+    return -1;
+}
+
+static int open_port(struct uro_memif *memif, const struct uro_port_config *config,
+                     char error[static URO_PORT_ERROR_MAX])
+{
+    uint32_t mtu = config->mtu == 0 ? MTU_DEFAULT : config->mtu;
+
+    memif->port.mtu = mtu < MTU_MAX ? mtu : MTU_MAX;
+    memif->frame_max = memif->port.mtu + ETHER_OVERHEAD;
+    if (uro_memif_words(config->link, memif->frame_max, &memif->words, error) != 0)
+        return -1;
+    memif->heads = aligned_alloc(64, (size_t)URO_PORT_BURST * URO_MEMIF_WHOLE);
+    memif->longest = malloc(URO_MEMIF_LONGEST);
+    if (memif->heads == NULL || memif->longest == NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: out of memory");
+        return -1;
+    }
+    memif->port.mac = choose_mac(memif, config);
+    if (memif->words.server && uro_memif_listen(memif, error) != 0)
+        return -1;
+    return start_waiting(memif, error);
+}
+
+struct uro_port *uro_port_open(const struct uro_port_config *config,
+                               char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_memif *memif = malloc(sizeof *memif);
+
+    error[0] = '\0';
+    if (memif == NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: out of memory");
+        return NULL;
+    }
+    *memif = (struct uro_memif){ .port = { .ops = &ops, .awaits_peer = true },
+                                 .verbose = config->verbose,
+                                 .epoll = -1,
+                                 .timer = -1,
+                                 .control = -1,
+                                 .offered = -1,
+                                 .in = { .doorbell = -1 },
+                                 .out = { .doorbell = -1 } };
+    for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
+        memif->regions[i].fd = -1;
+    if (open_port(memif, config, error) == 0) {
+        uro_memif_tend(memif);
+        return &memif->port;
+    }
+    close_port(&memif->port);
+    return NULL;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* proto.h - the memif protocol, version 2.0, as FD.io VPP and DPDK speak it: messages and rings.
+ *
+ * A server listens at a UNIX socket (SOCK_SEQPACKET). A client connects, makes the shared memory and names its parts,
+ * message by message, each of which the server acknowledges:
+ *
+ *     client                          server
+ *                                     HELLO       what it can do
+ *     INIT        which interface     ACK
+ *     ADD_REGION  a file's memory     ACK
+ *     ADD_RING    two, one each way   ACK         with the eventfd that wakes who receives from it
+ *     CONNECT                         CONNECTED   frames may move
+ *     DISCONNECT  either side, at the end
+ *
+ * The client owns all buffers. To the server: it fills slots and moves `head`; the server empties them and moves
+ * `tail`. To the client: it offers empty buffers up to `head`; the server fills them and moves `tail`. Numbers are
+ * in the machine's order and the indices run freely.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/defs.h"
+
+#define URO_MEMIF_COOKIE     0x3E31F20u
+#define URO_MEMIF_VERSION    0x0200u
+#define URO_MEMIF_NAME       32u
+#define URO_MEMIF_SECRET     24u
+#define URO_MEMIF_REASON     96u
+#define URO_MEMIF_SLOTS_LOG2 14u /* of the largest ring */
+
+enum uro_memif_type {
+    URO_MEMIF_ACK = 1,
+    URO_MEMIF_HELLO,
+    URO_MEMIF_INIT,
+    URO_MEMIF_ADD_REGION,
+    URO_MEMIF_ADD_RING,
+    URO_MEMIF_CONNECT,
+    URO_MEMIF_CONNECTED,
+    URO_MEMIF_DISCONNECT
+};
+
+#define URO_MEMIF_ETHERNET  0u /* mode of an interface */
+#define URO_MEMIF_TO_SERVER 1u /* flag of a ring in ADD_RING */
+
+/* What stands where in a message; all are as long. */
+enum {
+    URO_MEMIF_AT_TYPE = 0, /* 2 octets */
+
+    URO_MEMIF_HELLO_NAME = 2,
+    URO_MEMIF_HELLO_MIN_VERSION = 34, /* 2 */
+    URO_MEMIF_HELLO_MAX_VERSION = 36, /* 2 */
+    URO_MEMIF_HELLO_MAX_REGION = 38,  /* 2: the highest number, and so on */
+    URO_MEMIF_HELLO_MAX_TO_CLIENT = 40,
+    URO_MEMIF_HELLO_MAX_TO_SERVER = 42,
+    URO_MEMIF_HELLO_MAX_SLOTS_LOG2 = 44, /* 1 */
+
+    URO_MEMIF_INIT_VERSION = 2, /* 2 */
+    URO_MEMIF_INIT_ID = 4,      /* 4 */
+    URO_MEMIF_INIT_MODE = 8,    /* 1 */
+    URO_MEMIF_INIT_SECRET = 9,
+    URO_MEMIF_INIT_NAME = 33,
+
+    URO_MEMIF_REGION_INDEX = 2, /* 2 */
+    URO_MEMIF_REGION_SIZE = 4,  /* 8 */
+
+    URO_MEMIF_RING_FLAGS = 2,       /* 2 */
+    URO_MEMIF_RING_INDEX = 4,       /* 2 */
+    URO_MEMIF_RING_REGION = 6,      /* 2 */
+    URO_MEMIF_RING_OFFSET = 8,      /* 4 */
+    URO_MEMIF_RING_SLOTS_LOG2 = 12, /* 1 */
+
+    URO_MEMIF_CONNECT_NAME = 2, /* also of CONNECTED: the interface's */
+
+    URO_MEMIF_DISCONNECT_CODE = 2, /* 4 */
+    URO_MEMIF_DISCONNECT_REASON = 6,
+
+    URO_MEMIF_MESSAGE_LEN = 128
+};
+
+struct uro_memif_message {
+    uint8_t octets[URO_MEMIF_MESSAGE_LEN];
+};
+
+/* Numbers in the machine's order. */
+#define URO_MEMIF_FIELD(bits)                                                                      \
+    static inline uint##bits##_t uro_memif_get##bits(const struct uro_memif_message *message,      \
+                                                     unsigned at)                                  \
+    {                                                                                              \
+        uint##bits##_t value;                                                                      \
+        memcpy(&value, message->octets + at, sizeof value);                                        \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void uro_memif_put##bits(struct uro_memif_message *message, unsigned at,         \
+                                           uint##bits##_t value)                                   \
+    {                                                                                              \
+        memcpy(message->octets + at, &value, sizeof value);                                        \
+    }
+
+URO_MEMIF_FIELD(8)
+URO_MEMIF_FIELD(16)
+URO_MEMIF_FIELD(32)
+URO_MEMIF_FIELD(64)
+
+static inline struct uro_memif_message uro_memif_message(enum uro_memif_type type)
+{
+    struct uro_memif_message message = { { 0 } };
+
+    uro_memif_put16(&message, URO_MEMIF_AT_TYPE, (uint16_t)type);
+    return message;
+}
+
+static inline uint16_t uro_memif_type_of(const struct uro_memif_message *message)
+{
+    return uro_memif_get16(message, URO_MEMIF_AT_TYPE);
+}
+
+/* A name of ours. */
+static inline void uro_memif_put_name(struct uro_memif_message *message, unsigned at)
+{
+    memcpy(message->octets + at, "uroce", sizeof "uroce");
+}
+
+#define URO_MEMIF_NEXT 1u /* flag of a descriptor: the frame goes on in the next one */
+
+struct uro_memif_desc {
+    uint16_t flags;
+    uint16_t region;
+    uint32_t length;
+    uint32_t offset;
+    uint32_t metadata;
+};
+
+/* The same where both sides read and write it: in two words, each of which is whole. */
+struct uro_memif_slot {
+    _Atomic uint64_t words[2];
+};
+static_assert(sizeof(struct uro_memif_desc) == sizeof(struct uro_memif_slot),
+              "as long as every descriptor");
+
+static inline struct uro_memif_desc uro_memif_slot_get(const struct uro_memif_slot *slot)
+{
+    uint64_t words[2];
+    struct uro_memif_desc desc;
+
+    for (unsigned i = 0; i < 2; i++)
+        words[i] = atomic_load_explicit(&slot->words[i], memory_order_relaxed);
+    memcpy(&desc, words, sizeof desc);
+    return desc;
+}
+
+static inline void uro_memif_slot_put(struct uro_memif_slot *slot, struct uro_memif_desc desc)
+{
+    uint64_t words[2];
+
+    memcpy(words, &desc, sizeof words);
+    for (unsigned i = 0; i < 2; i++)
+        atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
+}
+
+#define URO_MEMIF_NO_INTERRUPT 1u /* flag of a ring: whoever receives from it does not sleep */
+
+struct uro_memif_ring {
+    uint32_t cookie;
+    _Atomic uint16_t flags;
+    _Atomic uint16_t head;
+    uint8_t rest_of_line[56];
+    _Atomic uint16_t tail;
+    uint8_t rest_of_next_line[62];
+    struct uro_memif_slot slots[];
+};
+static_assert(offsetof(struct uro_memif_ring, tail) == 64, "a cache line for each side");
+static_assert(sizeof(struct uro_memif_ring) == 128, "descriptors follow the two lines");

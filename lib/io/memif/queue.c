@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.c - see queue.h. */
+#include "io/memif/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "io/memif/connect.h"
+#include "wire/frame.h"
+
+/* Looks for frames that find none, of which one looks at the other side, which takes system calls. */
+#define ALONE_LOOKS 16u
+#define IDLE_LOOKS  4096u
+#define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
+#define MUCH        512u
+#define LINE        64u
+#define SHORTEST    60u /* of an Ethernet frame without its checksum */
+
+/* ---- making and joining ------------------------------------------------- */
+
+static size_t ring_octets(uint32_t slots)
+{
+    return sizeof(struct uro_memif_ring) + slots * sizeof(struct uro_memif_desc);
+}
+
+/* Much payload is written and read faster by a third when it begins with a cache line. So a buffer has a line more than
+ * its octets, and such a frame begins in it where its headers end with a line. */
+static uint32_t stride(const struct uro_memif *memif)
+{
+    return memif->words.buffer + LINE;
+}
+
+static uint32_t before_head(uint32_t head_length, uint32_t payload_length)
+{
+    return payload_length < MUCH ? 0 : (LINE - head_length % LINE) % LINE;
+}
+
+static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, size_t at,
+                       size_t buffers_at)
+{
+    const uint32_t slots = 1u << memif->words.slots_log2;
+
+    *queue = (struct uro_memif_queue){ .ring = (void *)(memif->regions[0].at + at),
+                                       .slots = slots,
+                                       .doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+                                       .buffers = malloc(slots * sizeof(uint32_t)),
+                                       .spare = malloc(slots * sizeof(uint32_t)) };
+    if (queue->buffers == NULL || queue->spare == NULL || queue->doorbell < 0)
+        return false;
+    queue->ring->cookie = URO_MEMIF_COOKIE;
+    atomic_init(&queue->ring->flags, URO_MEMIF_NO_INTERRUPT);
+    for (uint32_t i = 0; i < slots; i++)
+        queue->spare[i] = queue->buffers[i] =
+            (uint32_t)(buffers_at + (size_t)(slots - 1 - i) * stride(memif));
+    queue->spare_count = slots;
+    return true;
+}
+
+/* Of a client's ring to itself: the buffer of a slot is offered, empty. */
+static void offer(const struct uro_memif *memif, uint32_t slot)
+{
+    const struct uro_memif_queue *in = &memif->in;
+
+    uro_memif_slot_put(
+        &in->ring->slots[slot],
+        (struct uro_memif_desc){ .length = memif->words.buffer, .offset = in->buffers[slot] });
+}
+
+bool uro_memif_queue_make(struct uro_memif *memif)
+{
+    const uint32_t slots = 1u << memif->words.slots_log2;
+    const size_t ring = (ring_octets(slots) + LINE - 1) / LINE * LINE;
+    const size_t buffers = (size_t)slots * stride(memif);
+
+    if (2 * (ring + buffers) > UINT32_MAX ||
+        !uro_memif_region_make(&memif->regions[0], 2 * (ring + buffers)) ||
+        !make_queue(memif, &memif->out, 0, 2 * ring) ||
+        !make_queue(memif, &memif->in, ring, 2 * ring + buffers))
+        return false;
+    for (uint32_t i = 0; i < slots; i++)
+        memif->in.buffers[i] += before_head(HEAD_USUAL, MUCH), offer(memif, i);
+    atomic_store(&memif->in.ring->head, (uint16_t)slots);
+    return true;
+}
+
+const char *uro_memif_queue_join(struct uro_memif *memif, struct uro_memif_queue *queue,
+                                 uint32_t region, uint32_t offset, uint32_t slots_log2)
+{
+    if (slots_log2 > URO_MEMIF_SLOTS_LOG2)
+        return "a ring is too long";
+    uint32_t slots = 1u << slots_log2;
+    uint8_t *at =
+        uro_memif_region_find(memif->regions, region, offset, (uint32_t)ring_octets(slots));
+    if (at == NULL || (uintptr_t)at % sizeof(uint64_t) != 0)
+        return "a ring lies outside of its region, or crooked";
+    struct uro_memif_ring *ring = (void *)at;
+    if (ring->cookie != URO_MEMIF_COOKIE)
+        return "a ring has not the cookie of one";
+    uint16_t tail = atomic_load(&ring->tail);
+    *queue = (struct uro_memif_queue){
+        .ring = ring, .slots = slots, .next = tail, .done = tail, .doorbell = -1
+    };
+    return NULL;
+}
+
+void uro_memif_queue_close(struct uro_memif_queue *queue)
+{
+    if (queue->doorbell >= 0)
+        (void)close(queue->doorbell);
+    free(queue->buffers);
+    free(queue->spare);
+    *queue = (struct uro_memif_queue){ .doorbell = -1 };
+}
+
+/* ---- frames in ---------------------------------------------------------- */
+
+struct piece {
+    const uint8_t *at;
+    uint32_t length;
+    bool more;
+};
+
+static struct piece piece_of(struct uro_memif *memif, uint16_t slot)
+{
+    const struct uro_memif_queue *in = &memif->in;
+    const uint32_t index = slot & (in->slots - 1);
+    const struct uro_memif_desc desc = uro_memif_slot_get(&in->ring->slots[index]);
+    struct piece piece = { .length = desc.length, .more = (desc.flags & URO_MEMIF_NEXT) != 0 };
+
+    if (in->buffers == NULL)
+        piece.at = uro_memif_region_find(memif->regions, desc.region, desc.offset, desc.length);
+    else if (desc.length <= memif->words.buffer)
+        piece.at = memif->regions[0].at + in->buffers[index];
+    if (piece.at != NULL)
+        return piece;
+    memif->complaint = "a descriptor names no memory";
+    return (struct piece){ .at = memif->longest };
+}
+
+static uint16_t filled(const struct uro_memif *memif)
+{
+    struct uro_memif_ring *ring = memif->in.ring;
+
+    return memif->words.server ? atomic_load_explicit(&ring->head, memory_order_acquire)
+                               : atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
+
+/* Slots with frames; 0 also when the other side counts wrong. */
+static uint32_t waiting(struct uro_memif *memif)
+{
+    uint16_t count = (uint16_t)(filled(memif) - memif->in.next);
+
+    if (count <= memif->in.slots)
+        return count;
+    memif->complaint = "a ring's index is wrong";
+    return 0;
+}
+
+/* A frame in several buffers, made one. Returns how many it had, 0 when the last is not there yet. */
+static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_pkt *pkt)
+{
+    uint32_t length = 0;
+
+    for (uint32_t i = 0; i < slots; i++) {
+        struct piece piece = piece_of(memif, (uint16_t)(memif->in.next + i));
+        if (piece.length <= URO_MEMIF_LONGEST - length)
+            memcpy(memif->longest + length, piece.at, piece.length);
+        length +=
+            piece.length <= URO_MEMIF_LONGEST - length ? piece.length : URO_MEMIF_LONGEST - length;
+        if (piece.more)
+            continue;
+        *pkt = (struct uro_pkt){ .octets = memif->longest, .length = length };
+        return i + 1;
+    }
+    return 0;
+}
+
+/* The frame in one buffer: @head has room for what is copied of it, if that is not much. */
+static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *piece, uint8_t *head)
+{
+    struct uro_pkt pkt = { .octets = head, .length = piece->length };
+
+    if (piece->length <= URO_MEMIF_WHOLE) {
+        memcpy(head, piece->at, piece->length);
+        return pkt;
+    }
+    memcpy(head, piece->at, URO_FRAME_HEAD);
+    if (piece->length <= URO_MEMIF_LONGEST && uro_frame_is_data(head, piece->length)) {
+        pkt.shared = piece->at;
+        return pkt;
+    }
+    pkt.octets = memif->longest;
+    pkt.length = piece->length <= URO_MEMIF_LONGEST ? piece->length : URO_MEMIF_LONGEST;
+    memcpy(memif->longest, piece->at, pkt.length);
+    return pkt;
+}
+
+/* The next frame of those in @slots; returns how many it had, 0 when there is no whole one. */
+static uint32_t take(struct uro_memif *memif, uint32_t slots, uint8_t *head, struct uro_pkt *pkt)
+{
+    struct piece piece = piece_of(memif, memif->in.next);
+
+    if (piece.more)
+        return join_pieces(memif, slots, pkt);
+    *pkt = lend(memif, &piece, head);
+    return 1;
+}
+
+static void warm(struct uro_memif *memif, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct piece piece = piece_of(memif, (uint16_t)(memif->in.next + i));
+        __builtin_prefetch(piece.at);
+        __builtin_prefetch(piece.at + LINE);
+    }
+}
+
+/* A burst ends with a frame that had to be copied as a whole: there is one place for it. */
+static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32_t room)
+{
+    uint32_t slots = waiting(memif), count = 0;
+
+    warm(memif, slots < room ? slots : room);
+    while (count < room && slots > 0) {
+        struct uro_pkt *pkt = &pkts[count];
+        uint32_t used = take(memif, slots, memif->heads + (size_t)count * URO_MEMIF_WHOLE, pkt);
+        if (used == 0)
+            break;
+        pkt->owner = (void *)(uintptr_t)used;
+        memif->in.next = (uint16_t)(memif->in.next + used);
+        slots -= used;
+        count++;
+        if (pkt->octets == memif->longest)
+            break;
+    }
+    return count;
+}
+
+uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uint32_t looks = ALONE_LOOKS, count = 0;
+
+    if (uro_memif_is_up(memif) && memif->complaint == NULL) {
+        looks = IDLE_LOOKS;
+        count = take_burst(memif, pkts, room < URO_PORT_BURST ? room : URO_PORT_BURST);
+    }
+    if (count == 0 && ++memif->idle % looks == 0)
+        uro_memif_tend(memif);
+    return count;
+}
+
+void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+    struct uro_memif_queue *in = &memif->in;
+    uint32_t slots = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        slots += (uint32_t)(uintptr_t)pkts[i].owner;
+    if (memif->words.server) {
+        in->done = (uint16_t)(in->done + slots);
+        atomic_store_explicit(&in->ring->tail, in->done, memory_order_release);
+        return;
+    }
+    for (uint32_t i = 0; i < slots; i++)
+        offer(memif, in->done++ & (in->slots - 1));
+    atomic_store_explicit(&in->ring->head, (uint16_t)(in->done + in->slots), memory_order_release);
+}
+
+bool uro_memif_peek(const struct uro_memif *memif)
+{
+    return uro_memif_is_up(memif) && filled(memif) != memif->in.next;
+}
+
+/* ---- frames out --------------------------------------------------------- */
+
+/* Of a client: the buffers that the server has emptied. */
+static void take_back(struct uro_memif *memif)
+{
+    struct uro_memif_queue *out = &memif->out;
+    uint16_t tail = atomic_load_explicit(&out->ring->tail, memory_order_acquire);
+
+    if ((uint16_t)(tail - out->done) > (uint16_t)(out->next - out->done)) {
+        memif->complaint = "a ring's index is wrong";
+        return;
+    }
+    while (out->done != tail)
+        out->spare[out->spare_count++] = out->buffers[out->done++ & (out->slots - 1)];
+}
+
+static uint32_t free_slots(struct uro_memif *memif)
+{
+    struct uro_memif_queue *out = &memif->out;
+
+    if (!memif->words.server) {
+        take_back(memif);
+        return out->spare_count;
+    }
+    uint16_t head = atomic_load_explicit(&out->ring->head, memory_order_acquire);
+    uint16_t count = (uint16_t)(head - out->next);
+    if (count <= out->slots)
+        return count;
+    memif->complaint = "a ring's index is wrong";
+    return 0;
+}
+
+/* An empty buffer, the next slot's, whose descriptor is @desc; the frame begins @before octets behind its first. */
+static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
+{
+    struct uro_memif_queue *out = &memif->out;
+    const uint32_t index = out->next & (out->slots - 1);
+
+    if (memif->words.server) {
+        *desc = uro_memif_slot_get(&out->ring->slots[index]);
+        return uro_memif_region_find(memif->regions, desc->region, desc->offset, desc->length);
+    }
+    out->buffers[index] = out->spare[--out->spare_count];
+    *desc = (struct uro_memif_desc){ .length = memif->words.buffer,
+                                     .offset = out->buffers[index] + before };
+    return memif->regions[0].at + desc->offset;
+}
+
+static void fill_slot(struct uro_memif *memif, struct uro_memif_desc desc, uint32_t length,
+                      bool more)
+{
+    struct uro_memif_queue *out = &memif->out;
+
+    desc.length = length;
+    desc.flags = more ? URO_MEMIF_NEXT : 0;
+    uro_memif_slot_put(&out->ring->slots[out->next++ & (out->slots - 1)], desc);
+}
+
+static uint32_t write_frame(const struct uro_tx *frame, uint32_t length, uint8_t *at)
+{
+    uro_tx_write(frame, at);
+    if (length >= SHORTEST)
+        return length;
+    memset(at + length, 0, SHORTEST - length);
+    return SHORTEST;
+}
+
+static uint32_t slots_for(uint32_t length, uint32_t buffer)
+{
+    return length <= buffer ? 1 : (length + buffer - 1) / buffer;
+}
+
+/* memif->longest, @length octets, into the buffer @at and those that follow. */
+static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc desc,
+                   uint32_t length, uint32_t slots)
+{
+    const uint8_t *from = memif->longest;
+
+    while (length > desc.length) {
+        const uint32_t part = desc.length;
+        if (part == 0 || --slots == 0)
+            return false;
+        memcpy(at, from, part);
+        from += part;
+        length -= part;
+        fill_slot(memif, desc, part, true);
+        at = buffer_for(memif, 0, &desc);
+        if (at == NULL)
+            return false;
+    }
+    memcpy(at, from, length);
+    fill_slot(memif, desc, length, false);
+    return true;
+}
+
+/* False when there is no room for it. */
+static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t slots)
+{
+    struct uro_memif_queue *out = &memif->out;
+    uint32_t length = uro_tx_length(frame);
+    const uint16_t before = out->next;
+    struct uro_memif_desc desc;
+
+    if (length > memif->frame_max || slots == 0 ||
+        (!memif->words.server && slots_for(length, memif->words.buffer) > slots))
+        return false;
+    uint8_t *at = buffer_for(memif, before_head(frame->head_length, frame->payload_length), &desc);
+    if (at != NULL && length <= desc.length && SHORTEST <= desc.length) {
+        fill_slot(memif, desc, write_frame(frame, length, at), false);
+        return true;
+    }
+    length = write_frame(frame, length, memif->longest);
+    if (at != NULL && cut_up(memif, at, desc, length, slots))
+        return true;
+    URO_ASSERT(memif->words.server);
+    out->next = before;
+    memif->complaint = "the buffers that are offered hold no frame";
+    return false;
+}
+
+uint32_t uro_memif_room(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+    struct uro_memif_desc desc = { .length = memif->words.buffer };
+
+    if (!uro_memif_is_up(memif) || memif->complaint != NULL)
+        return URO_PORT_BURST; /* they go nowhere */
+    uint32_t slots = free_slots(memif);
+    if (memif->words.server && slots > 0)
+        desc =
+            uro_memif_slot_get(&memif->out.ring->slots[memif->out.next & (memif->out.slots - 1)]);
+    if (desc.length > 0)
+        slots /= slots_for(memif->frame_max, desc.length);
+    return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
+}
+
+/* The fence is between what we published and the other side's wish to be woken, which it expresses before it looks for
+ * the last time. */
+static void publish(struct uro_memif *memif)
+{
+    struct uro_memif_queue *out = &memif->out;
+    const uint64_t one = 1;
+
+    atomic_store_explicit(memif->words.server ? &out->ring->tail : &out->ring->head, out->next,
+                          memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    if ((atomic_load_explicit(&out->ring->flags, memory_order_relaxed) & URO_MEMIF_NO_INTERRUPT) ==
+            0 &&
+        out->doorbell >= 0)
+        (void)!write(out->doorbell, &one, sizeof one);
+}
+
+void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    if (!uro_memif_is_up(memif) || memif->complaint != NULL) {
+        memif->tx_dropped += count;
+        return;
+    }
+    uint32_t slots = free_slots(memif);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint16_t before = memif->out.next;
+        if (!send(memif, &frames[i], slots))
+            memif->tx_dropped++;
+        slots -= (uint16_t)(memif->out.next - before);
+    }
+    publish(memif);
+}
+
+void uro_memif_ask(struct uro_memif *memif, bool wanted)
+{
+    if (memif->in.ring != NULL)
+        atomic_store(&memif->in.ring->flags, (uint16_t)(wanted ? 0 : URO_MEMIF_NO_INTERRUPT));
+}

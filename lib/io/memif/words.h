@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* words.h - what a user writes for a memif: the words of DPDK's driver. */
+#pragma once
+
+#include "engine/port.h"
+#include "io/memif/proto.h"
+
+#define URO_MEMIF_PATH_MAX 108u /* of a UNIX socket */
+
+struct uro_memif_words {
+    bool server;
+    bool abstract;       /* the socket has a name, but none in the file system */
+    uint32_t id;         /* of the interface among those at one socket */
+    uint32_t buffer;     /* octets of each */
+    uint32_t slots_log2; /* of each ring */
+    bool has_mac;
+    struct uro_mac mac;
+    char path[URO_MEMIF_PATH_MAX];
+    char secret[URO_MEMIF_SECRET];
+};
+
+/* Frames have at most @frame_max octets. Returns 0 or -1 with a sentence in @error. */
+URO_NODISCARD int uro_memif_words(const char *link, uint32_t frame_max,
+                                  struct uro_memif_words *words,
+                                  char error[static URO_PORT_ERROR_MAX]);
