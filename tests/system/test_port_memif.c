@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "system/port_kit.h"
@@ -133,6 +134,47 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     port->ops->close(port);
 }
 
+/* DPDK's own driver. It takes for granted that buffers are as long as its own, 2048 octets: longer frames are cut up by
+ * both sides. */
+static void with_dpdk(const char *link, const char *peer, const char *role)
+{
+    char words[256];
+    const char *program = getenv("UROCE_DPDK_MEMIF");
+    uint32_t sequence;
+
+    if (program == NULL)
+        skip(); /* built without DPDK */
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl(program, program, peer, role, NULL);
+        _exit(127);
+    }
+    (void)snprintf(words, sizeof words, "%s,bsize=2048", link);
+    struct uro_port *port = kit_open(words, 9000);
+    assert_true(kit_wait_link(port, true, 20));
+    kit_meet(port);
+    for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 17) {
+        kit_send(port, length, length);
+        assert_int_equal(kit_receive(port, &sequence, 20), length);
+        assert_int_equal(sequence, length);
+    }
+    kit_kill(pid);
+    assert_true(kit_wait_link(port, false, 20));
+    port->ops->close(port);
+}
+
+static void memif__dpdk_serves__frames_of_every_length_come_back(void **state)
+{
+    (void)state;
+    with_dpdk(client, server, "server");
+}
+
+static void memif__dpdk_is_the_client__frames_of_every_length_come_back(void **state)
+{
+    (void)state;
+    with_dpdk(server, client, "client");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +183,8 @@ int main(void)
         cmocka_unit_test(memif__server_closes_under_a_living_client__opens_again),
         cmocka_unit_test(memif__both_sleep__every_frame_wakes),
         cmocka_unit_test(memif__asleep_without_a_peer__its_coming_wakes),
+        cmocka_unit_test(memif__dpdk_serves__frames_of_every_length_come_back),
+        cmocka_unit_test(memif__dpdk_is_the_client__frames_of_every_length_come_back),
     };
 
     snprintf(server, sizeof server, "net_memif0,role=server,socket=/uroce-test-%ld",

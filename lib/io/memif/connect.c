@@ -72,6 +72,7 @@ static void come_up(struct uro_memif *memif, const uint8_t *name)
     if (memif->verbose)
         fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->words.path,
                 (int)URO_MEMIF_NAME, (const char *)name);
+    uro_memif_queue_start(memif);
     (void)watch(memif, memif->in.doorbell);
     memif->step = URO_MEMIF_UP;
 }

@@ -80,9 +80,20 @@ bool uro_memif_queue_make(struct uro_memif *memif)
         !make_queue(memif, &memif->in, ring, 2 * ring + buffers))
         return false;
     for (uint32_t i = 0; i < slots; i++)
-        memif->in.buffers[i] += before_head(HEAD_USUAL, MUCH), offer(memif, i);
-    atomic_store(&memif->in.ring->head, (uint16_t)slots);
+        memif->in.buffers[i] += before_head(HEAD_USUAL, MUCH);
     return true;
+}
+
+/* A server may set the indices to 0 when it has heard of everything. */
+void uro_memif_queue_start(struct uro_memif *memif)
+{
+    struct uro_memif_queue *in = &memif->in;
+
+    if (memif->words.server)
+        return;
+    for (uint32_t i = 0; i < in->slots; i++)
+        offer(memif, i);
+    atomic_store(&in->ring->head, (uint16_t)in->slots);
 }
 
 const char *uro_memif_queue_join(struct uro_memif *memif, struct uro_memif_queue *queue,

@@ -16,6 +16,8 @@ URO_NODISCARD bool uro_memif_queue_make(struct uro_memif *memif);
 URO_NODISCARD const char *uro_memif_queue_join(struct uro_memif *memif,
                                                struct uro_memif_queue *queue, uint32_t region,
                                                uint32_t offset, uint32_t slots_log2);
+/* Both sides are there: a client offers its buffers. */
+void uro_memif_queue_start(struct uro_memif *memif);
 void uro_memif_queue_close(struct uro_memif_queue *queue);
 
 /* Operations of the port. */
