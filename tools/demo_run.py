@@ -60,7 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("uroce", type=pathlib.Path)
     parser.add_argument("--link", choices=KINDS, default="memif" if os.geteuid() == 0 else "udp",
-                        help="memif, by DPDK, for root, and udp, RoCEv2 over the kernel's network, for others")
+                        help="memif, shared memory, for root, and udp, RoCEv2 over the kernel's network, for others")
     options = parser.parse_args()
     uroce = options.uroce.resolve()
     for program in PROGRAMS:
