@@ -2,32 +2,37 @@
 /* bytes.h - the only place where network byte order is spelled out. */
 #pragma once
 
+#include <string.h>
+
 #include "base/defs.h"
 
-static inline uint16_t uro_get_be16(const uint8_t p[static 2])
-{
-    return (uint16_t)(p[0] << 8 | p[1]);
-}
+/* One load or store each, and a swap where the machine has the other order: a compiler that is given the octets one by
+ * one puts them together in memory when several numbers follow each other. */
+#define URO_BYTES(bits)                                                                            \
+    static inline uint##bits##_t uro_host##bits(uint##bits##_t v, bool little)                     \
+    {                                                                                              \
+        return little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? v                           \
+                                                                     : __builtin_bswap##bits(v);   \
+    }                                                                                              \
+    static inline uint##bits##_t uro_get_be##bits(const uint8_t p[static bits / 8])                \
+    {                                                                                              \
+        uint##bits##_t v;                                                                          \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return uro_host##bits(v, false);                                                           \
+    }                                                                                              \
+    static inline void uro_put_be##bits(uint8_t p[static bits / 8], uint##bits##_t v)              \
+    {                                                                                              \
+        v = uro_host##bits(v, false);                                                              \
+        memcpy(p, &v, sizeof v);                                                                   \
+    }
+
+URO_BYTES(16)
+URO_BYTES(32)
+URO_BYTES(64)
 
 static inline uint32_t uro_get_be24(const uint8_t p[static 3])
 {
     return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
-}
-
-static inline uint32_t uro_get_be32(const uint8_t p[static 4])
-{
-    return (uint32_t)p[0] << 24 | uro_get_be24(p + 1);
-}
-
-static inline uint64_t uro_get_be64(const uint8_t p[static 8])
-{
-    return (uint64_t)uro_get_be32(p) << 32 | uro_get_be32(p + 4);
-}
-
-static inline void uro_put_be16(uint8_t p[static 2], uint16_t v)
-{
-    p[0] = (uint8_t)(v >> 8);
-    p[1] = (uint8_t)v;
 }
 
 static inline void uro_put_be24(uint8_t p[static 3], uint32_t v)
@@ -38,32 +43,19 @@ static inline void uro_put_be24(uint8_t p[static 3], uint32_t v)
     p[2] = (uint8_t)v;
 }
 
-static inline void uro_put_be32(uint8_t p[static 4], uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
-}
-
-static inline void uro_put_be64(uint8_t p[static 8], uint64_t v)
-{
-    uro_put_be32(p, (uint32_t)(v >> 32));
-    uro_put_be32(p + 4, (uint32_t)v);
-}
-
 /* The ICRC alone is stored least significant octet first. */
 static inline uint32_t uro_get_le32(const uint8_t p[static 4])
 {
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+    uint32_t v;
+
+    memcpy(&v, p, sizeof v);
+    return uro_host32(v, true);
 }
 
 static inline void uro_put_le32(uint8_t p[static 4], uint32_t v)
 {
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-    p[2] = (uint8_t)(v >> 16);
-    p[3] = (uint8_t)(v >> 24);
+    v = uro_host32(v, true);
+    memcpy(p, &v, sizeof v);
 }
 
 /* What is left of a received packet. */
