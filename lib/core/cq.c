@@ -71,10 +71,23 @@ static void announce(struct uro_shard *shard, struct uro_cq *cq)
         uro_list_append(&shard->cq_events, &cq->events);
 }
 
-/* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
- * full fence on both sides at least one of us sees the other. */
 static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
 {
+    cq->fresh = true;
+    cq->fresh_solicited |= solicited;
+    announce(shard, cq);
+}
+
+/* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
+ * full fence on both sides at least one of us sees the other. Ours takes as long as all else that a completion costs: one
+ * is for all completions of a round. */
+void uro_cq_look(struct uro_cq *cq)
+{
+    const bool solicited = cq->fresh_solicited;
+
+    if (!cq->fresh)
+        return;
+    cq->fresh = cq->fresh_solicited = false;
     atomic_thread_fence(memory_order_seq_cst);
     unsigned armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
     if (armed == URO_CQ_NOT_ARMED || (armed == URO_CQ_ARMED_SOLICITED && !solicited))
@@ -82,7 +95,6 @@ static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     URO_MARK("CQ.ARM");
     atomic_store_explicit(&cq->armed, URO_CQ_NOT_ARMED, memory_order_relaxed);
     cq->event_completion = true;
-    announce(shard, cq);
 }
 
 static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)

@@ -73,6 +73,8 @@ struct uro_cq {
     uint32_t capacity;
     void *user;             /* the owner's handle, for events */
     struct uro_link events; /* in shard->cq_events while an event waits to be fetched */
+    bool fresh;             /* engine: completions since uro_cq_look(), ... */
+    bool fresh_solicited;   /* ... one of them solicited, or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
     bool overrun;                  /* engine: overflowed; every QP on it has failed */
@@ -104,7 +106,10 @@ URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
 /* Engine locked. Afterwards no event refers to it; its memory is the caller's again. */
 void uro_cq_fini(struct uro_cq *cq);
 
-/* Engine. Appends a completion; wakes whoever armed the CQ. False when the CQ is full: the CQ is
+/* Engine, for each of shard->cq_events. Whoever armed the CQ before the last completion, or since, has an event. */
+void uro_cq_look(struct uro_cq *cq);
+
+/* Engine. Appends a completion; uro_shard_event() tells whoever armed the CQ. False when the CQ is full: the CQ is
  * then in error and the caller must fail the QP (nothing is silently lost: B10), unless overruns
  * are ignored. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,

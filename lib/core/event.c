@@ -12,6 +12,7 @@ static bool take_cq_event(struct uro_shard *shard, struct uro_event *event)
     while ((link = shard->cq_events.head.next) != &shard->cq_events.head) {
         struct uro_cq *cq = URO_CONTAINER_OF(link, struct uro_cq, events);
         event->user = cq->user;
+        uro_cq_look(cq);
         if (cq->event_completion) {
             cq->event_completion = false;
             event->kind = URO_EVENT_COMPLETION;

@@ -48,7 +48,7 @@ struct uro_shard {
     struct uro_list responses;                       /* queue pairs with something to answer */
     struct uro_list requests;   /* queue pairs that may have something to send */
     struct uro_list sent;       /* UC and UD queue pairs with sends to complete */
-    struct uro_list cq_events;  /* completion queues with an event to fetch */
+    struct uro_list cq_events;  /* completion queues with an event to fetch, or fresh completions */
     struct uro_list qp_events;  /* queue pairs with an event to fetch */
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     bool requests_owed;         /* the last round was all responses, or who drives says so */

@@ -203,11 +203,25 @@ static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
 
     (void)state; /* rule CQ.ARM */
     assert_true(push(cq, 1, 1));
+    expect_no_event(); /* the round is over */
     uro_cq_arm(cq, false);
     uro_cq_arm(cq, true); /* does not weaken it */
     expect_no_event();
     assert_true(push(cq, 2, 1));
     assert_true(push(cq, 3, 1));
+    expect_event(URO_EVENT_COMPLETION);
+    expect_no_event();
+    drop(cq);
+}
+
+/* The reader may not have seen the completion, so it is told rather than left waiting. */
+static void cq__armed_within_a_round__what_the_round_completed_counts(void **state)
+{
+    struct uro_cq *cq = make(8);
+
+    (void)state; /* rule CQ.ARM */
+    assert_true(push(cq, 1, 1));
+    uro_cq_arm(cq, false);
     expect_event(URO_EVENT_COMPLETION);
     expect_no_event();
     drop(cq);
@@ -253,6 +267,7 @@ int main(void)
         cmocka_unit_test(cq_move__to_less_than_what_waits__changes_nothing),
         cmocka_unit_test(cq_move__of_an_armed_cq__leaves_it_armed),
         cmocka_unit_test(cq__armed__one_event_and_not_for_what_was_there_before),
+        cmocka_unit_test(cq__armed_within_a_round__what_the_round_completed_counts),
         cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),
         cmocka_unit_test(cq_forget__only_that_queue_pair__the_rest_in_order),
     };
