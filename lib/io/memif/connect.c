@@ -37,6 +37,13 @@ static bool watch(const struct uro_memif *memif, int fd)
     return fd >= 0 && epoll_ctl(memif->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+/* Closing is not enough: children and the other side may have the same descriptor, which would wake us for ever. */
+static void unwatch(const struct uro_memif *memif, int fd)
+{
+    if (fd >= 0)
+        (void)epoll_ctl(memif->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
 static void begin(struct uro_memif *memif, int control, enum uro_memif_step step)
 {
     memif->control = control;
@@ -53,11 +60,14 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
         fprintf(stderr, "uroce: memif: socket=%s: the connection ends: %s\n", memif->words.path,
                 reason);
     uro_memif_say_end(memif->control, reason);
+    unwatch(memif, memif->control);
+    unwatch(memif, memif->in.doorbell);
     (void)close(memif->control);
     memif->control = -1;
     memif->step = URO_MEMIF_ALONE;
     memif->since = now_ms();
     memif->complaint = NULL;
+    memif->partial = 0;
     uro_memif_queue_close(&memif->in);
     uro_memif_queue_close(&memif->out);
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
@@ -214,6 +224,8 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
 
     if (uro_memif_get16(message, URO_MEMIF_RING_INDEX) != 0 || queue->ring != NULL)
         return "there is one ring each way";
+    if (*fd >= 0 && !uro_memif_is_eventfd(*fd, memif->called))
+        return "a ring is woken by an eventfd";
     const char *why =
         uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
                              uro_memif_get32(message, URO_MEMIF_RING_OFFSET),
@@ -304,6 +316,8 @@ static void look_for_peer(struct uro_memif *memif)
 
 void uro_memif_tend(struct uro_memif *memif)
 {
+    if (memif->lent > 0)
+        return;
     hear_all(memif);
     if (memif->complaint != NULL)
         uro_memif_leave(memif, memif->complaint);

@@ -4,7 +4,8 @@
 
 #include "io/memif/memif.h"
 
-/* Does what there is to do: connects, hears the other side, leaves it when it is gone or broke a rule. */
+/* Does what there is to do: connects, hears the other side, leaves it when it is gone or broke a rule. Nothing
+ * while frames are lent: they are in the memory of both. */
 void uro_memif_tend(struct uro_memif *memif);
 
 /* Ends the connection, if there is one; @reason is told to the other side. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - see control.h. */
-#define _GNU_SOURCE /* MSG_CMSG_CLOEXEC */
+#define _GNU_SOURCE /* MSG_CMSG_CLOEXEC, preadv2 */
 #include "io/memif/control.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define FDS_MAX 4u /* that somebody may send beside a message; one is right */
@@ -72,6 +74,24 @@ enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *messa
         (void)close(*fd);
     *fd = -1;
     return URO_MEMIF_GONE;
+}
+
+/* They have one inode in common with what else the kernel makes of nothing: no file, pipe or socket. */
+bool uro_memif_is_eventfd(int fd, int another)
+{
+    struct stat status, right;
+
+    return fstat(fd, &status) == 0 && fstat(another, &right) == 0 &&
+           status.st_dev == right.st_dev && status.st_ino == right.st_ino;
+}
+
+void uro_memif_empty(int eventfd)
+{
+    uint64_t count;
+    struct iovec octets = { &count, sizeof count };
+
+    if (eventfd >= 0)
+        (void)!preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT); /* whatever O_NONBLOCK says now */
 }
 
 void uro_memif_say_end(int control, const char *reason)

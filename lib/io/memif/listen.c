@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -149,6 +150,11 @@ static struct uro_memif *find_user(const struct uro_memif_listener *listener, ui
 
 static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
+    memif->called = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (memif->called < 0) {
+        explain(&memif->words, error);
+        return -1;
+    }
     struct sockaddr_un address;
     uint32_t length = uro_memif_address(&memif->words, &address);
     struct uro_memif_listener *listener = find_listener(&address, length);
@@ -230,9 +236,10 @@ static void greet(struct uro_memif_listener *listener, int fd)
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_REGION, URO_MEMIF_REGIONS - 1);
     uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, URO_MEMIF_SLOTS_LOG2);
     uint32_t i = ++listener->newest % STRANGERS;
-    if (listener->strangers[i] >= 0) {
-        (void)close(listener->strangers[i]);
-        listener->strangers[i] = -1;
+    int oldest = listener->strangers[i];
+    if (oldest >= 0) {
+        forget(listener, i);
+        (void)close(oldest);
     }
     if (uro_memif_say(fd, &hello, -1) && watch(listener->epoll, fd))
         listener->strangers[i] = fd;
@@ -280,23 +287,32 @@ static void hear_stranger(struct uro_memif_listener *listener, uint32_t i)
         (void)close(fd);
         return;
     }
+    const uint64_t one = 1;
     memif->taken = true;
     memif->offered = fd;
+    (void)!write(memif->called, &one, sizeof one);
 }
 
 int uro_memif_accept(struct uro_memif *memif)
 {
     struct uro_memif_listener *listener = memif->listener;
+    uint64_t calls;
     int fd;
 
     (void)pthread_mutex_lock(&lock);
-    while ((fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+    for (uint32_t i = 0; i < STRANGERS; i++) { /* and not as many as would like to come */
+        fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            break;
         greet(listener, fd);
+    }
     for (uint32_t i = 0; i < STRANGERS; i++)
         if (listener->strangers[i] >= 0)
             hear_stranger(listener, i);
     fd = memif->offered;
     memif->offered = -1;
+    if (fd >= 0)
+        (void)!read(memif->called, &calls, sizeof calls);
     (void)pthread_mutex_unlock(&lock);
     return fd;
 }

@@ -66,14 +66,18 @@ struct uro_memif {
     struct uro_memif *sibling;           /* another one there */
     bool taken;                          /* it has a client; the listener's lock */
     int offered; /* a client that was found by a sibling, or -1; the listener's lock */
+    int called; /* eventfd of a server: rung when there is one, for it may have slept since before */
 
     struct uro_memif_region regions[URO_MEMIF_REGIONS];
     struct uro_memif_queue in;
     struct uro_memif_queue out;
-    uint8_t *heads;      /* URO_MEMIF_WHOLE octets for each frame that is lent */
-    uint8_t *longest;    /* a frame in several buffers, received or sent, in one piece */
-    uint32_t idle;       /* looks for frames while there is no peer */
-    uint64_t tx_dropped; /* there was no peer, or it took nothing so long */
+    uint8_t *heads;       /* URO_MEMIF_WHOLE octets for each frame that is lent */
+    uint8_t *longest;     /* a frame in several buffers, received, in one piece */
+    uint8_t *longest_out; /* likewise sent: the other one may be lent */
+    uint32_t lent;        /* frames: as long as there are any, the memory stays */
+    uint32_t partial;     /* slots that wait, of a frame whose end is not there yet */
+    uint32_t idle;        /* looks for frames while there is no peer */
+    uint64_t tx_dropped;  /* there was no peer, or it took nothing so long */
 };
 
 static inline struct uro_memif *uro_memif_of(struct uro_port *port)

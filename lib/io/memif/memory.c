@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Offsets have 32 bits. More would only take addresses away from the process. */
+#define REGION_MAX ((uint64_t)1 << 32)
+
 static bool map(struct uro_memif_region *region, int fd, size_t size)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -39,7 +42,9 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
     *region = (struct uro_memif_region){ .fd = -1 };
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
         return "memory must be a memfd that is sealed against shrinking";
-    if (size == 0 || size > SIZE_MAX || fstat(fd, &status) != 0 || status.st_size < 0 ||
+    if (size > REGION_MAX)
+        return "a region is larger than descriptors can name";
+    if (size == 0 || fstat(fd, &status) != 0 || status.st_size < 0 ||
         (uint64_t)status.st_size < size)
         return "a region is longer than its file";
     return map(region, fd, (size_t)size) ? NULL : "a region could not be mapped";

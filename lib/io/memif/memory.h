@@ -29,8 +29,8 @@ static inline uint8_t *uro_memif_region_find(
     const struct uro_memif_region regions[static URO_MEMIF_REGIONS], uint32_t region,
     uint32_t offset, uint32_t length)
 {
-    if (region >= URO_MEMIF_REGIONS || regions[region].size < length ||
-        regions[region].size - length < offset)
+    if (region >= URO_MEMIF_REGIONS || regions[region].at == NULL ||
+        regions[region].size < length || regions[region].size - length < offset)
         return NULL;
     return regions[region].at + offset;
 }

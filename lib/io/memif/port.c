@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "io/memif/connect.h"
+#include "io/memif/control.h"
 #include "io/memif/listen.h"
 #include "io/memif/memif.h"
 #include "io/memif/queue.h"
@@ -55,6 +56,7 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
     return 1;
 }
 
+/* Setting it takes away what it has counted. */
 static void set_timer(struct uro_memif *memif, bool on)
 {
     const struct itimerspec when = { .it_value = { .tv_nsec = on ? RETRY_NS : 0 } };
@@ -63,14 +65,6 @@ static void set_timer(struct uro_memif *memif, bool on)
         return;
     memif->timer_runs = on;
     (void)timerfd_settime(memif->timer, 0, &when, NULL);
-}
-
-static void empty(int fd)
-{
-    uint64_t count;
-
-    if (fd >= 0)
-        (void)!read(fd, &count, sizeof count);
 }
 
 static void relax(void)
@@ -117,9 +111,8 @@ static void disarm(struct uro_port *port)
     struct uro_memif *memif = uro_memif_of(port);
 
     uro_memif_ask(memif, false);
-    empty(memif->in.doorbell);
+    uro_memif_empty(memif->in.doorbell);
     set_timer(memif, false);
-    empty(memif->timer);
 }
 
 static bool watch(const struct uro_memif *memif, int fd)
@@ -137,12 +130,15 @@ static void close_port(struct uro_port *port)
 
     uro_memif_leave(memif, "closed");
     uro_memif_unlisten(memif);
+    if (memif->called >= 0)
+        (void)close(memif->called);
     if (memif->timer >= 0)
         (void)close(memif->timer);
     if (memif->epoll >= 0)
         (void)close(memif->epoll);
     free(memif->heads);
     free(memif->longest);
+    free(memif->longest_out);
     free(memif);
 }
 
@@ -177,10 +173,13 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
     memif->epoll = epoll_create1(EPOLL_CLOEXEC);
     bool fine = memif->epoll >= 0;
 
-    if (memif->words.server)
-        return fine && watch(memif, uro_memif_listen_fd(memif)) ? 0 : -1;
-    memif->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (fine && watch(memif, memif->timer))
+    if (memif->words.server) {
+        fine = fine && watch(memif, uro_memif_listen_fd(memif)) && watch(memif, memif->called);
+    } else {
+        memif->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        fine = fine && watch(memif, memif->timer);
+    }
+    if (fine)
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: no file descriptors are left");
     return -1;
@@ -197,7 +196,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
         return -1;
     memif->heads = aligned_alloc(64, (size_t)URO_PORT_BURST * URO_MEMIF_WHOLE);
     memif->longest = malloc(URO_MEMIF_LONGEST);
-    if (memif->heads == NULL || memif->longest == NULL) {
+    memif->longest_out = malloc(URO_MEMIF_LONGEST);
+    if (memif->heads == NULL || memif->longest == NULL || memif->longest_out == NULL) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: out of memory");
         return -1;
     }
@@ -223,6 +223,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
                                  .timer = -1,
                                  .control = -1,
                                  .offered = -1,
+                                 .called = -1,
                                  .in = { .doorbell = -1 },
                                  .out = { .doorbell = -1 } };
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)

@@ -233,12 +233,17 @@ static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32
 {
     uint32_t slots = waiting(memif), count = 0;
 
+    memif->partial = 0;
     warm(memif, slots < room ? slots : room);
     while (count < room && slots > 0) {
         struct uro_pkt *pkt = &pkts[count];
         uint32_t used = take(memif, slots, memif->heads + (size_t)count * URO_MEMIF_WHOLE, pkt);
-        if (used == 0)
+        if (used == 0) {
+            memif->partial = slots;
+            if (slots == memif->in.slots)
+                memif->complaint = "a frame has no end";
             break;
+        }
         pkt->owner = (void *)(uintptr_t)used;
         memif->in.next = (uint16_t)(memif->in.next + used);
         slots -= used;
@@ -259,6 +264,7 @@ uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t
         looks = IDLE_LOOKS;
         count = take_burst(memif, pkts, room < URO_PORT_BURST ? room : URO_PORT_BURST);
     }
+    memif->lent += count;
     if (count == 0 && ++memif->idle % looks == 0)
         uro_memif_tend(memif);
     return count;
@@ -270,6 +276,7 @@ void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t cou
     struct uro_memif_queue *in = &memif->in;
     uint32_t slots = 0;
 
+    memif->lent -= count;
     for (uint32_t i = 0; i < count; i++)
         slots += (uint32_t)(uintptr_t)pkts[i].owner;
     if (memif->words.server) {
@@ -284,7 +291,7 @@ void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t cou
 
 bool uro_memif_peek(const struct uro_memif *memif)
 {
-    return uro_memif_is_up(memif) && filled(memif) != memif->in.next;
+    return uro_memif_is_up(memif) && (uint16_t)(filled(memif) - memif->in.next) != memif->partial;
 }
 
 /* ---- frames out --------------------------------------------------------- */
@@ -359,11 +366,11 @@ static uint32_t slots_for(uint32_t length, uint32_t buffer)
     return length <= buffer ? 1 : (length + buffer - 1) / buffer;
 }
 
-/* memif->longest, @length octets, into the buffer @at and those that follow. */
+/* memif->longest_out, @length octets, into the buffer @at and those that follow. */
 static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc desc,
                    uint32_t length, uint32_t slots)
 {
-    const uint8_t *from = memif->longest;
+    const uint8_t *from = memif->longest_out;
 
     while (length > desc.length) {
         const uint32_t part = desc.length;
@@ -398,7 +405,7 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
         fill_slot(memif, desc, write_frame(frame, length, at), false);
         return true;
     }
-    length = write_frame(frame, length, memif->longest);
+    length = write_frame(frame, length, memif->longest_out);
     if (at != NULL && cut_up(memif, at, desc, length, slots))
         return true;
     URO_ASSERT(memif->words.server);
@@ -418,8 +425,11 @@ uint32_t uro_memif_room(struct uro_port *port)
     if (memif->words.server && slots > 0)
         desc =
             uro_memif_slot_get(&memif->out.ring->slots[memif->out.next & (memif->out.slots - 1)]);
+    const uint32_t offered = slots;
     if (desc.length > 0)
         slots /= slots_for(memif->frame_max, desc.length);
+    if (slots == 0 && offered == memif->out.slots)
+        memif->complaint = "the buffers that are offered hold no frame";
     return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
 }
 
@@ -459,6 +469,8 @@ void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 
 void uro_memif_ask(struct uro_memif *memif, bool wanted)
 {
-    if (memif->in.ring != NULL)
-        atomic_store(&memif->in.ring->flags, (uint16_t)(wanted ? 0 : URO_MEMIF_NO_INTERRUPT));
+    if (memif->in.ring == NULL)
+        return;
+    atomic_store(&memif->in.ring->flags, (uint16_t)(wanted ? 0 : URO_MEMIF_NO_INTERRUPT));
+    atomic_thread_fence(memory_order_seq_cst); /* who is asked has the other one: publish() */
 }

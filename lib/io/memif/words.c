@@ -89,15 +89,8 @@ static int read_slots(const char *value, struct uro_memif_words *words, char *er
 
 static int read_mac(const char *value, struct uro_memif_words *words, char *error)
 {
-    unsigned octets[6];
-    int end = 0;
-
-    if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &octets[0], &octets[1], &octets[2], &octets[3],
-               &octets[4], &octets[5], &end) != 6 ||
-        value[end] != '\0' || (octets[0] & 1) != 0)
+    if (!uro_mac_parse(value, &words->mac) || (words->mac.octets[0] & 1) != 0)
         return wrong("mac", value, "the address of one station, such as 02:00:00:00:00:01", error);
-    for (unsigned i = 0; i < 6; i++)
-        words->mac.octets[i] = (uint8_t)octets[i];
     words->has_mac = true;
     return 0;
 }
@@ -142,6 +135,19 @@ static int read_word(const char *key, const char *value, struct uro_memif_words 
     return -1;
 }
 
+/* A ring without room for the longest frame would be full for ever. */
+static int holds_a_frame(const struct uro_memif_words *words, uint32_t frame_max,
+                         char error[static URO_PORT_ERROR_MAX])
+{
+    if (words->server || (words->buffer << words->slots_log2) >= frame_max)
+        return 0;
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "link net_memif: bsize=%u and rsize=%u: a ring would not hold a frame of %u "
+                   "octets: make one of them larger",
+                   words->buffer, words->slots_log2, frame_max);
+    return -1;
+}
+
 int uro_memif_words(const char *link, uint32_t frame_max, struct uro_memif_words *words,
                     char error[static URO_PORT_ERROR_MAX])
 {
@@ -165,5 +171,5 @@ int uro_memif_words(const char *link, uint32_t frame_max, struct uro_memif_words
             return -1;
     }
     words->buffer = words->buffer / LINE * LINE;
-    return 0;
+    return holds_a_frame(words, frame_max, error);
 }

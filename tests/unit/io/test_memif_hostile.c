@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_memif_hostile.c - what somebody may say over a memif's socket: it ends that connection with a reason, leaves no
+ * descriptor behind, and the next one who comes connects. */
+#define _GNU_SOURCE /* F_ADD_SEALS */
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/memif/memif.h"
+#include "unit/io/memif_kit.h"
+
+static struct uro_port *server, *client;
+static unsigned fds_before;
+
+static int start_server(void **state)
+{
+    (void)state;
+    server = kit_open("role=server", 0);
+    fds_before = kit_fds();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    kit_close(&client);
+    kit_close(&server);
+    return 0;
+}
+
+/* The connection has ended with @reason, nothing is left of it, and a good client connects. */
+static void ended(struct memif_peer *peer, const char *reason)
+{
+    char said[URO_MEMIF_REASON + 1];
+
+    (void)server->ops->link_up(server);
+    assert_true(memif_peer_ended(peer->control, said));
+    if (strcmp(said, reason) != 0)
+        fail_msg("\"%s\" is not \"%s\"", said, reason);
+    assert_false(server->ops->link_up(server));
+    memif_peer_drop(peer);
+    assert_int_equal(kit_fds(), fds_before);
+    client = kit_open("role=client", 0);
+    assert_true(kit_find(client, server));
+    kit_works(client, server);
+    kit_close(&client);
+    assert_true(kit_sleep_until(server, false));
+}
+
+static void say(const struct memif_peer *peer, struct uro_memif_message message, int fd)
+{
+    assert_true(memif_peer_say(peer->control, &message, sizeof message, &fd, fd >= 0));
+}
+
+/* ---- regions ------------------------------------------------------------ */
+
+static void region_is_wrong(struct uro_memif_message message, int fd, const char *reason)
+{
+    struct memif_peer peer = kit_peer_known(server);
+
+    say(&peer, message, fd);
+    if (fd >= 0)
+        (void)close(fd);
+    ended(&peer, reason);
+}
+
+static void region__memory_that_may_vanish__is_refused(void **state)
+{
+    static const char sealed[] = "memory must be a memfd that is sealed against shrinking";
+
+    (void)state;
+    region_is_wrong(memif_peer_region(0, 4096), memif_peer_file(4096, 0), sealed);
+    region_is_wrong(memif_peer_region(0, 4096), memif_peer_file(4096, F_SEAL_GROW | F_SEAL_SEAL),
+                    sealed);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 4096), 0);
+    fds_before++;
+    region_is_wrong(memif_peer_region(0, 4096), dup(fileno(file)), sealed);
+    (void)fclose(file);
+    fds_before--;
+    region_is_wrong(memif_peer_region(0, 4096), eventfd(0, EFD_CLOEXEC), sealed);
+}
+
+static void region__of_a_wrong_size__is_refused(void **state)
+{
+    static const char longer[] = "a region is longer than its file",
+                      large[] = "a region is larger than descriptors can name";
+    const uint64_t gib = 1u << 30;
+
+    (void)state;
+    region_is_wrong(memif_peer_region(0, 4097), memif_peer_file(4096, F_SEAL_SHRINK), longer);
+    region_is_wrong(memif_peer_region(0, 0), memif_peer_file(4096, F_SEAL_SHRINK), longer);
+    region_is_wrong(memif_peer_region(0, 8192), memif_peer_file(0, F_SEAL_SHRINK), longer);
+    region_is_wrong(memif_peer_region(0, 4 * gib), memif_peer_file(4096, F_SEAL_SHRINK), longer);
+    region_is_wrong(memif_peer_region(0, UINT64_MAX), memif_peer_file(4096, F_SEAL_SHRINK), large);
+    /* It costs its maker nothing, and us the addresses that others need. */
+    region_is_wrong(memif_peer_region(0, 4096 * gib),
+                    memif_peer_file((size_t)(4096 * gib), F_SEAL_SHRINK), large);
+    region_is_wrong(memif_peer_region(0, 4096), memif_peer_file(4096, F_SEAL_SHRINK | F_SEAL_WRITE),
+                    "a region could not be mapped");
+}
+
+static void region__without_a_place__is_refused(void **state)
+{
+    static const char number[] = "a region's number is too high, or was used before";
+    struct memif_peer peer;
+
+    (void)state;
+    region_is_wrong(memif_peer_region(0, 4096), -1, "a region comes with a descriptor");
+    region_is_wrong(memif_peer_region(16, 4096), memif_peer_file(4096, F_SEAL_SHRINK), number);
+    region_is_wrong(memif_peer_region(65535, 4096), memif_peer_file(4096, F_SEAL_SHRINK), number);
+    peer = kit_peer_known(server);
+    for (uint16_t i = 0; i < 16; i++) {
+        const struct uro_memif_message region = memif_peer_region(i, PEER_MEMORY);
+        assert_int_equal(kit_ask(server, peer.control, &region, peer.memory), URO_MEMIF_ACK);
+    }
+    say(&peer, memif_peer_region(15, PEER_MEMORY), peer.memory);
+    ended(&peer, number);
+}
+
+/* ---- rings -------------------------------------------------------------- */
+
+static struct memif_peer with_region(void)
+{
+    struct memif_peer peer = kit_peer_known(server);
+    const struct uro_memif_message region = memif_peer_region(0, PEER_MEMORY);
+
+    assert_int_equal(kit_ask(server, peer.control, &region, peer.memory), URO_MEMIF_ACK);
+    return peer;
+}
+
+static void ring_is_wrong(unsigned at, uint64_t value, const char *reason)
+{
+    struct memif_peer peer = with_region();
+    struct uro_memif_message ring = memif_peer_ring(true, PEER_TO_SERVER);
+
+    if (at == URO_MEMIF_RING_OFFSET)
+        uro_memif_put32(&ring, at, (uint32_t)value);
+    else if (at == URO_MEMIF_RING_SLOTS_LOG2)
+        uro_memif_put8(&ring, at, (uint8_t)value);
+    else
+        uro_memif_put16(&ring, at, (uint16_t)value);
+    say(&peer, ring, peer.wakes_server);
+    ended(&peer, reason);
+}
+
+static void ring__where_none_can_be__is_refused(void **state)
+{
+    static const char outside[] = "a ring lies outside of its region, or crooked",
+                      cookie[] = "a ring has not the cookie of one",
+                      one[] = "there is one ring each way";
+    const uint32_t octets = 128 + 16 * PEER_SLOTS;
+
+    (void)state;
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, PEER_MEMORY, outside);
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, PEER_MEMORY - octets + 8, outside);
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, UINT32_MAX, outside);
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, UINT32_MAX - octets + 1, outside);
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, PEER_TO_SERVER + 4, outside);
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, PEER_MEMORY - octets, cookie); /* just inside */
+    ring_is_wrong(URO_MEMIF_RING_OFFSET, PEER_BUFFERS, cookie);
+    ring_is_wrong(URO_MEMIF_RING_REGION, 1, outside);
+    ring_is_wrong(URO_MEMIF_RING_REGION, 16, outside);
+    ring_is_wrong(URO_MEMIF_RING_REGION, 65535, outside);
+    ring_is_wrong(URO_MEMIF_RING_SLOTS_LOG2, 14, outside);
+    ring_is_wrong(URO_MEMIF_RING_SLOTS_LOG2, 15, "a ring is too long");
+    ring_is_wrong(URO_MEMIF_RING_SLOTS_LOG2, 255, "a ring is too long");
+    ring_is_wrong(URO_MEMIF_RING_INDEX, 1, one);
+}
+
+static void ring__twice_or_missing__is_refused(void **state)
+{
+    (void)state;
+    const struct uro_memif_message connect = uro_memif_message(URO_MEMIF_CONNECT);
+    for (unsigned to_server = 0; to_server < 2; to_server++) {
+        const struct uro_memif_message ring =
+            memif_peer_ring(to_server, to_server ? PEER_TO_SERVER : PEER_TO_CLIENT);
+        struct memif_peer peer = with_region();
+        assert_int_equal(kit_ask(server, peer.control, &ring, peer.wakes_server), URO_MEMIF_ACK);
+        say(&peer, ring, peer.wakes_server);
+        ended(&peer, "there is one ring each way");
+        peer = with_region();
+        assert_int_equal(kit_ask(server, peer.control, &ring, peer.wakes_server), URO_MEMIF_ACK);
+        say(&peer, connect, -1);
+        ended(&peer, "a ring is missing");
+    }
+    struct memif_peer peer = kit_peer_known(server);
+    say(&peer, connect, -1);
+    ended(&peer, "a ring is missing");
+    peer = kit_peer_known(server);
+    say(&peer, memif_peer_ring(true, 0), peer.wakes_server);
+    ended(&peer, "a ring lies outside of its region, or crooked");
+}
+
+/* What is written or read when somebody is to be woken must not be a file of the other side's choice. */
+static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    int both[2];
+    assert_non_null(file);
+    assert_int_equal(pipe2(both, O_CLOEXEC), 0);
+    fds_before = kit_fds();
+    const int wrong[] = { fileno(file), both[0], both[1] };
+    for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        struct memif_peer peer = with_region();
+        say(&peer, memif_peer_ring(true, PEER_TO_SERVER), wrong[i]);
+        ended(&peer, "a ring is woken by an eventfd");
+    }
+    (void)fclose(file);
+    (void)close(both[0]);
+    (void)close(both[1]);
+}
+
+/* Whoever has the same eventfd may make it one that blocks, at any time. */
+static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
+{
+    (void)state;
+    struct memif_peer peer = kit_peer_up(server);
+    assert_int_equal(fcntl(peer.wakes_server, F_SETFL, 0), 0);
+    assert_true(server->ops->arm(server));
+    server->ops->disarm(server);
+    memif_peer_drop(&peer);
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+static void message__of_another_length__ends_it(void **state)
+{
+    static const size_t lengths[] = { 1, 2, 127, 129, 1000 };
+    uint8_t octets[1000] = { URO_MEMIF_ADD_REGION };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(lengths); i++) {
+        for (unsigned count = 0; count <= 2; count++) {
+            struct memif_peer peer = kit_peer_known(server);
+            const int fds[] = { peer.memory, peer.memory };
+            assert_true(memif_peer_say(peer.control, octets, lengths[i], fds, count));
+            ended(&peer, "the other side is gone");
+        }
+    }
+}
+
+static void message__out_of_place__ends_it(void **state)
+{
+    static const unsigned types[] = { 0,
+                                      URO_MEMIF_ACK,
+                                      URO_MEMIF_HELLO,
+                                      URO_MEMIF_INIT,
+                                      URO_MEMIF_CONNECTED,
+                                      URO_MEMIF_DISCONNECT + 1,
+                                      65535 };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(types); i++) {
+        for (unsigned up = 0; up < 2; up++) {
+            struct memif_peer peer = up ? kit_peer_up(server) : kit_peer_known(server);
+            say(&peer, uro_memif_message(types[i]), peer.memory);
+            ended(&peer, "a client has nothing to say here");
+        }
+    }
+    struct memif_peer peer = kit_peer_up(server);
+    say(&peer, memif_peer_region(1, PEER_MEMORY), peer.memory);
+    ended(&peer, "a client has nothing to say here");
+    peer = kit_peer_up(server);
+    say(&peer, uro_memif_message(URO_MEMIF_DISCONNECT), peer.memory);
+    ended(&peer, "the other side ended it");
+}
+
+/* One descriptor is right. Others are closed, however many they are. */
+static void message__with_many_descriptors__leaves_none_behind(void **state)
+{
+    (void)state;
+    for (unsigned count = 2; count <= 8; count++) {
+        struct memif_peer peer = kit_peer_known(server);
+        const struct uro_memif_message region = memif_peer_region(0, PEER_MEMORY);
+        const unsigned before = kit_fds();
+        const int fds[] = { peer.memory, peer.memory, peer.memory, peer.memory,
+                            peer.memory, peer.memory, peer.memory, peer.memory };
+        assert_true(memif_peer_say(peer.control, &region, sizeof region, fds, count));
+        (void)server->ops->link_up(server);
+        assert_true(kit_fds() <= before);
+        if (count <= 4)
+            say(&peer, uro_memif_message(URO_MEMIF_CONNECT), -1);
+        ended(&peer, count <= 4 ? "a ring is missing" : "the other side is gone");
+    }
+}
+
+static void client__goes_at_any_step__leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct memif_peer peer = kit_peer_known(server);
+    memif_peer_drop(&peer);
+    (void)server->ops->link_up(server);
+    assert_int_equal(kit_fds(), fds_before);
+    peer = with_region();
+    memif_peer_drop(&peer);
+    (void)server->ops->link_up(server);
+    assert_int_equal(kit_fds(), fds_before);
+    peer = kit_peer_up(server);
+    memif_peer_drop(&peer);
+    assert_false(server->ops->link_up(server));
+    assert_int_equal(kit_fds(), fds_before);
+}
+
+/* ---- servers ------------------------------------------------------------ */
+
+/* A client hears this and is gone; it tries again later. */
+static void client_hears(struct uro_memif_message message, const char *reason)
+{
+    char said[URO_MEMIF_REASON + 1];
+    int listener = memif_peer_listen(kit_name()), beside = eventfd(0, EFD_CLOEXEC);
+    unsigned before = kit_fds();
+
+    client = kit_open("role=client", 0);
+    int control = accept(listener, NULL, NULL);
+    assert_true(memif_peer_say(control, &message, sizeof message, &beside, 1));
+    assert_false(client->ops->link_up(client));
+    assert_true(memif_peer_ended(control, said));
+    if (strcmp(said, reason) != 0)
+        fail_msg("\"%s\" is not \"%s\"", said, reason);
+    (void)close(control);
+    assert_true(client->ops->arm(client) && kit_wakes(client, 1000));
+    client->ops->disarm(client);
+    struct memif_peer peer;
+    for (unsigned i = 0; i < 100 && uro_memif_of(client)->control < 0; i++) {
+        assert_true(client->ops->arm(client) && kit_wakes(client, 1000));
+        client->ops->disarm(client);
+    }
+    peer = kit_peer_serve(client, listener);
+    memif_peer_drop(&peer);
+    kit_close(&client);
+    assert_int_equal(kit_fds(), before);
+    (void)close(beside);
+    (void)close(listener);
+}
+
+static void server__wrong_hello__is_left_and_tried_again(void **state)
+{
+    struct uro_memif_message hello = memif_peer_hello();
+
+    (void)state;
+    client_hears(uro_memif_message(URO_MEMIF_ACK), "HELLO was to come first");
+    uro_memif_put16(&hello, URO_MEMIF_HELLO_MIN_VERSION, URO_MEMIF_VERSION + 1);
+    client_hears(hello, "version 2.0 is spoken here");
+    hello = memif_peer_hello();
+    uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_VERSION, URO_MEMIF_VERSION - 1);
+    client_hears(hello, "version 2.0 is spoken here");
+    hello = memif_peer_hello();
+    uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, 9);
+    client_hears(hello, "the server takes no rings of this size: set a smaller rsize=");
+    client_hears(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side ended it");
+}
+
+static void server__says_more_when_up__is_left(void **state)
+{
+    const struct uro_memif_message ack = uro_memif_message(URO_MEMIF_ACK);
+    char said[URO_MEMIF_REASON + 1];
+
+    (void)state;
+    int listener = memif_peer_listen(kit_name());
+    client = kit_open("role=client", 0);
+    struct memif_peer peer = kit_peer_serve(client, listener);
+    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    assert_false(client->ops->link_up(client));
+    assert_true(memif_peer_ended(peer.control, said));
+    assert_string_equal(said, "a server has nothing to say here");
+    memif_peer_drop(&peer);
+    (void)close(listener);
+}
+
+/* CONNECTED in place of an ACK: nothing moves before its time. */
+static void server__skips_a_step__is_left(void **state)
+{
+    const struct uro_memif_message hello = memif_peer_hello(),
+                                   connected = uro_memif_message(URO_MEMIF_CONNECTED);
+    char said[URO_MEMIF_REASON + 1];
+
+    (void)state;
+    int listener = memif_peer_listen(kit_name());
+    client = kit_open("role=client", 0);
+    int control = accept(listener, NULL, NULL);
+    assert_true(memif_peer_say(control, &hello, sizeof hello, NULL, 0));
+    assert_true(memif_peer_say(control, &connected, sizeof connected, NULL, 0));
+    assert_false(client->ops->link_up(client));
+    assert_true(memif_peer_ended(control, said));
+    assert_string_equal(said, "ACK was to come");
+    (void)close(control);
+    (void)close(listener);
+}
+
+/* Both roles: who is silent between two steps is left, and others come instead. */
+static void peer__silent__is_left_after_a_second(void **state)
+{
+    char said[URO_MEMIF_REASON + 1];
+
+    (void)state;
+    struct memif_peer peer = with_region();
+    uro_memif_of(server)->since -= 1000;
+    ended(&peer, "no answer for a second");
+    kit_close(&server);
+    int listener = memif_peer_listen(kit_name());
+    client = kit_open("role=client", 0);
+    int control = accept(listener, NULL, NULL);
+    uro_memif_of(client)->since -= 1000;
+    (void)client->ops->link_up(client);
+    assert_true(memif_peer_ended(control, said));
+    assert_string_equal(said, "no answer for a second");
+    (void)close(control);
+    (void)close(listener);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, start_server, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(region__memory_that_may_vanish__is_refused),
+        CASE(region__of_a_wrong_size__is_refused),
+        CASE(region__without_a_place__is_refused),
+        CASE(ring__where_none_can_be__is_refused),
+        CASE(ring__twice_or_missing__is_refused),
+        CASE(ring__woken_by_what_is_no_eventfd__is_refused),
+        CASE(ring__its_eventfd_blocks__nobody_waits_for_it),
+        CASE(message__of_another_length__ends_it),
+        CASE(message__out_of_place__ends_it),
+        CASE(message__with_many_descriptors__leaves_none_behind),
+        CASE(client__goes_at_any_step__leaves_nothing_behind),
+        cmocka_unit_test_teardown(server__wrong_hello__is_left_and_tried_again, stop),
+        cmocka_unit_test_teardown(server__says_more_when_up__is_left, stop),
+        cmocka_unit_test_teardown(server__skips_a_step__is_left, stop),
+        CASE(peer__silent__is_left_after_a_second),
+    };
+    return cmocka_run_group_tests_name("io/memif_hostile", tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_memif_rings.c - what the other side may write into shared memory, at any time: the frame is dropped or the
+ * connection ends with a reason, and the next peer finds us. */
+#include "support/check.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/memif/memif.h"
+#include "unit/io/memif_kit.h"
+
+static struct uro_port *server, *client;
+static int listener = -1;
+static struct memif_peer peer;
+
+static int start_server(void **state)
+{
+    (void)state;
+    server = kit_open("role=server", 0);
+    peer = kit_peer_up(server);
+    return 0;
+}
+
+/* Small buffers, so that a ring has fewer octets than a burst of frames. */
+static int start_client(void **state)
+{
+    (void)state;
+    listener = memif_peer_listen(kit_name());
+    client = kit_open("role=client,rsize=5,bsize=1024", 0);
+    peer = kit_peer_serve(client, listener);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    memif_peer_drop(&peer);
+    kit_close(&client);
+    kit_close(&server);
+    if (listener >= 0)
+        (void)close(listener);
+    listener = -1;
+    return 0;
+}
+
+static void ended(const char *reason)
+{
+    struct uro_port *port = server != NULL ? server : client;
+    char said[URO_MEMIF_REASON + 1];
+
+    assert_false(port->ops->link_up(port));
+    assert_true(memif_peer_ended(peer.control, said));
+    if (strcmp(said, reason) != 0)
+        fail_msg("\"%s\" is not \"%s\"", said, reason);
+    memif_peer_drop(&peer);
+    if (server != NULL) {
+        client = kit_open("role=client", 0);
+    } else {
+        (void)close(listener);
+        listener = -1;
+        server = kit_open("role=server", 0);
+    }
+    assert_true(kit_find(client, server));
+    kit_works(client, server);
+}
+
+static void still_up(void)
+{
+    struct uro_port *port = server != NULL ? server : client;
+    char said[URO_MEMIF_REASON + 1];
+
+    assert_true(port->ops->link_up(port));
+    assert_false(memif_peer_ended(peer.control, said));
+}
+
+static const char index_wrong[] = "a ring's index is wrong",
+                  no_memory[] = "a descriptor names no memory",
+                  no_frame[] = "the buffers that are offered hold no frame",
+                  no_end[] = "a frame has no end";
+
+/* ---- a client that sends to a server ------------------------------------ */
+
+static void to_server(unsigned slot, struct uro_memif_desc desc)
+{
+    memif_peer_put(peer.to_server, slot, desc);
+    atomic_store(&peer.to_server->head, (uint16_t)(slot + 1));
+}
+
+static struct uro_memif_desc buffer(unsigned slot, uint32_t length, bool more)
+{
+    return (struct uro_memif_desc){ .flags = more ? URO_MEMIF_NEXT : 0,
+                                    .length = length,
+                                    .offset = memif_peer_buffer(true, slot) };
+}
+
+static void write_body(unsigned slot, const uint8_t *octets, uint32_t length)
+{
+    memcpy(peer.at + memif_peer_buffer(true, slot), octets, length);
+}
+
+static struct kit_frame frame;
+
+/* This peer is one that works, so that what follows is refused for what it says. */
+static void by_hand__right__goes_both_ways(void **state)
+{
+    uint8_t octets[200];
+
+    (void)state;
+    memset(octets, 7, sizeof octets);
+    for (unsigned i = 0; i < 3 * PEER_SLOTS; i++) {
+        write_body(i, octets, sizeof octets);
+        to_server(i, buffer(i, sizeof octets, false));
+        assert_true(kit_take(server, &frame));
+        assert_int_equal(frame.length, sizeof octets);
+        assert_memory_equal(frame.octets, octets, sizeof octets);
+        assert_int_equal(atomic_load(&peer.to_server->tail), i + 1);
+        kit_send(server, kit_plain(i, 100));
+        assert_int_equal(atomic_load(&peer.to_client->tail), i + 1);
+        assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[i % PEER_SLOTS]).length, 100);
+        memif_peer_put(peer.to_client, i,
+                       (struct uro_memif_desc){ .length = PEER_BUFFER,
+                                                .offset = memif_peer_buffer(false, i) });
+        atomic_store(&peer.to_client->head, (uint16_t)(PEER_SLOTS + i + 1));
+    }
+    still_up();
+}
+
+static void head__ahead_of_the_ring__ends_it(void **state)
+{
+    (void)state;
+    atomic_store(&peer.to_server->head, PEER_SLOTS + 1);
+    assert_false(kit_take(server, &frame));
+    assert_int_equal(server->ops->room(server), URO_PORT_BURST); /* they go nowhere */
+    ended(index_wrong);
+}
+
+static void head__goes_back__ends_it(void **state)
+{
+    (void)state;
+    to_server(0, buffer(0, 100, false));
+    assert_true(kit_take(server, &frame));
+    atomic_store(&peer.to_server->head, 0);
+    assert_false(kit_take(server, &frame));
+    ended(index_wrong);
+}
+
+static void descriptor__outside_of_memory__ends_it(void **state)
+{
+    static const struct uro_memif_desc wrong[] = {
+        { .length = 100, .offset = PEER_MEMORY - 99 },
+        { .length = 100, .offset = PEER_MEMORY },
+        { .length = 100, .offset = UINT32_MAX },
+        { .length = 100, .offset = UINT32_MAX - 98 },
+        { .length = UINT32_MAX, .offset = 0 },
+        { .length = UINT32_MAX, .offset = 1 },
+        { .length = PEER_MEMORY + 1, .offset = 0 },
+        { .region = 1, .length = 100, .offset = 0 },
+        { .region = 1, .length = 0, .offset = 0 },
+        { .region = 16, .length = 100, .offset = 0 },
+        { .region = 65535, .length = 100, .offset = 0 },
+    };
+
+    for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        for (unsigned chained = 0; chained < 2; chained++) {
+            if (chained)
+                to_server(0, buffer(0, 100, true));
+            to_server(chained, wrong[i]);
+            if (kit_take(server, &frame))
+                assert_true(frame.length <= 100);
+            ended(no_memory);
+            (void)stop(state);
+            (void)start_server(state);
+        }
+    }
+}
+
+static void descriptor__at_the_end_of_memory__is_read(void **state)
+{
+    (void)state;
+    to_server(0, (struct uro_memif_desc){ .length = 100, .offset = PEER_MEMORY - 100 });
+    assert_true(kit_take(server, &frame));
+    assert_int_equal(frame.length, 100);
+    to_server(1, (struct uro_memif_desc){ .length = 0, .offset = PEER_MEMORY });
+    (void)kit_take(server, &frame);
+    still_up();
+}
+
+/* Longer than any frame: the engine is given as much as there can be, and refuses it. */
+static void frame__too_long__is_cut(void **state)
+{
+    (void)state;
+    to_server(0, (struct uro_memif_desc){ .length = PEER_MEMORY, .offset = 0 });
+    assert_true(kit_take(server, &frame));
+    assert_int_equal(frame.length, URO_MEMIF_LONGEST);
+    for (unsigned i = 1; i < PEER_SLOTS; i++)
+        to_server(i, buffer(i, PEER_BUFFER, i + 1 < PEER_SLOTS));
+    assert_true(kit_take(server, &frame));
+    assert_int_equal(frame.length, URO_MEMIF_LONGEST);
+    still_up();
+    atomic_store(&peer.to_server->head, PEER_SLOTS);
+    assert_int_equal(atomic_load(&peer.to_server->tail), PEER_SLOTS);
+}
+
+/* The head is judged once: whatever it becomes, the frame that was lent stays what it was. */
+static void frame__rewritten_while_lent__keeps_its_head(void **state)
+{
+    (void)state;
+    struct uro_pkt pkt;
+    uint8_t before[URO_FRAME_HEAD];
+    const struct uro_tx *tx = kit_data(1, 1024);
+    uint8_t octets[2000];
+    uro_tx_write(tx, octets);
+    write_body(0, octets, uro_tx_length(tx));
+    to_server(0, buffer(0, uro_tx_length(tx), false));
+    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    assert_non_null(pkt.shared);
+    memcpy(before, pkt.octets, sizeof before);
+    memset(peer.at + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
+    memif_peer_put(peer.to_server, 0, (struct uro_memif_desc){ .length = 7 });
+    assert_memory_equal(pkt.octets, before, sizeof before);
+    assert_int_equal(pkt.length, uro_tx_length(tx));
+    server->ops->release(server, &pkt, 1);
+    still_up();
+}
+
+/* Those that are lent stay where they are, whoever looks at the link meanwhile. */
+static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **state)
+{
+    (void)state;
+    struct uro_pkt pkt;
+    const struct uro_tx *tx = kit_data(1, 1024);
+    uint8_t octets[2000], copy[2000];
+    uro_tx_write(tx, octets);
+    write_body(0, octets, uro_tx_length(tx));
+    to_server(0, buffer(0, uro_tx_length(tx), false));
+    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    (void)close(peer.control);
+    peer.control = -1;
+    (void)server->ops->link_up(server);
+    uro_pkt_copy(&pkt, copy, pkt.length);
+    assert_memory_equal(copy, octets, pkt.length);
+    server->ops->release(server, &pkt, 1);
+    assert_false(server->ops->link_up(server));
+}
+
+/* Its end may come later; until then nobody waits for it awake. */
+static void chain__without_its_end__is_waited_for_asleep(void **state)
+{
+    (void)state;
+    to_server(0, buffer(0, 100, false));
+    to_server(1, buffer(1, 300, true));
+    assert_true(kit_take(server, &frame));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(kit_take(server, &frame));
+        assert_true(server->ops->arm(server));
+        assert_int_equal(atomic_load(&peer.to_server->flags) & URO_MEMIF_NO_INTERRUPT, 0);
+        server->ops->disarm(server);
+    }
+    to_server(2, buffer(2, 300, false));
+    assert_false(server->ops->arm(server));
+    server->ops->disarm(server);
+    assert_true(kit_take(server, &frame));
+    assert_int_equal(frame.length, 600);
+    assert_true(server->ops->arm(server));
+    server->ops->disarm(server);
+    still_up();
+}
+
+static void chain__as_long_as_the_ring__ends_it(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PEER_SLOTS; i++)
+        to_server(i, buffer(i, i % 2 ? 0 : 100, true));
+    assert_false(kit_take(server, &frame));
+    ended(no_end);
+}
+
+/* ---- a client that a server sends to ------------------------------------ */
+
+static void offer_all(struct uro_memif_desc desc)
+{
+    for (unsigned i = 0; i < PEER_SLOTS; i++)
+        memif_peer_put(peer.to_client, i, desc);
+}
+
+static void offered__nothing__ends_it(void **state)
+{
+    static const struct uro_memif_desc wrong[] = {
+        { .length = 0, .offset = PEER_BUFFERS },
+        { .length = 0, .offset = PEER_MEMORY },
+        { .length = 2048, .offset = PEER_MEMORY - 2047 },
+        { .length = UINT32_MAX, .offset = 0 },
+        { .length = 2048, .offset = UINT32_MAX },
+        { .length = 2048, .region = 1 },
+        { .length = 2048, .region = 65535 },
+        { .length = 100, .offset = PEER_BUFFERS }, /* 32 of them are less than a frame */
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        offer_all(wrong[i]);
+        if (server->ops->room(server) > 0)
+            server->ops->transmit(server, kit_plain(1, 1000), 1);
+        ended(no_frame);
+        (void)stop(state);
+        (void)start_server(state);
+    }
+}
+
+/* The first is right and those behind it are not: nothing of the frame is published. */
+static void offered__a_buffer_and_then_none__ends_it(void **state)
+{
+    (void)state;
+    offer_all((struct uro_memif_desc){ 0 });
+    memif_peer_put(peer.to_client, 0,
+                   (struct uro_memif_desc){ .length = 4096, .offset = PEER_BUFFERS });
+    memif_peer_put(peer.to_client, 1,
+                   (struct uro_memif_desc){ .length = 100, .offset = PEER_BUFFERS });
+    assert_true(server->ops->room(server) > 0);
+    server->ops->transmit(server, kit_plain(1, 4200), 1);
+    assert_int_equal(atomic_load(&peer.to_client->tail), 0);
+    assert_int_equal(uro_memif_of(server)->tx_dropped, 1);
+    ended(no_frame);
+}
+
+static void offered__beyond_the_ring__ends_it(void **state)
+{
+    (void)state;
+    atomic_store(&peer.to_client->head, PEER_SLOTS + 1);
+    (void)server->ops->room(server);
+    ended(index_wrong);
+}
+
+/* ---- a server ----------------------------------------------------------- */
+
+static void to_client(unsigned slot, struct uro_memif_desc desc)
+{
+    memif_peer_put(peer.to_client, slot, desc);
+    atomic_store(&peer.to_client->tail, (uint16_t)(slot + 1));
+}
+
+/* A client knows where its buffers are; only the length is the server's to say. */
+static void filled__says_another_place__is_read_where_it_is(void **state)
+{
+    (void)state;
+    const uint32_t offset = uro_memif_slot_get(&peer.to_client->slots[0]).offset;
+    memset(peer.at + offset, 0x5a, 1024);
+    to_client(0, (struct uro_memif_desc){ .length = 1024, .region = 9, .offset = UINT32_MAX });
+    assert_true(kit_take(client, &frame));
+    assert_int_equal(frame.length, 1024);
+    for (unsigned i = 0; i < 1024; i++)
+        assert_int_equal(frame.octets[i], 0x5a);
+    still_up();
+}
+
+static void filled__longer_than_its_buffer__ends_it(void **state)
+{
+    static const uint32_t lengths[] = { 1025, 4096, UINT32_MAX };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(lengths); i++) {
+        to_client(0, (struct uro_memif_desc){ .length = lengths[i] });
+        if (kit_take(client, &frame))
+            assert_int_equal(frame.length, 0);
+        ended(no_memory);
+        (void)stop(state);
+        (void)start_client(state);
+    }
+}
+
+static void filled__more_than_offered__ends_it(void **state)
+{
+    (void)state;
+    atomic_store(&peer.to_client->tail, PEER_SLOTS + 1);
+    assert_false(kit_take(client, &frame));
+    ended(index_wrong);
+}
+
+static void filled__chain_without_end__ends_it(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PEER_SLOTS; i++)
+        to_client(i, (struct uro_memif_desc){ .length = 10, .flags = URO_MEMIF_NEXT });
+    assert_false(kit_take(client, &frame));
+    ended(no_end);
+}
+
+static void emptied__what_was_not_sent__ends_it(void **state)
+{
+    static const uint16_t tails[] = { 2, 33, 0x8000, 0xffff };
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(tails); i++) {
+        kit_send(client, kit_plain(1, 100));
+        atomic_store(&peer.to_server->tail, tails[i]);
+        (void)client->ops->room(client);
+        ended(index_wrong);
+        (void)stop(state);
+        (void)start_client(state);
+    }
+}
+
+#define OF_SERVER(test) cmocka_unit_test_setup_teardown(test, start_server, stop)
+#define OF_CLIENT(test) cmocka_unit_test_setup_teardown(test, start_client, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OF_SERVER(by_hand__right__goes_both_ways),
+        OF_SERVER(head__ahead_of_the_ring__ends_it),
+        OF_SERVER(head__goes_back__ends_it),
+        OF_SERVER(descriptor__outside_of_memory__ends_it),
+        OF_SERVER(descriptor__at_the_end_of_memory__is_read),
+        OF_SERVER(frame__too_long__is_cut),
+        OF_SERVER(frame__rewritten_while_lent__keeps_its_head),
+        OF_SERVER(frame__lent_when_the_peer_leaves__stays_until_given_back),
+        OF_SERVER(chain__without_its_end__is_waited_for_asleep),
+        OF_SERVER(chain__as_long_as_the_ring__ends_it),
+        OF_SERVER(offered__nothing__ends_it),
+        OF_SERVER(offered__a_buffer_and_then_none__ends_it),
+        OF_SERVER(offered__beyond_the_ring__ends_it),
+        OF_CLIENT(filled__says_another_place__is_read_where_it_is),
+        OF_CLIENT(filled__longer_than_its_buffer__ends_it),
+        OF_CLIENT(filled__more_than_offered__ends_it),
+        OF_CLIENT(filled__chain_without_end__ends_it),
+        OF_CLIENT(emptied__what_was_not_sent__ends_it),
+    };
+    return cmocka_run_group_tests_name("io/memif_rings", tests, NULL, NULL);
+}
