@@ -76,13 +76,25 @@ enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *messa
     return URO_MEMIF_GONE;
 }
 
-/* They have one inode in common with what else the kernel makes of nothing: no file, pipe or socket. */
+static bool is_named_eventfd(int fd)
+{
+    static const char right[] = "anon_inode:[eventfd]";
+    char path[32], name[sizeof right];
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return readlink(path, name, sizeof name) == (ssize_t)(sizeof right - 1) &&
+           memcmp(name, right, sizeof right - 1) == 0;
+}
+
+/* They have one inode in common with what else the kernel makes of nothing: no file, pipe or socket. Should a
+ * kernel give each its own, their names tell. */
 bool uro_memif_is_eventfd(int fd, int another)
 {
     struct stat status, right;
 
-    return fstat(fd, &status) == 0 && fstat(another, &right) == 0 &&
-           status.st_dev == right.st_dev && status.st_ino == right.st_ino;
+    return (fstat(fd, &status) == 0 && fstat(another, &right) == 0 &&
+            status.st_dev == right.st_dev && status.st_ino == right.st_ino) ||
+           is_named_eventfd(fd);
 }
 
 void uro_memif_empty(int eventfd)
@@ -90,8 +102,11 @@ void uro_memif_empty(int eventfd)
     uint64_t count;
     struct iovec octets = { &count, sizeof count };
 
-    if (eventfd >= 0)
-        (void)!preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT); /* whatever O_NONBLOCK says now */
+    if (eventfd < 0)
+        return;
+    /* Whatever O_NONBLOCK says now; kernels before 5.8 cannot, and must believe it. */
+    if (preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
+        (void)!read(eventfd, &count, sizeof count);
 }
 
 void uro_memif_say_end(int control, const char *reason)
