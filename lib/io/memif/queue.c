@@ -74,14 +74,10 @@ bool uro_memif_queue_make(struct uro_memif *memif)
     const size_t ring = (ring_octets(slots) + LINE - 1) / LINE * LINE;
     const size_t buffers = (size_t)slots * stride(memif);
 
-    if (2 * (ring + buffers) > UINT32_MAX ||
-        !uro_memif_region_make(&memif->regions[0], 2 * (ring + buffers)) ||
-        !make_queue(memif, &memif->out, 0, 2 * ring) ||
-        !make_queue(memif, &memif->in, ring, 2 * ring + buffers))
-        return false;
-    for (uint32_t i = 0; i < slots; i++)
-        memif->in.buffers[i] += before_head(HEAD_USUAL, MUCH);
-    return true;
+    return 2 * (ring + buffers) <= UINT32_MAX &&
+           uro_memif_region_make(&memif->regions[0], 2 * (ring + buffers)) &&
+           make_queue(memif, &memif->out, 0, 2 * ring) &&
+           make_queue(memif, &memif->in, ring, 2 * ring + buffers + before_head(HEAD_USUAL, MUCH));
 }
 
 /* A server may set the indices to 0 when it has heard of everything. */
