@@ -29,7 +29,7 @@ int memif_peer_call(const char *name)
 {
     struct sockaddr_un address;
     const socklen_t length = address_of(name, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     URO_ASSERT(fd >= 0);
     if (connect(fd, (const void *)&address, length) == 0)

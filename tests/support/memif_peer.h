@@ -26,7 +26,7 @@ struct memif_peer {
     int wakes_server, wakes_client; /* eventfds, or -1 */
 };
 
-/* An abstract socket's. */
+/* An abstract socket's; to call fails, -1, while too many wait there. */
 int memif_peer_call(const char *name);
 int memif_peer_listen(const char *name);
 

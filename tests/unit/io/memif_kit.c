@@ -17,7 +17,7 @@
 
 const char *kit_name(void)
 {
-    static char name[64];
+    static _Thread_local char name[64];
 
     (void)snprintf(name, sizeof name, "/uroce-unit-%ld", (long)getpid());
     return name;

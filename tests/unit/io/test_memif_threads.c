@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_memif_threads.c - interfaces that share a socket, each driven by a thread of its own, while clients of both and
+ * strangers come and go. */
+#include "support/check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "unit/io/memif_kit.h"
+
+#define SIDES  2u
+#define LIVES  15u
+#define FRAMES 100u
+
+static atomic_bool stopping;
+static atomic_uint got[SIDES];
+static atomic_uint failed;
+
+static struct uro_port *open_side(const char *role, unsigned id)
+{
+    char error[URO_PORT_ERROR_MAX], link[128];
+    const struct uro_port_config config = { .device = "kit", .link = link };
+
+    (void)snprintf(link, sizeof link, "net_memif0,socket=%s,role=%s,id=%u", kit_name(), role, id);
+    struct uro_port *port = uro_port_open(&config, error);
+    if (port == NULL)
+        atomic_fetch_add(&failed, 1);
+    return port;
+}
+
+/* A server that sleeps like a device, and is opened again from time to time. */
+static void *serve(void *argument)
+{
+    const unsigned side = *(const unsigned *)argument;
+    struct uro_port *port = open_side("server", side);
+
+    while (port != NULL && !atomic_load(&stopping)) {
+        struct uro_pkt pkts[URO_PORT_BURST];
+        uint32_t count = port->ops->receive(port, pkts, URO_PORT_BURST);
+        if (count > 0) {
+            for (uint32_t i = 0; i < count; i++)
+                atomic_fetch_add(&failed, pkts[i].octets[20] != side);
+            port->ops->release(port, pkts, count);
+            atomic_fetch_add(&got[side], count);
+            continue;
+        }
+        (void)port->ops->link_up(port);
+        if (port->ops->arm(port))
+            (void)kit_wakes(port, 100);
+        port->ops->disarm(port);
+    }
+    if (port != NULL)
+        port->ops->close(port);
+    return NULL;
+}
+
+static void send_all(struct uro_port *port, unsigned side, unsigned already)
+{
+    const struct uro_tx tx = { .head_length = 64, .head = { [20] = (uint8_t)side } };
+
+    for (unsigned sent = 0; sent < FRAMES;) {
+        uint32_t room = port->ops->room(port);
+        if (room > 0)
+            port->ops->transmit(port, &tx, 1), sent++;
+        else
+            (void)sched_yield();
+    }
+    while (atomic_load(&got[side]) < already + FRAMES && atomic_load(&failed) == 0)
+        (void)sched_yield();
+}
+
+static void *come_and_go(void *argument)
+{
+    const unsigned side = *(const unsigned *)argument;
+
+    for (unsigned life = 0; life < LIVES && atomic_load(&failed) == 0; life++) {
+        struct uro_port *port = open_side("client", side);
+        int stranger = memif_peer_call(kit_name());
+        while (port != NULL && !port->ops->link_up(port) && atomic_load(&failed) == 0)
+            (void)sched_yield();
+        if (port != NULL && atomic_load(&failed) == 0)
+            send_all(port, side, life * FRAMES);
+        if (port != NULL)
+            port->ops->close(port);
+        if (stranger >= 0)
+            (void)close(stranger);
+    }
+    return NULL;
+}
+
+static void two_interfaces__a_thread_each__every_frame_arrives(void **state)
+{
+    static const unsigned sides[SIDES] = { 0, 1 };
+    pthread_t servers[SIDES], clients[SIDES];
+
+    (void)state;
+    for (unsigned i = 0; i < SIDES; i++) {
+        assert_int_equal(pthread_create(&servers[i], NULL, serve, (void *)(uintptr_t)&sides[i]), 0);
+        assert_int_equal(
+            pthread_create(&clients[i], NULL, come_and_go, (void *)(uintptr_t)&sides[i]), 0);
+    }
+    for (unsigned i = 0; i < SIDES; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    atomic_store(&stopping, true);
+    for (unsigned i = 0; i < SIDES; i++)
+        assert_int_equal(pthread_join(servers[i], NULL), 0);
+    assert_int_equal(atomic_load(&failed), 0);
+    for (unsigned i = 0; i < SIDES; i++)
+        assert_int_equal(atomic_load(&got[i]), LIVES * FRAMES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_interfaces__a_thread_each__every_frame_arrives),
+    };
+    return cmocka_run_group_tests_name("io/memif_threads", tests, NULL, NULL);
+}
