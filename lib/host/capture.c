@@ -44,6 +44,12 @@ void uro_capture_sent(struct uro_device *device, const struct uro_tx *tx, uint32
         complain(device, uro_pcap_write_tx(device->capture, &tx[i], now));
 }
 
+void uro_capture_flush(struct uro_device *device)
+{
+    if (device->capture != NULL)
+        complain(device, uro_pcap_write_flush(device->capture));
+}
+
 void uro_capture_close(struct uro_device *device)
 {
     if (device->capture == NULL)

@@ -14,5 +14,8 @@ void uro_capture_received(struct uro_device *device, const struct uro_pkt *pkts,
 void uro_capture_sent(struct uro_device *device, const struct uro_tx *tx, uint32_t count,
                       uro_time now);
 
+/* What was captured so far is in the file: a program that hangs is killed. Engine lock held. */
+void uro_capture_flush(struct uro_device *device);
+
 /* Says how many frames are missing, if any. */
 void uro_capture_close(struct uro_device *device);

@@ -98,6 +98,7 @@ static void look_for_guesses(struct uro_device *device, uro_time now)
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked = now;
+    uro_capture_flush(device);
     bool up = device->port->ops->link_up(device->port);
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {

@@ -31,6 +31,7 @@ LONG_STOP = 3     # s
 PATIENT = ["-t", "18"]  # a peer may be silent for 8 s: this machine may have other things to do
 SEED = int(os.environ.get("UROCE_FAULT_SEED", "1"))
 ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "2"))  # of what is killed again and again
+FILE_HEADER = 24  # octets, of a capture without frames
 FLOWS = re.compile(r"octets, \d+ messages")  # what the program that checks every octet says
 
 
@@ -399,8 +400,27 @@ def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None
         subprocess.run(["umount", disk], check=False)
 
 
+def capture__of_a_program_that_is_killed__has_what_came_before(case: Case) -> None:
+    """A program that hangs is killed, and the capture is to tell why it hung."""
+    capture = case.scratch / "killed.pcap"
+    device = f"a:net_null0,no-rx=1;ip=10.0.0.1/24,fd00::1/64;pcap={capture}"
+    command = [case.uroce, "run", "--device", device, "--", "ibv_rc_pingpong", "-g", "1", "-p", str(pairs.free_port())]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        try:
+            deadline = time.monotonic() + 20
+            while not (capture.exists() and capture.stat().st_size > FILE_HEADER):
+                assert time.monotonic() < deadline, "nothing was captured"
+                assert program.poll() is None, "the program ended"
+                time.sleep(0.02)
+        finally:
+            program.kill()
+    dump = subprocess.run([case.uroce, "dump", capture], capture_output=True, text=True, check=False)
+    assert dump.returncode == 0, dump.stderr
+    has(dump.stdout, "MLD")
+
+
 CASES = [value for name, value in globals().items()
-         if name.startswith(("peer__", "survivor__", "interface__", "memory__", "disk__"))]
+         if name.startswith(("peer__", "survivor__", "interface__", "memory__", "disk__", "capture__"))]
 
 
 if __name__ == "__main__":
