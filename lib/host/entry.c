@@ -370,6 +370,13 @@ void uro_entry_finish(struct uro_entry *entry)
                          "vlan=%u: a link over UDP has the tags of the kernel's interface: use an "
                          "address of such a one",
                          config->vlan);
+    for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
+        if (!uro_gid_is_zero(gateways[i]) && uro_plugin_is_udp(config->link))
+            uro_entry_refuse(
+                entry, entry->where,
+                "gateway%s=%s: the routes of a link over UDP are the kernel's: see `ip "
+                "route`",
+                i == 0 ? "" : "6", uro_gid_text(gateways[i], text));
     if (config->vlan != 0 && config->gid_count < 2)
         uro_entry_refuse(entry, entry->where,
                          "vlan=%u: needs an ip=, for the interface's own addresses are not on it",

@@ -80,6 +80,14 @@ def hop_limit_of_ipv6__is_that_of_the_program(case: Case) -> None:
     marks(case, PINGPONG, "fd09::%d", "fd09::2", "hlim 1,")
 
 
+def link_local_addresses__reach_each_other(case: Case) -> None:
+    """Every interface has some, so the kernel asks of which one they are."""
+    with spaces_or_skip() as spaces:
+        for side in "ab":
+            test_udp.call("ip", "-n", spaces.names[side], "address", "add", f"fe80::{side}/64", "dev", "eth0", "nodad")
+        Run(case, spaces, PINGPONG, (";ip=fe80::a", ";ip=fe80::b")).both_end_well()
+
+
 def narrow_route__is_told_and_a_smaller_mtu_helps(case: Case) -> None:
     with spaces_or_skip() as spaces:
         for side in "ab":
@@ -183,7 +191,7 @@ def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> No
 
 
 CASES = [traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
-         hop_limit_of_ipv6__is_that_of_the_program, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
+         hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
          interface_that_carries_less_for_a_while__the_port_says_so,
          vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,
          peer_that_is_gone__is_reported_and_others_are_still_served]

@@ -173,8 +173,12 @@ int uro_sock_make(bool v6)
 
 int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static URO_PORT_ERROR_MAX])
 {
-    const union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
+    union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
     int fd = uro_sock_make(own.any.sa_family == AF_INET6);
+
+    if (uro_gid_is_link_local(
+            address)) /* which every link has: the kernel must know of which one */
+        own.v6.sin6_scope_id = uro_sock_interface(address);
 
     if (fd >= 0 && (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
         bind(fd, &own.any, uro_sock_address_length(&own)) == 0) {

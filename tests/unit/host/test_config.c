@@ -143,6 +143,10 @@ static const struct {
     { "a:net_null0;vlan=10",
       "vlan=10: needs an ip=, for the interface's own addresses are not on it" },
     { "a:net_null0;vlan=4095", "vlan=4095: must be a number from 1 to 4094" },
+    { "a:udp,ip=127.0.0.1;gateway=127.0.0.2",
+      "gateway=127.0.0.2: the routes of a link over UDP are the kernel's: see `ip route`" },
+    { "a:udp,ip=::1;gateway6=fe80::1",
+      "gateway6=fe80::1: the routes of a link over UDP are the kernel's: see `ip route`" },
     { "a:udp,ip=127.0.0.1;vlan=10", "vlan=10: a link over UDP has the tags of the kernel's "
                                     "interface: use an address of such a one" },
     { "a:net_null0;mtu=575", "mtu=575: must be a number from 576 to 9600" },
