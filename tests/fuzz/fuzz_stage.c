@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/work.h"
+#include "support/in_two.h"
 #include "wire/arp.h"
 #include "wire/ether.h"
 #include "wire/frame.h"
@@ -50,8 +51,9 @@ void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length)
 
     stage_check(exact != NULL);
     memcpy(exact, octets, length);
-    const struct uro_pkt pkt = { .octets = exact, .length = length };
+    const struct uro_pkt pkt = take_in_two(exact, length);
     uro_engine_input(stage->engine, &pkt, 1, stage->now);
+    drop_in_two(&pkt);
     free(exact);
 }
 

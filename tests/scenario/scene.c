@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "scene_wire.h"
+#include "support/in_two.h"
 #include "wire/ether.h"
 
 #define TAG_AT 12u /* behind the addresses */
@@ -116,9 +117,10 @@ static uint32_t take_tag(const struct scene *scene, uint8_t *octets, uint32_t le
 
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length)
 {
-    const struct uro_pkt pkt = { .octets = octets, .length = length };
+    const struct uro_pkt pkt = take_in_two(octets, length);
 
     uro_engine_input(scene->engine, &pkt, 1, scene->now);
+    drop_in_two(&pkt);
 }
 
 void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length)
