@@ -225,6 +225,19 @@ unsigned kit_fds(void)
     return count;
 }
 
+unsigned kit_maps(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned count = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        count += strstr(line, "/memfd:") != NULL;
+    (void)fclose(file);
+    return count;
+}
+
 /* ---- peers by hand ------------------------------------------------------ */
 
 unsigned kit_ask(struct uro_port *port, int control, const struct uro_memif_message *message,
@@ -235,6 +248,17 @@ unsigned kit_ask(struct uro_port *port, int control, const struct uro_memif_mess
     assert_true(memif_peer_say(control, message, sizeof *message, &fd, fd >= 0));
     (void)port->ops->link_up(port);
     return memif_peer_hear(control, &answer, NULL) ? uro_memif_type_of(&answer) : 0;
+}
+
+void kit_ended(struct uro_port *port, struct memif_peer *peer, const char *reason)
+{
+    char said[URO_MEMIF_REASON + 1];
+
+    assert_false(port->ops->link_up(port));
+    assert_true(memif_peer_ended(peer->control, said));
+    if (strcmp(said, reason) != 0)
+        fail_msg("\"%s\" is not \"%s\"", said, reason);
+    memif_peer_drop(peer);
 }
 
 struct memif_peer kit_peer_known(struct uro_port *server)

@@ -46,8 +46,9 @@ void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool shared);
 /* Frames go both ways. */
 void kit_works(struct uro_port *a, struct uro_port *b);
 
-/* How many descriptors the process has. */
+/* How many descriptors the process has, and pieces of memory that somebody made a file of. */
 unsigned kit_fds(void);
+unsigned kit_maps(void);
 
 /* A peer written by hand that has said INIT and heard HELLO and ACK of @server; and one that is connected. */
 struct memif_peer kit_peer_known(struct uro_port *server);
@@ -55,5 +56,7 @@ struct memif_peer kit_peer_up(struct uro_port *server);
 /* Says it, drives @port, hears the answer's type; 0: none. */
 unsigned kit_ask(struct uro_port *port, int control, const struct uro_memif_message *message,
                  int fd);
+/* The connection of @port has ended with @reason; drops the peer. */
+void kit_ended(struct uro_port *port, struct memif_peer *peer, const char *reason);
 /* Likewise a server that @client is up with; @listener is its socket. */
 struct memif_peer kit_peer_serve(struct uro_port *client, int listener);

@@ -47,6 +47,23 @@ static void connect__client_first__finds_it_when_it_comes(void **state)
     kit_works(client, server);
 }
 
+/* Who only looks for frames finds its peer, too, and that it is gone. */
+static void connect__frames_are_looked_for__is_enough(void **state)
+{
+    static struct kit_frame frame;
+
+    (void)state;
+    server = kit_open("role=server", 0);
+    client = kit_open("role=client", 0);
+    for (unsigned i = 0; i < KIT_STEPS * 16; i++)
+        assert_false(kit_take(client, &frame) || kit_take(server, &frame));
+    kit_works(client, server);
+    kit_close(&client);
+    for (unsigned i = 0; i < 4096; i++)
+        assert_false(kit_take(server, &frame));
+    assert_false(uro_memif_is_up(uro_memif_of(server)));
+}
+
 /* Payload for a queue pair stays where it is; whatever is judged by more than its head is copied. */
 static void frame__data_is_shared__everything_else_is_copied(void **state)
 {
@@ -226,6 +243,9 @@ static void ring__sent_beyond_its_room__is_counted(void **state)
             assert_int_equal(uro_get_be32(frame.octets + 14), i);
         }
         kit_works(client, server);
+        ways[way][0]->ops->transmit(ways[way][0], kit_plain(2, 4224 + 19), 1);
+        assert_int_equal(uro_memif_of(ways[way][0])->tx_dropped, 3);
+        kit_works(client, server);
     }
 }
 
@@ -266,6 +286,7 @@ static void asleep__frame_comes__wakes(void **state)
         assert_true(kit_wakes(to, 0));
         to->ops->disarm(to);
         kit_send(from, kit_plain(i, 100)); /* nobody asked to be woken */
+        assert_false(kit_wakes(to, 0));
         assert_false(to->ops->arm(to));
         to->ops->disarm(to);
         assert_false(kit_wakes(to, 0));
@@ -282,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(connect__server_first__takes_few_looks, stop),
         cmocka_unit_test_teardown(connect__client_first__finds_it_when_it_comes, stop),
+        cmocka_unit_test_teardown(connect__frames_are_looked_for__is_enough, stop),
         cmocka_unit_test_teardown(frame__data_is_shared__everything_else_is_copied, stop),
         cmocka_unit_test_teardown(frame__longer_than_buffers__arrives_whole, stop),
         cmocka_unit_test_teardown(frame__sent_on_while_it_is_lent__is_whole, stop),

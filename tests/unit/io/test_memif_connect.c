@@ -370,6 +370,26 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     (void)close(control);
 }
 
+static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(void **state)
+{
+    const struct uro_memif_message init = memif_peer_init(2, "");
+    char said[URO_MEMIF_REASON + 1];
+
+    (void)state;
+    server = kit_open("role=server,id=1", 0);
+    const unsigned before = kit_fds();
+    other = kit_open("role=server,id=2", 0);
+    int control = memif_peer_call(kit_name());
+    (void)server->ops->link_up(server);
+    assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
+    (void)server->ops->link_up(server);
+    assert_false(memif_peer_ended(control, said));
+    kit_close(&other);
+    assert_true(memif_peer_ended(control, said));
+    (void)close(control);
+    assert_int_equal(kit_fds(), before);
+}
+
 /* ---- what wakes in vain ------------------------------------------------- */
 
 /* Descriptors of a connection that is over stay open in children, or at the other side: they wake nobody. */
@@ -416,6 +436,8 @@ int main(void)
         cmocka_unit_test_teardown(strangers__many_and_silent__others_connect, stop),
         cmocka_unit_test_teardown(two_interfaces__one_socket__each_has_its_peer, stop),
         cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
+        cmocka_unit_test_teardown(two_interfaces__one_closes_before_it_took_its_client__it_is_told,
+                                  stop),
         cmocka_unit_test_teardown(connection__is_over__its_descriptors_wake_nobody, stop),
     };
     return cmocka_run_group_tests_name("io/memif_connect", tests, NULL, NULL);

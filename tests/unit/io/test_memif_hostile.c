@@ -37,15 +37,9 @@ static int stop(void **state)
 /* The connection has ended with @reason, nothing is left of it, and a good client connects. */
 static void ended(struct memif_peer *peer, const char *reason)
 {
-    char said[URO_MEMIF_REASON + 1];
-
-    (void)server->ops->link_up(server);
-    assert_true(memif_peer_ended(peer->control, said));
-    if (strcmp(said, reason) != 0)
-        fail_msg("\"%s\" is not \"%s\"", said, reason);
-    assert_false(server->ops->link_up(server));
-    memif_peer_drop(peer);
+    kit_ended(server, peer, reason);
     assert_int_equal(kit_fds(), fds_before);
+    assert_int_equal(kit_maps(), 0);
     client = kit_open("role=client", 0);
     assert_true(kit_find(client, server));
     kit_works(client, server);
@@ -228,6 +222,52 @@ static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
     assert_true(server->ops->arm(server));
     server->ops->disarm(server);
     memif_peer_drop(&peer);
+}
+
+/* One that blocked from the beginning, and counts no further. */
+static void ring__its_eventfd_is_full__nobody_waits_for_it(void **state)
+{
+    const uint64_t most = UINT64_MAX - 1;
+    struct memif_peer peer = with_region();
+    const struct uro_memif_message out = memif_peer_ring(true, PEER_TO_SERVER),
+                                   in = memif_peer_ring(false, PEER_TO_CLIENT),
+                                   connect = uro_memif_message(URO_MEMIF_CONNECT);
+
+    (void)state;
+    assert_int_equal(write(peer.wakes_client, &most, sizeof most), sizeof most);
+    assert_int_equal(fcntl(peer.wakes_client, F_SETFL, 0), 0);
+    assert_int_equal(kit_ask(server, peer.control, &out, -1), URO_MEMIF_ACK);
+    assert_int_equal(kit_ask(server, peer.control, &in, peer.wakes_client), URO_MEMIF_ACK);
+    assert_int_equal(kit_ask(server, peer.control, &connect, -1), URO_MEMIF_CONNECTED);
+    atomic_store(&peer.to_client->flags, 0);
+    kit_send(server, kit_plain(1, 100));
+    assert_int_equal(atomic_load(&peer.to_client->tail), 1);
+    memif_peer_drop(&peer);
+}
+
+/* What a look before a sleep finds is told before it. */
+static void link__changes_before_a_sleep__there_is_none(void **state)
+{
+    const struct uro_memif_message out = memif_peer_ring(true, PEER_TO_SERVER),
+                                   in = memif_peer_ring(false, PEER_TO_CLIENT),
+                                   connect = uro_memif_message(URO_MEMIF_CONNECT);
+    struct memif_peer peer = with_region();
+
+    (void)state;
+    assert_int_equal(kit_ask(server, peer.control, &out, -1), URO_MEMIF_ACK);
+    assert_int_equal(kit_ask(server, peer.control, &in, -1), URO_MEMIF_ACK);
+    assert_true(server->ops->arm(server));
+    server->ops->disarm(server);
+    say(&peer, connect, -1);
+    assert_false(server->ops->arm(server));
+    server->ops->disarm(server);
+    assert_true(server->ops->arm(server));
+    server->ops->disarm(server);
+    memif_peer_drop(&peer);
+    assert_false(server->ops->arm(server));
+    server->ops->disarm(server);
+    assert_true(server->ops->arm(server));
+    server->ops->disarm(server);
 }
 
 /* ---- messages ----------------------------------------------------------- */
@@ -429,6 +469,8 @@ int main(void)
         CASE(ring__twice_or_missing__is_refused),
         CASE(ring__woken_by_what_is_no_eventfd__is_refused),
         CASE(ring__its_eventfd_blocks__nobody_waits_for_it),
+        CASE(ring__its_eventfd_is_full__nobody_waits_for_it),
+        CASE(link__changes_before_a_sleep__there_is_none),
         CASE(message__of_another_length__ends_it),
         CASE(message__out_of_place__ends_it),
         CASE(message__with_many_descriptors__leaves_none_behind),

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_rings.c - what the other side may write into shared memory, at any time: the frame is dropped or the
- * connection ends with a reason, and the next peer finds us. */
+/* test_memif_rings.c - what a client may write into shared memory, at any time: the frame is dropped or the connection
+ * ends with a reason, and the next one finds us. What a server may: test_memif_served.c. */
 #include "support/check.h"
 
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "io/memif/memif.h"
 #include "unit/io/memif_kit.h"
 
 static struct uro_port *server, *client;
-static int listener = -1;
 static struct memif_peer peer;
 
 static int start_server(void **state)
@@ -22,55 +19,28 @@ static int start_server(void **state)
     return 0;
 }
 
-/* Small buffers, so that a ring has fewer octets than a burst of frames. */
-static int start_client(void **state)
-{
-    (void)state;
-    listener = memif_peer_listen(kit_name());
-    client = kit_open("role=client,rsize=5,bsize=1024", 0);
-    peer = kit_peer_serve(client, listener);
-    return 0;
-}
-
 static int stop(void **state)
 {
     (void)state;
     memif_peer_drop(&peer);
     kit_close(&client);
     kit_close(&server);
-    if (listener >= 0)
-        (void)close(listener);
-    listener = -1;
     return 0;
 }
 
 static void ended(const char *reason)
 {
-    struct uro_port *port = server != NULL ? server : client;
-    char said[URO_MEMIF_REASON + 1];
-
-    assert_false(port->ops->link_up(port));
-    assert_true(memif_peer_ended(peer.control, said));
-    if (strcmp(said, reason) != 0)
-        fail_msg("\"%s\" is not \"%s\"", said, reason);
-    memif_peer_drop(&peer);
-    if (server != NULL) {
-        client = kit_open("role=client", 0);
-    } else {
-        (void)close(listener);
-        listener = -1;
-        server = kit_open("role=server", 0);
-    }
+    kit_ended(server, &peer, reason);
+    client = kit_open("role=client", 0);
     assert_true(kit_find(client, server));
     kit_works(client, server);
 }
 
 static void still_up(void)
 {
-    struct uro_port *port = server != NULL ? server : client;
     char said[URO_MEMIF_REASON + 1];
 
-    assert_true(port->ops->link_up(port));
+    assert_true(server->ops->link_up(server));
     assert_false(memif_peer_ended(peer.control, said));
 }
 
@@ -198,8 +168,26 @@ static void frame__too_long__is_cut(void **state)
     assert_true(kit_take(server, &frame));
     assert_int_equal(frame.length, URO_MEMIF_LONGEST);
     still_up();
-    atomic_store(&peer.to_server->head, PEER_SLOTS);
     assert_int_equal(atomic_load(&peer.to_server->tail), PEER_SLOTS);
+}
+
+/* Even when it looks like a packet that fills it. */
+static void frame__packet_that_is_too_long__is_cut_and_copied(void **state)
+{
+    const uint16_t length = URO_MEMIF_LONGEST + 4;
+    uint8_t octets[2000];
+
+    (void)state;
+    uro_tx_write(kit_data(1, 1024), octets);
+    uro_put_be16(octets + URO_ETHER_LEN + 2, length - URO_ETHER_LEN);
+    uro_put_be16(octets + URO_ETHER_LEN + URO_IPV4_LEN + 4, length - URO_ETHER_LEN - URO_IPV4_LEN);
+    write_body(0, octets, sizeof octets);
+    to_server(0, buffer(0, length, false));
+    assert_true(uro_frame_is_data(octets, length));
+    assert_true(kit_take(server, &frame));
+    assert_int_equal(frame.length, URO_MEMIF_LONGEST);
+    assert_false(frame.shared);
+    still_up();
 }
 
 /* The head is judged once: whatever it becomes, the frame that was lent stays what it was. */
@@ -267,6 +255,21 @@ static void chain__without_its_end__is_waited_for_asleep(void **state)
     still_up();
 }
 
+/* What is awaited of one peer is not awaited of the next. */
+static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
+{
+    (void)state;
+    to_server(0, buffer(0, 300, true));
+    assert_false(kit_take(server, &frame));
+    memif_peer_drop(&peer);
+    assert_false(server->ops->link_up(server));
+    peer = kit_peer_up(server);
+    to_server(0, buffer(0, 300, false));
+    assert_false(server->ops->arm(server));
+    server->ops->disarm(server);
+    assert_true(kit_take(server, &frame));
+}
+
 static void chain__as_long_as_the_ring__ends_it(void **state)
 {
     (void)state;
@@ -324,6 +327,41 @@ static void offered__a_buffer_and_then_none__ends_it(void **state)
     ended(no_frame);
 }
 
+static void offered__too_few__others_are_not_used(void **state)
+{
+    (void)state;
+    memif_peer_put(peer.to_client, 1,
+                   (struct uro_memif_desc){ .length = 10, .offset = PEER_BUFFERS });
+    atomic_store(&peer.to_client->head, 3);
+    assert_int_equal(server->ops->room(server), 1);
+    server->ops->transmit(server, kit_plain(1, 4200), 1);
+    assert_int_equal(atomic_load(&peer.to_client->tail), 0);
+    ended(no_frame);
+}
+
+/* The shortest frame has 60 octets: those are not written where there is room for what was to be sent only. */
+static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void **state)
+{
+    (void)state;
+    struct uro_tx both[2] = { { .head_length = 40 }, { .head_length = 40 } };
+    memset(peer.at + PEER_BUFFERS, 0xee, PEER_MEMORY - PEER_BUFFERS);
+    for (unsigned i = 1; i <= 2; i++)
+        memif_peer_put(
+            peer.to_client, i,
+            (struct uro_memif_desc){ .length = 50, .offset = memif_peer_buffer(false, i) });
+    assert_true(server->ops->room(server) >= 2);
+    server->ops->transmit(server, both, 2);
+    assert_int_equal(atomic_load(&peer.to_client->tail), 3);
+    assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).length, 50);
+    assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).flags, URO_MEMIF_NEXT);
+    assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[2]).length, 10);
+    assert_int_equal(peer.at[memif_peer_buffer(false, 1) + 49], 0);
+    assert_int_equal(peer.at[memif_peer_buffer(false, 1) + 50], 0xee);
+    assert_int_equal(peer.at[memif_peer_buffer(false, 2) + 9], 0);
+    assert_int_equal(peer.at[memif_peer_buffer(false, 2) + 10], 0xee);
+    still_up();
+}
+
 static void offered__beyond_the_ring__ends_it(void **state)
 {
     (void)state;
@@ -332,77 +370,7 @@ static void offered__beyond_the_ring__ends_it(void **state)
     ended(index_wrong);
 }
 
-/* ---- a server ----------------------------------------------------------- */
-
-static void to_client(unsigned slot, struct uro_memif_desc desc)
-{
-    memif_peer_put(peer.to_client, slot, desc);
-    atomic_store(&peer.to_client->tail, (uint16_t)(slot + 1));
-}
-
-/* A client knows where its buffers are; only the length is the server's to say. */
-static void filled__says_another_place__is_read_where_it_is(void **state)
-{
-    (void)state;
-    const uint32_t offset = uro_memif_slot_get(&peer.to_client->slots[0]).offset;
-    memset(peer.at + offset, 0x5a, 1024);
-    to_client(0, (struct uro_memif_desc){ .length = 1024, .region = 9, .offset = UINT32_MAX });
-    assert_true(kit_take(client, &frame));
-    assert_int_equal(frame.length, 1024);
-    for (unsigned i = 0; i < 1024; i++)
-        assert_int_equal(frame.octets[i], 0x5a);
-    still_up();
-}
-
-static void filled__longer_than_its_buffer__ends_it(void **state)
-{
-    static const uint32_t lengths[] = { 1025, 4096, UINT32_MAX };
-
-    (void)state;
-    for (unsigned i = 0; i < URO_ARRAY_LEN(lengths); i++) {
-        to_client(0, (struct uro_memif_desc){ .length = lengths[i] });
-        if (kit_take(client, &frame))
-            assert_int_equal(frame.length, 0);
-        ended(no_memory);
-        (void)stop(state);
-        (void)start_client(state);
-    }
-}
-
-static void filled__more_than_offered__ends_it(void **state)
-{
-    (void)state;
-    atomic_store(&peer.to_client->tail, PEER_SLOTS + 1);
-    assert_false(kit_take(client, &frame));
-    ended(index_wrong);
-}
-
-static void filled__chain_without_end__ends_it(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < PEER_SLOTS; i++)
-        to_client(i, (struct uro_memif_desc){ .length = 10, .flags = URO_MEMIF_NEXT });
-    assert_false(kit_take(client, &frame));
-    ended(no_end);
-}
-
-static void emptied__what_was_not_sent__ends_it(void **state)
-{
-    static const uint16_t tails[] = { 2, 33, 0x8000, 0xffff };
-
-    (void)state;
-    for (unsigned i = 0; i < URO_ARRAY_LEN(tails); i++) {
-        kit_send(client, kit_plain(1, 100));
-        atomic_store(&peer.to_server->tail, tails[i]);
-        (void)client->ops->room(client);
-        ended(index_wrong);
-        (void)stop(state);
-        (void)start_client(state);
-    }
-}
-
 #define OF_SERVER(test) cmocka_unit_test_setup_teardown(test, start_server, stop)
-#define OF_CLIENT(test) cmocka_unit_test_setup_teardown(test, start_client, stop)
 
 int main(void)
 {
@@ -413,18 +381,17 @@ int main(void)
         OF_SERVER(descriptor__outside_of_memory__ends_it),
         OF_SERVER(descriptor__at_the_end_of_memory__is_read),
         OF_SERVER(frame__too_long__is_cut),
+        OF_SERVER(frame__packet_that_is_too_long__is_cut_and_copied),
         OF_SERVER(frame__rewritten_while_lent__keeps_its_head),
         OF_SERVER(frame__lent_when_the_peer_leaves__stays_until_given_back),
         OF_SERVER(chain__without_its_end__is_waited_for_asleep),
+        OF_SERVER(chain__its_sender_is_gone__the_next_ones_frame_wakes),
         OF_SERVER(chain__as_long_as_the_ring__ends_it),
         OF_SERVER(offered__nothing__ends_it),
         OF_SERVER(offered__a_buffer_and_then_none__ends_it),
+        OF_SERVER(offered__too_few__others_are_not_used),
+        OF_SERVER(offered__a_buffer_shorter_than_a_frame__is_not_written_beyond),
         OF_SERVER(offered__beyond_the_ring__ends_it),
-        OF_CLIENT(filled__says_another_place__is_read_where_it_is),
-        OF_CLIENT(filled__longer_than_its_buffer__ends_it),
-        OF_CLIENT(filled__more_than_offered__ends_it),
-        OF_CLIENT(filled__chain_without_end__ends_it),
-        OF_CLIENT(emptied__what_was_not_sent__ends_it),
     };
     return cmocka_run_group_tests_name("io/memif_rings", tests, NULL, NULL);
 }
