@@ -80,6 +80,8 @@ struct uro_port {
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool gathers;  /* a send costs as much as many packets do: they are best sent together */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
+    bool
+        wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */
 };
 
 /* The plug-in's one symbol, "uro_port_open": opens a port and starts it.

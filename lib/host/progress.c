@@ -347,7 +347,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (!spins(device, *now, moved > 0)) {
         uro_time next = uro_engine_next(device->engine);
         /* The descriptor of a dead link may be readable for ever: it is not waited for. */
-        bool waits = device->link_up && ask_port(device);
+        bool waits = (device->link_up || device->port->wakes_down) && ask_port(device);
         bool polled = device->link_up && !waits;
         *until = *now + (polled ? polled_nap(device, *now) : uro_round_link_interval(device));
         if (next <= *now)

@@ -134,6 +134,25 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     port->ops->close(port);
 }
 
+/* Datagrams are sent once: a program whose peer is there must not lose the first ones. */
+static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **state)
+{
+    (void)state;
+    pid_t peer = kit_echo_asleep(server, 1500, true, -1);
+    struct uro_port *port = kit_open(client, 1500);
+    uint32_t sequence;
+
+    assert_true(kit_wait_link(port, true, 20)); /* it listens by now */
+    for (uint32_t n = 0; n < 20; n++) {
+        port->ops->close(port);
+        port = kit_open(client, 1500);
+        kit_send(port, n, 100);
+        assert_int_equal(kit_receive(port, &sequence, 2), 100);
+    }
+    port->ops->close(port);
+    kit_kill(peer);
+}
+
 /* DPDK's own driver. It takes for granted that buffers are as long as its own, 2048 octets: longer frames are cut up by
  * both sides. */
 static void with_dpdk(const char *link, const char *peer, const char *role)
@@ -183,6 +202,7 @@ int main(void)
         cmocka_unit_test(memif__server_closes_under_a_living_client__opens_again),
         cmocka_unit_test(memif__both_sleep__every_frame_wakes),
         cmocka_unit_test(memif__asleep_without_a_peer__its_coming_wakes),
+        cmocka_unit_test(memif__server_is_there_and_asleep__the_first_frame_arrives),
         cmocka_unit_test(memif__dpdk_serves__frames_of_every_length_come_back),
         cmocka_unit_test(memif__dpdk_is_the_client__frames_of_every_length_come_back),
     };

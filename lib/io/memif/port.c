@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - the plug-in's one symbol: a port over shared memory. */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 #define MTU_MAX        9600u
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define RETRY_NS       20000000
-#define LOOKS          8 /* with the pauses between, a few microseconds */
+#define MEET_MS        100 /* for the six steps of a server that may have to be scheduled for each */
+#define LOOKS          8   /* with the pauses between, a few microseconds */
 #define LOOK_PAUSES    16
 
 static bool link_up(struct uro_port *port)
@@ -207,6 +209,17 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
     return start_waiting(memif, error);
 }
 
+/* A server that is there is connected with before the program sends anything: datagrams would be lost. */
+static void meet(struct uro_memif *memif)
+{
+    uro_memif_tend(memif);
+    for (unsigned ms = 0; ms < MEET_MS && memif->control >= 0 && !uro_memif_is_up(memif); ms++) {
+        struct pollfd control = { .fd = memif->control, .events = POLLIN };
+        (void)poll(&control, 1, 1);
+        uro_memif_tend(memif);
+    }
+}
+
 struct uro_port *uro_port_open(const struct uro_port_config *config,
                                char error[static URO_PORT_ERROR_MAX])
 {
@@ -217,7 +230,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: out of memory");
         return NULL;
     }
-    *memif = (struct uro_memif){ .port = { .ops = &ops, .awaits_peer = true },
+    *memif = (struct uro_memif){ .port = { .ops = &ops, .awaits_peer = true, .wakes_down = true },
                                  .verbose = config->verbose,
                                  .epoll = -1,
                                  .timer = -1,
@@ -229,7 +242,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
         memif->regions[i].fd = -1;
     if (open_port(memif, config, error) == 0) {
-        uro_memif_tend(memif);
+        meet(memif);
         return &memif->port;
     }
     close_port(&memif->port);
