@@ -68,6 +68,36 @@ static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[sta
     return (uint32_t)(at + URO_ICRC_LEN - out);
 }
 
+/* A packet of @opcode with @length octets of @data from one host to another; tests change what they are about. */
+static inline struct uro_frame plain_frame(bool v6, uint8_t opcode, const uint8_t *data,
+                                           uint32_t length)
+{
+    static const uint8_t address[2][4] = { { 10, 0, 0, 1 }, { 10, 0, 0, 2 } };
+    struct uro_frame frame = {
+        .ether = { .dest = { { 2, 0, 0, 0, 0, 1 } },
+                   .source = { { 2, 0, 0, 0, 0, 2 } },
+                   .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 },
+        .ip = { .v6 = v6, .dont_fragment = true, .hop_limit = 64 },
+        .udp = { .source_port = 0xc123, .dest_port = URO_ROCE_PORT },
+        .op = &uro_opcodes[opcode],
+        .bth = { .opcode = opcode,
+                 .pkey = URO_PKEY_DEFAULT,
+                 .dest_qpn = 17,
+                 .psn = 99,
+                 .pad_count = (uint8_t)(-length & 3u) },
+        .payload = data,
+        .payload_length = length,
+    };
+
+    frame.ip.source = uro_gid_from_ipv4(address[0]);
+    frame.ip.dest = uro_gid_from_ipv4(address[1]);
+    if (v6) {
+        frame.ip.source = (struct uro_gid){ { 0xfd, [15] = 1 } };
+        frame.ip.dest = (struct uro_gid){ { 0xfd, [15] = 2 } };
+    }
+    return frame;
+}
+
 /* Puts the right UDP checksum into a made frame. */
 static inline void put_udp_checksum(uint8_t *out, const struct uro_frame *frame)
 {

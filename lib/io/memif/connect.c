@@ -30,13 +30,6 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool watch(const struct uro_memif *memif, int fd)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-
-    return fd >= 0 && epoll_ctl(memif->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 /* Closing is not enough: children and the other side may have the same descriptor, which would wake us for ever. */
 static void unwatch(const struct uro_memif *memif, int fd)
 {
@@ -49,7 +42,7 @@ static void begin(struct uro_memif *memif, int control, enum uro_memif_step step
     memif->control = control;
     memif->step = step;
     memif->since = now_ms();
-    (void)watch(memif, control);
+    (void)uro_memif_watch(memif->epoll, control);
 }
 
 void uro_memif_leave(struct uro_memif *memif, const char *reason)
@@ -83,11 +76,19 @@ static void come_up(struct uro_memif *memif, const uint8_t *name)
         fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->words.path,
                 (int)URO_MEMIF_NAME, (const char *)name);
     uro_memif_queue_start(memif);
-    (void)watch(memif, memif->in.doorbell);
+    (void)uro_memif_watch(memif->epoll, memif->in.doorbell);
     memif->step = URO_MEMIF_UP;
 }
 
 /* ---- a client ----------------------------------------------------------- */
+
+static bool is_own_process(int fd)
+{
+    struct ucred server;
+    socklen_t length = sizeof server;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.pid == getpid();
+}
 
 static void call_server(struct uro_memif *memif)
 {
@@ -96,10 +97,12 @@ static void call_server(struct uro_memif *memif)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     memif->since = now_ms();
-    if (fd >= 0 && connect(fd, (const void *)&address, length) == 0)
+    if (fd >= 0 && connect(fd, (const void *)&address, length) == 0) {
+        memif->own_process = is_own_process(fd);
         begin(memif, fd, URO_MEMIF_AWAITS_HELLO);
-    else if (fd >= 0)
+    } else if (fd >= 0) {
         (void)close(fd);
+    }
 }
 
 static struct uro_memif_message init_message(const struct uro_memif *memif)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -74,6 +75,13 @@ enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *messa
         (void)close(*fd);
     *fd = -1;
     return URO_MEMIF_GONE;
+}
+
+bool uro_memif_watch(int epoll, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 static bool is_named_eventfd(int fd)

@@ -14,6 +14,10 @@ URO_NODISCARD bool uro_memif_say(int control, const struct uro_memif_message *me
 URO_NODISCARD enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message,
                                                   int *fd);
 
+/* Has @epoll wake for what there is to be read from @fd. False when it cannot, or @fd is none: then it is found when
+ * the port is looked at next. */
+bool uro_memif_watch(int epoll, int fd);
+
 /* Whether a descriptor that came is of the kind of @another, an eventfd: not what we may have to wait for. */
 URO_NODISCARD bool uro_memif_is_eventfd(int fd, int another);
 /* Takes what an eventfd has counted; never waits, though the other side has it, too. */

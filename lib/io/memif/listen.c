@@ -79,13 +79,6 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
     return -1;
 }
 
-static bool watch(int epoll, int fd)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 static void close_listener(struct uro_memif_listener *listener)
 {
     for (uint32_t i = 0; i < STRANGERS; i++)
@@ -111,7 +104,7 @@ static struct uro_memif_listener *open_listener(const struct sockaddr_un *addres
     listener->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (listener->epoll >= 0)
         listener->fd = bind_socket(address, length);
-    if (listener->fd >= 0 && watch(listener->epoll, listener->fd))
+    if (listener->fd >= 0 && uro_memif_watch(listener->epoll, listener->fd))
         return listener;
     int why = errno;
     close_listener(listener);
@@ -241,7 +234,7 @@ static void greet(struct uro_memif_listener *listener, int fd)
         forget(listener, i);
         (void)close(oldest);
     }
-    if (uro_memif_say(fd, &hello, -1) && watch(listener->epoll, fd))
+    if (uro_memif_say(fd, &hello, -1) && uro_memif_watch(listener->epoll, fd))
         listener->strangers[i] = fd;
     else
         (void)close(fd);

@@ -57,7 +57,8 @@ struct uro_memif {
     int timer; /* a client's, to try again */
     bool timer_runs;
 
-    int control; /* to the other side, or -1 */
+    int control;      /* to the other side, or -1 */
+    bool own_process; /* where the server is: this very thread may be the one that drives it */
     enum uro_memif_step step;
     int64_t since;         /* ms: when the client last tried, or began to connect */
     const char *complaint; /* the other side broke a rule: to be told and left */

@@ -117,13 +117,6 @@ static void disarm(struct uro_port *port)
     set_timer(memif, false);
 }
 
-static bool watch(const struct uro_memif *memif, int fd)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-
-    return fd >= 0 && epoll_ctl(memif->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 /* ---- opening and closing ------------------------------------------------ */
 
 static void close_port(struct uro_port *port)
@@ -176,10 +169,11 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
     bool fine = memif->epoll >= 0;
 
     if (memif->words.server) {
-        fine = fine && watch(memif, uro_memif_listen_fd(memif)) && watch(memif, memif->called);
+        fine = fine && uro_memif_watch(memif->epoll, uro_memif_listen_fd(memif)) &&
+               uro_memif_watch(memif->epoll, memif->called);
     } else {
         memif->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-        fine = fine && watch(memif, memif->timer);
+        fine = fine && uro_memif_watch(memif->epoll, memif->timer);
     }
     if (fine)
         return 0;
@@ -213,6 +207,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
 static void meet(struct uro_memif *memif)
 {
     uro_memif_tend(memif);
+    if (memif->own_process)
+        return;
     for (unsigned ms = 0; ms < MEET_MS && memif->control >= 0 && !uro_memif_is_up(memif); ms++) {
         struct pollfd control = { .fd = memif->control, .events = POLLIN };
         (void)poll(&control, 1, 1);
