@@ -227,6 +227,7 @@ VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
                                    .mac = config->mac,
                                    .mtu = config->mtu,
                                    .awaits_peer = fake.awaits_peer,
+                                   .wakes_down = fake.wakes_down,
                                    .gathers = fake.gathers };
     leave();
     return &fake.port;
@@ -237,7 +238,6 @@ VISIBLE void fake_reset(void)
     enter();
     fake.head = fake.tail = 0;
     fake.receives = fake.arms = fake.link_looks = fake.sent = 0;
-    fake.link_up = true;
     fake.room = URO_PORT_BURST;
     leave();
 }

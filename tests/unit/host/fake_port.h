@@ -31,6 +31,7 @@ struct fake_port {
     bool link_up;
     bool gone;               /* for ever, once the link is down */
     bool awaits_peer;        /* of the next port */
+    bool wakes_down;         /* likewise */
     bool gathers;            /* likewise */
     uint32_t room;           /* of each room() */
     uint64_t *completes;     /* fake_count_in(), or NULL */

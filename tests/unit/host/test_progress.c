@@ -365,6 +365,30 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     assert_false(uro_device_link_up(device));
 }
 
+/* A descriptor may be readable for ever once the link is down, unless the port says what it is good for. */
+static uint32_t arms_after_link_went_down(bool wakes)
+{
+    fake.link_up = false;
+    fake.wakes_down = wakes;
+    stage_start("a:fake0" IP);
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
+    return fake_read(&fake.arms);
+}
+
+static void link__is_down__its_descriptor_is_not_slept_on(void **state)
+{
+    (void)state;
+    uint32_t arms = arms_after_link_went_down(false);
+    fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 5);
+    assert_int_equal(fake_read(&fake.arms), arms);
+}
+
+static void link__is_down_and_tells_when_it_may_come_up__its_descriptor_is_slept_on(void **state)
+{
+    (void)state;
+    fake_wait(&fake.arms, arms_after_link_went_down(true) + 2);
+}
+
 static void no_connection(struct uro_device *of, const struct uro_conn_event *event)
 {
     (void)of;
@@ -429,6 +453,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
     cmocka_unit_test(link__goes_and_comes__is_told_once_each),
     cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
+    cmocka_unit_test(link__is_down__its_descriptor_is_not_slept_on),
+    cmocka_unit_test(link__is_down_and_tells_when_it_may_come_up__its_descriptor_is_slept_on),
     cmocka_unit_test(link__is_gone__told_once_and_for_ever),
 };
 

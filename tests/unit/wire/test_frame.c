@@ -84,33 +84,10 @@ static void frame__one_bit_changed__only_masked_fields_pass(void **state)
 static uint8_t made[MADE_FRAME_MAX];
 static uint8_t data[4200];
 
-/* A SEND of 19 octets from one host to another; tests change what they are about. */
+/* A SEND of 19 octets. */
 static struct uro_frame plain(bool v6)
 {
-    static const uint8_t address[2][4] = { { 10, 0, 0, 1 }, { 10, 0, 0, 2 } };
-    struct uro_frame frame = {
-        .ether = { .dest = { { 2, 0, 0, 0, 0, 1 } },
-                   .source = { { 2, 0, 0, 0, 0, 2 } },
-                   .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 },
-        .ip = { .v6 = v6, .dont_fragment = true, .hop_limit = 64 },
-        .udp = { .source_port = 0xc123, .dest_port = URO_ROCE_PORT },
-        .op = &uro_opcodes[0x04],
-        .bth = { .opcode = 0x04,
-                 .pkey = URO_PKEY_DEFAULT,
-                 .dest_qpn = 17,
-                 .psn = 99,
-                 .pad_count = 1 },
-        .payload = data,
-        .payload_length = 19,
-    };
-
-    frame.ip.source = uro_gid_from_ipv4(address[0]);
-    frame.ip.dest = uro_gid_from_ipv4(address[1]);
-    if (v6) {
-        frame.ip.source = (struct uro_gid){ { 0xfd, [15] = 1 } };
-        frame.ip.dest = (struct uro_gid){ { 0xfd, [15] = 2 } };
-    }
-    return frame;
+    return plain_frame(v6, 0x04, data, 19);
 }
 
 static struct uro_frame read_back;
