@@ -2,7 +2,8 @@
 /* gather.c - see gather.h. */
 #include "host/gather.h"
 
-#define GATHER 500u /* ns, after a send, and shorter than any answer takes */
+#define GATHER       500u  /* ns, after a send, and shorter than any answer takes */
+#define GATHER_BURST 1500u /* likewise between the posts of a burst: a round for several of them */
 #define GATHER_CALLS                                                                               \
     URO_US(4) /* likewise where each send is a system call, which takes no longer */
 #define GATHER_POSTS 32u
@@ -23,13 +24,16 @@ static uro_time slowly(const struct uro_device *device, uro_time usual)
     return usual * took / GATHER_CALLS;
 }
 
+static bool bursts(const struct uro_device *device)
+{
+    return atomic_load_explicit(&device->posted, memory_order_relaxed) >
+           atomic_load_explicit(&device->polled, memory_order_relaxed);
+}
+
 /* Likewise, between the posts of a burst. One that is alone must not wait so long: nothing may follow. */
 static uro_time in_burst(const struct uro_device *device, uro_time usual)
 {
-    bool burst = atomic_load_explicit(&device->posted, memory_order_relaxed) >
-                 atomic_load_explicit(&device->polled, memory_order_relaxed);
-
-    return burst ? slowly(device, usual) : usual;
+    return bursts(device) ? slowly(device, usual) : usual;
 }
 
 /* Whether sending may wait for the next call, which will be soon. */
@@ -44,7 +48,9 @@ static bool may_wait(struct uro_device *device, uro_time now)
 
 bool uro_gather_post(struct uro_device *device, uro_time now)
 {
-    uro_time gather = device->port->gathers ? in_burst(device, GATHER_CALLS) : GATHER;
+    uro_time gather = device->port->gathers ? in_burst(device, GATHER_CALLS)
+                      : bursts(device)      ? GATHER_BURST
+                                            : GATHER;
 
     return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
            may_wait(device, now) &&

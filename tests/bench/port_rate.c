@@ -75,6 +75,13 @@ static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
     return room;
 }
 
+/* A link that has no peer yet may find one while it is asked for. */
+static void look_for_peer(struct uro_port *port)
+{
+    if (port != NULL)
+        (void)port->ops->link_up(port);
+}
+
 /* The other process: sends for ever, or answers for ever. */
 static void serve(const struct options *options)
 {
@@ -84,6 +91,8 @@ static void serve(const struct options *options)
 
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
         describe(&tx[i], options);
+    while (!port->ops->link_up(port)) {
+    }
     for (;;) {
         if (!options->pingpong)
             send(port, tx);
@@ -102,11 +111,14 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
 
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
         describe(&tx[i], options);
-    while (receive(port, &length) == 0)
+    while (receive(port, &length) == 0) {
+        look_for_peer(port);
+        look_for_peer(out);
         if (out != NULL)
             send(out, tx);
         else
             port->ops->room(port);
+    }
     double start = now();
     double end = start + options->seconds;
     while (rounds++ % 1024 != 0 || now() < end) {
@@ -128,9 +140,11 @@ static void count_round_trips(struct uro_port *port, const struct options *optio
     uint64_t trips = 0;
 
     describe(&tx, options);
-    do /* until the peer is there */
+    while (!port->ops->link_up(port)) {
+    }
+    do { /* until the peer answers */
         kit_send(port, 0, KIT_FRAME_MIN);
-    while (receive(port, &length) == 0);
+    } while (receive(port, &length) == 0);
     while (receive(port, &length) > 0) {
     }
     double start = now();

@@ -246,6 +246,16 @@ static void any_link__more_comes_before_the_answer__is_found(void **state)
     assert_int_equal(fake_read(&fake.sent), 3);
 }
 
+/* A program that posts one message after the other takes longer for each than a frame does. */
+static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
+{
+    (void)state;
+    start_on(false);
+    each_frame_completes_something();
+    assert_true(waits(URO_US(1)));
+    assert_false(waits(URO_US(2)));
+}
+
 /* Its peers would wait for what it is in no hurry to ask for. */
 static void program_that_came_late__is_given_nothing_before_the_answer_for_a_while(void **state)
 {
@@ -376,6 +386,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
+    cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
     cmocka_unit_test(any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends),
     cmocka_unit_test(program_that_came_late__is_given_nothing_before_the_answer_for_a_while),
     cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
