@@ -108,7 +108,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 /* Where the number of the queue pair is in a frame without IP options. Others are not warmed. */
 #define QPN_IN_BTH 5u
 
-void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near)
+void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, enum uro_demux_step step)
 {
     const struct uro_table *table = &to->shard->qps;
     uint32_t at = URO_ETHER_LEN;
@@ -122,14 +122,17 @@ void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool 
     if (pkt->length < at + URO_BTH_LEN)
         return;
     const uint8_t *bth = pkt->octets + at;
-    struct uro_table_node **bucket = &table->buckets[uro_get_be24(bth + QPN_IN_BTH) & table->mask];
-    if (!near) {
+    uint32_t number = uro_get_be24(bth + QPN_IN_BTH);
+    struct uro_table_node **bucket = &table->buckets[number & table->mask];
+    if (step == URO_DEMUX_BUCKET)
         __builtin_prefetch(bucket);
+    if (step == URO_DEMUX_CHAIN && *bucket != NULL)
+        __builtin_prefetch(*bucket);
+    const struct uro_table_node *node =
+        step == URO_DEMUX_PAIR ? uro_table_find(table, number) : NULL;
+    if (node == NULL)
         return;
-    }
-    if (*bucket == NULL)
-        return;
-    const struct uro_qp *qp = URO_CONTAINER_OF(*bucket, struct uro_qp, node);
+    const struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
     if (uro_opcodes[bth[0]].role == URO_RESPONSE)
         uro_warm_requester(qp);
     else

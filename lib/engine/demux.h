@@ -18,5 +18,8 @@ struct uro_demux {
 
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
 
-/* What uro_demux() will look at for a frame that comes soon is asked of memory: first @near false, then true. */
-void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, bool near);
+/* What uro_demux() will look at for a frame that comes soon is asked of memory, step by step: each finds its way by what the
+ * one before asked for. */
+enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_CHAIN, URO_DEMUX_PAIR };
+void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt,
+                    enum uro_demux_step step);

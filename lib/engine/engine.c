@@ -19,8 +19,9 @@
 #define MTU_MOST           9600u
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
-#define WARM_FAR           8u /* frames ahead: where in the table its queue pair is */
-#define WARM_NEAR          4u /* the queue pair */
+#define WARM_FIRST         12u /* frames ahead: where in the table its queue pair is */
+#define WARM_SECOND        8u  /* those that are there */
+#define WARM_THIRD         4u  /* the queue pair */
 
 struct uro_engine {
     struct uro_shard shard;
@@ -161,13 +162,18 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
 static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                        uro_time now)
 {
-    for (uint32_t i = 0; i < count + WARM_FAR; i++) {
-        if (i < count)
-            uro_demux_warm(&engine->demux, &pkts[i], false);
-        if (i >= WARM_FAR - WARM_NEAR && i - (WARM_FAR - WARM_NEAR) < count)
-            uro_demux_warm(&engine->demux, &pkts[i - (WARM_FAR - WARM_NEAR)], true);
-        if (i >= WARM_FAR)
-            uro_demux(&engine->demux, &pkts[i - WARM_FAR], now);
+    static const uint32_t ahead[] = { [URO_DEMUX_BUCKET] = WARM_FIRST,
+                                      [URO_DEMUX_CHAIN] = WARM_SECOND,
+                                      [URO_DEMUX_PAIR] = WARM_THIRD };
+
+    for (uint32_t i = 0; i < count + WARM_FIRST; i++) {
+        for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++) {
+            uint32_t at = i - (WARM_FIRST - ahead[step]);
+            if (i >= WARM_FIRST - ahead[step] && at < count)
+                uro_demux_warm(&engine->demux, &pkts[at], step);
+        }
+        if (i >= WARM_FIRST)
+            uro_demux(&engine->demux, &pkts[i - WARM_FIRST], now);
     }
 }
 

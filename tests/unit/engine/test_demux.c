@@ -36,8 +36,8 @@ static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **s
             uro_put_be16(whole + 16, types[i][1]);
             memcpy(octets, whole, length);
             const struct uro_pkt pkt = { .octets = octets, .length = length };
-            uro_demux_warm(&demux, &pkt, false);
-            uro_demux_warm(&demux, &pkt, true);
+            for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++)
+                uro_demux_warm(&demux, &pkt, step);
             free(octets);
         }
 }
