@@ -70,6 +70,16 @@ struct uro_port_ops {
     /* What the process listens for, from now on: whoever gets the requests for all processes of a shared
      * address must know. NULL where no port is shared. */
     void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
+
+    /* Before the process listens for @what: returns 0, and nobody else does at that address until unclaim() or
+     * the process' end; -EADDRINUSE: another process does; another -errno: there is no socket or memory to find
+     * out by. The address is never zero. These three are NULL where no port is shared. */
+    int (*claim)(struct uro_port *port, const struct uro_listened *what);
+    /* Nothing happens when it was not claimed. */
+    void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
+    /* In a forked child, which has no use of the port: lets go of what others could not have as long as it
+     * lives. The parent keeps all of it. */
+    void (*forked)(struct uro_port *port);
 };
 
 struct uro_port {

@@ -5,6 +5,7 @@
  *   lifetime.c   starts the port and the engine, closes them
  *   round.c      one round: frames in, frames out, events
  *   progress.c   who drives the rounds, and when the service thread sleeps
+ *   ask.c        what connections want of the port
  *   gather.c     what waits for the program's next call
  */
 #pragma once
@@ -118,6 +119,9 @@ void uro_round_tell_gone(struct uro_device *device, bool *told);
 
 /* The service thread looks so often, at least, whether callers drive. */
 #define URO_STAND_BACK_MAX URO_US(1000)
+
+/* ask.c: this is a forked child, and @device may run in its parent. */
+void uro_ask_forked(struct uro_device *device);
 
 /* progress.c: the service thread's body, once the port and the engine are there. */
 void uro_progress_serve(struct uro_device *device);

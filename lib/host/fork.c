@@ -37,8 +37,10 @@ static void release(void)
 static void in_child(void)
 {
     for (struct uro_device *const *device = watched; *device != NULL; device++)
-        if (atomic_load(&(*device)->life) != URO_DEVICE_IDLE)
+        if (atomic_load(&(*device)->life) != URO_DEVICE_IDLE) {
             atomic_store(&dead, true);
+            uro_ask_forked(*device);
+        }
     release();
 }
 

@@ -116,6 +116,11 @@ bool uro_device_link_up(const struct uro_device *device);
 /* The largest IP packet that its link carries: when it was opened, or less since. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
 
+/* Before it listens for @what, and afterwards; the engine lock is held. Returns 0, -EADDRINUSE when another
+ * process does at that address, or another -errno when that cannot be found out. */
+URO_NODISCARD int uro_device_claim(struct uro_device *device, const struct uro_listened *what);
+void uro_device_unclaim(struct uro_device *device, const struct uro_listened *what);
+
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);
 

@@ -219,6 +219,26 @@ static bool is_repeated(const struct uro_device_config *config, uint32_t index)
     return false;
 }
 
+static struct uro_listened heard_by(const struct uro_id_ear *ear)
+{
+    return (struct uro_listened){ ear->listener.service_id, ear->listener.address };
+}
+
+/* Before others of this process, and then before other processes that have the address, too. */
+static int open_ear(struct uro_id_ear *ear)
+{
+    const struct uro_listened what = heard_by(ear);
+    struct uro_cm *cm = uro_engine_cm(uro_device_engine(ear->device));
+    int error = uro_conn_listen(cm, &ear->listener);
+
+    if (error != 0)
+        return error;
+    error = uro_device_claim(ear->device, &what);
+    if (error != 0)
+        uro_conn_unlisten(cm, &ear->listener);
+    return error;
+}
+
 /* Adds an ear for every address of @device that @id hears. */
 static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t backlog)
 {
@@ -240,7 +260,7 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
                           .backlog = backlog,
                           .user = id },
         };
-        error = uro_conn_listen(uro_engine_cm(uro_device_engine(device)), &ear->listener);
+        error = open_ear(ear);
         id->ear_count += error == 0;
     }
     uro_device_unlock(device);
@@ -275,9 +295,12 @@ static int listen_everywhere(struct uro_id *id, uint32_t backlog)
 
 static void close_ear(struct uro_id_ear *ear)
 {
+    const struct uro_listened what = heard_by(ear);
+
     if (ear->device == NULL)
         return;
     uro_device_lock(ear->device);
+    uro_device_unclaim(ear->device, &what);
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(ear->device)), &ear->listener);
     uro_device_unlock(ear->device);
     ear->device = NULL;

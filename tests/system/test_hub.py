@@ -20,7 +20,7 @@ import time
 
 import programs
 import pairs  # from tools/, which programs put on the path
-from test_udp import PORT, SHARED_ADDRESS, TAKEN_ADDRESS, Shared, is_bound, is_used
+from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Shared, is_bound, is_used
 from test_udp_paths import spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
@@ -30,6 +30,9 @@ LIFE = 0.3       # s; none waits for anything then, so every moment of a life is
 GROWN = 256      # KiB that a broker may take more, once it has seen everything
 PIDFD_GETFD = 438  # syscall
 SO_BUSY_POLL = 46
+LISTENER = pathlib.Path(__file__).resolve().parent / "listener.py"
+OTHER_ADDRESS = f"{SUBNET}.8"
+LISTENS_ON = 7471
 EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 
 
@@ -263,7 +266,114 @@ def busy_poll__on_a_shared_address__is_that_of_the_process(case: Case) -> None:
             pair.end(process)
             assert pairs.wait_for(lambda: not is_used(SHARED_ADDRESS), 5)
 
-CASES = [processes_come_and_die__the_broker_keeps_nothing_of_them,
+
+class Listener:
+    """A process that listens by rdma_cm where it is told to: listener.py."""
+
+    def __init__(self, pair: Shared):
+        self.process = subprocess.Popen([*pair.drop, *pair.command("server", ["/usr/bin/python3", str(LISTENER)])],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        pair.running.append(self.process)
+
+    def __call__(self, *words: object) -> str:
+        print(*words, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def listen(self, name: str, address: str = SHARED_ADDRESS, port: int = LISTENS_ON, space: str = "tcp") -> str:
+        return self("listen", name, address, port, space)
+
+    def kill(self) -> None:
+        """Itself, and not what it forked; nor does `pair` then."""
+        self.process.kill()
+        self.process.wait()
+
+
+def listened_for() -> int:
+    """Services at our addresses that some process has for itself."""
+    names = pathlib.Path("/proc/net/unix").read_text()
+    return len(re.findall(rf"@uroce-listen-\d+-{re.escape(SUBNET)}\.", names))
+
+
+def shares() -> int:
+    """Processes that have the shared address."""
+    lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
+    return sum(line.split()[5] == "03" and line.endswith(f"-{SHARED_ADDRESS}") for line in lines if "@uroce-hub-" in line)
+
+
+def two_listen_on_one_port__the_second_may_when_the_first_no_longer_does(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        first, second = Listener(pair), Listener(pair)
+        equal(first.listen("a"), "ok")
+        equal(second.listen("a"), "EADDRINUSE")
+        equal(second.listen("b", port=LISTENS_ON + 1), "ok")
+        equal(second.listen("c", space="udp"), "ok")
+        equal(first.listen("c", space="udp"), "EADDRINUSE")
+        equal(first("stop", "a"), "ok")
+        equal(second.listen("a"), "ok")
+        equal(first.listen("a"), "EADDRINUSE")
+        second.kill()
+        equal((first.listen("a"), first.listen("c", space="udp")), ("ok", "ok"))
+
+
+def rping_where_another_listens__says_so(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        equal(Listener(pair).listen("a"), "ok")
+        said = pair.alone(["rping", "-s", "-a", SHARED_ADDRESS, "-p", str(LISTENS_ON)])
+        has(said.text, "Address already in use")
+        assert said.status, f"ended with {said.status}"
+
+
+def wildcard_that_meets_a_listener__listens_nowhere(case: Case) -> None:
+    class Two(Shared):
+        def configuration(self, role: str) -> str:
+            return f"{self.device}:udp;ip={SHARED_ADDRESS},{OTHER_ADDRESS}"
+    with Shared(case.uroce) as pair, Two(case.uroce) as two:
+        holder, wild, other = Listener(pair), Listener(two), Listener(two)
+        equal(holder.listen("a"), "ok")
+        before = listened_for()
+        equal(wild.listen("a", "0.0.0.0"), "EADDRINUSE")
+        equal(listened_for(), before)
+        equal(other.listen("a", OTHER_ADDRESS), "ok")
+        equal((holder("stop", "a"), other("stop", "a")), ("ok", "ok"))
+        equal(wild.listen("a", "0.0.0.0"), "ok")
+        equal((holder.listen("a"), other.listen("a", OTHER_ADDRESS)), ("EADDRINUSE", "EADDRINUSE"))
+        equal(wild("stop", "a"), "ok")
+        equal(listened_for(), 0)
+
+
+def while_there_is_no_broker__a_port_is_still_that_of_one_process(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        first, second = Listener(pair), Listener(pair)
+        equal((first.listen("a"), second.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
+        for pid in brokers():
+            os.kill(pid, signal.SIGKILL)
+        assert pairs.wait_for(lambda: not is_bound(SHARED_ADDRESS), 10)
+        equal((second.listen("a"), first.listen("b", port=LISTENS_ON + 1)), ("EADDRINUSE", "EADDRINUSE"))
+        equal(first("stop", "a"), "ok")
+        equal(second.listen("a"), "ok")
+
+
+def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        first, second = Listener(pair), Listener(pair)
+        equal((first.listen("a"), first.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
+        equal(first("fork"), "ok")
+        try:
+            equal(first("stop", "a"), "ok")
+            equal((second.listen("a"), second.listen("b", port=LISTENS_ON + 1)), ("ok", "EADDRINUSE"))
+            equal(shares(), 2)
+            first.kill()
+            equal(second.listen("b", port=LISTENS_ON + 1), "ok")
+            # Else the broker gives the dead one what is for its successor.
+            assert pairs.wait_for(lambda: shares() == 1, 10), f"{shares()} processes have the address"
+        finally:
+            os.killpg(first.process.pid, signal.SIGKILL)
+
+
+CASES = [two_listen_on_one_port__the_second_may_when_the_first_no_longer_does, rping_where_another_listens__says_so,
+         wildcard_that_meets_a_listener__listens_nowhere, while_there_is_no_broker__a_port_is_still_that_of_one_process,
+         child_of_a_process_that_listens__keeps_the_port_from_nobody,
+         processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
          another_broker_after_the_first_was_killed__traffic_goes_on,
          raw_socket__goes_and_comes_with_the_socket_of_the_broker,

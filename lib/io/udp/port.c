@@ -236,6 +236,17 @@ static void groups(struct uro_port *port, const struct uro_gid *gids, uint32_t c
     uro_groups_set(&udp->groups, gids, count, udp->socks, udp->sock_count, &udp->options);
 }
 
+/* When its parent is dead, others may listen, have the share, and start another broker. */
+static void forked(struct uro_port *port)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    uro_claim_close(&udp->claims);
+    for (uint32_t i = 0; i < udp->sock_count; i++)
+        if (udp->socks[i].share != NULL && udp->socks[i].fd >= 0)
+            lose(&udp->socks[i]);
+}
+
 static void close_port(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -245,6 +256,7 @@ static void close_port(struct uro_port *port)
         if (udp->socks[i].share != NULL)
             uro_share_leave(udp->socks[i].share);
     }
+    uro_claim_close(&udp->claims);
     uro_groups_close(&udp->groups);
     uro_addresses_close(&udp->addresses);
     if (udp->groups.epoll >= 0)
@@ -268,6 +280,9 @@ static const struct uro_port_ops ops = {
     .gone = gone,
     .groups = groups,
     .services = services,
+    .claim = uro_claim_take,
+    .unclaim = uro_claim_give,
+    .forked = forked,
 };
 
 /* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours: a

@@ -9,6 +9,7 @@
  *   sock.c    one socket: options, errors that the network reports
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
+ *   claim.c   what a process listens for there, and no other
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
@@ -20,6 +21,7 @@
 
 #include "engine/port.h"
 #include "io/udp/addresses.h"
+#include "io/udp/claim.h"
 #include "io/udp/group.h"
 #include "io/udp/rx.h"
 #include "io/udp/share.h"
@@ -33,6 +35,7 @@ struct uro_udp_port {
     struct uro_sock socks[URO_UDP_SOCKS_MAX];
     uint32_t sock_count;
     struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
+    struct uro_claims claims;
     struct uro_sock_options options;
     struct uro_addresses addresses; /* of socks */
     uint32_t mtu;                   /* as configured */

@@ -194,6 +194,32 @@ static void fake_multicast(struct uro_port *port, const struct uro_mac *macs, ui
     leave();
 }
 
+static int fake_claim(struct uro_port *port, const struct uro_listened *what)
+{
+    (void)port;
+    enter();
+    fake.claims++;
+    fake.claimed = *what;
+    int error = fake.claim_error;
+    leave();
+    return error;
+}
+
+static void fake_unclaim(struct uro_port *port, const struct uro_listened *what)
+{
+    (void)port;
+    enter();
+    fake.unclaims++;
+    fake.claimed = *what;
+    leave();
+}
+
+static void fake_forked(struct uro_port *port)
+{
+    (void)port;
+    fake.forks++; /* there is one thread, and nobody has the lock */
+}
+
 static const struct uro_port_ops ops = {
     .name = "fake",
     .close = fake_close,
@@ -207,6 +233,9 @@ static const struct uro_port_ops ops = {
     .link_up = fake_link_up,
     .gone = fake_gone,
     .multicast = fake_multicast,
+    .claim = fake_claim,
+    .unclaim = fake_unclaim,
+    .forked = fake_forked,
 };
 
 VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "engine/engine.h"
 #include "engine/port.h"
 
 #define FAKE_FRAME_MAX 2048u
@@ -33,6 +34,7 @@ struct fake_port {
     bool awaits_peer;        /* of the next port */
     bool wakes_down;         /* likewise */
     bool gathers;            /* likewise */
+    int claim_error;         /* of each claim() */
     uint32_t room;           /* of each room() */
     uint64_t *completes;     /* fake_count_in(), or NULL */
     void (*sends)(void);     /* called for each burst, or NULL */
@@ -41,7 +43,9 @@ struct fake_port {
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
-    pid_t opener, sender;         /* threads */
+    uint32_t claims, unclaims, forks;
+    struct uro_listened claimed; /* or unclaimed, last */
+    pid_t opener, sender;        /* threads */
     char opener_name[16];
     sigset_t opener_signals; /* blocked ones */
     uint8_t last[FAKE_FRAME_MAX];

@@ -161,6 +161,7 @@ static void forks_before_start(void)
     pid_t child = fork();
     if (child == 0) {
         MUST(!uro_host_forked());
+        MUST(fake.forks == 0);
         MUST(uro_device_start(device) == 0);
         fake_inject_echo(&fake.port.mac);
         fake_wait(&fake.sent, 1);
@@ -188,12 +189,14 @@ static void forks_after_start(void)
     pid_t child = fork();
     if (child == 0) {
         MUST(uro_host_forked());
+        MUST(fake.forks == 1);
         MUST(uro_device_start(device) == -EIO);
         exit(0);
     }
     MUST(waitpid(child, &status, 0) == child);
     MUST(status == 0);
     MUST(!uro_host_forked());
+    MUST(fake.forks == 0);
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
 }
@@ -202,6 +205,32 @@ static void fork__after_start__the_child_is_dead_and_the_parent_goes_on(void **s
 {
     (void)state;
     assert_int_equal(in_child(forks_after_start), 0);
+}
+
+/* ---- claims ------------------------------------------------------------- */
+
+static const struct uro_listened service = { .id = 0x1061d37, .address = { { 10, 0, 0, 1 } } };
+
+static void claims(void)
+{
+    struct uro_device *device = first(DEVICE);
+
+    MUST(uro_device_start(device) == 0);
+    uro_device_lock(device);
+    MUST(uro_device_claim(device, &service) == 0);
+    MUST(fake.claims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
+    fake.claim_error = -EADDRINUSE;
+    MUST(uro_device_claim(device, &service) == -EADDRINUSE);
+    MUST(fake.unclaims == 0);
+    uro_device_unclaim(device, &service);
+    MUST(fake.unclaims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
+    uro_device_unlock(device);
+}
+
+static void claim__is_the_ports_to_grant(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(claims), 0);
 }
 
 /* ---- the end ------------------------------------------------------------ */
@@ -309,6 +338,11 @@ static void clean_up_late(void)
         uro_device_progress(left, true);
     MUST(uro_device_link_up(left) == fake.link_up);
     MUST(fake.closes == 1);
+    uro_device_lock(left);
+    MUST(uro_device_claim(left, &service) == 0);
+    uro_device_unclaim(left, &service);
+    uro_device_unlock(left);
+    MUST(fake.claims == 0 && fake.unclaims == 0);
     _exit(7);
 }
 
@@ -399,6 +433,7 @@ int main(void)
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
         cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
         cmocka_unit_test(fork__after_start__the_child_is_dead_and_the_parent_goes_on),
+        cmocka_unit_test(claim__is_the_ports_to_grant),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ask.c - what connections want of the port below: a service for this process alone. */
+#include "host/device.h"
+
+int uro_device_claim(struct uro_device *device, const struct uro_listened *what)
+{
+    if (device->closed || device->port->ops->claim == NULL)
+        return 0;
+    return device->port->ops->claim(device->port, what);
+}
+
+/* A program may stop listening later than its devices end. */
+void uro_device_unclaim(struct uro_device *device, const struct uro_listened *what)
+{
+    if (!device->closed && device->port->ops->unclaim != NULL)
+        device->port->ops->unclaim(device->port, what);
+}
+
+/* A port that is being opened has nothing yet. */
+void uro_ask_forked(struct uro_device *device)
+{
+    bool runs = atomic_load(&device->life) == URO_DEVICE_RUNNING && !device->closed;
+
+    if (runs && device->port->ops->forked != NULL)
+        device->port->ops->forked(device->port);
+}

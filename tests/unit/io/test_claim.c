@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a process has for itself at an address that others have, too. */
+#define _GNU_SOURCE /* struct mmsghdr, of udp.h */
+#include "support/check.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "io/udp/udp.h"
+
+static struct uro_udp_port first, second; /* as of two processes */
+static struct uro_listened what;
+static struct uro_gid own;
+
+static void fill(struct uro_udp_port *udp)
+{
+    *udp = (struct uro_udp_port){ .sock_count = 2 };
+    udp->socks[0].address = own;
+    udp->socks[1].address = what.address;
+    udp->socks[1].share = &udp->shares[1];
+}
+
+static int start(void **state)
+{
+    (void)state;
+    assert_true(uro_gid_parse("127.77.0.5", &own));
+    assert_true(uro_gid_parse("fd77:1234:5678:9abc:def0:1234:5678:9abc", &what.address));
+    what.id = UINT64_C(0xffffffff00000000) + (uint64_t)getpid(); /* others may run this, too */
+    fill(&first);
+    fill(&second);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    uro_claim_close(&first.claims);
+    uro_claim_close(&second.claims);
+    return 0;
+}
+
+static void claim__of_another__is_refused_until_given_back(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_claim_take(&first.port, &what), 0);
+    assert_int_equal(uro_claim_take(&second.port, &what), -EADDRINUSE);
+    assert_int_equal(second.claims.count, 0);
+    uro_claim_give(&second.port, &what); /* which it has not */
+    assert_int_equal(uro_claim_take(&second.port, &what), -EADDRINUSE);
+    uro_claim_give(&first.port, &what);
+    assert_int_equal(uro_claim_take(&second.port, &what), 0);
+}
+
+static void claims__of_several_services__each_is_given_back_by_itself(void **state)
+{
+    struct uro_listened all[3] = { what, what, what };
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        all[i].id += (uint64_t)i << 32;
+        assert_int_equal(uro_claim_take(&first.port, &all[i]), 0);
+    }
+    uro_claim_give(&first.port, &all[1]);
+    assert_int_equal(uro_claim_take(&second.port, &all[0]), -EADDRINUSE);
+    assert_int_equal(uro_claim_take(&second.port, &all[1]), 0);
+    assert_int_equal(uro_claim_take(&second.port, &all[2]), -EADDRINUSE);
+    uro_claim_give(&first.port, &all[0]);
+    assert_int_equal(uro_claim_take(&second.port, &all[0]), 0);
+    assert_int_equal(uro_claim_take(&second.port, &all[2]), -EADDRINUSE);
+}
+
+static void claim__at_an_address_of_its_own__is_none(void **state)
+{
+    (void)state;
+    what.address = own;
+    assert_int_equal(uro_claim_take(&first.port, &what), 0);
+    assert_int_equal(uro_claim_take(&second.port, &what), 0);
+    assert_int_equal(first.claims.count, 0);
+    uro_claim_give(&first.port, &what);
+}
+
+static void claims__of_a_port_that_is_closed__are_free(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_claim_take(&first.port, &what), 0);
+    uro_claim_close(&first.claims);
+    assert_int_equal(uro_claim_take(&second.port, &what), 0);
+}
+
+static void claim__without_a_descriptor_left__says_so(void **state)
+{
+    struct rlimit before, none;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ 0, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = uro_claim_take(&first.port, &what);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(error, -EMFILE);
+    assert_int_equal(uro_claim_take(&first.port, &what), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(claim__of_another__is_refused_until_given_back, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(claims__of_several_services__each_is_given_back_by_itself,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(claim__at_an_address_of_its_own__is_none, start, stop),
+        cmocka_unit_test_setup_teardown(claims__of_a_port_that_is_closed__are_free, start, stop),
+        cmocka_unit_test_setup_teardown(claim__without_a_descriptor_left__says_so, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("io/claim", tests, NULL, NULL);
+}
