@@ -68,7 +68,12 @@ bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address
     return false;
 }
 
-static uint32_t payload_of(uint32_t packet)
+uint32_t uro_shard_mtu(const struct uro_shard *shard)
+{
+    return atomic_load_explicit(&shard->mtu, memory_order_relaxed);
+}
+
+uint32_t uro_shard_payload_of(uint32_t packet)
 {
     uint32_t mtu = URO_PATH_MTU_MAX;
 
@@ -77,19 +82,14 @@ static uint32_t payload_of(uint32_t packet)
     return mtu;
 }
 
-uint32_t uro_shard_mtu(const struct uro_shard *shard)
-{
-    return atomic_load_explicit(&shard->mtu, memory_order_relaxed);
-}
-
 uint32_t uro_shard_path_mtu(const struct uro_shard *shard)
 {
-    return payload_of(uro_shard_mtu(shard));
+    return uro_shard_payload_of(uro_shard_mtu(shard));
 }
 
 uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard)
 {
-    return payload_of(shard->config.mtu);
+    return uro_shard_payload_of(shard->config.mtu);
 }
 
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,

@@ -70,6 +70,9 @@ bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address
 /* The largest IP packet that the link carries now; any thread. */
 uint32_t uro_shard_mtu(const struct uro_shard *shard);
 
+/* Octets of the largest payload of one packet that fits into an IP packet of @packet, or the least there is. */
+uint32_t uro_shard_payload_of(uint32_t packet);
+
 /* Octets of the largest payload of one packet that the link carries now, any thread, and that it ever will. */
 uint32_t uro_shard_path_mtu(const struct uro_shard *shard);
 uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);

@@ -73,12 +73,16 @@ struct uro_port_ops {
 
     /* Before the process listens for @what: returns 0, and nobody else does at that address until unclaim() or
      * the process' end; -EADDRINUSE: another process does; another -errno: there is no socket or memory to find
-     * out by. The address is never zero. These three are NULL where no port is shared. */
+     * out by. The address is never zero. NULL where no port is shared. */
     int (*claim)(struct uro_port *port, const struct uro_listened *what);
-    /* Nothing happens when it was not claimed. */
+    /* Nothing happens when it was not claimed. NULL likewise. */
     void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
+    /* The largest IP packet that is carried on the way from @from, one of our addresses, to @to now; 0: not known.
+     * It may be more than `mtu`. NULL where the port does not choose the way. */
+    uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
+                          const struct uro_gid *to);
     /* In a forked child, which has no use of the port: lets go of what others could not have as long as it
-     * lives. The parent keeps all of it. */
+     * lives. The parent keeps all of it. NULL: nothing. */
     void (*forked)(struct uro_port *port);
 };
 

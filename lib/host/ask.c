@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ask.c - what connections want of the port below: a service for this process alone. */
+/* ask.c - what connections want of the port below: a service for this process alone, and how long packets may be
+ * on the way to a peer. */
 #include "host/device.h"
 
 int uro_device_claim(struct uro_device *device, const struct uro_listened *what)
@@ -14,6 +15,14 @@ void uro_device_unclaim(struct uro_device *device, const struct uro_listened *wh
 {
     if (!device->closed && device->port->ops->unclaim != NULL)
         device->port->ops->unclaim(device->port, what);
+}
+
+uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
+                              const struct uro_gid *to)
+{
+    if (device->closed || device->port->ops->route_mtu == NULL)
+        return 0;
+    return device->port->ops->route_mtu(device->port, from, to);
 }
 
 /* A port that is being opened has nothing yet. */

@@ -121,6 +121,11 @@ uint32_t uro_device_mtu(struct uro_device *device);
 URO_NODISCARD int uro_device_claim(struct uro_device *device, const struct uro_listened *what);
 void uro_device_unclaim(struct uro_device *device, const struct uro_listened *what);
 
+/* The largest IP packet that the way from @from, an address of its own, to @to carries, 0 when nobody knows; it may
+ * be more than its link does. The engine lock is held. */
+uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
+                              const struct uro_gid *to);
+
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);
 

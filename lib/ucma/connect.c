@@ -6,7 +6,6 @@
 #include <infiniband/verbs.h>
 
 #include "cm/ip_cm.h"
-#include "core/shard.h"
 #include "ucma/command.h"
 
 #define QPN_MASK         0xffffffu
@@ -88,8 +87,6 @@ static struct uro_conn_param read_param(const struct uro_id *id,
 
 static struct uro_conn_target target_of(struct uro_id *id)
 {
-    const struct uro_shard *shard = uro_device_shard(id->device);
-
     return (struct uro_conn_target){
         .route = { .local = uro_id_local(id),
                    .remote = id->remote,
@@ -97,7 +94,7 @@ static struct uro_conn_target target_of(struct uro_id *id)
                    .hop_limit = HOP_LIMIT,
                    .traffic_class = id->tos },
         .service_id = uro_ip_cm_service(id->port_space, uro_sock_port(&id->dest)),
-        .path_mtu = uro_conn_mtu_code(uro_shard_path_mtu(shard)),
+        .path_mtu = uro_id_path_mtu(id),
         .ack_timeout = ack_timeout(id),
         .response_timeout = RESPONSE_TIMEOUT,
         .retries = RETRIES,

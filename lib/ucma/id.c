@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/shard.h"
 #include "ucma/bind.h"
 
 /* Of identifiers and of groups, under the channels lock. As the kernel does, a new one has the lowest
@@ -133,6 +134,15 @@ void uro_id_unlock(const struct uro_id *id)
 struct uro_gid uro_id_local(const struct uro_id *id)
 {
     return uro_device_config(id->device)->gids[id->sgid_index];
+}
+
+/* rule CM.MTU.ROUTE */
+uint8_t uro_id_path_mtu(const struct uro_id *id)
+{
+    uint32_t most = uro_shard_path_mtu(uro_device_shard(id->device));
+    uint32_t way = id->route_mtu != 0 ? uro_shard_payload_of(id->route_mtu) : most;
+
+    return uro_conn_mtu_code(way < most ? way : most);
 }
 
 /* After this no event of the engine names it. */

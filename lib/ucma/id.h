@@ -59,6 +59,7 @@ struct uro_id {
     struct uro_device *device;    /* once an address of its own is known */
     uint8_t sgid_index;
     struct uro_gid remote; /* where dest is reached, once resolved */
+    uint32_t route_mtu;    /* the largest IP packet on the way there, once resolved; 0: not known */
     struct uro_resolve resolve;
     struct uro_conn *conn;
     struct uro_id_ear *ears;
@@ -101,6 +102,10 @@ void uro_id_unlock(const struct uro_id *id);
 
 /* Its own address on its device. */
 struct uro_gid uro_id_local(const struct uro_id *id);
+
+/* The largest path MTU that its link carries now, and the way to its peer did when it was resolved: 1 = 256 ..
+ * 5 = 4096. */
+uint8_t uro_id_path_mtu(const struct uro_id *id);
 
 /* Groups; mcast.c. As uro_id_find(). */
 URO_NODISCARD int uro_id_mcast_find(const struct uro_channel *channel, uint32_t number,

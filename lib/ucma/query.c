@@ -6,7 +6,6 @@
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 
-#include "core/shard.h"
 #include "ucma/command.h"
 #include "ucma/newer.h"
 #include "verbs/objects.h"
@@ -39,8 +38,7 @@ static bool has_path(const struct uro_id *id)
 
 static uint8_t mtu_of(const struct uro_id *id)
 {
-    return id->conn != NULL ? id->conn->path_mtu
-                            : uro_conn_mtu_code(uro_shard_path_mtu(uro_device_shard(id->device)));
+    return id->conn != NULL ? id->conn->path_mtu : uro_id_path_mtu(id);
 }
 
 static void fill_record(const struct uro_id *id, struct ibv_path_record *record)

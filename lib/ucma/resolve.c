@@ -93,12 +93,14 @@ static int have_port(struct uro_id *id, const struct uro_sock *source, const str
 
 static int ask(struct uro_id *id, uint32_t timeout_ms)
 {
+    const struct uro_gid own = uro_id_local(id);
     uro_time now;
     int error = uro_device_start(id->device);
 
     if (error != 0)
         return error;
     uro_device_lock(id->device);
+    id->route_mtu = uro_device_route_mtu(id->device, &own, &id->remote);
     now = uro_device_now();
     error = uro_engine_resolve_begin(uro_device_engine(id->device), &id->resolve, id->sgid_index,
                                      &id->remote, now + URO_MS(timeout_ms), now);

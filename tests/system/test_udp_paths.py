@@ -7,10 +7,13 @@ peers that are not there. Two network namespaces, as root. Writes TAP.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
+import apart
+import connections
 import test_udp
 import pairs  # from tools/, which test_udp's modules put on the path
 from uroce_case import Case, Skip, equal, has, main
@@ -190,7 +193,70 @@ def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> No
         Run(case, spaces, PINGPONG).both_end_well()
 
 
-CASES = [traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
+class Narrow(test_udp.Apart):
+    """Interfaces and devices carry 4096 octets and more; on its way to the server the client's kernel does not."""
+    carries = 1400
+    local = {"server": "fe80::a/64", "client": "fe80::b/64"}
+
+    def __enter__(self) -> "Narrow":
+        super().__enter__()
+        for role in apart.ADDRESSES:
+            apart.ip("-n", self.name(role), "address", "add", self.local[role], "dev", "link0", "nodad")
+            apart.ip("-n", self.name(role), "link", "set", "link0", "mtu", "9000")
+        for address in (*apart.ADDRESSES["server"], self.local["server"]):
+            apart.ip("-n", self.name("client"), "route", "add", address.split("/")[0], "dev", "link0", "mtu", str(self.carries))
+        return self
+
+    def configuration(self, role: str) -> str:
+        return f"{super().configuration(role)};ip={self.local[role]};pcap={self.where}/{role}.pcap"
+
+
+class Wide(Narrow):
+    carries = 9000
+
+    def configuration(self, role: str) -> str:
+        return f"{super().configuration(role)};mtu=1500"
+
+
+def payload(case: Case, to: str, kind: type[Narrow] = Narrow) -> int:
+    """Octets of the longest one of RC when rping's client moves 4000 both ways."""
+    class Kept(kind):
+        def __exit__(self, *why: object) -> None:
+            if (self.where / "client.pcap").exists():
+                shutil.copy(self.where / "client.pcap", case.scratch)
+            super().__exit__(*why)
+
+    words = ["-a", to, "-v", "-V", "-C", "3", "-S", "4000"]
+    problem = connections.run(case.uroce, connections.Connection(
+        "rping", ["rping", "-s", *words], False, ["rping", "-c", *words], False, ["server ping data: rdma-ping-2:"]), Kept)
+    assert not problem, problem
+    dump = case.call("dump", case.scratch / "client.pcap").stdout
+    return max(int(octets) for octets in re.findall(r" RC_.* pay (\d+)", dump))
+
+
+# rule CM.MTU.ROUTE
+def narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+    equal(payload(case, "10.0.0.1"), 1024)
+
+
+# rule CM.MTU.ROUTE
+def narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+    equal(payload(case, "fd00::1"), 1024)
+
+
+# rule CM.MTU.ROUTE
+def narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+    equal(payload(case, "fe80::a%link0"), 1024)
+
+
+# rule CM.MTU.ROUTE
+def route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device(case: Case) -> None:
+    equal(payload(case, "10.0.0.1", Wide), 1024)
+
+
+CASES = [narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
+         narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device,
+         traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
          hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
          interface_that_carries_less_for_a_while__the_port_says_so,
          vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,

@@ -282,6 +282,7 @@ static const struct uro_port_ops ops = {
     .services = services,
     .claim = uro_claim_take,
     .unclaim = uro_claim_give,
+    .route_mtu = uro_route_mtu,
     .forked = forked,
 };
 

@@ -10,6 +10,7 @@
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   claim.c   what a process listens for there, and no other
+ *   route.c   how long packets may be on the way to a peer
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
@@ -23,6 +24,7 @@
 #include "io/udp/addresses.h"
 #include "io/udp/claim.h"
 #include "io/udp/group.h"
+#include "io/udp/route.h"
 #include "io/udp/rx.h"
 #include "io/udp/share.h"
 #include "io/udp/sock.h"

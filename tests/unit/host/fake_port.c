@@ -214,6 +214,19 @@ static void fake_unclaim(struct uro_port *port, const struct uro_listened *what)
     leave();
 }
 
+static uint32_t fake_route_mtu(struct uro_port *port, const struct uro_gid *from,
+                               const struct uro_gid *to)
+{
+    (void)port;
+    (void)from;
+    (void)to;
+    enter();
+    fake.ways++;
+    uint32_t carries = fake.carries;
+    leave();
+    return carries;
+}
+
 static void fake_forked(struct uro_port *port)
 {
     (void)port;
@@ -235,6 +248,7 @@ static const struct uro_port_ops ops = {
     .multicast = fake_multicast,
     .claim = fake_claim,
     .unclaim = fake_unclaim,
+    .route_mtu = fake_route_mtu,
     .forked = fake_forked,
 };
 

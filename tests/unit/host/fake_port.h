@@ -35,6 +35,7 @@ struct fake_port {
     bool wakes_down;         /* likewise */
     bool gathers;            /* likewise */
     int claim_error;         /* of each claim() */
+    uint32_t carries;        /* on the way to anybody */
     uint32_t room;           /* of each room() */
     uint64_t *completes;     /* fake_count_in(), or NULL */
     void (*sends)(void);     /* called for each burst, or NULL */
@@ -43,7 +44,7 @@ struct fake_port {
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
-    uint32_t claims, unclaims, forks;
+    uint32_t claims, unclaims, forks, ways;
     struct uro_listened claimed; /* or unclaimed, last */
     pid_t opener, sender;        /* threads */
     char opener_name[16];

@@ -207,11 +207,11 @@ static void fork__after_start__the_child_is_dead_and_the_parent_goes_on(void **s
     assert_int_equal(in_child(forks_after_start), 0);
 }
 
-/* ---- claims ------------------------------------------------------------- */
+/* ---- what connections ask ----------------------------------------------- */
 
 static const struct uro_listened service = { .id = 0x1061d37, .address = { { 10, 0, 0, 1 } } };
 
-static void claims(void)
+static void asks(void)
 {
     struct uro_device *device = first(DEVICE);
 
@@ -224,13 +224,15 @@ static void claims(void)
     MUST(fake.unclaims == 0);
     uro_device_unclaim(device, &service);
     MUST(fake.unclaims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
+    fake.carries = 1400;
+    MUST(uro_device_route_mtu(device, &service.address, &service.address) == 1400);
     uro_device_unlock(device);
 }
 
-static void claim__is_the_ports_to_grant(void **state)
+static void asked__of_what_the_port_knows__it_answers(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(claims), 0);
+    assert_int_equal(in_child(asks), 0);
 }
 
 /* ---- the end ------------------------------------------------------------ */
@@ -341,8 +343,9 @@ static void clean_up_late(void)
     uro_device_lock(left);
     MUST(uro_device_claim(left, &service) == 0);
     uro_device_unclaim(left, &service);
+    MUST(uro_device_route_mtu(left, &service.address, &service.address) == 0);
     uro_device_unlock(left);
-    MUST(fake.claims == 0 && fake.unclaims == 0);
+    MUST(fake.claims == 0 && fake.unclaims == 0 && fake.ways == 0);
     _exit(7);
 }
 
@@ -433,7 +436,7 @@ int main(void)
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
         cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
         cmocka_unit_test(fork__after_start__the_child_is_dead_and_the_parent_goes_on),
-        cmocka_unit_test(claim__is_the_ports_to_grant),
+        cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
