@@ -323,10 +323,27 @@ def rping_where_another_listens__says_so(case: Case) -> None:
         assert said.status, f"ended with {said.status}"
 
 
+class Two(Shared):
+    """Its processes have two addresses."""
+    def configuration(self, role: str) -> str:
+        return f"{self.device}:udp;ip={SHARED_ADDRESS},{OTHER_ADDRESS}"
+
+
+class Other(Shared):
+    def configuration(self, role: str) -> str:
+        return f"{self.device}:udp;ip={OTHER_ADDRESS}"
+
+
+def place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found(case: Case) -> None:
+    with Other(case.uroce) as other, Two(case.uroce) as two, Shared(case.uroce) as pair:
+        equal([Listener(other).listen(name, OTHER_ADDRESS, port) for name, port in (("a", 1), ("b", 2))], ["ok", "ok"])
+        both, shared = Listener(two), Listener(pair)
+        equal(both.listen("a", "0.0.0.0"), "ok")
+        equal(shared.listen("a", SHARED_ADDRESS, 3), "ok")
+        equal(Listener(two).listen("a", "0.0.0.0", 4), "ok")
+
+
 def wildcard_that_meets_a_listener__listens_nowhere(case: Case) -> None:
-    class Two(Shared):
-        def configuration(self, role: str) -> str:
-            return f"{self.device}:udp;ip={SHARED_ADDRESS},{OTHER_ADDRESS}"
     with Shared(case.uroce) as pair, Two(case.uroce) as two:
         holder, wild, other = Listener(pair), Listener(two), Listener(two)
         equal(holder.listen("a"), "ok")
@@ -371,6 +388,7 @@ def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> N
 
 
 CASES = [two_listen_on_one_port__the_second_may_when_the_first_no_longer_does, rping_where_another_listens__says_so,
+         place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found,
          wildcard_that_meets_a_listener__listens_nowhere, while_there_is_no_broker__a_port_is_still_that_of_one_process,
          child_of_a_process_that_listens__keeps_the_port_from_nobody,
          processes_come_and_die__the_broker_keeps_nothing_of_them,

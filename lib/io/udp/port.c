@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: a port over UDP sockets.
- *
- *     udp[,gso=yes|no][,gro=yes|no][,ident=any|plain|full][,hub=auto|no][,busy-poll=US]
- *
- * and ip=, which the host takes.
- */
-#define _GNU_SOURCE /* strsep */
+/* port.c - the plug-in's one symbol: a port over UDP sockets. */
+#define _GNU_SOURCE /* struct mmsghdr, of udp.h */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,6 +12,7 @@
 #include "core/limits.h"
 #include "io/udp/udp.h"
 #include "io/udp/witness.h"
+#include "io/udp/words.h"
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
@@ -247,15 +243,21 @@ static void forked(struct uro_port *port)
             lose(&udp->socks[i]);
 }
 
-static void close_port(struct uro_port *port)
+static void close_socks(struct uro_udp_port *udp)
 {
-    struct uro_udp_port *udp = uro_udp_of(port);
-
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         uro_sock_close(&udp->socks[i]);
         if (udp->socks[i].share != NULL)
             uro_share_leave(udp->socks[i].share);
     }
+    udp->sock_count = 0;
+}
+
+static void close_port(struct uro_port *port)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    close_socks(udp);
     uro_claim_close(&udp->claims);
     uro_groups_close(&udp->groups);
     uro_addresses_close(&udp->addresses);
@@ -302,104 +304,6 @@ static uint32_t window_of(const struct uro_udp_port *udp)
 
 /* ---- opening ------------------------------------------------------------ */
 
-#define BUSY_POLL_MOST 10000u
-
-struct words {
-    struct uro_sock_options sock;
-    bool alone;
-};
-
-enum { GSO, GRO, IDENT, HUB };
-
-struct word {
-    const char *key;
-    const char *values[3]; /* the first is the default, the last may be missing */
-};
-
-static const struct word known[] = {
-    [GSO] = { "gso", { "yes", "no" } },
-    [GRO] = { "gro", { "yes", "no" } },
-    [IDENT] = { "ident",
-                { [URO_IDENT_ANY] = "any",
-                  [URO_IDENT_PLAIN] = "plain",
-                  [URO_IDENT_FULL] = "full" } },
-    [HUB] = { "hub", { "auto", "no" } },
-};
-
-static void explain_values(const struct word *word, const char *value,
-                           char error[static URO_PORT_ERROR_MAX])
-{
-    const char *const *all = word->values;
-
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: %s=%.40s: must be %s%s%s or %s", word->key,
-                   value, all[0], all[2] != NULL ? ", " : "", all[2] != NULL ? all[1] : "",
-                   all[2] != NULL ? all[2] : all[1]);
-}
-
-/* Which of its values a known word has, in @chosen. */
-static int read_word(const char *key, const char *value, uint32_t *chosen,
-                     char error[static URO_PORT_ERROR_MAX])
-{
-    for (size_t i = 0; i < URO_ARRAY_LEN(known); i++) {
-        if (strcmp(key, known[i].key) != 0)
-            continue;
-        for (uint32_t k = 0; k < 3 && known[i].values[k] != NULL; k++)
-            if (strcmp(value, known[i].values[k]) == 0) {
-                chosen[i] = k;
-                return 0;
-            }
-        explain_values(&known[i], value, error);
-        return -1;
-    }
-    (void)snprintf(
-        error, URO_PORT_ERROR_MAX,
-        "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident= hub= busy-poll=", key);
-    return -1;
-}
-
-static bool read_busy_poll(const char *value, uint32_t *us, char error[static URO_PORT_ERROR_MAX])
-{
-    char *end;
-    unsigned long number = strtoul(value, &end, 10);
-
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number <= BUSY_POLL_MOST) {
-        *us = (uint32_t)number;
-        return true;
-    }
-    (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "link udp: busy-poll=%.40s: must be 0 to %u microseconds", value,
-                   BUSY_POLL_MOST);
-    return false;
-}
-
-static int read_words(const char *link, struct words *words, char error[static URO_PORT_ERROR_MAX])
-{
-    uint32_t chosen[URO_ARRAY_LEN(known)] = { 0 };
-    char copy[256];
-    char *rest = copy, *word;
-
-    (void)snprintf(copy, sizeof copy, "%s", link);
-    (void)strsep(&rest, ",");
-    while ((word = strsep(&rest, ",")) != NULL) {
-        char *value = word;
-        const char *key = strsep(&value, "=");
-        if (strcmp(key, "ip") == 0)
-            continue;
-        if (strcmp(key, "busy-poll") == 0) {
-            if (!read_busy_poll(value != NULL ? value : "", &words->sock.busy_poll, error))
-                return -1;
-            continue;
-        }
-        if (read_word(key, value != NULL ? value : "", chosen, error) != 0)
-            return -1;
-    }
-    words->sock.segments = chosen[GSO] == 0;
-    words->sock.coalesces = chosen[GRO] == 0;
-    words->sock.idents = (enum uro_ident_rule)chosen[IDENT];
-    words->alone = chosen[HUB] != 0;
-    return 0;
-}
-
 static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gid)
 {
     for (uint32_t i = 0; i < udp->sock_count; i++)
@@ -425,43 +329,61 @@ static int call_witness(struct uro_sock *sock, enum uro_ident_rule rule,
 }
 
 /* Shared when there is a broker of the address, else for us alone. */
-static int open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
-                     char error[static URO_PORT_ERROR_MAX])
+static enum uro_share_result open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
+                                       char error[static URO_PORT_ERROR_MAX])
 {
     enum uro_share_result result = alone ? URO_SHARE_NO_BROKER : join(udp, sock, error);
 
-    if (result == URO_SHARE_REFUSED)
-        return -1;
+    if (result == URO_SHARE_REFUSED || result == URO_SHARE_TAKEN)
+        return result;
     if (result == URO_SHARE_NO_BROKER) {
         int fd = uro_sock_bind(&sock->address, false, error);
         if (fd < 0)
-            return -1;
+            return URO_SHARE_REFUSED;
         uro_sock_start(sock, fd, &sock->address, &udp->options);
     }
-    if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error))
-        return -1;
-    return call_witness(sock, udp->options.idents, error);
+    if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error) ||
+        call_witness(sock, udp->options.idents, error) != 0)
+        return URO_SHARE_REFUSED;
+    return URO_SHARE_JOINED;
 }
 
-static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config,
-                      const struct words *words, char error[static URO_PORT_ERROR_MAX])
+static enum uro_share_result open_each(struct uro_udp_port *udp,
+                                       const struct uro_port_config *config, bool alone,
+                                       char error[static URO_PORT_ERROR_MAX])
 {
-    for (uint32_t i = 0; i < config->address_count; i++) {
+    enum uro_share_result result = URO_SHARE_JOINED;
+
+    for (uint32_t i = 0; i < config->address_count && result == URO_SHARE_JOINED; i++) {
         if (has_address(udp, &config->addresses[i]))
             continue;
         struct uro_sock *sock = &udp->socks[udp->sock_count++];
         *sock = (struct uro_sock){ .fd = -1, .address = config->addresses[i] };
-        if (open_sock(udp, sock, words->alone, error) != 0)
-            return -1;
+        result = open_sock(udp, sock, alone, error);
     }
-    return 0;
+    return result;
+}
+
+/* Queue pairs have numbers of one share, whichever address they use. The first broker gives the lowest that is free: when
+ * another process has it elsewhere, one of those above may be free at all of them. */
+static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config, bool alone,
+                      char error[static URO_PORT_ERROR_MAX])
+{
+    enum uro_share_result result;
+
+    while ((result = open_each(udp, config, alone, error)) == URO_SHARE_TAKEN &&
+           udp->port.share < URO_SHARES - 2) {
+        close_socks(udp);
+        udp->port.share++;
+    }
+    return result == URO_SHARE_JOINED ? 0 : -1;
 }
 
 struct uro_port *uro_port_open(const struct uro_port_config *config,
                                char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_udp_port *udp = calloc(1, sizeof *udp);
-    struct words words = { 0 };
+    struct uro_udp_words words = { 0 };
 
     error[0] = '\0';
     if (udp == NULL) {
@@ -473,12 +395,12 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     udp->mtu = config->mtu;
     udp->groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_addresses_open(&udp->addresses);
-    if (read_words(config->link, &words, error) != 0) {
+    if (uro_udp_words(config->link, &words, error) != 0) {
         close_port(&udp->port);
         return NULL;
     }
     udp->options = words.sock;
-    if (open_socks(udp, config, &words, error) != 0) {
+    if (open_socks(udp, config, words.alone, error) != 0) {
         close_port(&udp->port);
         return NULL;
     }

@@ -59,13 +59,37 @@ static bool hear_answer(int fd, struct uro_hub_header *answer, int *sock)
     return answer->version == URO_HUB_VERSION;
 }
 
+static void explain(const struct uro_gid *address, bool full, uint32_t wanted,
+                    char error[static URO_PORT_ERROR_MAX])
+{
+    char text[URO_GID_TEXT_MAX];
+
+    uro_gid_text(address, text);
+    if (full && wanted != 0)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "among the processes that share %s and the other addresses of this one "
+                       "there is no place that is free at all of them: end some, or give this one "
+                       "other addresses with ip=",
+                       text);
+    else if (full)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "%u processes share %s already, and more cannot: give this one another "
+                       "address with ip=",
+                       URO_SHARES - 2, text);
+    else
+        (void)snprintf(
+            error, URO_PORT_ERROR_MAX,
+            "the broker of %s (uroce hub) did not answer as expected: end it, `uroce run` "
+            "starts another one",
+            text);
+}
+
 enum uro_share_result uro_share_join(struct uro_share *share, const struct uro_gid *address,
                                      uint32_t wanted, int *sock,
                                      char error[static URO_PORT_ERROR_MAX])
 {
     const struct uro_hub_header hello = header_of(URO_HUB_HELLO, wanted);
     struct uro_hub_header answer = { 0 };
-    char text[URO_GID_TEXT_MAX];
 
     share->fd = call_broker(address);
     if (share->fd < 0)
@@ -79,23 +103,13 @@ enum uro_share_result uro_share_join(struct uro_share *share, const struct uro_g
         share->address = *address;
         return URO_SHARE_JOINED;
     }
-    uro_gid_text(address, text);
-    if (heard && answer.kind == URO_HUB_FULL)
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "%u processes share %s already, and more cannot: give this one another "
-                       "address with ip=",
-                       URO_SHARES - 2, text);
-    else
-        (void)snprintf(
-            error, URO_PORT_ERROR_MAX,
-            "the broker of %s (uroce hub) did not answer as expected: end it, `uroce run` "
-            "starts another one",
-            text);
+    bool full = heard && answer.kind == URO_HUB_FULL;
+    explain(address, full, wanted, error);
     if (*sock >= 0)
         (void)close(*sock);
     (void)close(share->fd);
     share->fd = -1;
-    return URO_SHARE_REFUSED;
+    return full && wanted != 0 ? URO_SHARE_TAKEN : URO_SHARE_REFUSED;
 }
 
 void uro_share_leave(struct uro_share *share)

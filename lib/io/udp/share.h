@@ -13,9 +13,14 @@ struct uro_share {
     uint8_t *record; /* URO_HUB_RECORD octets */
 };
 
-enum uro_share_result { URO_SHARE_JOINED, URO_SHARE_NO_BROKER, URO_SHARE_REFUSED };
+enum uro_share_result {
+    URO_SHARE_JOINED,
+    URO_SHARE_NO_BROKER,
+    URO_SHARE_TAKEN, /* @wanted is another process' */
+    URO_SHARE_REFUSED
+};
 
-/* Asks the broker of @address for @wanted (0: any) and for its socket. With REFUSED a sentence is in
+/* Asks the broker of @address for @wanted (0: any) and for its socket. With TAKEN and REFUSED a sentence is in
  * @error. */
 URO_NODISCARD enum uro_share_result uro_share_join(struct uro_share *share,
                                                    const struct uro_gid *address, uint32_t wanted,

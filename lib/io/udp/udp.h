@@ -5,7 +5,8 @@
  * the engine's neighbours do elsewhere. The engine's frames keep their shape: what a socket does not
  * give (Ethernet, IP and UDP headers) is made here.
  *
- *   port.c    opens and closes; link words
+ *   port.c    opens and closes
+ *   words.c   the words of its link
  *   sock.c    one socket: options, errors that the network reports
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
