@@ -131,16 +131,11 @@ static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int 
     return at;
 }
 
-static void finish(struct uro_udp_tx *tx, uint32_t i)
+/* What the packets of a datagram are to be marked with, as far as its socket does not do that. */
+static void add_marks(struct uro_udp_tx *tx, uint32_t i, struct msghdr *header)
 {
-    struct msghdr *header = &tx->messages[i].msg_hdr;
     const struct uro_sock *by = tx->by[i];
 
-    if (tx->packets[i] > 1) {
-        uint16_t segment = (uint16_t)tx->segment[i];
-        (void)add_control(header, tx->control[i], IPPROTO_UDP, UDP_OPTION_SEGMENT, &segment,
-                          sizeof segment);
-    }
     if (tx->traffic_class[i] != by->traffic_class) {
         int value = tx->traffic_class[i];
         (void)add_control(header, tx->control[i], by->v6 ? IPPROTO_IPV6 : IPPROTO_IP,
@@ -151,6 +146,18 @@ static void finish(struct uro_udp_tx *tx, uint32_t i)
         (void)add_control(header, tx->control[i], by->v6 ? IPPROTO_IPV6 : IPPROTO_IP,
                           by->v6 ? IPV6_HOPLIMIT : IP_TTL, &value, sizeof value);
     }
+}
+
+static void finish(struct uro_udp_tx *tx, uint32_t i)
+{
+    struct msghdr *header = &tx->messages[i].msg_hdr;
+
+    if (tx->packets[i] > 1) {
+        uint16_t segment = (uint16_t)tx->segment[i];
+        (void)add_control(header, tx->control[i], IPPROTO_UDP, UDP_OPTION_SEGMENT, &segment,
+                          sizeof segment);
+    }
+    add_marks(tx, i, header);
 }
 
 void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_t count)
@@ -217,8 +224,9 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     struct iovec part;
 
     header.msg_iov = &part;
-    header.msg_control = NULL; /* the traffic class is lost with these few */
+    header.msg_control = NULL; /* all but the length of a packet is said again */
     header.msg_controllen = 0;
+    add_marks(tx, i, &header);
     for (uint32_t k = 0; left > 0; k++) {
         uint32_t length = left < tx->segment[i] ? (uint32_t)left : tx->segment[i];
         uint8_t *icrc = at + length - ICRC_LEN;

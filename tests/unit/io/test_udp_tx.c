@@ -20,27 +20,44 @@
 #define NARROW         4
 #define NO_SOURCEROUTE 5
 
+#define UDP_OPTION_NO_CHECK6_TX 101
+
 static struct uro_udp_tx tx;
 static struct uro_sock sock;
 static struct uro_gid own, peer;
 static int receiver;
 static uint8_t payload[2000];
+static uint8_t traffic_class, hop_limit; /* of what is sent */
 
-static int start(void **state)
+/* Loopback has one address of IPv6: @to may be @from. */
+static int start_with(const char *from, const char *to)
 {
     const struct uro_sock_options options = { .segments = true };
     char error[URO_PORT_ERROR_MAX];
 
-    (void)state;
-    assert_true(uro_gid_parse("127.0.0.5", &own) && uro_gid_parse("127.0.0.9", &peer));
+    traffic_class = 0;
+    hop_limit = URO_SOCK_HOP_LIMIT;
+    assert_true(uro_gid_parse(from, &own) && uro_gid_parse(to, &peer));
     int fd = uro_sock_bind(&own, false, error);
-    receiver = uro_sock_bind(&peer, false, error);
+    receiver = uro_gid_equal(&own, &peer) ? dup(fd) : uro_sock_bind(&peer, false, error);
     assert_true(fd >= 0 && receiver >= 0);
     sock = (struct uro_sock){ .fd = -1 };
     uro_sock_start(&sock, fd, &own, &options);
     assert_true(sock.segments);
     assert_true(uro_udp_tx_open(&tx, &sock, 1, 4096, false));
     return 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return start_with("127.0.0.5", "127.0.0.9");
+}
+
+static int start_ipv6(void **state)
+{
+    (void)state;
+    return start_with("::1", "::1");
 }
 
 static int stop(void **state)
@@ -57,9 +74,11 @@ static void send_packets(uint32_t count, uint32_t length)
 {
     const struct uro_frame frame = {
         .op = &uro_opcodes[RC_MIDDLE],
-        .ether = { .dest = { { 2 } }, .type = URO_ETHERTYPE_IPV4 },
-        .ip = { .dont_fragment = true,
-                .hop_limit = URO_SOCK_HOP_LIMIT,
+        .ether = { .dest = { { 2 } }, .type = sock.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 },
+        .ip = { .v6 = sock.v6,
+                .dont_fragment = !sock.v6,
+                .traffic_class = traffic_class,
+                .hop_limit = hop_limit,
                 .source = own,
                 .dest = peer },
         .udp = { .source_port = URO_ROCE_PORT, .dest_port = URO_ROCE_PORT },
@@ -81,18 +100,42 @@ static void send_packets(uint32_t count, uint32_t length)
     assert_int_equal(tx.first, tx.count);
 }
 
+/* It is marked as what was sent. */
+static void is_marked(struct msghdr *message)
+{
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
+        int value = *CMSG_DATA(at); /* TOS is an octet, the others are not */
+        if (at->cmsg_len == CMSG_LEN(sizeof value))
+            memcpy(&value, CMSG_DATA(at), sizeof value);
+        if (at->cmsg_type == (sock.v6 ? IPV6_TCLASS : IP_TOS))
+            assert_int_equal(value, traffic_class);
+        else if (at->cmsg_type == (sock.v6 ? IPV6_HOPLIMIT : IP_TTL))
+            assert_int_equal(value, hop_limit);
+        else
+            fail();
+    }
+}
+
 /* The packets that the peer has, each of @length octets of payload. */
 static uint32_t arrived(uint32_t length)
 {
     static uint8_t octets[4096];
+    _Alignas(size_t) uint8_t control[96];
+    struct iovec all = { octets, sizeof octets };
+    struct msghdr message = { .msg_iov = &all, .msg_iovlen = 1, .msg_control = control };
     uint32_t count = 0;
     ssize_t got;
 
-    while ((got = recv(receiver, octets, sizeof octets, MSG_DONTWAIT)) > 0) {
+    for (;;) {
+        message.msg_controllen = sizeof control;
+        got = recvmsg(receiver, &message, MSG_DONTWAIT);
+        if (got <= 0)
+            return count;
         assert_int_equal(got, URO_BTH_LEN + length + URO_ICRC_LEN);
+        assert_int_equal(message.msg_controllen, 2 * CMSG_SPACE(sizeof(int)));
+        is_marked(&message);
         count++;
     }
-    return count;
 }
 
 /* A packet of ours to the peer could not be delivered, says somebody with the peer's address. */
@@ -203,18 +246,42 @@ static void nobody_listens__every_packet_is_sent(void **state)
 }
 
 /* The kernel does not cut what has no checksum. */
-static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **state)
+static void make_without_checksum(void)
 {
     const int no = 1;
 
+    assert_int_equal(setsockopt(sock.fd, sock.v6 ? IPPROTO_UDP : SOL_SOCKET,
+                                sock.v6 ? UDP_OPTION_NO_CHECK6_TX : SO_NO_CHECK, &no, sizeof no),
+                     0);
+}
+
+static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **state)
+{
     (void)state;
-    assert_int_equal(setsockopt(sock.fd, SOL_SOCKET, SO_NO_CHECK, &no, sizeof no), 0);
+    make_without_checksum();
     send_packets(FEW, PAYLOAD);
     assert_int_equal(arrived(PAYLOAD), FEW);
     assert_false(sock.segments);
     send_packets(FEW, PAYLOAD);
     assert_int_equal(arrived(PAYLOAD), FEW);
     assert_int_equal(tx.dropped, 0);
+}
+
+/* DSCP 10 and congestion experienced, and 7 routers. */
+static void kernel_cannot_cut__traffic_class_and_hop_limit_stay(void **state)
+{
+    (void)state;
+    make_without_checksum();
+    traffic_class = 43;
+    hop_limit = 7;
+    send_packets(FEW, PAYLOAD);
+    assert_int_equal(arrived(PAYLOAD), FEW);
+    assert_false(sock.segments);
+}
+
+static void kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay(void **state)
+{
+    kernel_cannot_cut__traffic_class_and_hop_limit_stay(state);
 }
 
 /* Longer than loopback carries here: of a long datagram the kernel says what it says of a kernel that cannot cut, on
@@ -241,6 +308,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_listens__every_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_cannot_cut__packets_leave_one_by_one_from_then_on,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(kernel_cannot_cut__traffic_class_and_hop_limit_stay, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay,
+                                        start_ipv6, stop),
         cmocka_unit_test_setup_teardown(path_too_narrow__segments_stay, start, stop),
     };
 
