@@ -2,7 +2,8 @@
 /* hub.c - `uroce hub`: the broker of an address over UDP that several processes share.
  *
  * It makes the sockets, gives them away and keeps a copy of each, so that their places in the kernel's
- * list stay what the filter says when a process dies. It sees only what comes to queue pair 1.
+ * list stay what the filter says when a process dies. It sees only what comes to queue pair 1, and what the network
+ * reports at sockets that nobody has.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include "hub.h"
@@ -46,8 +47,6 @@ static void from_network(const struct hub *hub)
 
     if (got > 0 && (size_t)got <= sizeof record)
         pass(hub, &header, (uint32_t)got);
-    else if (got < 0)
-        (void)recv(hub->socks[0], record, sizeof record, MSG_ERRQUEUE | MSG_DONTWAIT);
 }
 
 static void learn_services(struct hub_member *member, uint32_t octets)
@@ -81,6 +80,8 @@ static void from_member(struct hub *hub, uint32_t share)
         learn_services(&hub->members[share], octets);
     else if (header.kind == URO_HUB_DATAGRAM)
         pass(hub, &header, octets);
+    else if (header.kind == URO_HUB_REPORT)
+        hub_reports_pass(hub, share, &header.from, record, octets);
 }
 
 /* ---- the program -------------------------------------------------------- */
@@ -92,32 +93,47 @@ struct options {
     int idle_ms; /* without members; -1: for ever */
 };
 
+/* A member, or of a share that nobody has what the network reports. Share 0 is no member's. */
+static struct pollfd look_at(const struct hub *hub, uint32_t share)
+{
+    if (hub->members[share].fd >= 0)
+        return (struct pollfd){ .fd = hub->members[share].fd, .events = POLLIN };
+    return (struct pollfd){ .fd = hub->socks[share], .events = share == 0 ? POLLIN : 0 };
+}
+
+static void serve_share(struct hub *hub, uint32_t share, short ready)
+{
+    if (hub->members[share].fd >= 0) {
+        from_member(hub, share);
+        return;
+    }
+    if ((ready & POLLERR) != 0)
+        hub_reports_take(hub, share);
+    if ((ready & POLLIN) != 0)
+        from_network(hub);
+}
+
 /* Serves until nobody has been a member for as long as the user said. */
 static void serve(struct hub *hub, const struct options *options)
 {
-    struct pollfd ready[URO_SHARES + 2];
-    uint32_t share_of[URO_SHARES + 2];
+    enum { LISTENER = HUB_MEMBERS + 1 };
+    struct pollfd ready[LISTENER + 1];
 
     for (;;) {
-        nfds_t count = 2;
-        ready[0] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
-        ready[1] = (struct pollfd){ .fd = hub->socks[0], .events = POLLIN };
-        for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
-            if (hub->members[share].fd >= 0) {
-                share_of[count] = share;
-                ready[count++] = (struct pollfd){ .fd = hub->members[share].fd, .events = POLLIN };
-            }
-        int found = poll(ready, count, hub->member_count == 0 ? options->idle_ms : -1);
+        for (uint32_t share = 0; share <= HUB_MEMBERS; share++)
+            ready[share] = look_at(hub, share);
+        ready[LISTENER] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
+        int found = poll(ready, LISTENER + 1, hub->member_count == 0 ? options->idle_ms : -1);
         if (found == 0)
             return;
         if (found < 0)
             continue;
-        for (nfds_t i = 2; i < count; i++)
-            if (ready[i].revents != 0)
-                from_member(hub, share_of[i]);
-        if (ready[1].revents != 0)
-            from_network(hub);
+        for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
+            if (ready[share].revents != 0)
+                serve_share(hub, share, ready[share].revents);
         if (ready[0].revents != 0)
+            serve_share(hub, 0, ready[0].revents);
+        if (ready[LISTENER].revents != 0)
             hub_welcome(hub);
     }
 }

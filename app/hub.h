@@ -2,6 +2,8 @@
 /* hub.h - the broker of an address that several processes share; the protocol is in io/udp/hub.h. */
 #pragma once
 
+#include <time.h>
+
 #include "io/udp/hub.h"
 
 #define HUB_MEMBERS (URO_SHARES - 2)
@@ -19,6 +21,8 @@ struct hub {
     int socks[URO_SHARES]; /* by share; [0] is ours, all but it and [1 .. URO_SHARES - 2] unused */
     struct hub_member members[URO_SHARES];
     uint32_t member_count;
+    time_t reports_since; /* s */
+    uint32_t reports;     /* passed on since then */
 };
 
 /* hub_members.c */
@@ -39,3 +43,11 @@ void hub_dismiss(struct hub *hub, uint32_t share);
 
 /* Whose the datagram at @bth is: a share, or 0 when nobody's. */
 uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length);
+
+/* hub_reports.c */
+
+/* Tells the members what the network reported at a socket that none of them has. */
+void hub_reports_take(struct hub *hub, uint32_t share);
+/* A member got one, of something that was sent @to: @octets are to be a struct uro_hub_report. The others are told. */
+void hub_reports_pass(struct hub *hub, uint32_t share, const union uro_sock_address *to,
+                      const uint8_t *octets, uint32_t length);

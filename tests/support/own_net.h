@@ -13,7 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "wire/gid.h"
 #include "wire/ip.h"
+
+#define OWN_NET_UNREACHABLE 3 /* ICMP's type */
+#define OWN_NET_NO_PORT     3 /* its codes */
+#define OWN_NET_NARROW      4
 
 /* Its loopback is up, with an MTU of 1500. When this fails it says why, as TAP: the test is skipped. */
 static inline bool own_net_enter(void)
@@ -53,4 +58,37 @@ static inline bool own_net_send(const uint8_t *packet, size_t length)
         sendto(raw, packet, length, 0, (const struct sockaddr *)&to, sizeof to) == (ssize_t)length;
     (void)close(raw);
     return sent;
+}
+
+/* A packet of RoCE from @from to @to could not be delivered, says somebody with the address of @to. @mtu: with
+ * OWN_NET_NARROW. */
+static inline bool own_net_report(const struct uro_gid *from, const struct uro_gid *to,
+                                  uint8_t code, uint16_t mtu)
+{
+    const uint16_t octets = 300; /* of the packet, as if */
+    uint8_t packet[URO_IPV4_LEN + 8 + URO_IPV4_LEN + URO_UDP_LEN] = { 0 };
+    uint8_t *icmp = packet + URO_IPV4_LEN, *quoted = icmp + 8;
+    struct uro_ip ip = { .hop_limit = 64,
+                         .protocol = URO_IPPROTO_ICMP,
+                         .payload_length = sizeof packet - URO_IPV4_LEN,
+                         .source = *to,
+                         .dest = *from };
+    const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = (uint16_t)(URO_UDP_LEN + octets) };
+
+    (void)uro_ip_put(packet, &ip);
+    ip = (struct uro_ip){ .dont_fragment = true,
+                          .hop_limit = 64,
+                          .protocol = URO_IPPROTO_UDP,
+                          .payload_length = (uint16_t)(URO_UDP_LEN + octets),
+                          .source = *from,
+                          .dest = *to };
+    (void)uro_ip_put(quoted, &ip);
+    uro_udp_encode(quoted + URO_IPV4_LEN, &udp);
+    icmp[0] = OWN_NET_UNREACHABLE;
+    icmp[1] = code;
+    uro_put_be16(icmp + 6, mtu);
+    uro_put_be16(icmp + 2, uro_ip_sum_finish(uro_ip_sum(0, icmp, sizeof packet - URO_IPV4_LEN)));
+    return own_net_send(packet, sizeof packet);
 }

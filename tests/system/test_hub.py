@@ -20,7 +20,7 @@ import time
 
 import programs
 import pairs  # from tools/, which programs put on the path
-from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Shared, is_bound, is_used
+from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used
 from test_udp_paths import spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
@@ -39,8 +39,8 @@ EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 class Broker:
     """Of the shared address, not one that `uroce run` started."""
 
-    def __init__(self, uroce: pathlib.Path, drop: list[str]):
-        self.process = subprocess.Popen([*drop, uroce, "hub", "--address", SHARED_ADDRESS], stderr=subprocess.PIPE)
+    def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS):
+        self.process = subprocess.Popen([*drop, uroce, "hub", "--address", address], stderr=subprocess.PIPE)
         assert pairs.wait_for(lambda: self.process.poll() is not None or len(self.descriptors()) > 63, 10)
         assert self.process.poll() is None, self.process.stderr.read()
 
@@ -180,17 +180,26 @@ def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> No
         assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
 
 
+def inside(spaces: Namespaces, side: str, *command: str) -> str:
+    return subprocess.run(["ip", "netns", "exec", spaces.names[side], *command], check=True, capture_output=True,
+                          text=True).stdout
+
+
+def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Popen:
+    hub = spaces.start("a", case.uroce, "hub", "--address", address)
+    table = "/proc/net/udp6" if ":" in address else "/proc/net/udp"
+    assert pairs.wait_for(lambda: inside(spaces, "a", "cat", table).count(":12B7") > 60, 10), "no broker"
+    return hub
+
+
 def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None:
     """By which packets of foreign senders are checked in full, as root."""
     with spaces_or_skip() as spaces:
         def table(name: str) -> str:
-            return subprocess.run(["ip", "netns", "exec", spaces.names["a"], "cat", f"/proc/net/{name}"], check=True,
-                                  capture_output=True, text=True).stdout
+            return inside(spaces, "a", "cat", f"/proc/net/{name}")
 
         def serve() -> subprocess.Popen:
-            hub = spaces.start("a", case.uroce, "hub", "--address", "10.9.0.1")
-            assert pairs.wait_for(lambda: table("udp").count(":12B7") > 60, 10), "no broker"
-            return hub
+            return start_broker(case, spaces, "10.9.0.1")
 
         first = serve()
         spaces.start("a", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.1", "--", "ibv_rc_pingpong", "-g", "1")
@@ -232,9 +241,9 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
     assert run.returncode != 0
 
 
-def busy_polls(pid: int) -> set[int]:
-    """What the UDP sockets of IPv4 of a process are told by SO_BUSY_POLL."""
-    found = set()
+def udp_sockets(pid: int) -> list[socket.socket]:
+    """Those of IPv4 of a process, ours now, too."""
+    found = []
     libc = ctypes.CDLL(None, use_errno=True)
     with open(os.pidfd_open(pid)) as process:
         for name in os.listdir(f"/proc/{pid}/fd"):
@@ -242,11 +251,23 @@ def busy_polls(pid: int) -> set[int]:
             if fd < 0:
                 continue
             try:
-                with socket.socket(fileno=fd) as sock:
-                    if (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_DGRAM):
-                        found.add(sock.getsockopt(socket.SOL_SOCKET, SO_BUSY_POLL))
+                sock = socket.socket(fileno=fd)
             except OSError:  # no socket
                 os.close(fd)
+                continue
+            if (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_DGRAM):
+                found.append(sock)
+            else:
+                sock.close()
+    return found
+
+
+def busy_polls(pid: int) -> set[int]:
+    """What these are told by SO_BUSY_POLL."""
+    found = set()
+    for sock in udp_sockets(pid):
+        with sock:
+            found.add(sock.getsockopt(socket.SOL_SOCKET, SO_BUSY_POLL))
     return found
 
 

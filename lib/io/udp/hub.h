@@ -7,6 +7,9 @@
  * service ID or by communication ID, and that of datagrams that the kernel joined and gave to the wrong
  * process.
  *
+ * What the network reports of packets that it could not deliver comes to any of the sockets. Who reads one, a process
+ * or for what nobody has the broker, has all the others told.
+ *
  * They meet at an abstract Unix socket (SOCK_SEQPACKET), of the network namespace like the port itself, and
  * each makes sure that the other is of the same user. A record is a header and what follows it.
  */
@@ -34,6 +37,7 @@ enum uro_hub_kind {
     URO_HUB_FULL,     /* broker: all, or that one, are taken */
     URO_HUB_SERVICES, /* process: struct uro_listened[], what is listened for from now on */
     URO_HUB_DATAGRAM, /* either way: from `from`, for whoever it names */
+    URO_HUB_REPORT,   /* either way: struct uro_hub_report, of something that was sent to `from` */
 };
 
 struct uro_hub_header {
@@ -42,6 +46,12 @@ struct uro_hub_header {
     uint32_t share;
     uint32_t traffic_class;
     union uro_sock_address from;
+};
+
+/* Of the network's. Which process it is for is not known: the broker passes it on to all others. */
+struct uro_hub_report {
+    uint32_t error; /* as in struct uro_sock_report */
+    uint32_t info;
 };
 
 /* Whose the packet is. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/limits.h"
+#include "io/udp/report.h"
 #include "io/udp/udp.h"
 #include "io/udp/witness.h"
 #include "io/udp/words.h"
@@ -80,7 +81,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
         if (sock->share != NULL && listens)
             hear_broker(udp, sock);
         if (sock->fd >= 0 && !uro_rx_take(&udp->rx, sock))
-            (void)uro_sock_take_errors(sock, NULL, udp->tx.verbose);
+            (void)uro_report_take(sock, NULL);
         count = uro_rx_lend(&udp->rx, pkts, room);
     }
     return count > 0 ? count : receive_group(udp, pkts, room);
@@ -137,7 +138,7 @@ static bool arm(struct uro_port *port)
     int ready = poll(looks, count, 0);
     for (uint32_t i = 0; ready > 0 && i < udp->sock_count; i++)
         if ((looks[i].revents & POLLERR) != 0)
-            (void)uro_sock_take_errors(&udp->socks[i], NULL, udp->tx.verbose);
+            (void)uro_report_take(&udp->socks[i], NULL);
     return ready <= 0;
 }
 
@@ -358,7 +359,10 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
         if (has_address(udp, &config->addresses[i]))
             continue;
         struct uro_sock *sock = &udp->socks[udp->sock_count++];
-        *sock = (struct uro_sock){ .fd = -1, .address = config->addresses[i] };
+        *sock = (struct uro_sock){ .fd = -1,
+                                   .address = config->addresses[i],
+                                   .sent = &udp->tx.sent,
+                                   .verbose = config->verbose };
         result = open_sock(udp, sock, alone, error);
     }
     return result;
@@ -405,7 +409,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         return NULL;
     }
     if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, words.sock.idents) ||
-        !uro_udp_tx_open(&udp->tx, udp->socks, udp->sock_count, config->mtu, config->verbose)) {
+        !uro_udp_tx_open(&udp->tx, udp->socks, udp->sock_count, config->mtu)) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         close_port(&udp->port);
         return NULL;

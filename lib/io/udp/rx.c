@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "io/udp/group.h"
+#include "io/udp/report.h"
 #include "io/udp/share.h"
 #include "io/udp/witness.h"
 #include "wire/bth.h"
@@ -391,7 +392,7 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     return fine;
 }
 
-bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
+bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
 {
     if (rx->first < rx->count)
         return true;
@@ -404,6 +405,10 @@ bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock)
             return false;
         if (length == 0)
             break;
+        if (header.kind == URO_HUB_REPORT) {
+            uro_report_hear(sock, &header, length);
+            continue;
+        }
         struct note note = { .from = &header.from,
                              .hop_limit = URO_SOCK_HOP_LIMIT,
                              .traffic_class = (uint8_t)header.traffic_class };

@@ -59,11 +59,11 @@ URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
 void uro_rx_close(struct uro_rx *rx);
 
 /* Takes what waits at @sock when everything taken earlier was lent. False when the network reported errors: the
- * kernel says so once, to whoever calls it next, and keeps the reports (uro_sock_take_errors()). */
+ * kernel says so once, to whoever calls it next, and keeps the reports (uro_report_take()). */
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
-/* Likewise what the broker of a shared address passes on. False when the broker is gone. */
-URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, const struct uro_sock *sock);
+/* Likewise what the broker of a shared address passes on; reports among it are told. False when the broker is gone. */
+URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
 /* At most @room frames; they are lent until the next uro_rx_take(). */
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);

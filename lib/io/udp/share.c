@@ -163,7 +163,7 @@ bool uro_share_take(struct uro_share *share, struct uro_hub_header *header, uint
     if (got == 0)
         return false;
     if (got > (ssize_t)sizeof *header && header->version == URO_HUB_VERSION &&
-        header->kind == URO_HUB_DATAGRAM)
+        (header->kind == URO_HUB_DATAGRAM || header->kind == URO_HUB_REPORT))
         *octets = (uint32_t)got - (uint32_t)sizeof *header;
     return true;
 }
@@ -177,4 +177,14 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
     header.traffic_class = traffic_class;
     if (share->fd >= 0)
         (void)say(share, &header, octets, length); /* lost like any datagram */
+}
+
+void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report)
+{
+    const struct uro_hub_report body = { .error = report->error, .info = report->info };
+    struct uro_hub_header header = header_of(URO_HUB_REPORT, share->number);
+
+    header.from = report->to;
+    if (share->fd >= 0)
+        (void)say(share, &header, &body, sizeof body);
 }

@@ -32,11 +32,14 @@ void uro_share_leave(struct uro_share *share);
 void uro_share_services(struct uro_share *share, const struct uro_listened *services,
                         uint32_t count);
 
-/* The next datagram that the broker passed on, in share->record behind the header; 0 octets when there
- * is none. False when the broker is gone. */
+/* The next datagram or report that the broker passed on, in share->record what is behind the header; 0 octets when
+ * there is none. False when the broker is gone. */
 URO_NODISCARD bool uro_share_take(struct uro_share *share, struct uro_hub_header *header,
                                   uint32_t *octets);
 
 /* A packet that is another process': the broker passes it on. */
 void uro_share_pass(const struct uro_share *share, const union uro_sock_address *from,
                     uint8_t traffic_class, const uint8_t *octets, uint32_t length);
+
+/* What the network reports, of any process' packet: the broker passes it on. */
+void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report);

@@ -223,55 +223,38 @@ void uro_sock_close(struct uro_sock *sock)
     sock->witness = NULL;
 }
 
-/* A path that is too narrow is told once to everybody: nothing else would explain why nothing arrives. */
-static void tell(struct uro_sock *sock, const struct sock_extended_err *report,
-                 const union uro_sock_address *to, bool verbose)
+/* Whether @at says why a packet is in the queue of errors. */
+static bool read_reason(const struct cmsghdr *at, struct uro_sock_report *report)
 {
-    char text[URO_GID_TEXT_MAX];
-    const struct uro_gid gid = uro_sock_gid_of(to);
+    struct sock_extended_err reason;
 
-    if (report->ee_errno != EMSGSIZE) {
-        if (verbose)
-            fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
-                    strerror((int)report->ee_errno));
-        return;
-    }
-    if (!sock->said_narrow)
-        fprintf(stderr,
-                "uroce: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
-                "smaller path MTU in the program\n",
-                uro_gid_text(&gid, text), report->ee_info, report->ee_info);
-    sock->said_narrow = true;
+    if (!(at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR) &&
+        !(at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR))
+        return false;
+    memcpy(&reason, CMSG_DATA(at), sizeof reason);
+    report->error = reason.ee_errno;
+    report->info = reason.ee_info;
+    report->network =
+        reason.ee_origin == SO_EE_ORIGIN_ICMP || reason.ee_origin == SO_EE_ORIGIN_ICMP6;
+    return true;
 }
 
-uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_address *tried,
-                              bool verbose)
+bool uro_sock_take_report(int fd, struct uro_sock_report *report)
 {
-    uint32_t count = 0;
-
     for (;;) {
-        union uro_sock_address to;
         _Alignas(struct cmsghdr) char control[256];
-        struct msghdr message = { .msg_name = &to,
-                                  .msg_namelen = sizeof to,
+        struct msghdr message = { .msg_name = &report->to,
+                                  .msg_namelen = sizeof report->to,
                                   .msg_control = control,
                                   .msg_controllen = sizeof control };
-        if (recvmsg(sock->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-            return count;
+        memset(report, 0, sizeof *report);
+        if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+            return false;
+        if (message.msg_namelen == 0) /* of what the kernel refused itself */
+            report->to.any.sa_family = AF_UNSPEC;
         for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;
-             at = CMSG_NXTHDR(&message, at)) {
-            struct sock_extended_err report;
-            bool is = (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR) ||
-                      (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR);
-            if (!is)
-                continue;
-            memcpy(&report, CMSG_DATA(at), sizeof report);
-            count +=
-                report.ee_origin == SO_EE_ORIGIN_ICMP || report.ee_origin == SO_EE_ORIGIN_ICMP6;
-            /* The kernel names no destination of what it refused itself. */
-            const union uro_sock_address *dest = message.msg_namelen > 0 ? &to : tried;
-            if (dest != NULL)
-                tell(sock, &report, dest, verbose);
-        }
+             at = CMSG_NXTHDR(&message, at))
+            if (read_reason(at, report))
+                return true;
     }
 }

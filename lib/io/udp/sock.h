@@ -16,6 +16,7 @@ union uro_sock_address {
     struct sockaddr_in6 v6;
 };
 
+struct uro_sent;
 struct uro_share;
 struct uro_witness;
 
@@ -23,6 +24,8 @@ struct uro_sock {
     int fd;                      /* -1: an address whose broker is gone */
     struct uro_share *share;     /* other processes have the address too, or NULL */
     struct uro_witness *witness; /* sees the headers that it hides, or NULL: witness.h */
+    const struct uro_sent *sent; /* where the process sent to; NULL: not known */
+    bool verbose;                /* somebody watches what is told */
     bool group;                  /* its address is that of a multicast group */
     int said_why;                /* that the kernel takes no packet was told, with this error */
     bool said_narrow;            /* that a path carries less than was sent was told */
@@ -75,8 +78,14 @@ bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static UR
 /* The witness, too. */
 void uro_sock_close(struct uro_sock *sock);
 
-/* Takes what the network reported (a port or host that cannot be reached, a packet too long). The
- * transport finds out by itself; told once, when somebody watches. Returns how many came from the network, which
- * leaves out what the kernel says of its own sends. */
-uint32_t uro_sock_take_errors(struct uro_sock *sock, const union uro_sock_address *tried,
-                              bool verbose);
+/* What is said of a packet that was sent. */
+struct uro_sock_report {
+    uint32_t error; /* errno */
+    uint32_t info;  /* with EMSGSIZE: octets that the path carries */
+    bool network;   /* by the network, of anybody's packet; else by the kernel, of ours */
+    union uro_sock_address to; /* where it was to go; of no family when that is not said */
+};
+
+/* Takes the next of what is reported (a port or host that cannot be reached, a packet too long), which else would be
+ * the error of some call. False when there is no more. */
+bool uro_sock_take_report(int fd, struct uro_sock_report *report);

@@ -10,6 +10,7 @@
 
 #include "io/udp/hub.h"
 #include "io/udp/ident.h"
+#include "io/udp/report.h"
 #include "wire/ether.h"
 #include "wire/ip.h"
 
@@ -20,12 +21,11 @@
 #define ICRC_LEN           4u
 
 bool uro_udp_tx_open(struct uro_udp_tx *tx, struct uro_sock *socks, uint32_t sock_count,
-                     uint32_t mtu, bool verbose)
+                     uint32_t mtu)
 {
     memset(tx, 0, sizeof *tx);
     tx->socks = socks;
     tx->sock_count = sock_count;
-    tx->verbose = verbose;
     tx->memory = malloc((size_t)URO_PORT_BURST * mtu);
     return tx->memory != NULL;
 }
@@ -103,6 +103,8 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
 {
     uint32_t i = tx->count++;
 
+    if (way->by->share != NULL)
+        uro_sent_note(&tx->sent, &way->dest);
     tx->to[i] = uro_sock_address_of(&way->dest, URO_ROCE_PORT);
     tx->by[i] = way->by;
     tx->packets[i] = 0;
@@ -207,8 +209,7 @@ static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct
     struct uro_sock *by = tx->by[tx->first];
 
     while (sendmsg(by->fd, header, MSG_DONTWAIT) < 0)
-        if (uro_sock_take_errors(by, header->msg_name, tx->verbose) == 0 ||
-            trials->reports++ >= URO_PORT_BURST)
+        if (uro_report_take(by, header->msg_name) == 0 || trials->reports++ >= URO_PORT_BURST)
             return false;
     return true;
 }
@@ -252,7 +253,7 @@ static void tell_why(const struct uro_udp_tx *tx, int why)
     const struct uro_gid gid = uro_sock_gid_of(&tx->to[tx->first]);
     char text[URO_GID_TEXT_MAX];
 
-    if (tx->verbose && why != EMSGSIZE && why != by->said_why)
+    if (by->verbose && why != EMSGSIZE && why != by->said_why)
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror(why));
     by->said_why = why;
 }
@@ -294,7 +295,7 @@ static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
     default:
         break;
     }
-    if (uro_sock_take_errors(tx->by[tx->first], &tx->to[tx->first], tx->verbose) > 0) {
+    if (uro_report_take(tx->by[tx->first], &tx->to[tx->first]) > 0) {
         if (trials->reports++ >= URO_PORT_BURST)
             drop_first(tx);
     } else if (!trials->again) {

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "engine/port.h"
+#include "io/udp/sent.h"
 #include "io/udp/sock.h"
 
 /* Frames handed over and not taken by the kernel yet, as one or more datagrams. */
@@ -27,12 +28,12 @@ struct uro_udp_tx {
     uint32_t first;
     uint32_t count;
     uint64_t dropped;
-    bool verbose;
+    struct uro_sent sent; /* by sockets of shared addresses */
 };
 
 /* @socks stays the caller's. False when there is no memory. */
 URO_NODISCARD bool uro_udp_tx_open(struct uro_udp_tx *tx, struct uro_sock *socks,
-                                   uint32_t sock_count, uint32_t mtu, bool verbose);
+                                   uint32_t sock_count, uint32_t mtu);
 void uro_udp_tx_close(struct uro_udp_tx *tx);
 
 /* True when everything has left, so that a burst may follow. */

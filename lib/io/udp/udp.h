@@ -8,6 +8,7 @@
  *   port.c    opens and closes
  *   words.c   the words of its link
  *   sock.c    one socket: options, errors that the network reports
+ *   report.c  to whom these are told; sent.h, who sent there
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   claim.c   what a process listens for there, and no other

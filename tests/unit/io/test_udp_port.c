@@ -13,6 +13,7 @@
 
 #include "io/udp/udp.h"
 #include "support/make_frame.h"
+#include "support/said.h"
 
 #define ROOM           16u
 #define RC_ACK         0x11
@@ -23,7 +24,7 @@ extern uro_port_open_fn uro_port_open;
 static struct uro_port *port;
 static struct uro_gid addresses[2], nobody;
 #define OWN addresses[1] /* not the first */
-static int said, stderr_before;
+static struct said said;
 
 static int start_with(bool verbose)
 {
@@ -43,12 +44,7 @@ static int start_with(bool verbose)
     port = uro_port_open(&config, error);
     if (port == NULL)
         fail_msg("%s", error);
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    said = dup(fileno(file));
-    (void)fclose(file);
-    stderr_before = dup(STDERR_FILENO);
-    assert_true(said >= 0 && stderr_before >= 0 && dup2(said, STDERR_FILENO) >= 0);
+    said = said_begin();
     return 0;
 }
 
@@ -67,21 +63,9 @@ static int start_quiet(void **state)
 static int stop(void **state)
 {
     (void)state;
-    assert_true(dup2(stderr_before, STDERR_FILENO) >= 0);
-    (void)close(stderr_before);
-    (void)close(said);
+    said_end(said);
     port->ops->close(port);
     return 0;
-}
-
-/* What was written to stderr since the test began. */
-static const char *words(void)
-{
-    static char text[1024];
-    ssize_t length = pread(said, text, sizeof text - 1, 0);
-
-    text[length > 0 ? length : 0] = '\0';
-    return text;
 }
 
 /* Whether a sleep on what the port names would end at once. */
@@ -130,7 +114,7 @@ static void send_to_nobody(void)
 
 static void told_once(void)
 {
-    assert_string_equal(words(), "uroce: 127.77.0.2: Connection refused\n");
+    assert_string_equal(said_words(said), "uroce: 127.77.0.2: Connection refused\n");
 }
 
 static void receive_nothing(void)
@@ -156,7 +140,7 @@ static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
     (void)state;
     send_to_nobody();
     receive_nothing();
-    assert_string_equal(words(), "");
+    assert_string_equal(said_words(said), "");
 }
 
 /* A program that sleeps. */
@@ -186,7 +170,7 @@ static void kernel_refuses_the_packet__is_told_once(void **state)
     assert_true(uro_gid_parse("255.255.255.255", &nobody)); /* a broadcast */
     for (int i = 0; i < 3; i++)
         send_a_packet();
-    assert_string_equal(words(), "uroce: 255.255.255.255: Permission denied\n");
+    assert_string_equal(said_words(said), "uroce: 255.255.255.255: Permission denied\n");
     assert_false(wakes());
 }
 

@@ -10,15 +10,11 @@
 #include "support/make_frame.h"
 #include "support/own_net.h"
 
-#define FEW        4u
-#define RC_MIDDLE  0x07
-#define PAYLOAD    256u
-#define UDP_OCTETS (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
+#define FEW       4u
+#define RC_MIDDLE 0x07
+#define PAYLOAD   256u
 
-#define UNREACHABLE    3 /* ICMP's type */
-#define NO_PORT        3
-#define NARROW         4
-#define NO_SOURCEROUTE 5
+#define NO_SOURCEROUTE 5 /* ICMP's code */
 
 #define UDP_OPTION_NO_CHECK6_TX 101
 
@@ -44,7 +40,7 @@ static int start_with(const char *from, const char *to)
     sock = (struct uro_sock){ .fd = -1 };
     uro_sock_start(&sock, fd, &own, &options);
     assert_true(sock.segments);
-    assert_true(uro_udp_tx_open(&tx, &sock, 1, 4096, false));
+    assert_true(uro_udp_tx_open(&tx, &sock, 1, 4096));
     return 0;
 }
 
@@ -138,34 +134,9 @@ static uint32_t arrived(uint32_t length)
     }
 }
 
-/* A packet of ours to the peer could not be delivered, says somebody with the peer's address. */
 static void forge(uint8_t code, uint16_t mtu)
 {
-    uint8_t packet[URO_IPV4_LEN + 8 + URO_IPV4_LEN + URO_UDP_LEN] = { 0 };
-    uint8_t *icmp = packet + URO_IPV4_LEN, *quoted = icmp + 8;
-    struct uro_ip ip = { .hop_limit = 64,
-                         .protocol = URO_IPPROTO_ICMP,
-                         .payload_length = sizeof packet - URO_IPV4_LEN,
-                         .source = peer,
-                         .dest = own };
-    const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
-                                 .dest_port = URO_ROCE_PORT,
-                                 .length = URO_UDP_LEN + UDP_OCTETS };
-
-    (void)uro_ip_put(packet, &ip);
-    ip = (struct uro_ip){ .dont_fragment = true,
-                          .hop_limit = 64,
-                          .protocol = URO_IPPROTO_UDP,
-                          .payload_length = URO_UDP_LEN + UDP_OCTETS,
-                          .source = own,
-                          .dest = peer };
-    (void)uro_ip_put(quoted, &ip);
-    uro_udp_encode(quoted + URO_IPV4_LEN, &udp);
-    icmp[0] = UNREACHABLE;
-    icmp[1] = code;
-    uro_put_be16(icmp + 6, mtu);
-    uro_put_be16(icmp + 2, uro_ip_sum_finish(uro_ip_sum(0, icmp, sizeof packet - URO_IPV4_LEN)));
-    assert_true(own_net_send(packet, sizeof packet));
+    assert_true(own_net_report(&own, &peer, code, mtu));
 }
 
 /* The error that the next call with the socket would be told, and is not after this. */
@@ -191,9 +162,9 @@ static void forged_reports__are_errors_of_the_next_send(void **state)
     (void)state;
     forge(NO_SOURCEROUTE, 0);
     assert_int_equal(pending(), EOPNOTSUPP);
-    forge(NARROW, 1400);
+    forge(OWN_NET_NARROW, 1400);
     assert_int_equal(pending(), EMSGSIZE);
-    forge(NO_PORT, 0);
+    forge(OWN_NET_NO_PORT, 0);
     assert_int_equal(pending(), ECONNREFUSED);
 }
 
@@ -209,9 +180,9 @@ static void source_route_failed__is_not_that_the_kernel_cannot_cut(void **state)
 static void too_narrow_for_others__costs_no_packet(void **state)
 {
     (void)state;
-    forge(NARROW, 1400);
+    forge(OWN_NET_NARROW, 1400);
     all_are_sent(1);
-    forge(NARROW, 1400);
+    forge(OWN_NET_NARROW, 1400);
     all_are_sent(FEW);
 }
 
@@ -229,7 +200,7 @@ static void report_without_room__costs_no_packet(void **state)
     forge(NO_SOURCEROUTE, 0);
     assert_int_equal(recv(sock.fd, payload, 0, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
     all_are_sent(FEW);
-    forge(NARROW, 1400);
+    forge(OWN_NET_NARROW, 1400);
     all_are_sent(1);
 }
 

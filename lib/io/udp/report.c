@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report.c - see report.h. */
+#include "io/udp/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "io/udp/sent.h"
+#include "io/udp/share.h"
+
+/* A path that is too narrow is told once to everybody: nothing else would explain why nothing arrives. */
+static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
+{
+    char text[URO_GID_TEXT_MAX];
+    const struct uro_gid gid = uro_sock_gid_of(&report->to);
+
+    /* It may be of any process' packet. */
+    if (report->network && sock->share != NULL && sock->sent != NULL &&
+        !uro_sent_has(sock->sent, &gid))
+        return;
+    if (report->error != EMSGSIZE) {
+        if (sock->verbose)
+            fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
+                    strerror((int)report->error));
+        return;
+    }
+    if (!sock->said_narrow)
+        fprintf(stderr,
+                "uroce: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
+                "smaller path MTU in the program\n",
+                uro_gid_text(&gid, text), report->info, report->info);
+    sock->said_narrow = true;
+}
+
+uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried)
+{
+    struct uro_sock_report report;
+    uint32_t count = 0;
+
+    while (uro_sock_take_report(sock->fd, &report)) {
+        count += report.network;
+        if (report.network && sock->share != NULL)
+            uro_share_report(sock->share, &report);
+        if (report.to.any.sa_family == AF_UNSPEC && tried != NULL)
+            report.to = *tried;
+        if (report.to.any.sa_family != AF_UNSPEC)
+            tell(sock, &report);
+    }
+    return count;
+}
+
+void uro_report_hear(struct uro_sock *sock, const struct uro_hub_header *header, uint32_t octets)
+{
+    struct uro_sock_report report = { .network = true, .to = header->from };
+    struct uro_hub_report body;
+
+    if (octets != sizeof body || report.to.any.sa_family != (sock->v6 ? AF_INET6 : AF_INET))
+        return;
+    memcpy(&body, sock->share->record, sizeof body);
+    report.error = body.error;
+    report.info = body.info;
+    tell(sock, &report);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report.h - what the network says of packets that could not be delivered is told, once, when somebody watches. The
+ * transport finds out by itself.
+ *
+ * The kernel does not look into the packet that a report quotes: on a shared address it gives it to any of the
+ * sockets. So each process passes on what it gets, the broker what came to sockets that no process has, and of all
+ * that a process tells what is about where it sent to.
+ */
+#pragma once
+
+#include "io/udp/hub.h"
+#include "io/udp/sock.h"
+
+/* Takes all that is reported at @sock; @tried, or NULL: what the kernel refuses now was to go there. Returns how many
+ * came from the network, which leaves out what the kernel says of its own sends. */
+uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried);
+
+/* The broker passed one on, in the record of @sock's share. */
+void uro_report_hear(struct uro_sock *sock, const struct uro_hub_header *header, uint32_t octets);

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A process that shares an address, made by hand: what it says to the broker (lib/io/udp/hub.h), and its socket."""
+import contextlib
+import ctypes
+import errno
+import ipaddress
+import os
+import socket
+import struct
+
+HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
+REPORT_BODY = struct.Struct("=2I")
+VERSION = 1
+HELLO, WELCOME, FULL, SERVICES, DATAGRAM, REPORT = range(6)
+PORT = 4791
+BTH = 12        # octets
+AT_QPN = 5      # in the BTH; the upper six bits there are the share
+RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+CLONE_NEWNET = 0x40000000
+
+
+@contextlib.contextmanager
+def within(space: str):
+    """Sockets that are made meanwhile are of this network namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/ns/net") as own, open(f"/run/netns/{space}") as other:
+        if libc.setns(other.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {space}")
+        try:
+            yield
+        finally:
+            libc.setns(own.fileno(), CLONE_NEWNET)
+
+
+def sockaddr(address: str) -> bytes:
+    where = ipaddress.ip_address(address)
+    if where.version == 4:
+        return struct.pack("=H", socket.AF_INET) + struct.pack(">H", PORT) + where.packed
+    return struct.pack("=H", socket.AF_INET6) + struct.pack(">HI", PORT, 0) + where.packed
+
+
+def address_of(name: bytes) -> str:
+    v6 = struct.unpack_from("=H", name)[0] == socket.AF_INET6
+    return str(ipaddress.ip_address(name[8:24] if v6 else name[4:8]))
+
+
+def bth(share: int) -> bytes:
+    """Of a packet that is for this share."""
+    octets = bytearray(BTH)
+    octets[AT_QPN] = share << 2
+    return bytes(octets)
+
+
+class Member:
+    """Of the broker of the address."""
+
+    def __init__(self, address: str):
+        self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.link.settimeout(10)
+        self.link.connect(f"\0uroce-hub-{os.geteuid()}-{address}".encode())
+        self.say(HELLO, address, b"")
+        record, descriptors, _, _ = socket.recv_fds(self.link, 4096, 1)
+        _, kind, self.share, _, _ = HEADER.unpack(record)
+        assert kind == WELCOME and len(descriptors) == 1, f"answered by {kind}"
+        self.sock = socket.socket(fileno=descriptors[0])
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+        self.link.close()
+
+    def say(self, kind: int, address: str, body: bytes) -> None:
+        self.link.send(HEADER.pack(VERSION, kind, 0, 0, sockaddr(address)) + body)
+
+    def report(self, address: str, error: int) -> None:
+        self.say(REPORT, address, REPORT_BODY.pack(error, 0))
+
+    def pass_to(self, share: int) -> None:
+        """A datagram that is another process'."""
+        self.say(DATAGRAM, "192.0.2.1", bth(share))
+
+    def hear(self) -> tuple[int, str, int]:
+        """Kind, address and error of what the broker passes on next."""
+        record = self.link.recv(66000)
+        _, kind, _, _, name = HEADER.unpack_from(record)
+        body = record[HEADER.size:]
+        return kind, address_of(name), REPORT_BODY.unpack(body)[0] if kind == REPORT else 0
+
+    def passed_on(self) -> set[str]:
+        """Addresses that could not be reached, the broker says; what it has said until now."""
+        found = set()
+        self.link.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                kind, address, error = self.hear()
+                assert (kind, error) == (REPORT, errno.ECONNREFUSED), f"kind {kind}, errno {error}"
+                found.add(address)
+        self.link.settimeout(10)
+        return found
+
+    def taken(self) -> set[str]:
+        """The same, of its own socket."""
+        found = set()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                _, notes, _, where = self.sock.recvmsg(0, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+                assert any(note[:2] == RECVERR[self.sock.family] for note in notes)
+                found.add(where[0])
+        return found
+
+    def send(self, address: str) -> None:
+        """What is reported of an earlier packet is the error of the next one."""
+        try:
+            self.sock.sendto(bth(0), (address, PORT))
+        except ConnectionRefusedError:
+            self.sock.sendto(bth(0), (address, PORT))

@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the network reports of packets from an address over UDP that processes share: who of them hears it, and who tells
+it. Writes TAP.
+
+    test_hub_reports.py BUILD [--match REGEX]
+"""
+import contextlib
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+
+import hub_member
+from test_hub import Broker, inside, start_broker, udp_sockets
+from test_udp import PORT, SUBNET, Namespaces, call, is_used
+from test_udp_paths import spaces_or_skip
+import pairs  # from tools/, which test_udp's modules put on the path
+from uroce_case import Case, equal, main
+
+SMALL_ONES = 400  # fill a socket that nobody reads from
+
+
+def unlimited(spaces: Namespaces) -> None:
+    """A host says seldom that it cannot be reached, unless it is told to say it always."""
+    inside(spaces, "b", "sh", "-c", "cd /proc/sys/net; echo 0 >ipv4/icmp_ratemask; echo 0 >ipv6/icmp/ratelimit")
+
+
+def peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else(case: Case) -> None:
+    nobody = [f"10.9.0.{number}" for number in range(11, 19)]
+    with spaces_or_skip() as spaces:
+        unlimited(spaces)
+        for address in nobody:
+            call("ip", "-n", spaces.names["b"], "address", "add", f"{address}/32", "dev", "eth0")
+
+        def start(name: str, *program: str) -> subprocess.Popen:
+            with (case.scratch / name).open("w") as said:
+                return spaces.start("a", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.1;verbose=yes", "--", *program,
+                                    stderr=said)
+
+        def told(name: str) -> list[str]:
+            text = (case.scratch / name).read_text()
+            return [address for address in nobody if f"uroce: {address}: Connection refused" in text]
+
+        silent = start("silent", "rping", "-s", "-a", "10.9.0.1", "-C", "1")
+        assert pairs.wait_for(lambda: is_used("10.9.0.1", inside(spaces, "a", "cat", "/proc/net/unix")), 20)
+        for address in nobody:
+            start(address, "rping", "-c", "-a", address, "-C", "1")
+        pairs.wait_for(lambda: all(told(address) for address in nobody), 30)
+        equal({address: told(address) for address in nobody}, {address: [address] for address in nobody})
+        # What a client of it asks comes by way of the broker, behind all that this one passed on.
+        client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
+                              "10.9.0.1", "-C", "1")
+        silent.wait(30)  # when it was served
+        client.wait(30)
+        equal(told("silent"), [])
+
+
+def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list[str]) -> None:
+    with spaces_or_skip() as spaces:
+        unlimited(spaces)
+        call("ip", "-n", spaces.names["b"], "route", "add", "local", net, "dev", "lo")
+        call("ip", "-n", spaces.names["a"], "route", "add", net, "via", via)
+        start_broker(case, spaces, own)
+        with hub_member.within(spaces.names["a"]):
+            member = hub_member.Member(own)
+        untold = set(nobody)
+
+        def all_told() -> bool:
+            for address in untold:
+                member.send(address)
+            untold.difference_update(member.taken(), member.passed_on())
+            return not untold
+
+        with member:
+            assert pairs.wait_for(all_told, 30), f"nothing of {len(untold)} of {len(nobody)}"
+
+
+def report_of_the_network__at_any_of_the_sockets__reaches_a_process(case: Case) -> None:
+    """So many that there is one at each of the 63 sockets, which is 19 times of 20."""
+    at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
+
+
+def report_of_the_network_of_ipv6__reaches_a_process(case: Case) -> None:
+    at_any_of_the_sockets(case, "fd09::1", "fd08::/64", "fd09::2", [f"fd08::{number}" for number in range(1, 9)])
+
+
+def failed(socks: list[socket.socket]) -> bool:
+    """Any of them."""
+    look = select.poll()
+    for sock in socks:
+        look.register(sock, 0)
+    return bool(look.poll(0))
+
+
+def report_without_room__wakes_the_broker_once(case: Case) -> None:
+    """The socket keeps the error, which poll() tells until somebody asks for it."""
+    with spaces_or_skip() as spaces, contextlib.ExitStack() as stack:
+        unlimited(spaces)
+        made = start_broker(case, spaces, "10.9.0.1")
+        with hub_member.within(spaces.names["a"]):
+            member = stack.enter_context(hub_member.Member("10.9.0.1"))
+        socks = [stack.enter_context(sock) for sock in udp_sockets(made.pid)]
+        equal(len(socks), 63)
+        os.kill(made.pid, signal.SIGSTOP)
+        for share in range(2, 63):
+            for _ in range(SMALL_ONES):
+                member.sock.sendto(hub_member.bth(share), ("10.9.0.1", PORT))
+        call("ip", "-n", spaces.names["b"], "route", "add", "local", "10.8.0.0/24", "dev", "lo")
+        call("ip", "-n", spaces.names["a"], "route", "add", "10.8.0.0/24", "via", "10.9.0.2")
+        for number in range(1, 33):
+            member.send(f"10.8.0.{number}")
+        assert pairs.wait_for(lambda: failed(socks), 10), "nothing is reported"
+        os.kill(made.pid, signal.SIGCONT)
+        assert pairs.wait_for(lambda: member.taken() is not None and not failed(socks), 10), "an error stays"
+
+
+def report_of_a_process__the_others_are_told(case: Case) -> None:
+    refused, narrow = errno.ECONNREFUSED, errno.EMSGSIZE
+    address = f"{SUBNET}.8"
+    made = Broker(case.uroce, [], address)
+    try:
+        with hub_member.Member(address) as one, hub_member.Member(address) as two, hub_member.Member(address) as three:
+            one.report("192.0.2.1", refused)
+            for member in (two, three):
+                equal(member.hear(), (hub_member.REPORT, "192.0.2.1", refused))
+            two.report("192.0.2.2", narrow)
+            equal(one.hear(), (hub_member.REPORT, "192.0.2.2", narrow))  # and not its own before
+            for length in (0, 1, 7, 9, 100, 60000):
+                one.say(hub_member.REPORT, "192.0.2.3", bytes(length))
+            one.report("192.0.2.4", refused)
+            equal(two.hear(), (hub_member.REPORT, "192.0.2.4", refused))
+    finally:
+        made.end()
+
+
+def reports_without_end__leave_room_for_datagrams(case: Case) -> None:
+    """Anybody can write ICMP; who does not look for a while still gets what it needs to connect."""
+    address = f"{SUBNET}.8"
+    made = Broker(case.uroce, [], address)
+    try:
+        with hub_member.Member(address) as one, hub_member.Member(address) as two:
+            for _ in range(1000):
+                one.report("192.0.2.1", errno.ECONNREFUSED)
+            one.pass_to(two.share)
+            one.pass_to(one.share)
+            equal(one.hear()[0], hub_member.DATAGRAM)  # by now all has been passed on
+            kind = hub_member.REPORT
+            while kind == hub_member.REPORT:
+                kind = two.hear()[0]
+            equal(kind, hub_member.DATAGRAM)
+    finally:
+        made.end()
+
+
+CASES = [peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else,
+         report_of_the_network__at_any_of_the_sockets__reaches_a_process, report_of_the_network_of_ipv6__reaches_a_process,
+         report_without_room__wakes_the_broker_once, report_of_a_process__the_others_are_told,
+         reports_without_end__leave_room_for_datagrams]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, CASES))

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the network reports at one of the sockets of a shared address: it may be of any process' packet. A process tells
+ * what is of its own, and passes on all that it gets; what the broker passes on is not believed. */
+#define _GNU_SOURCE /* struct mmsghdr, unshare */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/udp/report.h"
+#include "io/udp/sent.h"
+#include "io/udp/share.h"
+#include "support/own_net.h"
+#include "support/said.h"
+
+#define NUMBER  7u   /* of the share */
+#define NARROW  1400 /* octets that the path carries */
+#define REFUSED "uroce: 127.0.0.9: Connection refused\n"
+
+struct record {
+    struct uro_hub_header header;
+    struct uro_hub_report body;
+};
+
+static struct uro_sock sock;
+static struct uro_share share;
+static struct uro_sent sent;
+static struct uro_gid own, peer, stranger;
+static struct said said;
+static int broker;
+
+static int start(void **state)
+{
+    const struct uro_sock_options options = { 0 };
+    char error[URO_PORT_ERROR_MAX];
+    int ends[2];
+
+    (void)state;
+    assert_true(uro_gid_parse("127.0.0.5", &own) && uro_gid_parse("127.0.0.9", &peer) &&
+                uro_gid_parse("127.0.0.8", &stranger));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    broker = ends[1];
+    share = (struct uro_share){
+        .fd = ends[0], .number = NUMBER, .address = own, .record = malloc(URO_HUB_RECORD)
+    };
+    assert_non_null(share.record);
+    memset(&sent, 0, sizeof sent);
+    uro_sent_note(&sent, &peer);
+    sock = (struct uro_sock){ .fd = -1, .share = &share, .sent = &sent, .verbose = true };
+    int fd = uro_sock_bind(&own, false, error);
+    assert_true(fd >= 0);
+    uro_sock_start(&sock, fd, &own, &options);
+    said = said_begin();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    said_end(said);
+    uro_sock_close(&sock);
+    uro_share_leave(&share);
+    (void)close(broker);
+    return 0;
+}
+
+/* One like what a broker sends. */
+static struct record record_of(const struct uro_gid *to, uint32_t error, uint32_t info)
+{
+    return (struct record){ .header = { .version = URO_HUB_VERSION,
+                                        .kind = URO_HUB_REPORT,
+                                        .from = uro_sock_address_of(to, URO_ROCE_PORT) },
+                            .body = { .error = error, .info = info } };
+}
+
+/* The process hears the first @length octets of @record. */
+static void hear(const struct record *record, size_t length)
+{
+    struct uro_hub_header header;
+    uint32_t octets;
+
+    assert_int_equal(send(broker, record, length, 0), length);
+    assert_true(uro_share_take(&share, &header, &octets));
+    if (octets > 0)
+        uro_report_hear(&sock, &header, octets);
+}
+
+static void own_packet__is_told_and_the_others_hear_of_it(void **state)
+{
+    struct record got;
+
+    (void)state;
+    assert_true(own_net_report(&own, &peer, OWN_NET_NO_PORT, 0));
+    assert_int_equal(uro_report_take(&sock, NULL), 1);
+    assert_string_equal(said_words(said), REFUSED);
+    assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT | MSG_TRUNC), sizeof got);
+    assert_int_equal(got.header.version, URO_HUB_VERSION);
+    assert_int_equal(got.header.kind, URO_HUB_REPORT);
+    const struct uro_gid to = uro_sock_gid_of(&got.header.from);
+    assert_true(uro_gid_equal(&to, &peer));
+    assert_int_equal(got.body.error, ECONNREFUSED);
+}
+
+/* It may have been the error of a packet that is tried again then, so it counts. */
+static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
+{
+    struct record got;
+
+    (void)state;
+    assert_true(own_net_report(&own, &stranger, OWN_NET_NARROW, NARROW));
+    assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
+    assert_int_equal(uro_report_take(&sock, NULL), 2);
+    assert_string_equal(said_words(said), "");
+    assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), sizeof got);
+    assert_int_equal(got.body.error, EMSGSIZE);
+    assert_int_equal(got.body.info, NARROW);
+    assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), sizeof got);
+    assert_int_equal(got.body.error, ECONNREFUSED);
+}
+
+/* The network has nothing to do with it, and it is nobody else's. */
+static void refused_by_the_kernel__stays_here(void **state)
+{
+    static const uint8_t packet[2000];
+    const union uro_sock_address to = uro_sock_address_of(&stranger, URO_ROCE_PORT);
+    struct record got;
+
+    (void)state;
+    assert_int_equal(
+        sendto(sock.fd, packet, sizeof packet, 0, &to.any, uro_sock_address_length(&to)), -1);
+    assert_int_equal(uro_report_take(&sock, &to), 0);
+    assert_non_null(strstr(said_words(said), "the path to 127.0.0.8 carries"));
+    assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), -1);
+}
+
+static void address_that_is_not_shared__all_is_told(void **state)
+{
+    (void)state;
+    sock.share = NULL;
+    assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
+    assert_int_equal(uro_report_take(&sock, NULL), 1);
+    assert_string_equal(said_words(said), "uroce: 127.0.0.8: Connection refused\n");
+}
+
+static void heard__is_told_by_who_sent_there(void **state)
+{
+    const struct record other = record_of(&stranger, ECONNREFUSED, 0);
+    const struct record ours = record_of(&peer, ECONNREFUSED, 0);
+
+    (void)state;
+    hear(&other, sizeof other);
+    assert_string_equal(said_words(said), "");
+    hear(&ours, sizeof ours);
+    assert_string_equal(said_words(said), REFUSED);
+}
+
+static void heard__and_nobody_watches__is_not_told(void **state)
+{
+    const struct record ours = record_of(&peer, ECONNREFUSED, 0);
+
+    (void)state;
+    sock.verbose = false;
+    hear(&ours, sizeof ours);
+    assert_string_equal(said_words(said), "");
+}
+
+static void heard_that_the_path_is_narrow__is_told_once(void **state)
+{
+    const struct record other = record_of(&stranger, EMSGSIZE, NARROW);
+    const struct record ours = record_of(&peer, EMSGSIZE, NARROW);
+
+    (void)state;
+    sock.verbose = false;
+    hear(&other, sizeof other);
+    assert_string_equal(said_words(said), "");
+    hear(&ours, sizeof ours);
+    hear(&ours, sizeof ours);
+    assert_string_equal(said_words(said),
+                        "uroce: the path to 127.0.0.9 carries IP packets of 1400 octets only: set "
+                        "mtu=1400, or a smaller path MTU in the program\n");
+}
+
+static void heard_and_wrong__is_nothing(void **state)
+{
+    struct record record = record_of(&peer, ECONNREFUSED, 0);
+
+    (void)state;
+    for (size_t length = 1; length < sizeof record; length++)
+        hear(&record, length);
+    record.header.kind = URO_HUB_REPORT + 1;
+    hear(&record, sizeof record);
+    record = record_of(&peer, ECONNREFUSED, 0);
+    record.header.version++;
+    hear(&record, sizeof record);
+    record = record_of(&peer, ECONNREFUSED, 0);
+    record.header.from.any.sa_family = AF_UNSPEC;
+    hear(&record, sizeof record);
+    record.header.from.any.sa_family = AF_INET6;
+    hear(&record, sizeof record);
+    assert_string_equal(said_words(said), "");
+}
+
+static void heard_and_too_long__is_nothing(void **state)
+{
+    struct {
+        struct record record;
+        uint8_t more[URO_HUB_RECORD];
+    } longer = { .record = record_of(&peer, ECONNREFUSED, 0) };
+
+    (void)state;
+    hear(&longer.record, sizeof longer.record + 1);
+    hear(&longer.record, sizeof longer);
+    assert_string_equal(said_words(said), "");
+}
+
+/* Each of many, or the later ones of those that have one place. */
+static void sent_to_many__most_are_known(void **state)
+{
+    struct uro_gid to = peer;
+    uint32_t known = 0;
+
+    (void)state;
+    for (uint8_t last = 10; last < 10 + URO_SENT_PLACES / 2; last++) {
+        to.octets[15] = last;
+        uro_sent_note(&sent, &to);
+        assert_true(uro_sent_has(&sent, &to));
+    }
+    for (uint8_t last = 10; last < 10 + URO_SENT_PLACES / 2; last++) {
+        to.octets[15] = last;
+        known += uro_sent_has(&sent, &to);
+    }
+    assert_in_range(known, URO_SENT_PLACES / 4, URO_SENT_PLACES / 2);
+    assert_false(uro_sent_has(&sent, &stranger));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(own_packet__is_told_and_the_others_hear_of_it, start, stop),
+        cmocka_unit_test_setup_teardown(anothers_packet__counts_and_is_passed_on_and_not_told,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(refused_by_the_kernel__stays_here, start, stop),
+        cmocka_unit_test_setup_teardown(address_that_is_not_shared__all_is_told, start, stop),
+        cmocka_unit_test_setup_teardown(heard__is_told_by_who_sent_there, start, stop),
+        cmocka_unit_test_setup_teardown(heard__and_nobody_watches__is_not_told, start, stop),
+        cmocka_unit_test_setup_teardown(heard_that_the_path_is_narrow__is_told_once, start, stop),
+        cmocka_unit_test_setup_teardown(heard_and_wrong__is_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(heard_and_too_long__is_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(sent_to_many__most_are_known, start, stop),
+    };
+
+    if (!own_net_enter())
+        return 0;
+    return cmocka_run_group_tests_name("io/report", tests, NULL, NULL);
+}
