@@ -36,6 +36,8 @@ qperf_rc_bw qperf_rc_rdma_write_lat""".split()
 # And with the IPv6 address first, which is the one that programs choose then.
 APART_V6 = """rc_pingpong rc_pingpong_events rc_pingpong_large uc_pingpong ud_pingpong write_bw_many
 read_bw atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw""".split()
+# And with both processes on one of these.
+SHARED_V6 = "rc_pingpong ud_pingpong write_bw_many rping_ipv6".split()
 # Loopback has one IPv6 address, and libfabric takes none of its addresses for that of a device. A stream that nobody
 # acknowledges does not fit into a plain user's socket buffer whenever the receiver waits for a processor, and
 # perftest waits for ever for what was lost.
@@ -44,6 +46,8 @@ LEFT_OUT = re.compile(f"ipv6|bw_group$|^fi_msg|{LOST}")
 # IPv6 groups of perftest are of scope 1, which the kernel keeps on the machine. It takes a second to find a new IPv6
 # neighbour, for which ibv_xsrq_pingpong does not wait, and then it waits for ever.
 LEFT_OUT_V6 = re.compile(f"bw_group|xsrq|{LOST}")
+# These name the addresses of two sides, or an MTU that is not the network's.
+LEFT_OUT_SHARED_V6 = re.compile(f"{LEFT_OUT_V6.pattern}|^mckey|^fi_dgram|^ucx_cm|^cm_send_bw_ud")
 # Other tests may run on this machine, by other users too: each has a subnet of its own.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
@@ -91,6 +95,7 @@ class Shared(Pair):
 class Apart(apart.Pair):
     """In two network namespaces, as a plain user who cannot make any."""
     meeting = "10.0.0.1"
+    words = {"server": "", "client": ""}
     first = 0  # of the addresses
 
     def __init__(self, uroce: pathlib.Path, settings: str = ""):
@@ -101,7 +106,8 @@ class Apart(apart.Pair):
 
     def configuration(self, role: str) -> str:
         addresses = apart.ADDRESSES[role]
-        return f"{self.device}:udp;ip={addresses[self.first]},{addresses[1 - self.first]}{self.settings}"
+        return (f"{self.device}:udp{self.words[role]};ip={addresses[self.first]},{addresses[1 - self.first]}"
+                f"{self.settings}")
 
     def command(self, role: str, program: list[str]) -> list[str]:
         return ["ip", "netns", "exec", self.name(role), *pairs.plain_user(self.uroce), str(self.uroce), "run", "--device",
@@ -121,6 +127,19 @@ class Apart(apart.Pair):
 
 class ApartV6(Apart):
     first = 1
+
+
+class SharedV6(ApartV6):
+    """Both at the addresses of one side, in its namespace."""
+
+    def configuration(self, role: str) -> str:
+        return super().configuration("server")
+
+    def command(self, role: str, program: list[str]) -> list[str]:
+        return super().command("server", program)
+
+    def listens(self) -> bool:
+        return is_used("fd00::1", self.table("unix"))
 
 
 def here(words: list[str], addresses: dict[str, str]) -> list[str]:
@@ -164,7 +183,8 @@ def rows(build: pathlib.Path, every: bool) -> list:
     chosen = []
     for prefix, kind, names, left_out, more in (("", Pair, CHOSEN, LEFT_OUT, []), ("shared_", Shared, SHARED, LEFT_OUT, []),
                                                 ("apart_", Apart, APART, re.compile(LOST), beside),
-                                                ("v6_", ApartV6, APART_V6, LEFT_OUT_V6, [])):
+                                                ("v6_", ApartV6, APART_V6, LEFT_OUT_V6, []),
+                                                ("shared_v6_", SharedV6, SHARED_V6, LEFT_OUT_SHARED_V6, [])):
         for row, make in found + more:
             if left_out.search(row.name) or not (every or row.name in names):
                 continue
@@ -174,8 +194,8 @@ def rows(build: pathlib.Path, every: bool) -> list:
     return chosen
 
 
-def checked_octets(case: Case, server: str, client: str) -> None:
-    class Words(Pair):
+def checked_octets(case: Case, server: str, client: str, kind=Pair) -> None:
+    class Words(kind):
         words = {"server": server, "client": client}
     with Words(case.uroce) as pair:
         problem = pair.run(["ibv_rc_pingpong", "-g", "1", "-c", "-s", "100000", "-n", "200"],
@@ -189,6 +209,14 @@ def in_single_packets__octets_are_right(case: Case) -> None:
 
 def cut_by_one_side_joined_by_none__octets_are_right(case: Case) -> None:
     checked_octets(case, ",gso=no,gro=no", ",gro=no")
+
+
+def in_single_packets_over_ipv6__octets_are_right(case: Case) -> None:
+    checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no", ApartV6)
+
+
+def cut_by_one_side_joined_by_none_over_ipv6__octets_are_right(case: Case) -> None:
+    checked_octets(case, ",gso=no,gro=no", ",gro=no", ApartV6)
 
 
 def ident_plain__ours_are(case: Case) -> None:
@@ -336,6 +364,7 @@ def auto_on_another_link__is_refused(case: Case) -> None:
 
 
 OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,
+       in_single_packets_over_ipv6__octets_are_right, cut_by_one_side_joined_by_none_over_ipv6__octets_are_right,
        ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet,
        link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost, port_taken__the_holder_is_named, address_of_another_machine__says_so,
        unknown_word__the_known_ones_are_named, busy_poll__no_number__says_what_may_stand_there,
