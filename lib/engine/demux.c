@@ -108,32 +108,39 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 /* Where the number of the queue pair is in a frame without IP options. Others are not warmed. */
 #define QPN_IN_BTH 5u
 
-void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt, enum uro_demux_step step)
+struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt)
 {
-    const struct uro_table *table = &to->shard->qps;
+    const struct uro_demux_aim nobody = { 0 };
     uint32_t at = URO_ETHER_LEN;
 
     if (pkt->length < at + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
-        return;
+        return nobody;
     if (uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_VLAN)
         at = URO_ETHER_LEN_MAX;
     at += uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_IPV6 ? URO_IPV6_LEN : URO_IPV4_LEN;
     at += URO_UDP_LEN;
     if (pkt->length < at + URO_BTH_LEN)
-        return;
+        return nobody;
     const uint8_t *bth = pkt->octets + at;
-    uint32_t number = uro_get_be24(bth + QPN_IN_BTH);
-    struct uro_table_node **bucket = &table->buckets[number & table->mask];
+    return (struct uro_demux_aim){ uro_get_be24(bth + QPN_IN_BTH),
+                                   uro_opcodes[bth[0]].role == URO_RESPONSE };
+}
+
+void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step)
+{
+    const struct uro_table *table = &to->shard->qps;
+    struct uro_table_node **bucket = &table->buckets[aim.number & table->mask];
+
     if (step == URO_DEMUX_BUCKET)
         __builtin_prefetch(bucket);
     if (step == URO_DEMUX_CHAIN && *bucket != NULL)
         __builtin_prefetch(*bucket);
     const struct uro_table_node *node =
-        step == URO_DEMUX_PAIR ? uro_table_find(table, number) : NULL;
+        step == URO_DEMUX_PAIR ? uro_table_find(table, aim.number) : NULL;
     if (node == NULL)
         return;
     const struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
-    if (uro_opcodes[bth[0]].role == URO_RESPONSE)
+    if (aim.response)
         uro_warm_requester(qp);
     else
         uro_warm_responder(qp);

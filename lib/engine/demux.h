@@ -18,8 +18,14 @@ struct uro_demux {
 
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
 
-/* What uro_demux() will look at for a frame that comes soon is asked of memory, step by step: each finds its way by what the
- * one before asked for. */
+/* Whose a frame that comes soon is, as far as can be told at a glance; number 0: not known. */
+struct uro_demux_aim {
+    uint32_t number;
+    bool response;
+};
+struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt);
+
+/* What uro_demux() will look at for it is asked of memory, step by step: each finds its way by what the one before
+ * asked for. */
 enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_CHAIN, URO_DEMUX_PAIR };
-void uro_demux_warm(const struct uro_demux *to, const struct uro_pkt *pkt,
-                    enum uro_demux_step step);
+void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step);

@@ -22,6 +22,7 @@
 #define WARM_FIRST         12u /* frames ahead: where in the table its queue pair is */
 #define WARM_SECOND        8u  /* those that are there */
 #define WARM_THIRD         4u  /* the queue pair */
+#define WARM_AIMS          16u /* more than WARM_FIRST - WARM_THIRD */
 
 struct uro_engine {
     struct uro_shard shard;
@@ -165,16 +166,26 @@ static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, ui
     static const uint32_t ahead[] = { [URO_DEMUX_BUCKET] = WARM_FIRST,
                                       [URO_DEMUX_CHAIN] = WARM_SECOND,
                                       [URO_DEMUX_PAIR] = WARM_THIRD };
+    struct uro_demux_aim aims[WARM_AIMS]; /* of packet i at i % WARM_AIMS */
 
     for (uint32_t i = 0; i < count + WARM_FIRST; i++) {
+        if (i < count)
+            aims[i % WARM_AIMS] = uro_demux_aim(&pkts[i]);
         for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++) {
             uint32_t at = i - (WARM_FIRST - ahead[step]);
             if (i >= WARM_FIRST - ahead[step] && at < count)
-                uro_demux_warm(&engine->demux, &pkts[at], step);
+                uro_demux_warm(&engine->demux, aims[at % WARM_AIMS], step);
         }
         if (i >= WARM_FIRST)
             uro_demux(&engine->demux, &pkts[i - WARM_FIRST], now);
     }
+}
+
+/* Whether it is likely that they are for several queue pairs, and that these are not in the cache. */
+static bool warm_pays(const struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count)
+{
+    return uro_warm_pays(&engine->shard) && count > 1 &&
+           uro_demux_aim(&pkts[0]).number != uro_demux_aim(&pkts[count - 1]).number;
 }
 
 #define LINE 64u
@@ -192,7 +203,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     engine->shard.now = now;
     engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
-    if (uro_warm_pays(&engine->shard)) {
+    if (warm_pays(engine, pkts, count)) {
         input_many(engine, pkts, count, now);
         return;
     }

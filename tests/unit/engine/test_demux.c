@@ -37,7 +37,7 @@ static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **s
             memcpy(octets, whole, length);
             const struct uro_pkt pkt = { .octets = octets, .length = length };
             for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++)
-                uro_demux_warm(&demux, &pkt, step);
+                uro_demux_warm(&demux, uro_demux_aim(&pkt), step);
             free(octets);
         }
 }
