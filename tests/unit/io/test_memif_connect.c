@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -421,6 +422,39 @@ static void connection__is_over__its_descriptors_wake_nobody(void **state)
     }
 }
 
+/* ---- memory ------------------------------------------------------------- */
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static void region__of_both_sides__is_there_before_the_first_frame(void **state)
+{
+    void *probe = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(probe, MAP_FAILED);
+    bool may = madvise(probe, 4096, MADV_POPULATE_WRITE) == 0;
+    (void)munmap(probe, 4096);
+    if (!may)
+        skip(); /* Linux before 5.14 */
+    start("role=server", "role=client");
+    struct uro_port *const sides[] = { server, client };
+    for (unsigned i = 0; i < 2; i++) {
+        const struct uro_memif_region *region = &uro_memif_of(sides[i])->regions[0];
+        long before = faults();
+        for (size_t at = 0; at < region->size; at += 4096) {
+            volatile uint8_t *octet = region->at + at;
+            *octet = *octet;
+        }
+        assert_in_range(faults() - before, 0, 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +472,7 @@ int main(void)
         cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
         cmocka_unit_test_teardown(two_interfaces__one_closes_before_it_took_its_client__it_is_told,
                                   stop),
+        cmocka_unit_test_teardown(region__of_both_sides__is_there_before_the_first_frame, stop),
         cmocka_unit_test_teardown(connection__is_over__its_descriptors_wake_nobody, stop),
     };
     return cmocka_run_group_tests_name("io/memif_connect", tests, NULL, NULL);
