@@ -253,6 +253,11 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     return count;
 }
 
+bool uro_engine_owes(const struct uro_engine *engine)
+{
+    return !uro_list_empty(&engine->shard.responses) || engine->neigh.reply_count > 0;
+}
+
 void uro_engine_requests_first(struct uro_engine *engine)
 {
     engine->shard.requests_owed = true;

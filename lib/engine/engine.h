@@ -79,6 +79,9 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
 URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
                                          uint32_t room, uro_time now);
 
+/* Whether peers wait for an answer, of queue pairs or to an echo, that the next output will send. */
+bool uro_engine_owes(const struct uro_engine *engine);
+
 /* The next output sends requests before answers. */
 void uro_engine_requests_first(struct uro_engine *engine);
 

@@ -63,6 +63,7 @@ struct uro_device {
     struct uro_suspect suspect;
     bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
+    bool peers_wait; /* likewise, and there is something */
     uro_time owes_since;
     int prompt; /* how often the program was, when answers waited for it; below 0: they do not; gather.c */
     bool armed;                      /* the port was asked for a wake-up */
@@ -95,7 +96,7 @@ struct uro_device {
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
 
-/* Half of one. RECEIVE_FIRST sends only if nothing came; otherwise the device owes a SEND. */
+/* Half of one. RECEIVE_FIRST sends only if nothing came that the program waits for; otherwise the device owes a SEND. */
 enum uro_round_part {
     URO_ROUND_WHOLE,
     URO_ROUND_RECEIVE_FIRST,

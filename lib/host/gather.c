@@ -12,7 +12,8 @@
 #define PROMPT       URO_US(20)  /* one that does so comes back within this time */
 #define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
 #define TRUST        64
-#define LATE         32 /* ... more than once in so many */
+#define TRUST_AGAIN  16
+#define LATE         8 /* ... more than once in so many */
 
 /* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
 static uro_time slowly(const struct uro_device *device, uro_time usual)
@@ -57,6 +58,11 @@ bool uro_gather_post(struct uro_device *device, uro_time now)
            atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
 }
 
+uro_time uro_gather_hold(const struct uro_device *device)
+{
+    return slowly(device, PROMPT);
+}
+
 /* Peers wait for the answer until the service thread looks. A program that is interrupted now and then is not meant. */
 static void come_late(struct uro_device *device)
 {
@@ -68,9 +74,9 @@ static void come_late(struct uro_device *device)
 /* Whether the program comes back soon for what it was given before it was answered. */
 static void judge_answer(struct uro_device *device, uro_time now)
 {
-    if (!device->owes)
+    if (!device->peers_wait)
         return;
-    if (now - device->owes_since >= slowly(device, PROMPT))
+    if (now - device->owes_since >= uro_gather_hold(device))
         come_late(device);
     else
         device->prompt += device->prompt < TRUST;
@@ -94,13 +100,21 @@ enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_
     return posted ? URO_ROUND_WHOLE : URO_ROUND_RECEIVE_FIRST;
 }
 
+enum uro_round_part uro_gather_thread_part(struct uro_device *device, uro_time now)
+{
+    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
+
+    if (device->peers_wait && now - device->owes_since >= uro_gather_hold(device))
+        come_late(device);
+    if (device->config.progress != URO_PROGRESS_HYBRID || device->owes || device->prompt < 0 ||
+        now - posted >= POLLS_SOON)
+        return URO_ROUND_WHOLE;
+    return URO_ROUND_RECEIVE_FIRST;
+}
+
 void uro_gather_found(struct uro_device *device)
 {
     device->prompt += device->prompt < 0;
-}
-
-void uro_gather_waited(struct uro_device *device)
-{
-    if (device->owes)
-        come_late(device);
+    if (device->prompt == 0)
+        device->prompt = TRUST_AGAIN;
 }

@@ -4,8 +4,10 @@
  * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
  * those of a loop leave together. One that is alone leaves at once. Likewise a poll that finds something
  * gives it to the program first: what the program answers leaves together with the acknowledgement, at the
- * next post, or at a poll a little later. A program that then did something else is not given things first
- * for a while.
+ * next post, or at a poll a little later. The service thread does the same for a program that spins on its memory
+ * and posts from time to time: a peer that polls gets answer and acknowledgement at once, and is not away,
+ * looking at its own memory, when the answer comes. A program that then did something else is not given
+ * things first for a while.
  */
 #pragma once
 
@@ -23,5 +25,8 @@ enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_
 /* A caller's round brought something. */
 void uro_gather_found(struct uro_device *device);
 
-/* The service thread had to look: callers do not come. */
-void uro_gather_waited(struct uro_device *device);
+/* For so long the service thread leaves what it has to answer to a program that comes back soon. */
+URO_NODISCARD uro_time uro_gather_hold(const struct uro_device *device);
+
+/* What a round of the service thread is to do. */
+enum uro_round_part uro_gather_thread_part(struct uro_device *device, uro_time now);

@@ -326,8 +326,35 @@ static bool ask_port(struct uro_device *device)
     return count > 0;
 }
 
-/* One round, and more while something moves. Then asks the port for a wake-up, or returns false when there is
- * more to do after all. */
+/* Engine lock held. Asks the port for a wake-up; false: there is more to do after all. */
+static bool settle(struct uro_device *device, uro_time now, uro_time *until)
+{
+    uro_time next = uro_engine_next(device->engine);
+    /* The descriptor of a dead link may be readable for ever: it is not waited for. */
+    bool waits = (device->link_up || device->port->wakes_down) && ask_port(device);
+    bool polled = device->link_up && !waits;
+
+    *until = now + (polled ? polled_nap(device, now) : uro_round_link_interval(device));
+    if (next <= now)
+        *until = now + POLLED_SLEEP; /* the link is full: it will take more soon */
+    else if (next < *until)
+        *until = next;
+    device->armed = waits && device->port->ops->arm(device->port);
+    atomic_store(&device->hears, device->armed);
+    atomic_store(&device->wakes, *until);
+    return !waits || device->armed;
+}
+
+/* Engine lock held. The program answers, and finds what comes meanwhile: no wake-up is asked for. */
+static void hold(struct uro_device *device, uro_time *until)
+{
+    *until = device->owes_since + uro_gather_hold(device);
+    atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
+    atomic_store(&device->wakes, *until);
+}
+
+/* One round, and more while something moves. Then gets ready to sleep, or returns false when there is more to do
+ * after all. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uint32_t received, moved;
@@ -338,27 +365,19 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (device->armed)
         device->port->ops->disarm(device->port);
     device->armed = false;
-    uro_gather_waited(device);
-    moved = uro_round_run(device, *now, &received);
+    moved = uro_round_part(device, uro_gather_thread_part(device, *now), *now, &received);
+    if (device->owes && !device->peers_wait)
+        moved += uro_round_send(device, *now);
     if (received > 0)
         count_service(device);
     device->took_over =
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
-    if (!spins(device, *now, moved > 0)) {
-        uro_time next = uro_engine_next(device->engine);
-        /* The descriptor of a dead link may be readable for ever: it is not waited for. */
-        bool waits = (device->link_up || device->port->wakes_down) && ask_port(device);
-        bool polled = device->link_up && !waits;
-        *until = *now + (polled ? polled_nap(device, *now) : uro_round_link_interval(device));
-        if (next <= *now)
-            *until = *now + POLLED_SLEEP; /* the link is full: it will take more soon */
-        else if (next < *until)
-            *until = next;
-        device->armed = waits && device->port->ops->arm(device->port);
-        quiet = !waits || device->armed;
-        atomic_store(&device->hears, device->armed);
-        atomic_store(&device->wakes, *until);
-    }
+    bool spin = spins(device, *now, moved > 0);
+    if (device->owes)
+        hold(device, until);
+    else if (!spin)
+        quiet = settle(device, *now, until);
+    quiet = quiet || device->owes;
     (void)pthread_mutex_unlock(&device->mutex);
     if (uro_engine_rung(device->engine) || !quiet) {
         atomic_store(&device->wakes, 0);

@@ -223,16 +223,28 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
         return 0;
     if (device->owes)
         uro_engine_requests_first(device->engine);
-    device->owes = false;
+    device->owes = device->peers_wait = false;
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
         note_sent(device, uro_device_now());
     return sent + kept;
 }
 
-static uint64_t completed(const struct uro_device *device)
+/* What a program looks for: in its completion queues, or in its memory. */
+static uint64_t given(const struct uro_device *device)
 {
-    return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
+    const struct uro_counters *counters = uro_engine_counters(device->engine);
+
+    return counters->value[URO_COUNT_COMPLETIONS] + counters->value[URO_COUNT_RX_WRITES];
+}
+
+/* The program has it from now on: the round may have been interrupted before. */
+static void owe(struct uro_device *device)
+{
+    if (!device->owes)
+        device->owes_since = uro_device_now();
+    device->owes = true;
+    device->peers_wait = uro_engine_owes(device->engine);
 }
 
 uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
@@ -244,15 +256,13 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
     if (device->closed || part == URO_ROUND_NOTHING)
         return 0;
     look_around(device, now);
-    uint64_t before = completed(device);
+    uint64_t before = given(device);
     if (part != URO_ROUND_SEND)
         *received = moved = receive(device, now);
-    if (part == URO_ROUND_RECEIVE_FIRST && completed(device) != before) {
-        device->owes_since = now;
-        device->owes = true;
-    } else if (part != URO_ROUND_RECEIVE) {
+    if (part == URO_ROUND_RECEIVE || (part == URO_ROUND_RECEIVE_FIRST && given(device) != before))
+        owe(device);
+    else
         moved += uro_round_send(device, now);
-    }
     tell(device);
     tell_connections(device);
     return moved;

@@ -2,11 +2,14 @@
 /* stage.c - see stage.h. */
 #include "stage.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "host/device.h"
 
 struct uro_device *device;
 
@@ -40,6 +43,41 @@ void stage_stop_clock(void)
 void stage_pass(uro_time ns)
 {
     (void)atomic_fetch_add(&stopped_at, ns);
+}
+
+static bool stands_back(void)
+{
+    uro_time wakes = atomic_load(&device->wakes);
+
+    return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
+}
+
+void stage_start_polling(bool gathers)
+{
+    fake.gathers = gathers;
+    stage_start("a:fake0" IP);
+    stage_stop_clock();
+    do {
+        uro_device_progress(device, false);
+        (void)sched_yield();
+    } while (!stands_back());
+    atomic_store(&device->silence, URO_MS(1000)); /* and goes on to, however slow the program is */
+    uro_device_lock(device);                      /* it has let go */
+    uro_device_unlock(device);
+    fake_reset();
+}
+
+void stage_find(uint32_t sent)
+{
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
+    assert_int_equal(fake_read(&fake.sent), sent);
+}
+
+void stage_each_frame_completes_something(void)
+{
+    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
 }
 
 bool stage_sent_by_service(void)

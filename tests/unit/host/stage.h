@@ -21,5 +21,13 @@ bool stage_sent_by_service(void);
 void stage_stop_clock(void);
 void stage_pass(uro_time ns);
 
+/* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
+void stage_start_polling(bool gathers);
+
+/* A frame comes, the program polls, and so many were sent by then. */
+void stage_find(uint32_t sent);
+
+void stage_each_frame_completes_something(void);
+
 /* Each test in a process of its own; returns main()'s status. */
 int stage_run(const char *name, const struct CMUnitTest *tests, size_t count);

@@ -8,41 +8,9 @@
 
 #define STEP 100u /* ns, from one call of a program to the next */
 
-static bool stands_back(void)
-{
-    uro_time wakes = atomic_load(&device->wakes);
-
-    return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
-}
-
-/* A frame comes, the program polls, and so many were sent by then. */
-static void find(uint32_t sent)
-{
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.head), fake_read(&fake.tail));
-    assert_int_equal(fake_read(&fake.sent), sent);
-}
-
-/* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
-static void start_on(bool gathers)
-{
-    fake.gathers = gathers;
-    stage_start("a:fake0" IP);
-    stage_stop_clock();
-    do {
-        uro_device_progress(device, false);
-        (void)sched_yield();
-    } while (!stands_back());
-    atomic_store(&device->silence, URO_MS(1000)); /* and goes on to, however slow the program is */
-    uro_device_lock(device);                      /* it has let go */
-    uro_device_unlock(device);
-    fake_reset();
-}
-
 static void start_polled(void)
 {
-    start_on(true);
+    stage_start_polling(true);
 }
 
 static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
@@ -50,7 +18,7 @@ static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void 
     (void)state;
     start_polled();
     for (uint32_t sent = 0; sent < 40;) {
-        find(++sent);
+        stage_find(++sent);
         fake_inject_echo(&fake.port.mac);
         uro_device_progress(device, true);
         assert_int_equal(fake_read(&fake.sent), sent);
@@ -68,11 +36,6 @@ static void take_20_us(void)
 static void take_1_ms(void)
 {
     stage_pass(URO_MS(1));
-}
-
-static void each_frame_completes_something(void)
-{
-    fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
 }
 
 /* The program polls, which brings @frames, posts, which answers them, and posts again @after so long. Whether that waits
@@ -103,7 +66,7 @@ static bool waits(uro_time after)
 static void start_completing(void)
 {
     start_polled();
-    each_frame_completes_something();
+    stage_each_frame_completes_something();
 }
 
 /* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves together. */
@@ -125,7 +88,7 @@ static void gathering_link__send_takes_long__a_post_alone_does_not_wait(void **s
     start_polled();
     fake.sends = take_20_us;
     for (uint32_t i = 0; i < 2; i++) {
-        find(i + 1);
+        stage_find(i + 1);
         stage_pass(URO_US(10));
         uro_device_progress(device, true);
         assert_int_equal(atomic_load(&device->gathered), 0);
@@ -138,7 +101,7 @@ static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state
     (void)state;
     start_polled();
     fake.receiving = take_20_us;
-    find(1);
+    stage_find(1);
     stage_pass(URO_US(5));
     uro_device_progress(device, true);
     atomic_store(&device->sent_at, uro_device_now());
@@ -207,10 +170,10 @@ static void call(uint32_t kind)
 /* The answers leave with a call of the program soon after, of whatever kind: it may have something to send itself. */
 static void answers_leave_with_a_call(bool gathers)
 {
-    start_on(gathers);
-    each_frame_completes_something();
+    stage_start_polling(gathers);
+    stage_each_frame_completes_something();
     for (uint32_t i = 0; i < 40; i++) {
-        find(i);
+        stage_find(i);
         for (uint32_t calls = 0; fake_read(&fake.sent) == i; calls++) {
             assert_in_range(calls, 0, 40);
             call(i % 4);
@@ -236,10 +199,10 @@ static void any_link__poll_finds_something__program_gets_it_first(void **state)
 static void any_link__more_comes_before_the_answer__is_found(void **state)
 {
     (void)state;
-    start_on(false);
-    each_frame_completes_something();
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
     for (uint32_t i = 0; i < 3; i++) {
-        find(0);
+        stage_find(0);
     }
     stage_pass(URO_US(1)); /* so long after what it sent before, a post does not wait */
     uro_device_progress(device, true);
@@ -250,58 +213,10 @@ static void any_link__more_comes_before_the_answer__is_found(void **state)
 static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
 {
     (void)state;
-    start_on(false);
-    each_frame_completes_something();
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
     assert_true(waits(URO_US(1)));
     assert_false(waits(URO_US(2)));
-}
-
-/* Its peers would wait for what it is in no hurry to ask for. */
-static void program_that_came_late__is_given_nothing_before_the_answer_for_a_while(void **state)
-{
-    (void)state;
-    start_on(false);
-    each_frame_completes_something();
-    find(0);
-    stage_pass(URO_US(20));
-    for (uint32_t sent = 1; sent <= 64; sent++) {
-        uro_device_progress(device, false);
-        assert_int_equal(fake_read(&fake.sent), sent);
-        fake_inject_echo(&fake.port.mac);
-    }
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 65);
-    find(65);
-}
-
-/* Whoever is interrupted once is not slow. */
-static void program_that_came_late_once__is_still_given_things_first(void **state)
-{
-    (void)state;
-    start_on(false);
-    each_frame_completes_something();
-    for (uint32_t i = 0; i < 100; i++) {
-        stage_pass(URO_US(1));
-        find(i);
-        stage_pass(i == 50 ? URO_US(25) : STEP);
-        uro_device_progress(device, true);
-        assert_int_equal(fake_read(&fake.sent), i + 1);
-    }
-}
-
-static void program_that_went__is_given_nothing_before_the_answer_for_a_while(void **state)
-{
-    (void)state;
-    start_on(false);
-    each_frame_completes_something();
-    find(0);
-    atomic_store(&device->silence, URO_US(50));
-    stage_pass(URO_US(50));
-    fake_wait(&fake.sent, 1);
-    assert_true(stage_sent_by_service());
-    uro_device_lock(device);
-    assert_int_equal(device->prompt, -64);
-    uro_device_unlock(device);
 }
 
 /* Somebody else does when the program does not come again. */
@@ -310,7 +225,7 @@ static void gathering_link__poll_finds_something_and_program_goes__it_is_answere
     (void)state;
     fake.gathers = true;
     stage_start("a:fake0" IP);
-    each_frame_completes_something();
+    stage_each_frame_completes_something();
     for (uint32_t i = 1; i <= 50; i++) {
         fake_inject_echo(&fake.port.mac);
         while (fake_read(&fake.head) != fake_read(&fake.tail))
@@ -349,10 +264,10 @@ static struct uro_qp *make_qp(void)
 static void any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends(void **state)
 {
     (void)state;
-    start_on(false);
+    stage_start_polling(false);
     struct uro_qp *qp = make_qp();
-    each_frame_completes_something();
-    find(0);
+    stage_each_frame_completes_something();
+    stage_find(0);
     uro_qp_ring(uro_device_shard(device), qp);
     uro_device_progress(device, false);
     assert_int_equal(fake_read(&fake.sent), 1);
@@ -388,9 +303,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
     cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
     cmocka_unit_test(any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends),
-    cmocka_unit_test(program_that_came_late__is_given_nothing_before_the_answer_for_a_while),
-    cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
-    cmocka_unit_test(program_that_went__is_given_nothing_before_the_answer_for_a_while),
     cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
     cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),
