@@ -96,7 +96,7 @@ struct uro_device {
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
 
-/* Half of one. RECEIVE_FIRST sends only if nothing came that the program waits for; otherwise the device owes a SEND. */
+/* Half of one. RECEIVE_FIRST sends only if nothing came that the program waits for, or much; otherwise the device owes a SEND. */
 enum uro_round_part {
     URO_ROUND_WHOLE,
     URO_ROUND_RECEIVE_FIRST,

@@ -8,6 +8,7 @@
 #define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
 #define INTERRUPTED         URO_US(100) /* whoever takes longer to send a frame */
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
+#define FEW                 4u /* frames; where more come at once they go on coming, and no answer is waited for */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
 
@@ -259,7 +260,8 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
     uint64_t before = given(device);
     if (part != URO_ROUND_SEND)
         *received = moved = receive(device, now);
-    if (part == URO_ROUND_RECEIVE || (part == URO_ROUND_RECEIVE_FIRST && given(device) != before))
+    if (part == URO_ROUND_RECEIVE ||
+        (part == URO_ROUND_RECEIVE_FIRST && *received <= FEW && given(device) != before))
         owe(device);
     else
         moved += uro_round_send(device, now);

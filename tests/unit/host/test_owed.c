@@ -19,6 +19,19 @@ static void any_link__poll_finds_what_a_peer_wrote__program_gets_it_first(void *
     assert_int_equal(fake_read(&fake.sent), 1);
 }
 
+static void any_link__poll_finds_much__it_is_answered_at_once(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
+    for (uint32_t i = 1; i < 5; i++)
+        fake_inject_echo(&fake.port.mac);
+    stage_find(5);
+    for (uint32_t i = 1; i < 4; i++)
+        fake_inject_echo(&fake.port.mac);
+    stage_find(5);
+}
+
 static int prompt(void)
 {
     uro_device_lock(device);
@@ -226,6 +239,7 @@ static void service_answers_after_all__program_is_late(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_link__poll_finds_what_a_peer_wrote__program_gets_it_first),
+    cmocka_unit_test(any_link__poll_finds_much__it_is_answered_at_once),
     cmocka_unit_test(program_that_came_late__is_given_nothing_before_the_answer_for_a_while),
     cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
     cmocka_unit_test(program_that_went__is_late),
