@@ -14,7 +14,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 MIB = 1048576
 SECONDS = 120
-MTU, XDP_MTU = 4500, 1500  # af_xdp has frames of 3 KiB
+MTU, XDP_MTU = 4500, 2200  # af_xdp has frames of 3 KiB: IB MTU 2048
 
 
 @dataclass
