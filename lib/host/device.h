@@ -63,7 +63,6 @@ struct uro_device {
     struct uro_suspect suspect;
     bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
-    bool peers_wait; /* likewise, and there is something */
     uro_time owes_since;
     int prompt; /* how often the program was, when answers waited for it; below 0: they do not; gather.c */
     bool armed;                      /* the port was asked for a wake-up */
@@ -90,13 +89,15 @@ struct uro_device {
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */
     bool took_over;        /* the service thread, in vain so far, since a caller last drove */
+    bool holds;            /* it left what is owed to callers when it last looked; its own */
     bool was_needed;       /* it did what no caller would have, since callers drove; its own */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */
 uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
 
-/* Half of one. RECEIVE_FIRST sends only if nothing came that the program waits for, or much; otherwise the device owes a SEND. */
+/* Half of one. RECEIVE_FIRST does not send, and the device owes a SEND, when a little came that the program
+ * waits for and peers wait for the answer to. */
 enum uro_round_part {
     URO_ROUND_WHOLE,
     URO_ROUND_RECEIVE_FIRST,

@@ -9,7 +9,6 @@
 #define GATHER_POSTS 32u
 #define POLLS_SOON   URO_US(200) /* that a program has polled: it will again */
 #define ANSWER       URO_US(2)   /* in which a program that got something posts its answer */
-#define PROMPT       URO_US(20)  /* one that does so comes back within this time */
 #define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
 #define TRUST        64
 #define TRUST_AGAIN  16
@@ -58,11 +57,6 @@ bool uro_gather_post(struct uro_device *device, uro_time now)
            atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
 }
 
-uro_time uro_gather_hold(const struct uro_device *device)
-{
-    return slowly(device, PROMPT);
-}
-
 /* Peers wait for the answer until the service thread looks. A program that is interrupted now and then is not meant. */
 static void come_late(struct uro_device *device)
 {
@@ -71,29 +65,39 @@ static void come_late(struct uro_device *device)
         device->prompt = -DISTRUST;
 }
 
-/* Whether the program comes back soon for what it was given before it was answered. */
-static void judge_answer(struct uro_device *device, uro_time now)
+static bool is_late(const struct uro_device *device, uro_time now)
 {
-    if (!device->peers_wait)
+    return now - device->owes_since >= slowly(device, URO_GATHER_HOLD);
+}
+
+/* Whether what is owed leaves with this call. */
+static bool is_paid(const struct uro_device *device, bool posted, uro_time now)
+{
+    return posted || uro_engine_rung(device->engine) || now - device->owes_since >= ANSWER;
+}
+
+/* Whether the program comes back soon for what it was given before it was answered. */
+static void judge_answer(struct uro_device *device, bool posted, uro_time now)
+{
+    if (!device->owes)
         return;
-    if (now - device->owes_since >= uro_gather_hold(device))
+    if (is_late(device, now))
         come_late(device);
-    else
+    else if (is_paid(device, posted, now))
         device->prompt += device->prompt < TRUST;
 }
 
 /* A look at a link that gathers costs a system call, too: who posts leaves it to who polls. */
 enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now)
 {
-    judge_answer(device, now);
+    judge_answer(device, posted, now);
     if (!may_wait(device, now))
         return URO_ROUND_WHOLE;
     if (posted && device->port->gathers)
         return URO_ROUND_SEND;
     if (device->prompt < 0)
         return URO_ROUND_WHOLE;
-    if (device->owes &&
-        (posted || uro_engine_rung(device->engine) || now - device->owes_since >= ANSWER))
+    if (device->owes && is_paid(device, posted, now))
         return URO_ROUND_SEND;
     if (device->owes)
         return device->port->gathers ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE;
@@ -104,7 +108,7 @@ enum uro_round_part uro_gather_thread_part(struct uro_device *device, uro_time n
 {
     uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
 
-    if (device->peers_wait && now - device->owes_since >= uro_gather_hold(device))
+    if (device->owes && is_late(device, now))
         come_late(device);
     if (device->config.progress != URO_PROGRESS_HYBRID || device->owes || device->prompt < 0 ||
         now - posted >= POLLS_SOON)

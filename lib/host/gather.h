@@ -26,7 +26,7 @@ enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_
 void uro_gather_found(struct uro_device *device);
 
 /* For so long the service thread leaves what it has to answer to a program that comes back soon. */
-URO_NODISCARD uro_time uro_gather_hold(const struct uro_device *device);
+#define URO_GATHER_HOLD URO_US(20)
 
 /* What a round of the service thread is to do. */
 enum uro_round_part uro_gather_thread_part(struct uro_device *device, uro_time now);

@@ -346,9 +346,10 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
 }
 
 /* Engine lock held. The program answers, and finds what comes meanwhile: no wake-up is asked for. */
-static void hold(struct uro_device *device, uro_time *until)
+static void hold(struct uro_device *device, uro_time *now, uro_time *until)
 {
-    *until = device->owes_since + uro_gather_hold(device);
+    *now = device->owes_since; /* the round may have been interrupted before */
+    *until = *now + URO_GATHER_HOLD;
     atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
     atomic_store(&device->wakes, *until);
 }
@@ -366,18 +367,17 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         device->port->ops->disarm(device->port);
     device->armed = false;
     moved = uro_round_part(device, uro_gather_thread_part(device, *now), *now, &received);
-    if (device->owes && !device->peers_wait)
-        moved += uro_round_send(device, *now);
     if (received > 0)
         count_service(device);
     device->took_over =
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     bool spin = spins(device, *now, moved > 0);
-    if (device->owes)
-        hold(device, until);
+    device->holds = device->owes;
+    if (device->holds)
+        hold(device, now, until);
     else if (!spin)
         quiet = settle(device, *now, until);
-    quiet = quiet || device->owes;
+    quiet = quiet || device->holds;
     (void)pthread_mutex_unlock(&device->mutex);
     if (uro_engine_rung(device->engine) || !quiet) {
         atomic_store(&device->wakes, 0);
@@ -385,6 +385,12 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         return false;
     }
     return true;
+}
+
+/* A caller may have come, and left it. */
+static bool still_owes(struct uro_device *device)
+{
+    return device->holds && atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0;
 }
 
 static bool callers_drive(struct uro_device *device, uro_time now)
@@ -436,7 +442,7 @@ void uro_progress_serve(struct uro_device *device)
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now();
         uro_round_tell_gone(device, &told_gone);
-        if (callers_drive(device, now)) {
+        if (callers_drive(device, now) && !still_owes(device)) {
             stand_back(device, now, &interval);
             continue;
         }

@@ -224,7 +224,7 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
         return 0;
     if (device->owes)
         uro_engine_requests_first(device->engine);
-    device->owes = device->peers_wait = false;
+    device->owes = false;
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
         note_sent(device, uro_device_now());
@@ -239,13 +239,10 @@ static uint64_t given(const struct uro_device *device)
     return counters->value[URO_COUNT_COMPLETIONS] + counters->value[URO_COUNT_RX_WRITES];
 }
 
-/* The program has it from now on: the round may have been interrupted before. */
-static void owe(struct uro_device *device)
+/* Whether the program may answer together with us. What it gave room to send itself does not wait for it. */
+static bool may_owe(const struct uro_device *device, uint32_t received, uint64_t given_before)
 {
-    if (!device->owes)
-        device->owes_since = uro_device_now();
-    device->owes = true;
-    device->peers_wait = uro_engine_owes(device->engine);
+    return received <= FEW && given(device) != given_before && uro_engine_owes(device->engine);
 }
 
 uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
@@ -260,11 +257,12 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
     uint64_t before = given(device);
     if (part != URO_ROUND_SEND)
         *received = moved = receive(device, now);
-    if (part == URO_ROUND_RECEIVE ||
-        (part == URO_ROUND_RECEIVE_FIRST && *received <= FEW && given(device) != before))
-        owe(device);
-    else
+    if (part == URO_ROUND_RECEIVE_FIRST && may_owe(device, *received, before)) {
+        device->owes_since = uro_device_now(); /* the round may have been interrupted */
+        device->owes = true;
+    } else if (part != URO_ROUND_RECEIVE) {
         moved += uro_round_send(device, now);
+    }
     tell(device);
     tell_connections(device);
     return moved;

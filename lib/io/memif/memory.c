@@ -11,17 +11,12 @@
 /* Offsets have 32 bits. More would only take addresses away from the process. */
 #define REGION_MAX ((uint64_t)1 << 32)
 
-/* What a link with usual rings needs many times over: its first frames are as fast as the others, at 3 ms for 9 MB. */
-#define POPULATED_MAX ((size_t)32 << 20)
-
 static bool map(struct uro_memif_region *region, int fd, size_t size)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (at == MAP_FAILED)
         return false;
-    if (size <= POPULATED_MAX) /* since Linux 5.14; without it only slower at first */
-        (void)madvise(at, size, MADV_POPULATE_WRITE);
     region->at = at;
     region->size = size;
     return true;
@@ -53,6 +48,15 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
         (uint64_t)status.st_size < size)
         return "a region is longer than its file";
     return map(region, fd, (size_t)size) ? NULL : "a region could not be mapped";
+}
+
+/* What a link with usual rings needs, many times over. */
+#define POPULATED_MAX ((size_t)32 << 20)
+
+void uro_memif_region_populate(const struct uro_memif_region *region)
+{
+    if (region->size <= POPULATED_MAX) /* since Linux 5.14; without it only slower at first */
+        (void)madvise(region->at, region->size, MADV_POPULATE_WRITE);
 }
 
 void uro_memif_region_drop(struct uro_memif_region *region)

@@ -22,6 +22,10 @@ URO_NODISCARD bool uro_memif_region_make(struct uro_memif_region *region, size_t
 /* The server's: @size octets of the file @fd, which stays the caller's. Returns NULL or what is wrong with it. */
 URO_NODISCARD const char *uro_memif_region_map(struct uro_memif_region *region, int fd,
                                                uint64_t size);
+
+/* So that the first frames are as fast as the others; 3 ms for 9 MB. */
+void uro_memif_region_populate(const struct uro_memif_region *region);
+
 void uro_memif_region_drop(struct uro_memif_region *region);
 
 /* The @length octets that are named so, or NULL when there are none. */

@@ -85,6 +85,7 @@ void uro_memif_queue_start(struct uro_memif *memif)
 {
     struct uro_memif_queue *in = &memif->in;
 
+    uro_memif_region_populate(&memif->regions[0]); /* of more a peer could have any number */
     if (memif->words.server)
         return;
     for (uint32_t i = 0; i < in->slots; i++)

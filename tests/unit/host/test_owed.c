@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_owed.c - what a peer waits for while the program has it in its hands, and who is trusted with that. */
+#include "core/schedule.h"
+#include "core/shard.h"
 #include "host/device.h"
 #include "stage.h"
 
@@ -78,6 +80,84 @@ static void program_that_owes_nothing__is_not_late(void **state)
 static void take_20_us(void)
 {
     stage_pass(URO_US(20));
+}
+
+/* One that polls on and on and then computes makes its peers wait all the same. */
+static void program_that_polls_before_it_is_late__is_late(void **state)
+{
+    uint32_t sent = 0;
+
+    (void)state;
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
+    for (; prompt() >= 0; sent++) {
+        assert_in_range(sent, 0, 1);
+        stage_find(sent);
+        for (uint32_t polls = 0; polls < 9; polls++) {
+            stage_pass(STEP);
+            uro_device_progress(device, false);
+        }
+        stage_pass(URO_US(20));
+        uro_device_progress(device, false);
+    }
+}
+
+static struct uro_qp *pair;
+
+static void make_pair(void)
+{
+    static _Alignas(64) uint8_t memory[16384];
+    const struct uro_qp_init init = { .type = URO_QPT_RC };
+
+    assert_in_range(uro_qp_size(&init), 1, sizeof memory);
+    uro_device_lock(device);
+    pair = uro_qp_create(uro_device_shard(device), &init, memory);
+    uro_device_unlock(device);
+}
+
+static void frame_asks_pair(void)
+{
+    if (fake_read(&fake.head) != fake_read(&fake.tail))
+        uro_schedule_response(pair);
+}
+
+static void frame_lets_pair_send(void)
+{
+    if (fake_read(&fake.head) != fake_read(&fake.tail))
+        uro_schedule_request(pair);
+}
+
+/* A poll finds what completes something, and makes @pair ask for its turn. Whether that waits. */
+static bool pair_waits(void (*receiving)(void))
+{
+    struct uro_shard *shard = uro_device_shard(device);
+
+    fake.receiving = receiving;
+    fake_inject_echo(&others);
+    uro_device_progress(device, false);
+    bool so = device->owes;
+    assert_int_equal(so, !uro_list_empty(&shard->responses));
+    assert_true(uro_list_empty(&shard->requests));
+    return so;
+}
+
+static void any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_first(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    make_pair();
+    stage_each_frame_completes_something();
+    assert_true(pair_waits(frame_asks_pair));
+}
+
+/* The window was full: what the program posted long ago waits for nothing else. */
+static void any_link__poll_finds_room_for_more__that_leaves_at_once(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    make_pair();
+    stage_each_frame_completes_something();
+    assert_false(pair_waits(frame_lets_pair_send));
 }
 
 /* Another thread had the processor, in the middle of the round. */
@@ -206,6 +286,55 @@ static void service_finds_something__nothing_to_answer__it_listens(void **state)
     uro_device_unlock(device);
 }
 
+/* Whether the thread was seen holding what it owes for the frame, before it answered; this one's processor may have
+ * been taken away meanwhile. */
+static bool seen_holding(uint32_t frame)
+{
+    while (fake_read(&fake.sent) < frame) {
+        assert_int_equal(pthread_mutex_lock(&device->mutex), 0);
+        uro_time wakes = atomic_load(&device->wakes);
+        bool holds = device->holds && wakes != 0;
+        if (holds)
+            assert_int_equal(wakes - device->owes_since, URO_US(20));
+        assert_int_equal(pthread_mutex_unlock(&device->mutex), 0);
+        if (holds)
+            return true;
+    }
+    return false;
+}
+
+/* The thread sleeps, and can be woken, as long as it holds, whatever the link's sends took. */
+static void service_holds__for_20_us(void **state)
+{
+    bool seen = false;
+
+    (void)state;
+    stage_start_polling(true);
+    atomic_store(&device->send_took, URO_US(99));
+    for (uint32_t i = 1; i <= 1000 && !seen; i++) {
+        leave_to_service(&fake.port.mac, 0);
+        seen = seen_holding(i);
+        fake_wait(&fake.sent, i);
+    }
+    assert_true(seen);
+}
+
+/* A caller that came meanwhile, and left what is owed, does not come again. */
+static void service_held__callers_seem_to_drive__it_answers(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    uro_device_lock(device);
+    device->owes = device->holds = true;
+    device->owes_since = uro_device_now();
+    atomic_store(&device->gathered, 1);
+    atomic_store(&device->called, uro_device_now());
+    fake_inject_echo(&fake.port.mac);
+    uro_device_unlock(device);
+    fake_wait(&fake.sent, 1);
+    assert_true(stage_sent_by_service());
+}
+
 /* Peers do not wait for more and more of them. */
 static void service_finds_more__what_was_owed_before_is_answered(void **state)
 {
@@ -229,7 +358,7 @@ static void service_answers_after_all__program_is_late(void **state)
     uro_device_lock(device);
     atomic_store(&device->silence, 0);
     device->prompt = 16;
-    device->owes = device->peers_wait = true;
+    device->owes = true;
     device->owes_since = uro_device_now() - URO_US(20);
     uint32_t looks = fake_read(&fake.receives);
     uro_device_unlock(device);
@@ -244,11 +373,16 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
     cmocka_unit_test(program_that_went__is_late),
     cmocka_unit_test(program_that_owes_nothing__is_not_late),
+    cmocka_unit_test(program_that_polls_before_it_is_late__is_late),
+    cmocka_unit_test(any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_first),
+    cmocka_unit_test(any_link__poll_finds_room_for_more__that_leaves_at_once),
     cmocka_unit_test(program_that_is_interrupted_while_it_polls__is_not_late),
     cmocka_unit_test(service_finds_something__program_posted_of_late__it_may_answer),
     cmocka_unit_test(service_finds_something__program_posts_no_more__it_is_answered_at_once),
     cmocka_unit_test(service_finds_something__program_comes_late__it_is_answered_at_once),
     cmocka_unit_test(service_finds_something__nothing_to_answer__it_listens),
+    cmocka_unit_test(service_holds__for_20_us),
+    cmocka_unit_test(service_held__callers_seem_to_drive__it_answers),
     cmocka_unit_test(service_finds_more__what_was_owed_before_is_answered),
     cmocka_unit_test(thread__service_finds_something__it_is_answered_at_once),
     cmocka_unit_test(service_answers_after_all__program_is_late),
