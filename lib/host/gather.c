@@ -11,8 +11,8 @@
 #define ANSWER       URO_US(2)   /* in which a program that got something posts its answer */
 #define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
 #define TRUST        64
-#define TRUST_AGAIN  16
-#define LATE         8 /* ... more than once in so many */
+#define TRUST_AGAIN  16 /* after that, and at first */
+#define LATE         8  /* ... more than once in so many */
 
 /* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
 static uro_time slowly(const struct uro_device *device, uro_time usual)

@@ -359,7 +359,7 @@ static void hold(struct uro_device *device, uro_time *now, uro_time *until)
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uint32_t received, moved;
-    bool quiet = false;
+    bool ready; /* to sleep */
 
     lock(device);
     *now = uro_device_now();
@@ -372,14 +372,13 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     device->took_over =
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     bool spin = spins(device, *now, moved > 0);
-    device->holds = device->owes;
+    ready = device->holds = device->owes;
     if (device->holds)
         hold(device, now, until);
     else if (!spin)
-        quiet = settle(device, *now, until);
-    quiet = quiet || device->holds;
+        ready = settle(device, *now, until);
     (void)pthread_mutex_unlock(&device->mutex);
-    if (uro_engine_rung(device->engine) || !quiet) {
+    if (uro_engine_rung(device->engine) || !ready) {
         atomic_store(&device->wakes, 0);
         atomic_store(&device->hears, false);
         return false;
@@ -387,7 +386,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     return true;
 }
 
-/* A caller may have come, and left it. */
+/* Engine lock not held. What the thread left to callers was not sent yet, even if one came: it may not come again. */
 static bool still_owes(struct uro_device *device)
 {
     return device->holds && atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0;

@@ -16,7 +16,8 @@ MIB = 1048576
 SECONDS = 60
 RUNS = 3  # a virtual machine without KVM is slow
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
-MTU, XDP_MTU = 4200, 2200  # of the interfaces; af_xdp has frames of 3 KiB: IB MTU 2048
+MTU, XDP_MTU = 4200, 2200  # of the interfaces; af_xdp has frames of 3 KiB
+IB_MTU = {MTU: 4096, XDP_MTU: 2048}
 # rxe lives in the first namespace only. Both ends are there, and rules lead what leaves by one
 # interface to the other one instead of to the local host.
 WITH_RXE = """
@@ -181,7 +182,7 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
     ends = [(enter + preload).format(n=n, own=n + 1) for n in range(2)]
     made.run(WITH_UROCE.replace("{mtu}", str(mtu)))
     try:
-        tool = tool_of(bench, kind, 4096 if mtu == MTU else 2048)
+        tool = tool_of(bench, kind, IB_MTU[mtu])
         return kind.read(spoken(made, RUN.format(
             server=ends[0], client=ends[1], tool=tool, served="", asked="",
             listens=enter.format(n=0), seconds=SECONDS, host="10.89.0.1", name=tool.split()[0])))
@@ -194,12 +195,12 @@ def measured(bench: Bench, made: sides.Rxe) -> list[Figure]:
     for kind in KINDS:
         less = kind.unit == "us"
         peers = {}
-        for mtu in (4096, 2048) if kind.long else (4096,):
+        for mtu in IB_MTU.values() if kind.long else (4096,):
             peers[mtu] = Figure(f"Linux rxe {KERNEL}" + (f", IB MTU {mtu}" if kind.long else ""),
                                 kind.unit, less=less)
             turns.append((peers[mtu], lambda kind=kind, mtu=mtu: by_rxe(bench, made, kind, mtu)))
         for link, (_, mtu) in LINKS.items():
-            beside = peers[2048 if mtu == XDP_MTU and kind.long else 4096]
+            beside = peers[IB_MTU[mtu] if kind.long else 4096]
             row = Figure(f"{link}, {kind.name}", kind.unit, aim_ratio=kind.aim, less=less,
                          beside=beside)
             turns.append((row, lambda kind=kind, link=link: by_uroce(bench, made, kind, link)))

@@ -80,6 +80,18 @@ void stage_each_frame_completes_something(void)
     fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_COMPLETIONS]);
 }
 
+struct uro_qp *stage_make_qp(void)
+{
+    static _Alignas(64) uint8_t memory[16384];
+    const struct uro_qp_init init = { .type = URO_QPT_RC };
+
+    assert_in_range(uro_qp_size(&init), 1, sizeof memory);
+    uro_device_lock(device);
+    struct uro_qp *qp = uro_qp_create(uro_device_shard(device), &init, memory);
+    uro_device_unlock(device);
+    return qp;
+}
+
 bool stage_sent_by_service(void)
 {
     return fake.sender == fake.opener;

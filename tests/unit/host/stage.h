@@ -29,5 +29,8 @@ void stage_find(uint32_t sent);
 
 void stage_each_frame_completes_something(void);
 
+/* The one queue pair of the test, RC, in RESET. */
+struct uro_qp *stage_make_qp(void);
+
 /* Each test in a process of its own; returns main()'s status. */
 int stage_run(const char *name, const struct CMUnitTest *tests, size_t count);

@@ -247,25 +247,12 @@ static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void 
     }
 }
 
-static _Alignas(64) uint8_t qp_memory[16384];
-
-static struct uro_qp *make_qp(void)
-{
-    const struct uro_qp_init init = { .type = URO_QPT_RC };
-
-    assert_in_range(uro_qp_size(&init), 1, sizeof qp_memory);
-    uro_device_lock(device);
-    struct uro_qp *qp = uro_qp_create(uro_device_shard(device), &init, qp_memory);
-    uro_device_unlock(device);
-    return qp;
-}
-
 /* A stream of requests must go on: each completion brings new ones. */
 static void any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends(void **state)
 {
     (void)state;
     stage_start_polling(false);
-    struct uro_qp *qp = make_qp();
+    struct uro_qp *qp = stage_make_qp();
     stage_each_frame_completes_something();
     stage_find(0);
     uro_qp_ring(uro_device_shard(device), qp);
@@ -281,7 +268,7 @@ static void posted__and_a_command_follows__the_engine_hears_it_before(void **sta
 {
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
-    struct uro_qp *qp = make_qp();
+    struct uro_qp *qp = stage_make_qp();
     uro_qp_ring(uro_device_shard(device), qp);
     assert_true(uro_engine_rung(uro_device_engine(device)));
     uro_device_lock(device);

@@ -9,6 +9,12 @@
 
 static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };
 
+static void start_completing(void)
+{
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
+}
+
 /* A frame comes that a program waited for, as if its memory had been written: it may have something to send itself. */
 static void any_link__poll_finds_what_a_peer_wrote__program_gets_it_first(void **state)
 {
@@ -24,8 +30,7 @@ static void any_link__poll_finds_what_a_peer_wrote__program_gets_it_first(void *
 static void any_link__poll_finds_much__it_is_answered_at_once(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     for (uint32_t i = 1; i < 5; i++)
         fake_inject_echo(&fake.port.mac);
     stage_find(5);
@@ -48,8 +53,7 @@ static void program_that_came_late__is_given_nothing_before_the_answer_for_a_whi
     uint32_t sent = 0;
 
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     for (; prompt() >= 0; sent++) {
         assert_in_range(sent, 0, 1);
         stage_find(sent);
@@ -66,8 +70,7 @@ static void program_that_came_late__is_given_nothing_before_the_answer_for_a_whi
 static void program_that_owes_nothing__is_not_late(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     for (uint32_t i = 0; i < 3; i++) {
         fake_inject_echo(&others);
         uro_device_progress(device, false);
@@ -88,8 +91,7 @@ static void program_that_polls_before_it_is_late__is_late(void **state)
     uint32_t sent = 0;
 
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     for (; prompt() >= 0; sent++) {
         assert_in_range(sent, 0, 1);
         stage_find(sent);
@@ -103,17 +105,6 @@ static void program_that_polls_before_it_is_late__is_late(void **state)
 }
 
 static struct uro_qp *pair;
-
-static void make_pair(void)
-{
-    static _Alignas(64) uint8_t memory[16384];
-    const struct uro_qp_init init = { .type = URO_QPT_RC };
-
-    assert_in_range(uro_qp_size(&init), 1, sizeof memory);
-    uro_device_lock(device);
-    pair = uro_qp_create(uro_device_shard(device), &init, memory);
-    uro_device_unlock(device);
-}
 
 static void frame_asks_pair(void)
 {
@@ -130,8 +121,9 @@ static void frame_lets_pair_send(void)
 /* A poll finds what completes something, and makes @pair ask for its turn. Whether that waits. */
 static bool pair_waits(void (*receiving)(void))
 {
+    start_completing();
     struct uro_shard *shard = uro_device_shard(device);
-
+    pair = stage_make_qp();
     fake.receiving = receiving;
     fake_inject_echo(&others);
     uro_device_progress(device, false);
@@ -144,9 +136,6 @@ static bool pair_waits(void (*receiving)(void))
 static void any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_first(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    make_pair();
-    stage_each_frame_completes_something();
     assert_true(pair_waits(frame_asks_pair));
 }
 
@@ -154,9 +143,6 @@ static void any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_firs
 static void any_link__poll_finds_room_for_more__that_leaves_at_once(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    make_pair();
-    stage_each_frame_completes_something();
     assert_false(pair_waits(frame_lets_pair_send));
 }
 
@@ -164,8 +150,7 @@ static void any_link__poll_finds_room_for_more__that_leaves_at_once(void **state
 static void program_that_is_interrupted_while_it_polls__is_not_late(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     fake.receiving = take_20_us;
     for (uint32_t i = 0; i < 3; i++) {
         stage_find(i);
@@ -178,8 +163,7 @@ static void program_that_is_interrupted_while_it_polls__is_not_late(void **state
 static void program_that_came_late_once__is_still_given_things_first(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     for (uint32_t i = 0; i < 100; i++) {
         stage_pass(URO_US(1));
         stage_find(i);
@@ -192,8 +176,7 @@ static void program_that_came_late_once__is_still_given_things_first(void **stat
 static void program_that_went__is_late(void **state)
 {
     (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
+    start_completing();
     stage_find(0);
     atomic_store(&device->silence, URO_US(50));
     stage_pass(URO_US(50));
