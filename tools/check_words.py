@@ -35,7 +35,7 @@ CODE_RULES = [
     (r"\bpacked\b|#\s*pragma\s+pack",
      r"(lib|app|include)/", None, "offsets and uro_get/uro_put of wire/bytes.h"),
     (r"__attribute__",
-     r"(lib|app)/", r"lib/base/(defs\.h|crc32_(sparse|x86)\.c)|lib/(abi|verbs|ucma|paths|io/(dpdk|memif|udp))/",
+     r"(lib|app)/", r"lib/base/(defs\.h|crc32_(sparse|x86)\.c)|lib/(abi|verbs|ucma|paths|io/(dpdk|memif|packet|udp))/",
      "a macro of base/defs.h"),
     (r"^\s+(?:unsigned|u?int\d*_t|int|bool)\s+\w+\s*:\s*\d+\s*;",
      r"(lib|include)/", None, "a plain field; octets are cut in wire/ only"),

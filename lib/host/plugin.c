@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 /* A kind of port: its library is liburoce-KIND.so, in the build tree below lib/io/KIND. */
-enum kind { DPDK, MEMIF, UDP, KINDS };
+enum kind { DPDK, MEMIF, PACKET, UDP, KINDS };
 
-static const char *const names[KINDS] = { [DPDK] = "dpdk", [MEMIF] = "memif", [UDP] = "udp" };
+static const char *const names[KINDS] = {
+    [DPDK] = "dpdk", [MEMIF] = "memif", [PACKET] = "packet", [UDP] = "udp"
+};
 
 /* From the directory of the library or program that this code is in. */
 static const char *const places[KINDS][6] = {
@@ -21,6 +23,8 @@ static const char *const places[KINDS][6] = {
                URO_LIBRARY_DIR_FROM_BIN "/" },
     [MEMIF] = { "", "../io/memif/", "../lib/io/memif/", "../../io/memif/", "../../lib/io/memif/",
                 URO_LIBRARY_DIR_FROM_BIN "/" },
+    [PACKET] = { "", "../io/packet/", "../lib/io/packet/", "../../io/packet/",
+                 "../../lib/io/packet/", URO_LIBRARY_DIR_FROM_BIN "/" },
     [UDP] = { "", "../io/udp/", "../lib/io/udp/", "../../io/udp/", "../../lib/io/udp/",
               URO_LIBRARY_DIR_FROM_BIN "/" },
 };
@@ -34,7 +38,9 @@ static enum kind kind_of(const char *link)
 {
     if (uro_plugin_is_udp(link))
         return UDP;
-    return strncmp(link, "net_memif", strlen("net_memif")) == 0 ? MEMIF : DPDK;
+    if (strncmp(link, "net_memif", strlen("net_memif")) == 0)
+        return MEMIF;
+    return strncmp(link, "net_af_packet", strlen("net_af_packet")) == 0 ? PACKET : DPDK;
 }
 
 /* The directory of the library or program that this code is in. */

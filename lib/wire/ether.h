@@ -42,3 +42,15 @@ URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *e
 
 /* Writes 14 or 18 octets; returns how many. */
 size_t uro_ether_put(uint8_t out[static URO_ETHER_LEN_MAX], const struct uro_ether *ether);
+
+/* Tags the frame at @frame, which begins URO_VLAN_LEN octets earlier afterwards: returns where. */
+static inline uint8_t *uro_ether_insert_tag(uint8_t *frame, uint16_t tag)
+{
+    const size_t addresses = 2 * sizeof(struct uro_mac);
+    uint8_t *const out = frame - URO_VLAN_LEN;
+
+    memmove(out, frame, addresses);
+    uro_put_be16(out + addresses, URO_ETHERTYPE_VLAN);
+    uro_put_be16(out + addresses + 2, tag);
+    return out;
+}

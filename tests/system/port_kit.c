@@ -46,12 +46,17 @@ static uro_port_open_fn *load(const char *variable, const char *otherwise)
 
 static uro_port_open_fn *plugin(const char *link)
 {
-    static uro_port_open_fn *dpdk, *memif;
+    static uro_port_open_fn *dpdk, *memif, *packet;
 
     if (strncmp(link, "net_memif", strlen("net_memif")) == 0) {
         if (memif == NULL)
             memif = load("UROCE_MEMIF_PLUGIN", "liburoce-memif.so");
         return memif;
+    }
+    if (strncmp(link, "net_af_packet", strlen("net_af_packet")) == 0) {
+        if (packet == NULL)
+            packet = load("UROCE_PACKET_PLUGIN", "liburoce-packet.so");
+        return packet;
     }
     if (dpdk == NULL)
         dpdk = load("UROCE_DPDK_PLUGIN", "liburoce-dpdk.so");

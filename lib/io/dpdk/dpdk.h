@@ -5,8 +5,7 @@
  *   link.c   the words a user writes            log.c    what DPDK has to say
  *   nic.c    DPDK's device behind the port      pool.c   packet buffers
  *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
- *   iface.c  an interface of the kernel's       filter.c which frames are let in
- *   quiet.c  keeps the kernel from answering
+ *   source.c what the driver reads from         filter.c which frames are let in
  */
 #pragma once
 
@@ -15,15 +14,15 @@
 
 #include "engine/port.h"
 #include "io/dpdk/filter.h"
-#include "io/dpdk/iface.h"
-#include "io/dpdk/quiet.h"
+#include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
+#include "io/kernel/iface.h"
+#include "io/kernel/quiet.h"
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
 enum uro_dpdk_kind {
     URO_DPDK_PCI, /* a network card, or a virtual one on the PCI bus */
-    URO_DPDK_AF_PACKET,
     URO_DPDK_AF_XDP,
     URO_DPDK_PCAP,
     URO_DPDK_RING,
@@ -49,6 +48,7 @@ struct uro_dpdk {
 
     struct uro_wait wait;
     struct uro_iface iface; /* ports over an interface of the kernel's */
+    struct uro_source source;
     struct uro_quiet quiet;
     struct uro_filter filter;
     struct rte_mempool *pool;

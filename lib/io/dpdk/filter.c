@@ -3,9 +3,8 @@
  *
  * Cards have a list of group addresses. Where the driver has none, or too short a one, the card is
  * asked for all groups, and where it cannot do that either, for everything: what is too much is
- * dropped by the engine. An interface of the kernel's is asked by a packet socket, so that what was
- * asked for ends with the process: that of af_packet itself (iface_packet.c), and one of ours for
- * af_xdp.
+ * dropped by the engine. An interface of the kernel's that af_xdp reads is asked by a packet socket of
+ * ours, so that what was asked for ends with the process.
  */
 #include "io/dpdk/filter.h"
 
@@ -82,7 +81,7 @@ void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32
 {
     struct uro_filter *filter = &dpdk->filter;
 
-    if (dpdk->kind == URO_DPDK_AF_PACKET || filter->groups != URO_FILTER_LIST)
+    if (filter->groups != URO_FILTER_LIST)
         return; /* all groups are let in */
     if (set_list(dpdk, macs, count)) {
         say(dpdk, "the link has the list of groups", count);

@@ -5,11 +5,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "io/dpdk/iface.h"
+#include "io/kernel/iface.h"
 
 #define MTU_MAX        9600u
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
@@ -20,16 +18,12 @@
 #define AF_XDP_MTU  3400u
 #define AF_XDP_ROOM 3712u
 
-#define AF_PACKET_BLOCK 65536u
-#define AF_PACKET_HEAD  128u /* of the kernel, before the frame */
-
 /* The largest packet of a RoCE MTU of 4096 is 4096 octets and less than 128 of headers. */
 #define MTU_FOR_4096 4224u
 
 /* clang-format off */
 static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_PCI]         = { NULL, .own_limit = true, .interrupts = true, .mtu = 1500 },
-    [URO_DPDK_AF_PACKET]   = { "net_af_packet", .kernel = true },
     [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true, .mtu_max = AF_XDP_MTU },
     [URO_DPDK_PCAP]        = { "net_pcap", .mtu = 1500 },
     [URO_DPDK_RING]        = { "net_ring", .mtu = MTU_FOR_4096 },
@@ -94,56 +88,6 @@ static uint32_t round_up(uint32_t value, uint32_t to)
     return (value + to - 1) / to * to;
 }
 
-static void append(struct uro_link *link, const char *key, uint32_t value)
-{
-    char present[16];
-    size_t used = strlen(link->words);
-
-    if (!uro_link_value(link->words, key, present, sizeof present))
-        snprintf(link->words + used, sizeof link->words - used, ",%s=%u", key, value);
-}
-
-static uint32_t number(const struct uro_link *link, const char *key, uint32_t otherwise)
-{
-    char text[16];
-
-    return uro_link_value(link->words, key, text, sizeof text) ? (uint32_t)strtoul(text, NULL, 10)
-                                                               : otherwise;
-}
-
-/* The kernel wants the memory of its rings locked, which an ordinary user may do to some megabytes
- * only; a container's root is one. */
-static bool lockable(size_t bytes)
-{
-    void *at =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
-
-    if (at == MAP_FAILED)
-        return false;
-    munmap(at, bytes);
-    return true;
-}
-
-/* A ring of slots in each direction, each slot long enough for one frame and the kernel's header.
- * Slots of a power of two fill the kernel's blocks without waste. The driver copies what the
- * kernel put into a slot without asking how long the mbuf is, so the mbuf must be as long. */
-static void complete_af_packet(struct uro_link *link)
-{
-    uint32_t slot = 2048;
-    uint32_t count = 1u << URO_LINK_RING_LOG2;
-
-    while (slot < link->frame_max + AF_PACKET_HEAD)
-        slot *= 2;
-    append(link, "blocksz", AF_PACKET_BLOCK);
-    append(link, "framesz", slot);
-    slot = number(link, "framesz", slot);
-    while (count > 128 && !lockable((size_t)2 * slot * count))
-        count /= 2;
-    append(link, "framecnt", count);
-    if (link->room < slot)
-        link->room = slot;
-}
-
 static int read_iface(struct uro_link *link, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_iface_state state;
@@ -183,7 +127,7 @@ static int read_words(const char *words, struct uro_link *link,
         memcpy(link->name, words, length);
     if (length >= sizeof link->name || !find_kind(link->name, &link->kind)) {
         snprintf(error, URO_PORT_ERROR_MAX,
-                 "link %.40s is neither a PCI address nor one of net_af_packet, net_af_xdp, "
+                 "link %.40s is neither a PCI address nor one of net_af_xdp, "
                  "net_memif, net_pcap, net_ring, net_null, net_tap, net_vhost, net_virtio_user, "
                  "each with a number (net_ring0)",
                  words);
@@ -216,7 +160,5 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
     uro_link_set_mtu(link, link->mtu);
     /* The tap driver keeps a buffer ready for each, and uses one at a time. */
     link->descriptors = link->kind == URO_DPDK_TAP ? 64 : 1u << URO_LINK_RING_LOG2;
-    if (link->kind == URO_DPDK_AF_PACKET)
-        complete_af_packet(link);
     return 0;
 }

@@ -71,7 +71,7 @@ static void close_port(struct uro_port *port)
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
     uro_filter_close(dpdk);
-    uro_iface_detach(&dpdk->iface);
+    uro_iface_close(&dpdk->iface);
     uro_nic_close(dpdk);
     pthread_mutex_unlock(&ports_lock);
     free(dpdk);
@@ -132,11 +132,11 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
 static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
                      const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
-    struct uro_iface_fds before = { 0 };
+    struct uro_source_fds before = { 0 };
     struct uro_iface_state state = { 0 };
 
     if (link->iface[0] != '\0')
-        uro_iface_fds(&before, link->iface);
+        uro_source_fds(&before, link->iface);
     if (uro_nic_open(dpdk, link, config->memory_mib, error) != 0)
         return -1;
     dpdk->frame_max = link->frame_max;
@@ -150,7 +150,8 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     bool alien = memcmp(&dpdk->port.mac, &state.mac, sizeof state.mac) != 0;
     uro_filter_address(dpdk, alien);
     if (dpdk->iface.name[0] != '\0') {
-        uro_iface_attach(&dpdk->iface, &before, alien);
+        uro_iface_open(&dpdk->iface);
+        uro_source_find(&dpdk->source, dpdk->iface.name, &before);
         uro_quiet_start(&dpdk->quiet, config, (uint32_t)state.index);
     }
     uro_wait_start(dpdk);
@@ -172,6 +173,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     dpdk->port.ops = &ops;
     dpdk->wait = URO_WAIT_INIT;
     dpdk->iface = URO_IFACE_INIT;
+    dpdk->source = URO_SOURCE_INIT;
     dpdk->filter = URO_FILTER_INIT;
     pthread_mutex_lock(&ports_lock);
     status = uro_link_parse(config, &link, error);

@@ -56,8 +56,8 @@ static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t r
 {
     uint16_t count;
 
-    if (dpdk->iface.trigger != NULL)
-        dpdk->iface.trigger(0);
+    if (dpdk->source.trigger != NULL)
+        dpdk->source.trigger(0);
     count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)room));
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
         dpdk->port.ops->link_up(&dpdk->port);

@@ -5,7 +5,7 @@
  * come and go with peers. A descriptor is inside only while the port is armed, so that the
  * kernel does not report every frame of a busy port to nobody.
  *
- *   af_packet, af_xdp, tap   the socket or the character device itself
+ *   af_xdp, tap              the socket or the character device itself
  *   vhost, network cards     DPDK's receive interrupts
  *   ring, null, pcap         nothing: -1
  */
@@ -24,7 +24,7 @@ static void find_source(struct uro_dpdk *dpdk)
     struct uro_wait *wait = &dpdk->wait;
 
     wait->source = URO_WAIT_NONE;
-    wait->fd = dpdk->iface.fd;
+    wait->fd = dpdk->source.fd;
     if (wait->fd >= 0) {
         wait->source = URO_WAIT_LEVEL;
     } else if (dpdk->interrupts) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface_tap.h - makes DPDK's tap driver read without signals.
+/* source_tap.h - makes DPDK's tap driver read without signals.
  *
  * That driver asks the kernel for a real-time signal with every frame, and reads its descriptor
  * only after its handler has run since the last read that found nothing. In a program that is not
@@ -12,4 +12,4 @@
 #pragma once
 
 /* @fd: the descriptor the driver reads. Returns the handler, or NULL when it set none. */
-void (*uro_iface_tap_calm(int fd))(int);
+void (*uro_source_tap_calm(int fd))(int);

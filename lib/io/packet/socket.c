@@ -1,30 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface_packet.c - manners for the packet socket of DPDK's af_packet driver. */
-#include "io/dpdk/iface_packet.h"
+/* socket.c - see socket.h. */
+#define _GNU_SOURCE /* Linux's socket options */
+#include "io/packet/socket.h"
+
+#include <errno.h>
+#include <stdio.h>
 
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 
-#define ROCE_PORT   4791
-#define SEND_BUFFER (16 << 20)
+#include "wire/ip.h"
 
-int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+#define SEND_BUFFER   (16 << 20)
+#define JOINS_VERSION 6u
+#define JOINS_LEVEL   2u
 
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+int uro_packet_socket(void)
 {
-    if (level == SOL_PACKET && name == PACKET_FANOUT)
-        return 0;
-    return __real_setsockopt(fd, level, name, value, length);
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    return fd < 0 ? -errno : fd;
+}
+
+bool uro_packet_socket_can_join(void)
+{
+    struct utsname name;
+    unsigned version, level;
+
+    return uname(&name) == 0 && sscanf(name.release, "%u.%u", &version, &level) == 2 &&
+           (version > JOINS_VERSION || (version == JOINS_VERSION && level >= JOINS_LEVEL));
 }
 
 /* Of IPv4 and IPv6 only RoCE, ICMP, IGMP and MLD pass: whatever else the machine does over this
- * interface is not copied to us, and its frames of more than an MTU (the kernel's segmentation
- * offload) do not arrive cut off. Offsets are those of a frame without VLAN tag, which the kernel
+ * interface is not copied to us. Offsets are those of a frame without VLAN tag, which the kernel
  * takes out. */
 static void filter(int fd)
 {
@@ -43,7 +55,7 @@ static void filter(int fd)
         /*  9 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 12, 0),
         /* 10 */ BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
         /* 11 */ BPF_STMT(BPF_LD | BPF_H | BPF_IND, 16), /* destination port */
-        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 8, 9),
+        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, URO_ROCE_PORT, 8, 9),
 
         /* 13 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20), /* next header */
         /* 14 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 6, 0),
@@ -52,7 +64,7 @@ static void filter(int fd)
         /* 17 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 54), /* the header behind the options */
         /* 18 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 2, 3),
         /* 19 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56), /* destination port */
-        /* 20 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 0, 1),
+        /* 20 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, URO_ROCE_PORT, 0, 1),
         /* 21 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         /* 22 */ BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -62,20 +74,36 @@ static void filter(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-/* Each of these is a kindness that an older kernel may lack; without it things work, worse. */
-void uro_iface_packet_teach(int fd, const char *interface, bool alien)
+void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypass)
 {
-    int one = 1;
-    int size = SEND_BUFFER;
-    struct packet_mreq want = { .mr_ifindex = (int)if_nametoindex(interface) };
+    const int one = 1, bypass = qdisc_bypass;
+    const int size = SEND_BUFFER;
+    /* Multicast, and another address than the interface's own, until the socket is closed. */
+    const struct packet_mreq want = { .mr_ifindex = interface,
+                                      .mr_type = alien ? PACKET_MR_PROMISC : PACKET_MR_ALLMULTI };
 
     /* What other sockets send out here is not for us. */
     (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
-    /* The driver blocks for ever where the send buffer is full; the ring is limit enough. */
+    (void)setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof bypass);
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    /* Multicast, and another address than the interface's own, until the socket is closed. */
-    want.mr_type = alien ? PACKET_MR_PROMISC : PACKET_MR_ALLMULTI;
     (void)setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &want, sizeof want);
     filter(fd);
+}
+
+int uro_packet_socket_bind(int fd, int interface)
+{
+    const uint8_t octets[2] = { ETH_P_ALL >> 8, ETH_P_ALL & 0xff };
+    struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_ifindex = interface };
+
+    __builtin_memcpy(&at.sll_protocol, octets, sizeof octets);
+    return bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ? -errno : 0;
+}
+
+void uro_packet_socket_forget_error(int fd)
+{
+    int error;
+    socklen_t length = sizeof error;
+
+    (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
 }

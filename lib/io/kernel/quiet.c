@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* quiet.c - keeps the kernel from answering what is sent to us. */
-#include "io/dpdk/quiet.h"
+#define _GNU_SOURCE /* Linux's socket options */
+#include "io/kernel/quiet.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface_tap.c - makes DPDK's tap driver read without signals. */
+/* source_tap.c - makes DPDK's tap driver read without signals. */
 #define _GNU_SOURCE
-#include "io/dpdk/iface_tap.h"
+#include "io/dpdk/source_tap.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 
-void (*uro_iface_tap_calm(int fd))(int)
+void (*uro_source_tap_calm(int fd))(int)
 {
     int flags = fcntl(fd, F_GETFL);
     int number = fcntl(fd, F_GETSIG);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* iface.c - see iface.h. */
+#define _GNU_SOURCE /* struct ifreq */
+#include "io/kernel/iface.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
+{
+    int fd = control >= 0 ? control : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq ask;
+    int status = -1;
+
+    if (fd < 0)
+        return -1;
+    *state = (struct uro_iface_state){ 0 };
+    memset(&ask, 0, sizeof ask);
+    if (snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", name) >= (int)sizeof ask.ifr_name)
+        goto out; /* no interface has so long a name; a shorter one would be another */
+    if (ioctl(fd, SIOCGIFINDEX, &ask) != 0)
+        goto out;
+    state->index = ask.ifr_ifindex;
+    if (ioctl(fd, SIOCGIFMTU, &ask) != 0)
+        goto out;
+    state->mtu = (uint32_t)ask.ifr_mtu;
+    if (ioctl(fd, SIOCGIFHWADDR, &ask) != 0)
+        goto out;
+    memcpy(state->mac.octets, ask.ifr_hwaddr.sa_data, sizeof state->mac.octets);
+    if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
+        goto out;
+    state->running = (ask.ifr_flags & IFF_UP) != 0 && (ask.ifr_flags & IFF_RUNNING) != 0;
+    status = 0;
+out:
+    if (fd != control)
+        close(fd);
+    return status;
+}
+
+void uro_iface_open(struct uro_iface *iface)
+{
+    iface->control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+void uro_iface_close(struct uro_iface *iface)
+{
+    if (iface->control >= 0)
+        (void)close(iface->control);
+    iface->control = -1;
+}
+
+/* The name that the interface has now; false when it is gone, from here at least. */
+static bool find_name(struct uro_iface *iface)
+{
+    struct ifreq ask;
+
+    memset(&ask, 0, sizeof ask);
+    ask.ifr_ifindex = iface->index;
+    if (ioctl(iface->control, SIOCGIFNAME, &ask) != 0)
+        return false;
+    snprintf(iface->name, sizeof iface->name, "%s", ask.ifr_name);
+    return true;
+}
+
+static bool is_there(const struct uro_iface *iface, struct uro_iface_state *state)
+{
+    return uro_iface_read(iface->control, iface->name, state) == 0 && state->index == iface->index;
+}
+
+bool uro_iface_running(struct uro_iface *iface)
+{
+    struct uro_iface_state state = { 0 };
+
+    if (iface->gone)
+        return false;
+    if (!is_there(iface, &state) && iface->control >= 0) {
+        iface->gone = !find_name(iface);
+        if (iface->gone || !is_there(iface, &state))
+            return false;
+    }
+    if (state.mtu != 0)
+        iface->mtu = state.mtu;
+    return state.running;
+}

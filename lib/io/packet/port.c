@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - the plug-in's one symbol: a port over a packet socket. */
+#define _GNU_SOURCE /* Linux's socket options */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/if_packet.h>
+
+#include "io/packet/packet.h"
+#include "io/packet/socket.h"
+#include "wire/ether.h"
+#include "wire/gso.h"
+
+__attribute__((visibility("default"))) struct uro_port *uro_port_open(
+    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
+
+#define MTU_MAX    9600u
+#define LOOK_EVERY 1024u /* receives without a frame between looks at the interface */
+#define KERNELS    128u  /* octets in a slot before the frame */
+#define SLOTS      1024u
+#define SLOTS_LONG 512u /* where each has room for as many packets as can be in one frame */
+#define SLOT_LEAST 2048u
+
+static bool link_up(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+    const bool was_up = packet->up;
+
+    packet->up = uro_iface_running(&packet->iface);
+    if (packet->iface.mtu != 0)
+        port->mtu = packet->iface.mtu < packet->mtu ? packet->iface.mtu : packet->mtu;
+    if (!packet->up || !was_up)
+        uro_packet_socket_forget_error(packet->fd);
+    if (!packet->up)
+        uro_packet_tx_drop(&packet->tx);
+    return packet->up;
+}
+
+static bool gone(struct uro_port *port)
+{
+    return uro_packet_of(port)->iface.gone;
+}
+
+/* All groups are let in. */
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    (void)macs;
+    (void)count;
+}
+
+/* ---- frames ---------------------------------------------------------------- */
+
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+    const uint32_t count = uro_packet_rx_lend(&packet->rx, pkts, room);
+
+    if (count == 0 && ++packet->idle % LOOK_EVERY == 0)
+        (void)link_up(port);
+    return count;
+}
+
+static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)pkts;
+    uro_packet_rx_release(&uro_packet_of(port)->rx, count);
+}
+
+static uint32_t room(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+
+    if (uro_packet_tx_flush(&packet->tx) || !link_up(port))
+        return URO_PORT_BURST;
+    return 0;
+}
+
+static void transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+
+    if (!packet->up && !link_up(port)) {
+        packet->tx.dropped += count;
+        return;
+    }
+    uro_packet_tx_send(&packet->tx, frames, count, port->mtu + URO_ETHER_LEN_MAX);
+}
+
+/* ---- sleeping -------------------------------------------------------------- */
+
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    fds[0] = uro_packet_of(port)->epoll;
+    return 1;
+}
+
+/* The socket is waited for only while the port is armed, so that the kernel does not report every frame of a busy
+ * port to nobody. */
+static bool arm(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+    struct epoll_event event = { .events = EPOLLIN };
+
+    return !uro_packet_rx_waits(&packet->rx) &&
+           epoll_ctl(packet->epoll, EPOLL_CTL_ADD, packet->fd, &event) == 0;
+}
+
+static void disarm(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+
+    (void)epoll_ctl(packet->epoll, EPOLL_CTL_DEL, packet->fd, NULL);
+}
+
+/* ---- opening and closing --------------------------------------------------- */
+
+static void close_port(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+
+    uro_quiet_stop(&packet->quiet);
+    uro_packet_rx_close(&packet->rx);
+    uro_packet_tx_close(&packet->tx);
+    uro_packet_ring_close(&packet->ring);
+    if (packet->epoll >= 0)
+        (void)close(packet->epoll);
+    if (packet->fd >= 0)
+        (void)close(packet->fd);
+    uro_iface_close(&packet->iface);
+    free(packet);
+}
+
+static const struct uro_port_ops ops = {
+    .name = "af_packet",
+    .close = close_port,
+    .receive = receive,
+    .release = release,
+    .room = room,
+    .transmit = transmit,
+    .wait_fds = wait_fds,
+    .arm = arm,
+    .disarm = disarm,
+    .link_up = link_up,
+    .gone = gone,
+    .multicast = multicast,
+};
+
+static int refuse(const struct uro_packet *packet, const char *what, int why,
+                  char error[static URO_PORT_ERROR_MAX])
+{
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet, interface %s: %s: %s",
+                   packet->iface.name, what, strerror(-why));
+    return -1;
+}
+
+static int open_socket(struct uro_packet *packet, char error[static URO_PORT_ERROR_MAX])
+{
+    packet->fd = uro_packet_socket();
+    if (packet->fd == -EPERM || packet->fd == -EACCES) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link net_af_packet: a packet socket on %s needs root, or the capability "
+                       "CAP_NET_RAW; link udp needs neither",
+                       packet->iface.name);
+        return -1;
+    }
+    if (packet->fd < 0)
+        return refuse(packet, "no packet socket", packet->fd, error);
+    packet->epoll = epoll_create1(EPOLL_CLOEXEC);
+    return packet->epoll >= 0 ? 0 : refuse(packet, "nothing to wait for frames by", -errno, error);
+}
+
+/* Before the socket is bound: no frame comes in between. */
+static int open_ring(struct uro_packet *packet, const struct uro_packet_words *words, bool joins,
+                     char error[static URO_PORT_ERROR_MAX])
+{
+    const int one = 1;
+    uint32_t slot = packet->mtu + URO_ETHER_LEN_MAX + KERNELS, slots = SLOTS;
+
+    if (joins && setsockopt(packet->fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) != 0)
+        return refuse(packet, "PACKET_VNET_HDR", -errno, error);
+    if (joins) {
+        slot = URO_GSO_OCTETS_MAX + URO_ETHER_LEN + KERNELS;
+        slots = SLOTS_LONG;
+    }
+    if (slot < SLOT_LEAST)
+        slot = SLOT_LEAST;
+    int status =
+        uro_packet_ring_open(&packet->ring, packet->fd, words->slot != 0 ? words->slot : slot,
+                             words->slots != 0 ? words->slots : slots, words->block, joins);
+    return status == 0 ? 0 : refuse(packet, "no ring for received frames", status, error);
+}
+
+static int open_port(struct uro_packet *packet, const struct uro_port_config *config,
+                     const struct uro_packet_words *words, char error[static URO_PORT_ERROR_MAX])
+{
+    const bool joins = uro_packet_socket_can_join();
+    const bool sends_joined = joins && words->gso && !words->qdisc_bypass;
+    /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
+    const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
+    struct uro_iface_state state;
+    int status;
+
+    (void)snprintf(packet->iface.name, sizeof packet->iface.name, "%s", words->iface);
+    if (uro_iface_read(-1, packet->iface.name, &state) != 0) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link net_af_packet: there is no network interface %s in this network "
+                       "namespace",
+                       packet->iface.name);
+        return -1;
+    }
+    packet->iface.index = state.index;
+    packet->mtu = config->mtu != 0 && config->mtu < state.mtu ? config->mtu : state.mtu;
+    packet->mtu = packet->mtu < MTU_MAX ? packet->mtu : MTU_MAX;
+    packet->port.mtu = packet->mtu;
+    packet->port.mac = config->has_mac ? config->mac : state.mac;
+    packet->port.gathers = sends_joined;
+    if (open_socket(packet, error) != 0 || open_ring(packet, words, joins, error) != 0)
+        return -1;
+    uro_packet_socket_teach(packet->fd, state.index,
+                            memcmp(&packet->port.mac, &state.mac, sizeof state.mac) != 0, bypass);
+    status = uro_packet_socket_bind(packet->fd, state.index);
+    if (status != 0)
+        return refuse(packet, "it cannot be heard", status, error);
+    if (!uro_packet_rx_open(&packet->rx, &packet->ring) ||
+        !uro_packet_tx_open(&packet->tx, packet->fd, packet->mtu + URO_ETHER_LEN_MAX, joins,
+                            sends_joined)) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet: out of memory");
+        return -1;
+    }
+    uro_iface_open(&packet->iface);
+    uro_quiet_start(&packet->quiet, config, (uint32_t)state.index);
+    return 0;
+}
+
+struct uro_port *uro_port_open(const struct uro_port_config *config,
+                               char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_packet *packet = calloc(1, sizeof *packet);
+    struct uro_packet_words words;
+
+    error[0] = '\0';
+    if (packet == NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet: out of memory");
+        return NULL;
+    }
+    packet->port.ops = &ops;
+    packet->iface = URO_IFACE_INIT;
+    packet->fd = packet->epoll = -1;
+    if (uro_packet_words(config->link, &words, error) != 0 ||
+        open_port(packet, config, &words, error) != 0) {
+        close_port(&packet->port);
+        return NULL;
+    }
+    return &packet->port;
+}

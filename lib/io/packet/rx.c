@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rx.c - see rx.h. */
+#include "io/packet/rx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/ether.h"
+#include "wire/gso.h"
+
+bool uro_packet_rx_open(struct uro_packet_rx *rx, struct uro_packet_ring *ring)
+{
+    *rx = (struct uro_packet_rx){ .ring = ring };
+    rx->heads = aligned_alloc(64, (size_t)URO_PORT_BURST * URO_PACKET_WHOLE);
+    rx->whole = malloc(ring->slot + URO_VLAN_LEN);
+    return rx->heads != NULL && rx->whole != NULL;
+}
+
+void uro_packet_rx_close(struct uro_packet_rx *rx)
+{
+    free(rx->whole);
+    free(rx->heads);
+    *rx = (struct uro_packet_rx){ 0 };
+}
+
+/* ---- several packets ----------------------------------------------------- */
+
+/* Headers for a packet with @payload octets of UDP; returns how many octets. */
+static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payload, uint8_t *out)
+{
+    if (!from->tagged) {
+        uro_gso_cut(from->at, from->head, from->index, payload, out);
+        return from->head;
+    }
+    uro_gso_cut(from->at, from->head, from->index, payload, out + URO_VLAN_LEN);
+    (void)uro_ether_insert_tag(out + URO_VLAN_LEN, from->tag);
+    return from->head + URO_VLAN_LEN;
+}
+
+/* Its octets in one piece behind made headers, unless it is long and for a queue pair's memory. True when it had to be
+ * put together in the one place that there is for that. */
+static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
+{
+    const struct uro_packet_several *const from = &rx->several;
+    const uint8_t *const at = from->at + from->index * from->segment; /* as if headers were there */
+    const uint32_t left = from->length - from->head - from->index * from->segment;
+    const uint32_t payload = left < from->segment ? left : from->segment;
+    const uint32_t headers = put_headers(from, payload, head);
+    const bool is_long = headers + payload > URO_PACKET_WHOLE;
+
+    *pkt = (struct uro_pkt){ .octets = head, .length = headers + payload };
+    if (is_long) {
+        memcpy(head + headers, at + from->head, URO_FRAME_HEAD - headers);
+        if (uro_frame_is_data(head, pkt->length)) {
+            pkt->shared = at;
+            return false;
+        }
+        pkt->octets = memcpy(rx->whole, head, headers);
+    }
+    memcpy((is_long ? rx->whole : head) + headers, at + from->head, payload);
+    return is_long;
+}
+
+/* The next of them. Where they are is let go when the last one is released. */
+static bool lend_next(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
+{
+    struct uro_packet_several *const from = &rx->several;
+    const bool alone = cut(rx, head, pkt);
+
+    from->index++;
+    if (from->head + from->index * from->segment >= from->length)
+        from->at = NULL;
+    return alone;
+}
+
+/* False when these are no packets of UDP, or there is no whole one. Those that do not fit into the slot are lost. */
+static bool begin_several(struct uro_packet_rx *rx, const struct uro_packet_slot *slot)
+{
+    const uint32_t head = uro_gso_head(slot->frame, slot->here);
+    uint32_t here = slot->here;
+
+    if (head == 0)
+        return false;
+    if (here < slot->length) {
+        rx->dropped++;
+        here = head + (here - head) / slot->segment * slot->segment;
+    }
+    rx->several = (struct uro_packet_several){ slot->frame, here,         head,     slot->segment,
+                                               0,           slot->tagged, slot->tag };
+    return here > head;
+}
+
+/* ---- frames --------------------------------------------------------------- */
+
+/* A frame, lent as it is, or the first of several. False: neither. */
+static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *slot, uint8_t *head,
+                      struct uro_pkt *pkt, bool *alone)
+{
+    if (!slot->odd && slot->segment == 0 && slot->here == slot->length) {
+        *pkt = (struct uro_pkt){ .octets = slot->frame, .length = slot->length };
+        return true;
+    }
+    if (!slot->odd && slot->segment != 0 && begin_several(rx, slot)) {
+        *alone = lend_next(rx, head, pkt);
+        return true;
+    }
+    rx->several.at = NULL;
+    rx->dropped++;
+    return false;
+}
+
+/* Nothing is lent: the kernel may have all slots again but one of which packets were not lent yet. */
+static void give_back(struct uro_packet_rx *rx)
+{
+    uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.at != NULL));
+}
+
+uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t room)
+{
+    const uint32_t limit = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    struct uro_packet_slot slot;
+    uint32_t count = 0;
+    bool alone = false;
+
+    while (count < limit && !alone) {
+        uint8_t *const head = rx->heads + (size_t)count * URO_PACKET_WHOLE;
+        if (rx->several.at != NULL) {
+            alone = lend_next(rx, head, &pkts[count++]);
+            continue;
+        }
+        if (!uro_packet_ring_take(rx->ring, &slot))
+            break;
+        count += lend_slot(rx, &slot, head, &pkts[count], &alone);
+    }
+    rx->lent += count;
+    if (rx->lent == 0)
+        give_back(rx);
+    return count;
+}
+
+void uro_packet_rx_release(struct uro_packet_rx *rx, uint32_t count)
+{
+    rx->lent -= count;
+    if (rx->lent == 0)
+        give_back(rx);
+}
+
+bool uro_packet_rx_waits(const struct uro_packet_rx *rx)
+{
+    return rx->several.at != NULL || uro_packet_ring_waits(rx->ring);
+}
