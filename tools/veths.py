@@ -101,7 +101,10 @@ class Veths(pairs.Pair):
 
     def configuration(self, role: str) -> str:
         address = pairs.ADDRESSES[role]
-        return (f"{self.device}:" + self.device_text.format(
+        text = self.device_text
+        if self.carried:  # packets are lost one by one
+            text = text.replace("iface=link0", "iface=link0,gso=no")
+        return (f"{self.device}:" + text.format(
             address=address, plain=address.split("/", maxsplit=1)[0],
             own=address.replace("10.0.", "10.1.")) + self.settings)
 

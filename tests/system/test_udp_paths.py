@@ -173,6 +173,20 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
         equal(set(tagged(pcap)), {True})
 
 
+def several_packets_in_one_frame__are_understood_and_sent_by_af_packet(case: Case) -> None:
+    """On one machine the kernel passes on what leaves together in one piece, unless the interface may not."""
+    short = "net_af_packet0,iface=eth0,framesz=4096"  # cuts off what has several
+    for links in (("net_af_packet0,iface=eth0", "udp"), ("net_af_packet0,iface=eth0",) * 2, ("net_af_packet0,iface=eth0", short)):
+        ends = (";ip=10.9.0.11/24", ",ip=10.9.0.2" if links[1] == "udp" else ";ip=10.9.0.12/24")
+        with spaces_or_skip("ibv_rc_pingpong") as spaces:
+            for offload in ("off", "on"):
+                for side in "ab":
+                    test_udp.call("ip", "netns", "exec", spaces.names[side], "ethtool", "-K", "eth0", "tx", offload, "gso", offload,
+                                  "tx-udp-segmentation", offload)
+                for words in (["-s", "300000", "-n", "200"], ["-s", "64", "-r", "200", "-n", "2000"]):
+                    Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-m", "1024", *words], ends, links=links).both_end_well()
+
+
 def sent(spaces: test_udp.Namespaces, side: str) -> int:
     """Packets, by the side's interface."""
     table = subprocess.run(["ip", "netns", "exec", spaces.names[side], "cat", "/proc/net/dev"], capture_output=True,
@@ -260,6 +274,7 @@ CASES = [narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_rou
          hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
          interface_that_carries_less_for_a_while__the_port_says_so,
          vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,
+         several_packets_in_one_frame__are_understood_and_sent_by_af_packet,
          peer_that_is_gone__is_reported_and_others_are_still_served]
 
 if __name__ == "__main__":
