@@ -19,23 +19,22 @@
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
-#define MTU_MAX    9600u
-#define LOOK_EVERY 1024u /* receives without a frame between looks at the interface */
-#define KERNELS    128u  /* octets in a slot before the frame */
-#define SLOTS      1024u
-#define SLOTS_LONG 512u /* where each has room for as many packets as can be in one frame */
-#define SLOT_LEAST 2048u
+#define MTU_MAX     9600u
+#define LOOK_EVERY  1024u /* receives without a frame between looks at the interface */
+#define KERNELS     128u  /* octets in a slot before the frame */
+#define SLOTS       1024u
+#define SLOTS_LONG  512u /* where each has room for as many packets as can be in one frame */
+#define SLOT_LEAST  2048u
+#define SLOTS_LEAST 64u
+#define SLOTS_MOST  16384u
 
 static bool link_up(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
-    const bool was_up = packet->up;
 
     packet->up = uro_iface_running(&packet->iface);
     if (packet->iface.mtu != 0)
         port->mtu = packet->iface.mtu < packet->mtu ? packet->iface.mtu : packet->mtu;
-    if (!packet->up || !was_up)
-        uro_packet_socket_forget_error(packet->fd);
     if (!packet->up)
         uro_packet_tx_drop(&packet->tx);
     return packet->up;
@@ -107,8 +106,10 @@ static bool arm(struct uro_port *port)
     struct uro_packet *packet = uro_packet_of(port);
     struct epoll_event event = { .events = EPOLLIN };
 
-    return !uro_packet_rx_waits(&packet->rx) &&
-           epoll_ctl(packet->epoll, EPOLL_CTL_ADD, packet->fd, &event) == 0;
+    if (uro_packet_rx_waits(&packet->rx))
+        return false;
+    uro_packet_socket_forget_error(packet->fd);
+    return epoll_ctl(packet->epoll, EPOLL_CTL_ADD, packet->fd, &event) == 0;
 }
 
 static void disarm(struct uro_port *port)
@@ -175,9 +176,16 @@ static int open_socket(struct uro_packet *packet, char error[static URO_PORT_ERR
     return packet->epoll >= 0 ? 0 : refuse(packet, "nothing to wait for frames by", -errno, error);
 }
 
+static uint32_t slots_in(uint32_t mib, uint32_t slot)
+{
+    const uint64_t slots = ((uint64_t)mib << 20) / slot;
+
+    return slots < SLOTS_LEAST ? SLOTS_LEAST : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
+}
+
 /* Before the socket is bound: no frame comes in between. */
 static int open_ring(struct uro_packet *packet, const struct uro_packet_words *words, bool joins,
-                     char error[static URO_PORT_ERROR_MAX])
+                     uint32_t memory_mib, char error[static URO_PORT_ERROR_MAX])
 {
     const int one = 1;
     uint32_t slot = packet->mtu + URO_ETHER_LEN_MAX + KERNELS, slots = SLOTS;
@@ -190,9 +198,13 @@ static int open_ring(struct uro_packet *packet, const struct uro_packet_words *w
     }
     if (slot < SLOT_LEAST)
         slot = SLOT_LEAST;
-    int status =
-        uro_packet_ring_open(&packet->ring, packet->fd, words->slot != 0 ? words->slot : slot,
-                             words->slots != 0 ? words->slots : slots, words->block, joins);
+    if (words->slot != 0)
+        slot = words->slot;
+    if (memory_mib != 0)
+        slots = slots_in(memory_mib, slot);
+    if (words->slots != 0)
+        slots = words->slots;
+    int status = uro_packet_ring_open(&packet->ring, packet->fd, slot, slots, words->block, joins);
     return status == 0 ? 0 : refuse(packet, "no ring for received frames", status, error);
 }
 
@@ -220,7 +232,8 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
     packet->port.mtu = packet->mtu;
     packet->port.mac = config->has_mac ? config->mac : state.mac;
     packet->port.gathers = sends_joined;
-    if (open_socket(packet, error) != 0 || open_ring(packet, words, joins, error) != 0)
+    if (open_socket(packet, error) != 0 ||
+        open_ring(packet, words, joins, config->memory_mib, error) != 0)
         return -1;
     uro_packet_socket_teach(packet->fd, state.index,
                             memcmp(&packet->port.mac, &state.mac, sizeof state.mac) != 0, bypass);

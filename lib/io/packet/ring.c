@@ -14,7 +14,7 @@
 #include "wire/ether.h"
 #include "wire/gso.h"
 
-#define BLOCK_USUAL (256u << 10)
+#define BLOCK_USUAL (1u << 20)
 #define SLOT_GRAIN  TPACKET_ALIGNMENT
 
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
