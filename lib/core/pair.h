@@ -52,22 +52,59 @@ struct uro_req {
     struct uro_req_retry retry; /* req_retry.c */
 };
 
-/* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. */
+/* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. A queue pair
+ * has at least sixteen of these, so nothing is in them that follows from the rest. */
 struct uro_rd {
-    uro_psn first;
-    uint32_t count; /* PSNs of its responses */
-    enum uro_verb verb;
+    uint64_t va;
+    union {
+        struct {
+            uint32_t length; /* octets */
+            uint32_t stop;   /* octets from va: where the present answer ends */
+        } read;
+        uint64_t original; /* atomic: the value before */
+    };
     uint32_t rkey;
     uint32_t pd;
-    uint64_t va;       /* READ */
-    uint32_t length;   /* READ, octets */
-    uint32_t at;       /* response to send next, 0 .. end */
-    uint32_t begin;    /* first response of the present answer: FIRST or ONLY */
-    uint32_t end;      /* one past the last response of the present answer */
-    uint32_t stop;     /* READ, octets from va: where the present answer ends */
-    uint64_t original; /* atomic: the value before */
-    bool again;        /* the answer under way is not the first one */
+    uint32_t at;   /* response to send next, from the first one */
+    uint32_t what; /* PSN of the first response, URO_RD_*, enum uro_verb */
 };
+
+#define URO_RD_DUE   (1u << 24) /* the present answer is not all sent */
+#define URO_RD_BEGUN (1u << 25) /* some of the present answer is: neither FIRST nor ONLY comes */
+#define URO_RD_AGAIN (1u << 26) /* the present answer is not the first one */
+#define URO_RD_VERB  28u        /* bits below it */
+
+static_assert(sizeof(struct uro_rd) == 32, "most of what a queue pair takes");
+static_assert(URO_VERB_COUNT <= 1u << (32 - URO_RD_VERB), "there is room for every verb");
+
+/* One whose first answer is due. */
+static inline uint32_t uro_rd_what(enum uro_verb verb, uro_psn psn)
+{
+    return (uint32_t)verb << URO_RD_VERB | URO_RD_DUE | psn.value;
+}
+
+static inline uro_psn uro_rd_first(const struct uro_rd *rd)
+{
+    return uro_psn_make(rd->what & URO_PSN_MASK);
+}
+
+static inline enum uro_verb uro_rd_verb(const struct uro_rd *rd)
+{
+    return (enum uro_verb)(rd->what >> URO_RD_VERB);
+}
+
+static inline bool uro_rd_due(const struct uro_rd *rd)
+{
+    return rd->what & URO_RD_DUE;
+}
+
+/* Packets that answer all of it. */
+static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
+{
+    if (uro_rd_verb(rd) != URO_READ || rd->read.length == 0)
+        return 1;
+    return (uint32_t)(((uint64_t)rd->read.length + mtu - 1) / mtu);
+}
 
 /* The receiving side. */
 struct uro_rsp {
@@ -93,7 +130,7 @@ struct uro_rsp {
     uint8_t nak_value;
     bool dropped;        /* one had no place behind the newest gap; early.c */
     uro_psn dropped_psn; /* the last of them */
-    uint32_t rd_pending; /* entries with at < end */
+    uint32_t rd_pending; /* entries that are due */
     uint32_t rd_oldest;  /* free-running */
     uint32_t rd_newest;  /* one past */
     uint32_t rd_mask;

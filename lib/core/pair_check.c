@@ -87,6 +87,15 @@ static const char *check_waits(const struct uro_qp *qp)
                : "the timer is later than what it waits for";
 }
 
+/* What is sent next is none of its responses. */
+static bool outside(const struct uro_rd *rd, uint32_t mtu)
+{
+    bool beyond = uro_rd_verb(rd) == URO_READ && (rd->read.stop > rd->read.length ||
+                                                  (uro_rd_due(rd) && rd->at * mtu > rd->read.stop));
+
+    return beyond || rd->at >= uro_rd_responses(rd, mtu);
+}
+
 static const char *check_answers(const struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -99,9 +108,9 @@ static const char *check_answers(const struct uro_qp *qp)
         return "more answers remembered than there is room for";
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        if (rd->begin > rd->at || rd->at > rd->end || rd->end > rd->count)
+        if (outside(rd, qp->path.mtu))
             return "an answer is outside its request";
-        pending += rd->at < rd->end;
+        pending += uro_rd_due(rd);
     }
     if (pending != rsp->rd_pending)
         return "the count of pending answers is wrong";

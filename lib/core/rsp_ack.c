@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp_ack.c - the answers an RC responder owes, in PSN order.
  *
- * Three kinds of debt: READ and atomic responses (entries of the rd ring with at < end), one
+ * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RD_DUE), one
  * acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
  * overtakes the data of an earlier READ or atomic, since it would acknowledge it.
  */
@@ -51,29 +51,30 @@ static struct uro_rd *oldest_pending(struct uro_rsp *rsp)
         return NULL;
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        if (rd->at < rd->end)
+        if (uro_rd_due(rd))
             return rd;
     }
     URO_ASSERT(false);
     return NULL;
 }
 
-static enum uro_place place_in(const struct uro_rd *rd)
+static uro_psn psn_of(const struct uro_rd *rd)
 {
-    bool first = rd->at == rd->begin;
-    bool last = rd->at + 1 == rd->end;
+    return uro_psn_add(uro_rd_first(rd), rd->at);
+}
 
+static enum uro_place place_in(const struct uro_rd *rd, bool last)
+{
     URO_MARK("RSP.READ.FORM");
-    if (first)
+    if (!(rd->what & URO_RD_BEGUN))
         return last ? URO_ONLY : URO_FIRST;
     return last ? URO_LAST : URO_MIDDLE;
 }
 
-static void sent_one(struct uro_rsp *rsp, struct uro_rd *rd)
+static void sent_all(struct uro_rsp *rsp, struct uro_rd *rd)
 {
-    rd->at++;
-    if (rd->at == rd->end)
-        rsp->rd_pending--;
+    rd->what &= ~URO_RD_DUE;
+    rsp->rd_pending--;
 }
 
 /* The key was good when the READ was accepted and is not any more: the READ fails instead. */
@@ -84,7 +85,7 @@ static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
     URO_MARK("RSP.READ.REVOKED");
     uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     rsp->nak_due = true;
-    rsp->nak_psn = uro_psn_add(rd->first, rd->at);
+    rsp->nak_psn = psn_of(rd);
     rsp->nak_kind = URO_AETH_NAK;
     rsp->nak_value = URO_NAK_ACCESS;
     rsp->ack_due = false;
@@ -105,21 +106,21 @@ static void lose_repeated(struct uro_qp *qp, struct uro_rd *rd)
     uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     if (!rsp->nak_due) {
         rsp->nak_due = true;
-        rsp->nak_psn = uro_psn_add(rd->first, rd->at);
+        rsp->nak_psn = psn_of(rd);
         rsp->nak_kind = URO_AETH_NAK;
         rsp->nak_value = URO_NAK_ACCESS;
     }
-    rd->at = rd->end;
-    rsp->rd_pending--;
+    sent_all(rsp, rd);
 }
 
 /* False when the memory may no longer be read. */
 static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
 {
     uint32_t offset = rd->at * qp->path.mtu;
-    uint32_t left = rd->stop - offset;
-    uint32_t length = left < qp->path.mtu ? left : qp->path.mtu;
-    enum uro_place place = place_in(rd);
+    uint32_t left = rd->read.stop - offset;
+    bool last = left <= qp->path.mtu;
+    uint32_t length = last ? left : qp->path.mtu;
+    enum uro_place place = place_in(rd, last);
 
     tx->payload_length = length;
     tx->span_count = length > 0;
@@ -137,9 +138,12 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
                                        .msn = qp->rsp.msn };
         uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
     }
-    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0),
-         uro_psn_add(rd->first, rd->at));
-    sent_one(&qp->rsp, rd);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0), psn_of(rd));
+    rd->what |= URO_RD_BEGUN;
+    if (last)
+        sent_all(&qp->rsp, rd);
+    else
+        rd->at++;
     return true;
 }
 
@@ -155,8 +159,8 @@ static void atomic_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx 
     uro_aeth_encode(ext, &aeth);
     uro_put_be64(ext + URO_AETH_LEN, rd->original);
     seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_ATOMIC_ACK, URO_ONLY, 0),
-         rd->first);
-    sent_one(&qp->rsp, rd);
+         psn_of(rd));
+    sent_all(&qp->rsp, rd);
 }
 
 /* FLUSH and ATOMIC_WRITE: a READ response without octets says that it is done. */
@@ -169,8 +173,8 @@ static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     tx->payload_length = 0;
     tx->span_count = 0;
     uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
-    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, URO_ONLY, 0), rd->first);
-    sent_one(&qp->rsp, rd);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, URO_ONLY, 0), psn_of(rd));
+    sent_all(&qp->rsp, rd);
 }
 
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
@@ -178,20 +182,20 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
     struct uro_rsp *rsp = &qp->rsp;
 
     struct uro_rd *rd = oldest_pending(rsp);
-    while (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, rd->first) < 0)) {
+    while (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) < 0)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
-        if (rd->verb == URO_FLUSH || rd->verb == URO_ATOMIC_WRITE) {
+        if (uro_rd_verb(rd) == URO_FLUSH || uro_rd_verb(rd) == URO_ATOMIC_WRITE) {
             done_response(qp, rd, tx);
             return true;
         }
-        if (rd->verb != URO_READ) {
+        if (uro_rd_verb(rd) != URO_READ) {
             atomic_response(qp, rd, tx);
             return true;
         }
         if (read_response(qp, rd, tx))
             return true;
-        if (rd->again)
+        if (rd->what & URO_RD_AGAIN)
             lose_repeated(qp, rd);
         else
             lose_access(qp, rd);

@@ -135,7 +135,8 @@ static bool has_depth(const struct uro_rsp *rsp)
         return true;
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        fresh += rd->at < rd->end && !rd->again && rd->verb != URO_FLUSH;
+        fresh +=
+            (rd->what & (URO_RD_DUE | URO_RD_AGAIN)) == URO_RD_DUE && uro_rd_verb(rd) != URO_FLUSH;
     }
     return fresh < rsp->depth;
 }
@@ -145,8 +146,8 @@ static bool has_room(const struct uro_rsp *rsp)
 {
     const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest & rsp->rd_mask];
 
-    return rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask || oldest->at >= oldest->end ||
-           oldest->again;
+    return rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask ||
+           (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
 }
 
 /* Linux rxe sends FLUSH beyond the depth. Those for which there is no room are as good as lost: the

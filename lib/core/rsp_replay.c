@@ -10,35 +10,33 @@
 #include "core/schedule.h"
 #include "core/shard.h"
 
-static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin, uint32_t end)
+static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
 {
-    if (rd->at >= rd->end) {
+    if (!uro_rd_due(rd)) {
         qp->rsp.rd_pending++;
-        rd->again = true;
+        rd->what |= URO_RD_DUE | URO_RD_AGAIN;
     }
-    rd->begin = rd->at = begin;
-    rd->end = end;
+    rd->what &= ~URO_RD_BEGUN;
+    rd->at = begin;
     uro_schedule_response(qp);
 }
 
 /* The part of a remembered READ that a repeated request asks for; false when it asks for
  * something else than was asked before. */
 static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t index,
-                      const struct uro_frame *frame, uint32_t *count)
+                      const struct uro_frame *frame)
 {
-    uint32_t mtu = qp->path.mtu;
-    uint32_t skipped = index * mtu;
+    uint32_t skipped = index * qp->path.mtu;
     uint32_t length = frame->reth.length;
 
-    if (rd->verb != URO_READ || rd->rkey != frame->reth.rkey)
+    if (uro_rd_verb(rd) != URO_READ || rd->rkey != frame->reth.rkey)
         return false;
-    if (frame->reth.va != rd->va + skipped || length > rd->length - skipped) {
+    if (frame->reth.va != rd->va + skipped || length > rd->read.length - skipped) {
         URO_MARK("RSP.DUP.READ.RANGE");
         return false;
     }
     if (length == 0)
         URO_MARK("RSP.DUP.READ.ZERO");
-    *count = length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
     return true;
 }
 
@@ -47,9 +45,9 @@ static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
 
-    if (rd->verb != frame->op->verb)
+    if (uro_rd_verb(rd) != frame->op->verb)
         return false;
-    if (rd->verb == URO_FLUSH && va == 0) {
+    if (uro_rd_verb(rd) == URO_FLUSH && va == 0) {
         URO_MARK("RSP.DUP.FLUSH");
         return true;
     }
@@ -59,22 +57,21 @@ static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
 /* True when @frame repeats the request that @rd remembers; it is then due again. */
 static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame *frame)
 {
-    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), rd->first);
-    uint32_t count = 1;
+    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_rd_first(rd));
 
-    if (index < 0 || index >= (int32_t)rd->count)
+    if (index < 0 || index >= (int32_t)uro_rd_responses(rd, qp->path.mtu))
         return false;
     if (frame->op->verb == URO_READ) {
-        if (!same_read(qp, rd, (uint32_t)index, frame, &count))
+        if (!same_read(qp, rd, (uint32_t)index, frame))
             return false;
         URO_MARK("RSP.DUP.READ");
-        rd->stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
+        rd->read.stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
     } else {
         if (!same_other(rd, frame))
             return false;
         URO_MARK("RSP.DUP.ATOMIC");
     }
-    answer_again(qp, rd, (uint32_t)index, (uint32_t)index + count);
+    answer_again(qp, rd, (uint32_t)index);
     return true;
 }
 

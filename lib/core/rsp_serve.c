@@ -130,7 +130,7 @@ static struct uro_rd *remember(struct uro_rsp *rsp)
 {
     if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask) {
         const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest++ & rsp->rd_mask];
-        rsp->rd_pending -= oldest->at < oldest->end;
+        rsp->rd_pending -= uro_rd_due(oldest);
     }
     rsp->rd_pending++;
     return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
@@ -139,19 +139,13 @@ static struct uro_rd *remember(struct uro_rsp *rsp)
 static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
-    uint32_t mtu = qp->path.mtu;
-    uint32_t count = length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
-
-    *remember(&qp->rsp) = (struct uro_rd){ .first = uro_psn_make(frame->bth.psn),
-                                           .count = count,
-                                           .verb = URO_READ,
-                                           .rkey = frame->reth.rkey,
-                                           .pd = pd,
-                                           .va = frame->reth.va,
-                                           .length = length,
-                                           .end = count,
-                                           .stop = length };
-    return count;
+    struct uro_rd *rd = remember(&qp->rsp);
+    *rd = (struct uro_rd){ .va = frame->reth.va,
+                           .read = { .length = length, .stop = length },
+                           .rkey = frame->reth.rkey,
+                           .pd = pd,
+                           .what = uro_rd_what(URO_READ, uro_psn_make(frame->bth.psn)) };
+    return uro_rd_responses(rd, qp->path.mtu);
 }
 
 /* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
@@ -186,13 +180,11 @@ static void serve_word(struct uro_qp *qp, const struct uro_frame *frame, uint8_t
     bool atomic = frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD;
     uint64_t original = modify_word(frame, memory);
 
-    *remember(&qp->rsp) = (struct uro_rd){ .first = uro_psn_make(frame->bth.psn),
-                                           .count = 1,
-                                           .verb = frame->op->verb,
-                                           .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
-                                           .va = atomic ? frame->atomic.va : frame->reth.va,
-                                           .end = 1,
-                                           .original = original };
+    *remember(&qp->rsp) =
+        (struct uro_rd){ .va = atomic ? frame->atomic.va : frame->reth.va,
+                         .original = original,
+                         .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
+                         .what = uro_rd_what(frame->op->verb, uro_psn_make(frame->bth.psn)) };
 }
 
 enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
