@@ -8,8 +8,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-#define LOW_BITS 8u /* the consumer's part of a key */
-#define LEAST    1u /* keys below 0x100 are what programs pass by mistake */
+#define LEAST 1u /* keys below 0x100 are what programs pass by mistake */
 
 #define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
 /* Programs ask for LOCAL_WRITE too; a window is never a local key, so it means nothing. */
@@ -24,20 +23,23 @@ static bool is_window(const struct uro_key *key)
 
 struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number)
 {
-    struct uro_table_node *node = uro_table_find(&shard->keys, number >> LOW_BITS);
+    struct uro_table_node *node = uro_table_find(&shard->keys, number >> URO_KEY_LOW_BITS);
     if (node == NULL)
         return NULL;
     struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
-    return key->number == number ? key : NULL;
+    return key->low == (uint8_t)number ? key : NULL;
 }
 
 void uro_key_register(struct uro_shard *shard, struct uro_key *key)
 {
-    key->node.number = uro_shard_unused(shard, &shard->keys, 32 - LOW_BITS, LEAST);
-    key->number = key->node.number << LOW_BITS | (uro_rng_u32(&shard->rng) >> (32 - LOW_BITS));
-    key->windows = 0;
+    key->node.number = uro_shard_unused(shard, &shard->keys, 32 - URO_KEY_LOW_BITS, LEAST);
+    key->low = (uint8_t)(uro_rng_u32(&shard->rng) >> (32 - URO_KEY_LOW_BITS));
     key->bound = false;
-    key->region = NULL;
+    if (is_window(key))
+        key->region = NULL;
+    else
+        key->windows = 0;
+    key->registered = true;
     uro_table_insert(&shard->keys, &key->node);
 }
 
@@ -52,13 +54,20 @@ static void unbind(struct uro_key *window)
     window->length = 0;
 }
 
+/* Whether it is a region that windows are bound to. */
+static bool is_open(const struct uro_key *key)
+{
+    return !is_window(key) && key->windows > 0;
+}
+
 int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
 {
-    if (key->windows > 0) {
+    if (is_open(key)) {
         URO_MARK("KEY.WINDOWS");
         return -EBUSY;
     }
     unbind(key);
+    key->registered = false;
     uro_table_remove(&shard->keys, &key->node);
     return 0;
 }
@@ -66,10 +75,10 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
 /* Regions are few that have windows, and seldom go before them. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
 {
-    for (uint32_t i = 0; i <= shard->keys.mask && key->windows > 0; i++)
+    for (uint32_t i = 0; i <= shard->keys.mask && is_open(key); i++)
         for (struct uro_table_node *at = shard->keys.buckets[i]; at != NULL; at = at->next) {
             struct uro_key *window = URO_CONTAINER_OF(at, struct uro_key, node);
-            if (window->region == key)
+            if (is_window(window) && window->region == key)
                 unbind(window);
         }
     int error = uro_key_deregister(shard, key);
@@ -188,7 +197,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     struct uro_key *region = uro_key_find(shard, bind->lkey);
 
     if (window == NULL || !may_bind(window, bind) ||
-        bind->old_rkey >> LOW_BITS != bind->new_rkey >> LOW_BITS)
+        bind->old_rkey >> URO_KEY_LOW_BITS != bind->new_rkey >> URO_KEY_LOW_BITS)
         return false;
     if (bind->length > 0 && (region == NULL || !may_open(region, bind))) {
         URO_MARK("MW.BIND");
@@ -198,7 +207,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     if (window->bound)
         URO_MARK("MW.AGAIN");
     unbind(window);
-    window->number = bind->new_rkey;
+    window->low = (uint8_t)bind->new_rkey;
     if (bind->length == 0)
         return true;
     window->bound = true;

@@ -31,32 +31,40 @@ enum uro_key_kind {
     URO_KEY_WINDOW_2, /* 2B: used by the queue pair that bound it; can be invalidated */
 };
 
+#define URO_KEY_LOW_BITS 8u /* the consumer's part of a key */
+
 /* Memory of the struct is the caller's (lib/verbs); valid from register to deregister. The lkey
- * and rkey of a region are the same number. */
+ * and rkey of a region are the same number. Programs have many: what a region needs and what a window needs are in the
+ * same place. */
 struct uro_key {
     struct uro_table_node node; /* node.number is the key's upper 24 bits; key.c */
-    uint32_t number;            /* the whole key; key.c */
-    enum uro_key_kind kind;
     uint32_t pd;
     uint32_t access;
+    uint8_t low;     /* the key's other bits; key.c */
+    uint8_t kind;    /* enum uro_key_kind */
+    bool registered; /* key.c */
+    bool bound;      /* window; key.c */
+    union {
+        uint32_t windows; /* region: those bound to it; key.c */
+        uint32_t qpn;     /* bound type 2 window: by whom; key.c */
+    };
     uint64_t base;   /* first address as keys are used with: iova, 0 when ZERO_BASED */
     uint64_t length; /* octets */
     uint8_t *memory; /* where base is in this process; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then
                         as many octets that nobody reads */
-
-    /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range about
-     * the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
-    bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
-
-    uint32_t windows;       /* region: windows bound to it; key.c */
-    bool bound;             /* window; key.c */
-    uint32_t qpn;           /* bound type 2 window: by whom; key.c */
-    struct uro_key *region; /* bound window: to what; key.c */
+    union {
+        /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range about
+         * the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
+        bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
+        struct uro_key *region; /* bound window: to what; key.c */
+    };
 };
+
+static_assert(sizeof(struct uro_key) == 64, "of every memory region");
 
 static inline uint32_t uro_key_number(const struct uro_key *key)
 {
-    return key->number;
+    return key->node.number << URO_KEY_LOW_BITS | key->low;
 }
 
 /* Engine locked. Fills in a random unused key; a region is described by the caller, a window (kind

@@ -41,7 +41,7 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
         free(mw);
         return NULL;
     }
-    mw->key.kind = type == IBV_MW_TYPE_1 ? URO_KEY_WINDOW_1 : URO_KEY_WINDOW_2;
+    mw->key.kind = type == IBV_MW_TYPE_1 ? (uint8_t)URO_KEY_WINDOW_1 : (uint8_t)URO_KEY_WINDOW_2;
     mw->key.pd = pd->handle;
     uro_device_lock(device);
     uro_key_register(uro_device_shard(device), &mw->key);

@@ -212,8 +212,8 @@ static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id
                              .flags = URO_SEND_SIGNALED,
                              .remote_address = (uintptr_t)s->remote,
                              .window_length = 8,
-                             .imm = window->number,
-                             .rkey = window->number ^ 1,
+                             .imm = uro_key_number(window),
+                             .rkey = uro_key_number(window) ^ 1,
                              .bind = { .lkey = uro_key_number(&s->remote_key),
                                        .access = URO_ACCESS_REMOTE_WRITE } };
     uro_wq_publish(uro_qp_send_queue(s->qp), 1);

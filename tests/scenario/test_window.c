@@ -147,7 +147,8 @@ static void window__not_bound__opens_nothing(void **state)
     window.memory = s->b.memory;
     uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    assert_int_equal(use(s, URO_WR_RDMA_WRITE, window.number, 0, 8), URO_WC_REM_ACCESS_ERR);
+    assert_int_equal(use(s, URO_WR_RDMA_WRITE, uro_key_number(&window), 0, 8),
+                     URO_WC_REM_ACCESS_ERR);
     uro_key_deregister(windows_shard(s), &window);
 }
 
@@ -232,10 +233,10 @@ static void region__expelled__takes_its_windows_along(void **state)
     uro_key_expel(windows_shard(s), &s->b.key);
     assert_false(windows[0].bound || windows[1].bound);
     assert_true(windows[2].bound);
-    assert_int_equal(use(s, URO_WR_RDMA_WRITE, windows[0].number, 0, 0), URO_WC_SUCCESS);
-    assert_int_equal(
-        use(s, URO_WR_RDMA_WRITE, windows[0].number, (uintptr_t)s->b.memory + WINDOW_BEGIN, 8),
-        URO_WC_REM_ACCESS_ERR);
+    assert_int_equal(use(s, URO_WR_RDMA_WRITE, uro_key_number(&windows[0]), 0, 0), URO_WC_SUCCESS);
+    assert_int_equal(use(s, URO_WR_RDMA_WRITE, uro_key_number(&windows[0]),
+                         (uintptr_t)s->b.memory + WINDOW_BEGIN, 8),
+                     URO_WC_REM_ACCESS_ERR);
     uro_key_register(windows_shard(s), &s->b.key);
     for (int i = 0; i < 3; i++)
         assert_int_equal(uro_key_deregister(windows_shard(s), &windows[i]), 0);
@@ -275,16 +276,16 @@ static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **sta
         struct uro_wqe request = windows_request(s, &window);
         if (i != 2)
             windows_bind(s, &request);
-        const uint32_t keys[] = {
-            uro_key_number(&s->b.key), window.number, window.number, window.number, window.number, 0
-        };
+        const uint32_t keys[] = { uro_key_number(&s->b.key), uro_key_number(&window),
+                                  uro_key_number(&window),   uro_key_number(&window),
+                                  uro_key_number(&window),   0 };
         if (i == 4)
             window.pd = 2;
         /* a region, type 1, free, stale, of another domain, none; the third below: not by a */
         windows_invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], URO_WC_LOC_QP_OP_ERR);
         assert_true(uro_mark_hit("MW.INVALIDATE.REFUSED"));
         assert_int_equal(window.bound, i != 2);
-        windows_invalidate(s, &s->a, window.number, URO_WC_LOC_QP_OP_ERR);
+        windows_invalidate(s, &s->a, uro_key_number(&window), URO_WC_LOC_QP_OP_ERR);
         uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }
@@ -351,7 +352,7 @@ static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(vo
         }
         memset(s->b.memory + 16384, 0, 100);
         twins_post_recv(&s->b, 5, 16384, 100);
-        send_with_inv(s, i == 0 ? uro_key_number(&s->b.key) : window.number, 100);
+        send_with_inv(s, i == 0 ? uro_key_number(&s->b.key) : uro_key_number(&window), 100);
         twins_expect(&s->a, 4, URO_WC_REM_ACCESS_ERR);
         twins_expect(&s->b, 5, URO_WC_WR_FLUSH_ERR);
         for (int j = 0; j < 100; j++)

@@ -82,11 +82,11 @@ static void no_such_window(const struct attempt *a)
 }
 static void window_as_region(const struct attempt *a)
 {
-    a->request->bind.lkey = a->window->number;
+    a->request->bind.lkey = uro_key_number(a->window);
 }
 static void region_as_window(const struct attempt *a)
 {
-    a->request->imm = a->request->rkey = a->region->number;
+    a->request->imm = a->request->rkey = uro_key_number(a->region);
 }
 static void key_of_another(const struct attempt *a)
 {
@@ -141,7 +141,7 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         uro_key_register(windows_shard(s), &window);
         twins_connect(s);
         struct uro_wqe request = windows_request(s, &window);
-        uint32_t number = window.number;
+        uint32_t number = uro_key_number(&window);
         wrongs[i](&(const struct attempt){ &s->b.key, &window, &request });
         twins_post(s, &s->b, &request, 0);
         twins_settle(s);
@@ -149,7 +149,7 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
         assert_true(uro_mark_hit("MW.BIND.REFUSED"));
         assert_int_equal(uro_qp_state_now(s->b.qp), URO_QPS_ERR);
-        assert_int_equal(window.number, number);
+        assert_int_equal(uro_key_number(&window), number);
         assert_false(window.bound);
         assert_int_equal(s->b.key.windows, 0);
         s->b.key.kind = URO_KEY_REGION;
@@ -202,7 +202,7 @@ static void local_requests__complete_in_their_turn(void **state)
         twins_expect(&s->b, 9, URO_WC_SUCCESS);
         twins_expect(&s->b, 1, URO_WC_SUCCESS);
         assert_true(window.bound);
-        windows_invalidate(s, &s->b, window.number, URO_WC_SUCCESS);
+        windows_invalidate(s, &s->b, uro_key_number(&window), URO_WC_SUCCESS);
     }
     uro_key_deregister(windows_shard(s), &window);
     assert_true(uro_mark_hit("REQ.LOCAL.TURN"));
@@ -249,7 +249,7 @@ static void local_requests__passed_again_on_the_way_back__are_not_repeated(void 
     twins_expect(&s->b, 10, URO_WC_SUCCESS);
     twins_expect(&s->b, 1, URO_WC_SUCCESS);
     twins_expect(&s->b, 11, URO_WC_SUCCESS);
-    assert_int_equal(window.number, request.rkey);
+    assert_int_equal(uro_key_number(&window), request.rkey);
     assert_int_equal(s->b.key.windows, 1);
     uro_key_deregister(windows_shard(s), &window);
 }

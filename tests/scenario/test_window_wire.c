@@ -31,7 +31,7 @@ static void bind(struct scene *s, const struct uro_key *window, uint32_t rkey, u
                              .flags = URO_SEND_SIGNALED,
                              .remote_address = (uintptr_t)s->remote,
                              .window_length = length,
-                             .imm = window->number,
+                             .imm = uro_key_number(window),
                              .rkey = rkey,
                              .bind = { .lkey = uro_key_number(&s->remote_key),
                                        .access = URO_ACCESS_REMOTE_WRITE } };
@@ -71,7 +71,7 @@ static void rc_send_inv__repeated__does_not_close_what_was_bound_since(void **st
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
     struct uro_key window = open_window(s);
     uro_key_register(uro_engine_shard(s->engine), &window);
-    const uint32_t rkey = window.number ^ 3;
+    const uint32_t rkey = uro_key_number(&window) ^ 3;
     const struct scene_packet send = {
         .op = "RC_SEND_ONLY_INV", .psn = 100, .ack_req = true, .text = "x", .imm = ieth(rkey)
     };
@@ -133,10 +133,10 @@ static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(voi
     uro_key_register(uro_engine_shard(s->engine), &window);
 
     memset(s->remote, 0, 1024);
-    bind(s, &window, window.number, 256);
+    bind(s, &window, uro_key_number(&window), 256);
     scene_rx(s, 0,
-             PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .ack_req = true, .rkey = window.number,
-                    .dma = 257, .length = 256));
+             PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .ack_req = true,
+                    .rkey = uro_key_number(&window), .dma = 257, .length = 256));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
     expect_zeros(s, 0);
     scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
@@ -153,11 +153,11 @@ static void rc_write__window_closed_between_its_packets__stops_there(void **stat
     uro_key_register(uro_engine_shard(s->engine), &window);
 
     memset(s->remote, 0, 1024);
-    bind(s, &window, window.number, 512);
+    bind(s, &window, uro_key_number(&window), 512);
     scene_rx(s, 0,
-             PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .rkey = window.number, .dma = 512,
+             PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .rkey = uro_key_number(&window), .dma = 512,
                     .length = 256));
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_LOCAL_INV, .imm = window.number));
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_LOCAL_INV, .imm = uro_key_number(&window)));
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_rx(

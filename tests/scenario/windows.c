@@ -10,7 +10,7 @@ struct uro_shard *windows_shard(struct twins *s)
 struct uro_key windows_make(struct twins *s, enum uro_key_kind kind)
 {
     s->b.key.access |= URO_ACCESS_MW_BIND;
-    return (struct uro_key){ .kind = kind, .pd = 1 };
+    return (struct uro_key){ .kind = (uint8_t)kind, .pd = 1 };
 }
 
 struct uro_wqe windows_request(struct twins *s, const struct uro_key *window)
@@ -18,8 +18,8 @@ struct uro_wqe windows_request(struct twins *s, const struct uro_key *window)
     return (
         struct uro_wqe){ .wr_id = 1,
                          .opcode = URO_WR_BIND_MW,
-                         .imm = window->number,
-                         .rkey = window->number ^ 1,
+                         .imm = uro_key_number(window),
+                         .rkey = uro_key_number(window) ^ 1,
                          .remote_address = (uintptr_t)s->b.memory + WINDOW_BEGIN,
                          .window_length = WINDOW_SPAN,
                          .bind = { .lkey = uro_key_number(&s->b.key), .access = WINDOW_ACCESS } };

@@ -28,7 +28,8 @@ void uro_load_window_begin(struct uro_load_end *end)
     for (uint32_t i = 0; i < URO_LOAD_MWS; i++) {
         struct uro_load_mw *mw = &end->mws[i];
         bool second = (end->pair->life + i) % 2 == 0;
-        *mw = (struct uro_load_mw){ .key = { .kind = second ? URO_KEY_WINDOW_2 : URO_KEY_WINDOW_1,
+        *mw = (struct uro_load_mw){ .key = { .kind = second ? (uint8_t)URO_KEY_WINDOW_2
+                                                            : (uint8_t)URO_KEY_WINDOW_1,
                                              .pd = end->pd } };
         uro_key_register(shard_of(end), &mw->key);
         mw->rkey = uro_key_number(&mw->key);
