@@ -84,6 +84,8 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
     pthread_mutex_init(&opened->mutex, NULL);
     pthread_mutex_init(&context->lock, NULL);
     uro_list_init(&context->objects);
+    uro_list_init(&context->blocks);
+    uro_list_init(&context->full_blocks);
     context->device = device->host;
     context->inode = status.st_ino;
     context->references = 1;
@@ -106,24 +108,23 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 }
 
 /* A forked child has one thread, and its copy of a lock may be held by a thread it has not. */
-static void lock(struct uro_ibv_context *context)
+void uro_ibv_context_lock(struct uro_ibv_context *context)
 {
     if (!uro_host_forked())
         pthread_mutex_lock(&context->lock);
 }
 
-static void unlock(struct uro_ibv_context *context)
+void uro_ibv_context_unlock(struct uro_ibv_context *context)
 {
     if (!uro_host_forked())
         pthread_mutex_unlock(&context->lock);
 }
 
-/* Gives up one reference; the context lock is held and let go. */
-static void release(struct uro_ibv_context *context)
+void uro_ibv_context_release(struct uro_ibv_context *context)
 {
     bool last = --context->references == 0;
 
-    unlock(context);
+    uro_ibv_context_unlock(context);
     if (!last)
         return;
     pthread_mutex_destroy(&context->lock);
@@ -140,31 +141,15 @@ bool uro_object_charge(struct uro_object *object, struct ibv_context *context, e
     return true;
 }
 
-bool uro_object_charge_octets(struct uro_object *object, uint64_t octets)
-{
-    uint64_t before = object->octets;
-
-    if (object->charged == NULL) /* its context was closed */
-        return true;
-    if (octets > before && !uro_quota_take(object->charged, URO_QUOTA_OCTETS, octets - before))
-        return false;
-    if (octets < before)
-        uro_quota_give(object->charged, URO_QUOTA_OCTETS, before - octets);
-    object->octets = octets;
-    return true;
-}
-
 void uro_object_refund(struct uro_object *object)
 {
     if (object->charged == NULL)
         return;
     uro_quota_give(object->charged, object->quota, 1);
-    uro_quota_give(object->charged, URO_QUOTA_OCTETS, object->octets);
     object->charged = NULL;
-    object->octets = 0;
 }
 
-/* Newest first: what was made of an object goes before it. */
+/* Newest first: what was made of an object goes before it. Nothing that stays is made of a region. */
 static void detach_all(struct uro_ibv_context *context)
 {
     while (!uro_list_empty(&context->objects)) {
@@ -176,6 +161,7 @@ static void detach_all(struct uro_ibv_context *context)
             object->detach(object);
         uro_object_refund(object);
     }
+    uro_regions_detach(context);
 }
 
 int ibv_close_device(struct ibv_context *ibv)
@@ -187,11 +173,11 @@ int ibv_close_device(struct ibv_context *ibv)
         uro_list_remove(&context->link);
         uro_ibv_contexts_unlock();
     }
-    lock(context);
+    uro_ibv_context_lock(context);
     detach_all(context);
     close(ibv->cmd_fd);
     uro_events_close(&context->events);
-    release(context);
+    uro_ibv_context_release(context);
     return 0;
 }
 
@@ -231,21 +217,21 @@ void uro_object_add(struct uro_object *object, struct ibv_context *ibv,
 
     object->context = context;
     object->detach = detach;
-    lock(context);
+    uro_ibv_context_lock(context);
     uro_list_append(&context->objects, &object->link);
     context->references++;
-    unlock(context);
+    uro_ibv_context_unlock(context);
 }
 
 bool uro_object_detach(struct uro_object *object)
 {
     struct uro_ibv_context *context = object->context;
 
-    lock(context);
+    uro_ibv_context_lock(context);
     bool here = !object->detached && !uro_host_forked();
     object->detached = true;
     uro_list_remove(&object->link);
-    unlock(context);
+    uro_ibv_context_unlock(context);
 
     if (here && object->detach != NULL)
         object->detach(object);
@@ -256,6 +242,6 @@ bool uro_object_detach(struct uro_object *object)
 
 void uro_object_drop(struct uro_object *object)
 {
-    lock(object->context);
-    release(object->context);
+    uro_ibv_context_lock(object->context);
+    uro_ibv_context_release(object->context);
 }

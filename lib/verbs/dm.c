@@ -199,6 +199,18 @@ void ibv_unimport_dm(struct ibv_dm *ibv)
         drop(dm);
 }
 
+/* Memory that a region is in is among all. */
+void uro_ibv_dm_leave(uint32_t handle)
+{
+    lock_all();
+    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
+        struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
+        if (origin->ibv.handle == handle)
+            atomic_fetch_sub(&origin->users, 1);
+    }
+    unlock_all();
+}
+
 /* ---- regions -------------------------------------------------------------------------------- */
 
 struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset,
@@ -224,7 +236,7 @@ struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t
     struct ibv_mr *mr = uro_ibv_mr_register(pd, &key, NULL);
     if (mr == NULL)
         return NULL;
-    uro_ibv_mr(mr)->dm = origin;
+    uro_ibv_mr(mr)->dm = origin->ibv.handle;
     atomic_fetch_add(&origin->users, 1);
     return mr;
 }

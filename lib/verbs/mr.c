@@ -70,22 +70,26 @@ static void show(struct uro_ibv_mr *mr)
     mr->ibv.lkey = mr->ibv.rkey = mr->ibv.handle = uro_key_number(&mr->key);
 }
 
-/* Engine locked. Windows are unbound first. */
-static void close_key(struct uro_ibv_mr *mr)
+static bool imported(const struct uro_ibv_mr *mr)
 {
-    if (mr->registered)
-        uro_key_expel(uro_device_shard(mr->device), &mr->key);
-    mr->registered = false;
+    return mr->handles == 0;
 }
 
-/* The context goes. */
-static void detach(struct uro_object *object)
+static struct uro_ibv_mr *origin_of(struct uro_ibv_mr *mr)
 {
-    struct uro_ibv_mr *mr = URO_CONTAINER_OF(object, struct uro_ibv_mr, object);
+    return imported(mr) ? mr->origin : mr;
+}
 
-    uro_device_lock(mr->device);
-    close_key(mr);
-    uro_device_unlock(mr->device);
+static struct uro_device *device_of(const struct uro_ibv_mr *mr)
+{
+    return uro_region_context(mr)->device;
+}
+
+/* Engine locked. Windows are unbound first. */
+static void close_key(struct uro_ibv_mr *origin)
+{
+    if (origin->key.registered)
+        uro_key_expel(uro_device_shard(device_of(origin)), &origin->key);
 }
 
 /* What counts as registered memory: not what is looked up when it is used, nor what is ours. */
@@ -96,19 +100,50 @@ static uint64_t counted(const struct uro_key *key)
     return ours ? 0 : key->length;
 }
 
+/* The handle counts as a region no more. */
+static void refund(struct uro_device *device, uint64_t octets)
+{
+    uro_quota_give(device, URO_QUOTA_MR, 1);
+    uro_quota_give(device, URO_QUOTA_OCTETS, octets);
+}
+
+static uint64_t counted_for(const struct uro_ibv_mr *mr)
+{
+    return imported(mr) ? 0 : counted(&mr->key);
+}
+
+static bool charge(struct uro_device *device, uint64_t octets)
+{
+    if (!uro_quota_take(device, URO_QUOTA_MR, 1))
+        return false;
+    if (uro_quota_take(device, URO_QUOTA_OCTETS, octets))
+        return true;
+    uro_quota_give(device, URO_QUOTA_MR, 1);
+    return false;
+}
+
 /* The struct of a region, counted; NULL with errno set when there may be no more. */
 static struct uro_ibv_mr *new_region(struct ibv_pd *pd, uint64_t octets)
 {
     struct uro_ibv_mr *mr;
 
-    if (!uro_ibv_start(pd->context) || (mr = uro_ibv_new(sizeof *mr)) == NULL)
+    if (!uro_ibv_start(pd->context) || (mr = uro_region_new(pd->context)) == NULL)
         return NULL;
-    if (uro_object_charge(&mr->object, pd->context, URO_QUOTA_MR) &&
-        uro_object_charge_octets(&mr->object, octets))
+    if (charge(uro_ibv_host(pd->context), octets))
         return mr;
-    uro_object_refund(&mr->object);
-    free(mr);
+    uro_region_free(mr);
     return NULL;
+}
+
+void uro_ibv_mr_detach(struct uro_ibv_mr *mr)
+{
+    struct uro_device *device = device_of(mr);
+
+    uro_device_lock(device);
+    if (!imported(mr))
+        close_key(mr);
+    uro_device_unlock(device);
+    refund(device, counted_for(mr));
 }
 
 struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr)
@@ -121,17 +156,14 @@ struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key,
     mr->ibv.context = pd->context;
     mr->ibv.pd = pd;
     mr->ibv.addr = addr;
-    mr->device = device;
     mr->key = *key;
-    mr->origin = mr;
     mr->handles = 1;
     uro_device_lock(device);
     uro_key_register(uro_device_shard(device), &mr->key);
-    mr->registered = true;
     uro_device_unlock(device);
     show(mr);
     atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
-    uro_object_add(&mr->object, pd->context, detach);
+    uro_region_attach(mr);
     return &mr->ibv;
 }
 
@@ -167,21 +199,28 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return register_range(pd, &range);
 }
 
-/* The origin that has the key, with one more handle; NULL when there is none in the PD's domain. */
+/* The origin that has the key, with one more handle; NULL with errno ENOENT when there is none in the PD's domain,
+ * ENOMEM when it has too many. */
 static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
 {
     struct uro_device *device = uro_ibv_host(pd->context);
     struct uro_ibv_mr *origin = NULL;
+    int error = ENOENT;
 
     uro_device_lock(device);
     struct uro_key *key = uro_key_find(uro_device_shard(device), number);
     if (key != NULL && key->pd == pd->handle &&
         (key->kind == URO_KEY_REGION || key->kind == URO_KEY_NULL)) {
         origin = URO_CONTAINER_OF(key, struct uro_ibv_mr, key);
-        origin->handles++;
+        error = origin->handles < UINT16_MAX ? 0 : ENOMEM;
     }
+    if (error == 0)
+        origin->handles++;
     uro_device_unlock(device);
-    return origin;
+    if (error == 0)
+        return origin;
+    errno = error;
+    return NULL;
 }
 
 struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
@@ -192,9 +231,8 @@ struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
         return NULL;
     mr->origin = find_origin(pd, number);
     if (mr->origin == NULL) {
-        uro_object_refund(&mr->object);
-        free(mr);
-        errno = ENOENT;
+        refund(uro_ibv_host(pd->context), 0);
+        uro_region_free(mr);
         return NULL;
     }
     mr->ibv = mr->origin->ibv;
@@ -202,7 +240,7 @@ struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
     mr->ibv.pd = pd;
     mr->ibv.addr = NULL;
     atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
-    uro_object_add(&mr->object, pd->context, NULL);
+    uro_region_attach(mr);
     return &mr->ibv;
 }
 
@@ -247,7 +285,7 @@ static int change_refusal(const struct uro_ibv_mr *mr, int flags, const struct i
 {
     if (uro_host_forked())
         return EIO;
-    if (mr->origin != mr || mr->key.kind != URO_KEY_REGION || mr->dm != NULL)
+    if (imported(mr) || mr->key.kind != URO_KEY_REGION || mr->dm != 0)
         return EINVAL; /* not all of it is this handle's */
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
         return EINVAL;
@@ -260,15 +298,18 @@ static int change_refusal(const struct uro_ibv_mr *mr, int flags, const struct i
 static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
                   const struct range *range)
 {
-    struct uro_shard *shard = uro_device_shard(mr->device);
+    struct uro_device *device = device_of(mr);
+    struct uro_shard *shard = uro_device_shard(device);
     int error = 0;
-    uint64_t before = mr->object.octets;
+    uint64_t before = counted(&mr->key);
     uint64_t after = range->access & URO_ACCESS_ON_DEMAND ? 0 : range->length;
+    uint64_t more = after > before ? after - before : 0;
+    uint64_t less = after < before ? before - after : 0;
 
-    if (!uro_object_charge_octets(&mr->object, after > before ? after : before))
+    if (!uro_quota_take(device, URO_QUOTA_OCTETS, more))
         return errno;
-    uro_device_lock(mr->device);
-    if (!mr->registered) {
+    uro_device_lock(device);
+    if (!mr->key.registered) {
         error = EINVAL; /* the context was closed */
     } else if (mr->key.windows > 0) {
         error = EBUSY;
@@ -279,9 +320,8 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
         if (moved)
             uro_key_register(shard, &mr->key);
     }
-    uro_device_unlock(mr->device);
-    bool charged = uro_object_charge_octets(&mr->object, error == 0 ? after : before);
-    URO_ASSERT(charged); /* it is not more */
+    uro_device_unlock(device);
+    uro_quota_give(device, URO_QUOTA_OCTETS, error == 0 ? less : more);
     return error;
 }
 
@@ -314,14 +354,13 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 /* Takes the key away; EBUSY when windows are bound to it. */
 static int deregister(struct uro_ibv_mr *origin)
 {
+    struct uro_device *device = device_of(origin);
     int error = 0;
 
-    uro_device_lock(origin->device);
-    if (origin->registered)
-        error = -uro_key_deregister(uro_device_shard(origin->device), &origin->key);
-    if (error == 0)
-        origin->registered = false;
-    uro_device_unlock(origin->device);
+    uro_device_lock(device);
+    if (origin->key.registered)
+        error = -uro_key_deregister(uro_device_shard(device), &origin->key);
+    uro_device_unlock(device);
     return error;
 }
 
@@ -330,37 +369,38 @@ static bool last_handle(struct uro_ibv_mr *origin)
 {
     if (uro_host_forked())
         return --origin->handles == 0;
-    uro_device_lock(origin->device);
+    struct uro_device *device = device_of(origin);
+    uro_device_lock(device);
     bool last = --origin->handles == 0;
     if (last)
         close_key(origin);
-    uro_device_unlock(origin->device);
+    uro_device_unlock(device);
     return last;
 }
 
 void uro_ibv_mr_drop(struct uro_ibv_mr *mr)
 {
-    struct uro_ibv_mr *origin = mr->origin;
+    struct uro_ibv_mr *origin = origin_of(mr);
 
-    mr->object.detach = NULL; /* the key may still have handles */
-    uro_object_remove(&mr->object);
+    if (uro_region_detach(mr))
+        refund(device_of(mr), counted_for(mr));
     atomic_fetch_sub(&uro_ibv_pd(mr->ibv.pd)->users, 1);
     bool last = last_handle(origin);
     if (mr != origin)
-        free(mr);
+        uro_region_free(mr);
     if (!last)
         return;
-    if (origin->dm != NULL)
-        atomic_fetch_sub(&origin->dm->users, 1);
+    if (origin->dm != 0)
+        uro_ibv_dm_leave(origin->dm);
     if (origin->key.kind == URO_KEY_NULL)
         free(origin->key.memory);
-    free(origin);
+    uro_region_free(origin);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
     struct uro_ibv_mr *mr = uro_ibv_mr(ibv);
-    int error = uro_host_forked() ? 0 : deregister(mr->origin);
+    int error = uro_host_forked() ? 0 : deregister(origin_of(mr));
 
     if (error == 0)
         uro_ibv_mr_drop(mr);

@@ -62,8 +62,11 @@ struct uro_ibv_context {
     struct uro_event_node port_active;
     struct uro_event_node port_err;
     struct uro_event_node device_fatal;
-    pthread_mutex_t lock; /* objects, references */
+    pthread_mutex_t lock; /* all below */
     struct uro_list objects;
+    struct uro_list blocks; /* of memory regions, that have free places; regions.c */
+    struct uro_list full_blocks;
+    uint32_t regions;    /* in both */
     uint32_t references; /* one while open, one per object */
     uint64_t inode;      /* of cmd_fd: contexts with the same one share their objects */
 };
@@ -75,7 +78,6 @@ struct uro_object {
     /* Takes the object and its events out of the engine; NULL when it is not in there. */
     void (*detach)(struct uro_object *object);
     struct uro_device *charged; /* where it counts, or NULL */
-    uint64_t octets;            /* of memory that it registered */
     enum uro_quota quota;
     bool detached;
 };
@@ -111,18 +113,22 @@ struct uro_ibv_dm {
     uint32_t handles;     /* itself and those imported from it; likewise */
 };
 
+/* Programs have many: it is no struct uro_object, but in a block of its context, regions.c. */
 struct uro_ibv_mr {
     struct ibv_mr ibv;
-    struct uro_object object;
-    struct uro_ibv_mr *origin; /* itself unless imported */
-
-    /* Of an origin; under the engine lock. */
-    struct uro_device *device;
-    struct uro_key key;
-    struct uro_ibv_dm *dm; /* whose memory it is, or NULL */
-    uint32_t handles;      /* itself and those imported from it */
-    bool registered;
+    union {
+        struct uro_key key;        /* of an origin; under the engine lock */
+        struct uro_ibv_mr *origin; /* of an imported handle */
+    };
+    uint32_t dm; /* of an origin: number of the device memory it is in, or 0 */
+    uint16_t
+        handles; /* of an origin: itself and those imported from it, under the engine lock; 0: imported */
+    uint8_t place; /* in the block */
+    bool attached; /* its context has it, and it is counted; under the context lock */
 };
+
+static_assert(sizeof(struct uro_ibv_mr) == 120,
+              "with its share of a block it takes less than 128 octets");
 
 struct uro_ibv_channel {
     struct ibv_comp_channel ibv;
@@ -274,6 +280,11 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *device, int cmd_fd);
 void *uro_ibv_new(size_t size);
 void *uro_ibv_new_aligned(size_t size, size_t alignment);
 
+void uro_ibv_context_lock(struct uro_ibv_context *context);
+void uro_ibv_context_unlock(struct uro_ibv_context *context);
+/* Gives up a reference, and the lock, which is held. */
+void uro_ibv_context_release(struct uro_ibv_context *context);
+
 /* Starts the engine when it does not run yet; false with errno set when it cannot. */
 URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
 
@@ -281,8 +292,6 @@ URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
  * when it has them. Given back when the object is detached, or by uro_object_refund() before. */
 URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_context *context,
                                      enum uro_quota quota);
-/* Likewise the memory of a region; replaces what was counted for it before. */
-URO_NODISCARD bool uro_object_charge_octets(struct uro_object *object, uint64_t octets);
 void uro_object_refund(struct uro_object *object);
 
 /* The object now belongs to @context, which lives at least as long. */
@@ -349,7 +358,24 @@ int uro_ibv_dealloc_td(struct ibv_td *td);
 struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
                                            struct ibv_parent_domain_init_attr *attr);
 
+/* regions.c */
+
+/* Zeroed memory for a region of the context, which stays until it is freed. NULL with errno ENOMEM, or EIO in a
+ * forked child. */
+struct uro_ibv_mr *uro_region_new(struct ibv_context *context);
+void uro_region_free(struct uro_ibv_mr *mr);
+struct uro_ibv_context *uro_region_context(const struct uro_ibv_mr *mr);
+/* The region now belongs to its context: it is detached when the context is closed before. */
+void uro_region_attach(struct uro_ibv_mr *mr);
+/* False when its context was closed before, or this is a forked child. */
+bool uro_region_detach(struct uro_ibv_mr *mr);
+/* Context locked: it is closed. */
+void uro_regions_detach(struct uro_ibv_context *context);
+
 /* mr.c */
+
+/* Takes what the program left out of the engine. */
+void uro_ibv_mr_detach(struct uro_ibv_mr *mr);
 
 /* Registers what @key describes. NULL with errno. */
 struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr);
@@ -374,6 +400,8 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 #define URO_DM_MAX ((size_t)64 * 1024 * 1024) /* octets of a device's memory */
 struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int uro_ibv_free_dm(struct ibv_dm *dm);
+/* A region in the device memory of that number is no more. */
+void uro_ibv_dm_leave(uint32_t handle);
 struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
                                  size_t length, unsigned access);
 

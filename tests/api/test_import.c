@@ -168,6 +168,30 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+/* The context that it was registered with is closed, and another region has come since. */
+static void region__used_by_an_imported_handle__outlives_its_context(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_context *first = ibv_open_device(api->device);
+    struct ibv_pd *before = ibv_alloc_pd(first);
+    struct ibv_mr *mr = ibv_reg_mr(before, memory, sizeof memory, RIGHTS);
+    struct ibv_context *second = ibv_import_device(dup(first->cmd_fd));
+    struct ibv_pd *pd = ibv_import_pd(second, before->handle);
+    struct ibv_mr *imported = ibv_import_mr(pd, mr->handle);
+
+    assert_non_null(imported);
+    ibv_unimport_mr(mr);
+    ibv_unimport_pd(before);
+    assert_int_equal(ibv_close_device(first), 0);
+    struct ibv_mr *third = ibv_import_mr(pd, imported->handle);
+    assert_non_null(third);
+    assert_int_equal(third->rkey, imported->rkey);
+    ibv_unimport_mr(third);
+    assert_int_equal(ibv_dereg_mr(imported), 0);
+    ibv_unimport_pd(pd);
+    assert_int_equal(ibv_close_device(second), 0);
+}
+
 static void unimport_mr__of_the_only_handle__ends_the_region(void **state)
 {
     const struct api *api = *state;
@@ -308,6 +332,7 @@ int main(void)
         API_TEST(imported_pd_and_mr__are_the_same_domain_and_region),
         API_TEST(dereg_mr__of_an_imported_one__ends_the_region),
         API_TEST(unimport_mr__of_the_first_handle__leaves_the_region_to_the_second),
+        API_TEST(region__used_by_an_imported_handle__outlives_its_context),
         API_TEST(unimport_mr__of_the_only_handle__ends_the_region),
         API_TEST(unimport_pd__that_is_used__stays),
         API_TEST(td__asked_wrongly__is_einval),

@@ -181,15 +181,22 @@ static void context__closed_with_objects__gives_them_back(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cqs[2];
+    struct ibv_mr *mrs[2];
 
     for (unsigned turn = 0; turn < 3; turn++) {
         struct ibv_context *context = ibv_open_device(api->device);
         assert_non_null(context);
         for (unsigned i = 0; i < 2; i++)
             assert_non_null(cqs[i] = ibv_create_cq(context, 4, NULL, NULL, 0));
+        struct ibv_pd *of_it = ibv_alloc_pd(context);
+        for (unsigned i = 0; i < 2; i++)
+            assert_non_null(mrs[i] = ibv_reg_mr(of_it, memory, MEBIBYTE / 2, 0));
         assert_int_equal(ibv_close_device(context), 0);
         for (unsigned i = 0; i < 2; i++)
             assert_int_equal(ibv_destroy_cq(cqs[i]), 0);
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+        assert_int_equal(ibv_dealloc_pd(of_it), 0);
     }
 }
 
