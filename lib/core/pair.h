@@ -134,8 +134,9 @@ struct uro_rsp {
     uint32_t rd_oldest;  /* free-running */
     uint32_t rd_newest;  /* one past */
     uint32_t rd_mask;
-    uint32_t depth;    /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
-    struct uro_rd *rd; /* ring, lent; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
+    uint32_t depth; /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+    struct uro_rd *
+        rd; /* ring, lent, NULL while nothing is answered; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
 };
 
 /* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets: what both sides

@@ -22,6 +22,10 @@
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
      URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL |                         \
      URO_ACCESS_FLUSH_PERSISTENT | URO_ACCESS_OPTIONAL)
+/* READ, atomics, FLUSH; ATOMIC_WRITE is a WRITE to them. */
+#define ACCESS_ANSWERED                                                                            \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
@@ -64,6 +68,19 @@ static uint32_t remembered(uint8_t max_dest_rd_atomic)
 size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic)
 {
     return remembered(max_dest_rd_atomic) * sizeof(struct uro_rd);
+}
+
+size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr, unsigned mask)
+{
+    uint32_t access = mask & URO_ATTR_ACCESS ? attr->access : qp->attr.access;
+    bool known = mask & URO_ATTR_DEST_RD || qp->rsp.rd_mask != 0;
+    uint8_t depth =
+        mask & URO_ATTR_DEST_RD ? attr->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
+
+    if (!remembers(qp->type) || !known || (access & ACCESS_ANSWERED) == 0 ||
+        depth > URO_RD_ATOMIC_MAX)
+        return 0;
+    return uro_qp_answers_size(depth);
 }
 
 static void lay_out(const struct uro_qp_init *init, struct layout *layout)
@@ -225,9 +242,9 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_RNR_RETRY, attr->rnr_retry <= 7 },
         { URO_ATTR_MIN_RNR, attr->min_rnr_timer <= 31 },
         { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
-        { URO_ATTR_DEST_RD,
-          attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX &&
-              (!remembers(qp->type) || remembered(attr->max_dest_rd_atomic) <= qp->rd_room) },
+        { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
+        { URO_ATTR_DEST_RD | URO_ATTR_ACCESS,
+          uro_qp_answers_needed(qp, attr, mask) <= qp->rd_room * sizeof(struct uro_rd) },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
         { URO_ATTR_ALT_PATH, false }, /* there is no migration */
         { URO_ATTR_CAP, false },

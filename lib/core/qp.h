@@ -81,12 +81,18 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
  * answers_lent a queue pair has those of the most there may be. */
 size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic);
 
+/* How many of them uro_qp_modify() with these takes: none of a queue pair that gives the peer no right to anything
+ * that is remembered. */
+size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
+                             unsigned mask);
+
 /* Lends that memory, aligned to 8, to a queue pair that was created for it. What was lent before, or NULL, is the
  * caller's again; what it held is kept. @size is not below what was lent before. */
 void *uro_qp_lend_answers(struct uro_qp *qp, void *memory, size_t size);
 
 /* Returns 0, or
- *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or beyond the answers lent */
+ *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer answers are lent
+ *            than it needs */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 

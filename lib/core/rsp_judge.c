@@ -144,10 +144,10 @@ static bool has_depth(const struct uro_rsp *rsp)
 /* One more answer can be remembered without forgetting one that was never given. */
 static bool has_room(const struct uro_rsp *rsp)
 {
+    if (rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask)
+        return true;
     const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest & rsp->rd_mask];
-
-    return rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask ||
-           (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
+    return (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
 }
 
 /* Linux rxe sends FLUSH beyond the depth. Those for which there is no room are as good as lost: the

@@ -134,10 +134,9 @@ static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *a
                         void **unused)
 {
     struct uro_ibv_pair *pair = qp->pair;
-    size_t size = uro_qp_answers_size(attr->max_dest_rd_atomic);
+    size_t size = uro_qp_answers_needed(pair->core, attr, bits);
 
-    if ((bits & URO_ATTR_DEST_RD) == 0 || attr->max_dest_rd_atomic > URO_RD_ATOMIC_MAX ||
-        size <= pair->answers_size || (qp->type != URO_QPT_RC && qp->type != URO_QPT_XRC_TGT))
+    if (size <= pair->answers_size)
         return 0;
     void *memory = malloc(size);
     if (memory == NULL)

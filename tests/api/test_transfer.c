@@ -123,6 +123,35 @@ static void rdma_write__then_read_back__is_what_was_written(void **state)
     api_pair_close(&pair);
 }
 
+/* Until then nothing is remembered for it, and there is no memory to remember it in. */
+static void rdma_read__of_a_peer_that_gave_the_right_late__is_answered(void **state)
+{
+    const struct api *api = *state;
+    struct pair pair;
+
+    api_side_open(api, &pair.a, NULL, IBV_QPT_RC, NULL);
+    api_side_open(api, &pair.b, NULL, IBV_QPT_RC, NULL);
+    api_connect(api, pair.a.qp, pair.b.qp->qp_num);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = API_PORT };
+    assert_int_equal(ibv_modify_qp(pair.b.qp, &attr, API_TO_INIT), 0);
+    assert_int_equal(api_go(api, pair.b.qp, IBV_QPS_RTR, pair.a.qp->qp_num), 0);
+    assert_int_equal(api_go(api, pair.b.qp, IBV_QPS_RTS, pair.a.qp->qp_num), 0);
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    assert_int_equal(ibv_modify_qp(pair.b.qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+
+    fill(&pair.b, 7);
+    struct ibv_sge back = api_sge(&pair.a, 0, 4000);
+    struct ibv_send_wr read = api_send(IBV_WR_RDMA_READ, &back);
+    read.wr.rdma.remote_addr = (uintptr_t)pair.b.buffer;
+    read.wr.rdma.rkey = pair.b.mr->rkey;
+    for (int i = 0; i < 20; i++) {
+        post(&pair.a, &read);
+        api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+    }
+    assert_memory_equal(pair.a.buffer, pair.b.buffer, 4000);
+    api_pair_close(&pair);
+}
+
 static void atomics__return_the_old_value_and_store_the_new(void **state)
 {
     struct pair pair;
@@ -340,6 +369,7 @@ int main(void)
         API_TEST(send__gathered_and_scattered__arrives_in_order),
         API_TEST(send_inline__buffer_changed_after_posting__sends_what_it_was),
         API_TEST(rdma_write__then_read_back__is_what_was_written),
+        API_TEST(rdma_read__of_a_peer_that_gave_the_right_late__is_answered),
         API_TEST(atomics__return_the_old_value_and_store_the_new),
         API_TEST(zero_based_region__is_addressed_from_zero),
         API_TEST(region_with_an_iova__is_addressed_by_it),

@@ -247,6 +247,7 @@ static void modify__more_answers_than_were_lent__einval_until_they_are(void **st
     struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                 .port = 1,
                                 .path_mtu = 1024,
+                                .access = URO_ACCESS_REMOTE_READ,
                                 .max_dest_rd_atomic = 16,
                                 .address = { .sgid_index = 1 } };
     const unsigned to_init = URO_ATTR_STATE | URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS;
@@ -275,6 +276,61 @@ static void modify__more_answers_than_were_lent__einval_until_they_are(void **st
     scene_close(s);
 }
 
+/* It gives no right to anything that is answered by more than an acknowledgement, then does. */
+static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc();
+    const unsigned rights[] = { URO_ACCESS_REMOTE_WRITE, URO_ACCESS_REMOTE_READ,
+                                URO_ACCESS_REMOTE_ATOMIC, URO_ACCESS_FLUSH_GLOBAL,
+                                URO_ACCESS_FLUSH_PERSISTENT };
+    const struct uro_qp_init init = {
+        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .answers_lent = true
+    };
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                .port = 1,
+                                .access = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_MW_BIND,
+                                .path_mtu = 1024,
+                                .max_dest_rd_atomic = 128,
+                                .address = { .sgid_index = 1 } };
+    void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
+    void *answers = malloc(uro_qp_answers_size(128));
+    struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
+
+    assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
+    assert_int_equal(
+        uro_engine_qp_modify(s->engine, qp, &attr,
+                             URO_ATTR_STATE | URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS,
+                             s->now),
+        0);
+    attr.state = URO_QPS_RTR;
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr,
+                                          URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU |
+                                              URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
+                                              URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR,
+                                          s->now),
+                     0);
+    assert_null(uro_qp_problem(qp));
+    attr.state = URO_QPS_RTS;
+    const unsigned to_rts = URO_ATTR_STATE | URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT |
+                            URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC;
+    for (size_t i = 0; i < URO_ARRAY_LEN(rights); i++) {
+        attr.access = rights[i];
+        assert_int_equal(uro_qp_answers_needed(qp, &attr, URO_ATTR_ACCESS),
+                         uro_qp_answers_size(128));
+        assert_int_equal(
+            uro_engine_qp_modify(s->engine, qp, &attr, to_rts | URO_ATTR_ACCESS, s->now), -22);
+    }
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rts, s->now), 0);
+    assert_null(uro_qp_lend_answers(qp, answers, uro_qp_answers_size(128)));
+    assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, URO_ATTR_ACCESS, s->now), 0);
+    assert_null(uro_qp_problem(qp));
+    uro_engine_qp_destroy(s->engine, qp);
+    free(answers);
+    free(memory);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +344,7 @@ int main(void)
         cmocka_unit_test(receive__limited_membership_pkey__is_accepted),
         cmocka_unit_test(receive__state_before_rtr__request_is_dropped),
         cmocka_unit_test(modify__more_answers_than_were_lent__einval_until_they_are),
+        cmocka_unit_test(modify__rights_to_what_is_remembered__einval_until_answers_are_lent),
         cmocka_unit_test(modify__value_out_of_range__einval_and_nothing_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
