@@ -110,9 +110,8 @@ static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
 struct uro_rsp {
     uro_psn expected;   /* rsp_serve.c */
     uint32_t msn;       /* rsp_serve.c; 24 bits */
-    bool in_message;    /* rsp_serve.c: between FIRST and LAST */
-    enum uro_verb verb; /* of the message in progress */
-    uint32_t offset;    /* octets of it received */
+    uint32_t offset;    /* octets received of the message in progress */
+    enum uro_verb verb; /* of it */
     uint64_t va;        /* WRITE in progress */
     uint32_t rkey;
     uint32_t length;
@@ -128,6 +127,7 @@ struct uro_rsp {
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
+    bool in_message;     /* rsp_serve.c: between FIRST and LAST */
     bool dropped;        /* one had no place behind the newest gap; early.c */
     uro_psn dropped_psn; /* the last of them */
     uint32_t rd_pending; /* entries that are due */
@@ -154,26 +154,26 @@ struct uro_qp {
     bool block_self_multicast;
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
-    enum uro_qp_type type;
-    uint32_t xrcd;
-    void *user;
-    struct uro_link event_link;
-    struct uro_link sent_link; /* req_sent.c */
-    unsigned events;           /* set of 1 << enum uro_event_kind */
-
-    _Alignas(URO_QP_LINE) struct uro_link response_link; /* schedule.c */
+    struct uro_link response_link; /* schedule.c; behind the last of the attributes on a line */
     struct uro_cq *recv_cq;
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
+    uint32_t rd_room;                 /* entries that rsp.rd has room for */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
     struct uro_bell bell;
     struct uro_req req;
 
-    struct uro_wq send;
-    struct uro_wq recv;
+    _Alignas(URO_QP_LINE) struct uro_wq send;
+    struct uro_link sent_link; /* req_sent.c */
+    struct uro_link event_link;
+    void *user;
+
+    _Alignas(URO_QP_LINE) struct uro_wq recv;
     struct uro_rqe *taken; /* room for a receive from a shared queue */
-    uint32_t rd_room;      /* entries that rsp.rd has room for */
+    enum uro_qp_type type;
+    uint32_t xrcd;
+    unsigned events; /* set of 1 << enum uro_event_kind */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \
@@ -185,6 +185,8 @@ URO_QP_SAME_LINE(send_cq, attr.access);
 URO_QP_SAME_LINE(response_link, rsp.length);
 URO_QP_SAME_LINE(rsp.gap, rsp.rd_pending);
 URO_QP_SAME_LINE(request_link, req.read_psns);
+static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE,
+              "nothing is lost between what has its lines");
 
 static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
 {

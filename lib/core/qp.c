@@ -89,15 +89,14 @@ static void lay_out(const struct uro_qp_init *init, struct layout *layout)
     layout->recv_at =
         layout->send_at + align64(uro_wq_layout_send(&layout->send, init->send_capacity,
                                                      init->send_sge_max, init->inline_max));
-    layout->taken_at =
-        layout->recv_at +
-        align64(uro_wq_layout_recv(&layout->recv, init->recv_capacity, init->recv_sge_max));
-    layout->rd_at = layout->taken_at;
+    layout->taken_at = layout->recv_at +
+                       uro_wq_layout_recv(&layout->recv, init->recv_capacity, init->recv_sge_max);
+    layout->size = layout->taken_at;
     if (init->srq != NULL || init->type == URO_QPT_XRC_TGT)
-        layout->rd_at += align64(sizeof(struct uro_rqe) + URO_SGE_MAX * sizeof(struct uro_sge));
-    layout->size = layout->rd_at;
+        layout->size += sizeof(struct uro_rqe) + URO_SGE_MAX * sizeof(struct uro_sge);
+    layout->rd_at = align64(layout->size);
     if (remembers(init->type) && !init->answers_lent)
-        layout->size += align64(uro_qp_answers_size(URO_RD_ATOMIC_MAX));
+        layout->size = layout->rd_at + uro_qp_answers_size(URO_RD_ATOMIC_MAX);
 }
 
 size_t uro_qp_size(const struct uro_qp_init *init)

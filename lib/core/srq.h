@@ -21,7 +21,7 @@ struct uro_srq {
     uint32_t xrcd;     /* XRC domain; 0: basic */
     struct uro_cq *cq; /* XRC: where its receives complete; basic: NULL, as the queue pair says */
     void *user;        /* the owner's handle, for events */
-    struct uro_wq wq;
+    _Alignas(64) struct uro_wq wq;
     uint32_t limit; /* armed when not 0; srq.c */
     struct uro_link event_link;
 };

@@ -98,18 +98,22 @@ struct uro_wq_slots {
 };
 
 /* A cache line for each side: the poster looks at the engine's when the queue seems full, the engine at the
- * poster's for `tail` only. */
+ * poster's for `tail` only. Who has one aligns it to a line; the engine's may be used to its end by what is the engine's,
+ * too. */
 struct uro_wq {
-    _Alignas(64) struct uro_wq_slots to_fill;
+    struct uro_wq_slots to_fill;
     uint32_t capacity; /* requests accepted at once, at most the slots there are */
     uint32_t sge_max;
     uint32_t inline_max;
     atomic_uint tail;   /* next free; moved by the poster */
     uint32_t head_seen; /* by the poster */
+    uint32_t apart[7];
 
-    _Alignas(64) struct uro_wq_slots slots; /* the same */
-    atomic_uint head;                       /* oldest not finished; moved by the engine */
+    struct uro_wq_slots slots; /* the same */
+    atomic_uint head;          /* oldest not finished; moved by the engine */
 };
+
+static_assert(offsetof(struct uro_wq, slots) == 64, "the engine's line");
 
 static inline void *uro_wq_slot_of(const struct uro_wq_slots *slots, uint32_t index)
 {
