@@ -216,14 +216,13 @@ struct uro_ibv_qp {
     struct uro_wq *recv;
     pthread_spinlock_t send_lock;
     pthread_spinlock_t recv_lock;
-    struct uro_wr_batch batch;
     bool signal_all;
+    bool extended; /* created for ibv_wr_*() */
     struct ibv_qp_cap cap;
     struct uro_ibv_xrcd *xrcd;              /* of XRC_RECV */
     struct uro_ibv_membership *memberships; /* of multicast groups; mcast.c */
     struct uro_event_node events[URO_QP_EVENTS];
-    bool extended; /* created for ibv_wr_*() */
-    union {        /* last: all behind ibv is there only when it is extended */
+    union { /* all behind ibv is there only when it is extended */
         struct ibv_qp ibv;
         struct ibv_qp_ex ex;
         struct { /* as headers newer than rdma-core 44 go on */
@@ -232,6 +231,7 @@ struct uro_ibv_qp {
                              size_t length, uint8_t type, uint8_t level);
         } newer;
     };
+    struct uro_wr_batch batch;
 };
 
 struct uro_ibv_ah {

@@ -281,6 +281,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 
 bool uro_post_ex_inside(const struct uro_ibv_qp *qp)
 {
+    if (!qp->extended)
+        return false;
     /* Nobody but this thread ever stores its own name: any other value, however old, says no. */
     pthread_t thread = atomic_load_explicit(&qp->batch.thread, memory_order_relaxed);
 
