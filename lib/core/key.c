@@ -119,6 +119,26 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
     return NULL;
 }
 
+static bool overlaps(const struct uro_key *key, uintptr_t first, uintptr_t last)
+{
+    uintptr_t memory = (uintptr_t)key->memory;
+
+    return key->length > 0 && memory <= last && first <= memory + (uintptr_t)(key->length - 1);
+}
+
+bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length)
+{
+    for (uint32_t i = 0; i <= shard->keys.mask; i++)
+        for (struct uro_table_node *node = shard->keys.buckets[i]; node != NULL;
+             node = node->next) {
+            const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
+            if (key->kind == URO_KEY_REGION && key->reachable == NULL &&
+                overlaps(key, at, at + (length - 1)))
+                return true;
+        }
+    return false;
+}
+
 static bool allows(const struct uro_key *key, uint32_t pd, uint32_t access)
 {
     if (key->pd == pd)

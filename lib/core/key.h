@@ -88,6 +88,11 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
+/* Engine locked. Whether one of these @length octets, at least one, of this process is in a region that is trusted to be
+ * there: of its own memory, not on demand. Looks at all keys; takes no lock and does nothing that a signal handler may
+ * not do. */
+bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length);
+
 /* What a peer claims. */
 struct uro_key_claim {
     uint32_t number;

@@ -199,6 +199,64 @@ static void key_null__reads_zeros_and_never_what_was_written(void **state)
     uro_key_deregister(&shard, &key);
 }
 
+static bool trusts(ptrdiff_t from, uintptr_t length)
+{
+    return uro_key_trusts(&shard, (uintptr_t)memory + (uintptr_t)from, length);
+}
+
+static void key_trusts__every_edge_of_a_region_among_others(void **state)
+{
+    struct uro_key key = region(0x1000, 100), others[64];
+
+    (void)state;
+    for (int i = 0; i < 64; i++) { /* each bucket has some */
+        others[i] = region(0, 1);
+        others[i].memory = memory + 4000;
+        uro_key_register(&shard, &others[i]);
+    }
+    assert_false(trusts(0, 4000));
+    key.memory = memory + 1000;
+    uro_key_register(&shard, &key);
+    assert_true(trusts(0, 1001));
+    assert_false(trusts(0, 1000));
+    assert_true(trusts(1099, 1));
+    assert_false(trusts(1100, 2900));
+    assert_true(trusts(1050, 1));
+    assert_true(trusts(0, 4000));
+    uro_key_deregister(&shard, &key);
+    assert_false(trusts(0, 4000));
+    for (int i = 0; i < 64; i++)
+        uro_key_deregister(&shard, &others[i]);
+}
+
+static void key_trusts__region_at_the_end_of_the_address_space(void **state)
+{
+    struct uro_key key = region(0, 10);
+
+    (void)state;
+    key.memory = (uint8_t *)(UINTPTR_MAX - 9);
+    uro_key_register(&shard, &key);
+    assert_true(uro_key_trusts(&shard, UINTPTR_MAX - 4095, 4096));
+    assert_false(uro_key_trusts(&shard, UINTPTR_MAX - 8191, 4096));
+    assert_false(uro_key_trusts(&shard, 0, 4096));
+    uro_key_deregister(&shard, &key);
+}
+
+static void key_trusts__no_octets_on_demand_none_at_all_or_a_window__not(void **state)
+{
+    struct uro_key keys[] = { region(0, 0), region(0, 100), region(0, UINT64_MAX), region(0, 100) };
+
+    (void)state;
+    keys[1].reachable = ask;
+    keys[2].kind = URO_KEY_NULL;
+    keys[3].kind = URO_KEY_WINDOW_1; /* its region answers for it */
+    for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
+        uro_key_register(&shard, &keys[i]);
+        assert_false(trusts(0, sizeof memory));
+        uro_key_deregister(&shard, &keys[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +265,9 @@ int main(void)
         cmocka_unit_test(key_resolve__other_pd_missing_right_or_gone__is_refused),
         cmocka_unit_test(key_register__numbers_are_spread_over_32_bits),
         cmocka_unit_test(key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches),
+        cmocka_unit_test(key_trusts__every_edge_of_a_region_among_others),
+        cmocka_unit_test(key_trusts__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(key_trusts__no_octets_on_demand_none_at_all_or_a_window__not),
         cmocka_unit_test(key_null__reads_zeros_and_never_what_was_written),
     };
     return cmocka_run_group_tests(tests, open_shard, close_shard);
