@@ -81,6 +81,7 @@
     X(RETRY_EXCEEDED, "retry_exceeded_err", "queue pairs that failed with RETRY_EXC_ERR")          \
     X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \
     X(ACCESS_REFUSED, "access_refused", "requests refused for key, range or rights")               \
+    X(UNMAPPED, "unmapped_pages", "empty pages put where registered memory had been unmapped")     \
     X(CM_RX, "cm_rx", "connection management messages received")                                   \
     X(CM_TX, "cm_tx", "connection management messages sent, repetitions included")                 \
     X(CM_RETRIES, "cm_retries", "connection management messages sent again")                       \

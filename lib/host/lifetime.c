@@ -15,6 +15,7 @@
 #include "host/capture.h"
 #include "host/device.h"
 #include "host/plugin.h"
+#include "host/unmapped.h"
 #include "wire/ip.h"
 
 #define CACHE_LINE   64u
@@ -199,14 +200,16 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Programs use signals; ours is not a thread to handle them. */
+/* Programs use signals; ours is not a thread to handle them. Its own faults are: of unmapped memory, and a
+ * program that reports crashes hears of the others. */
 static int create_thread(struct uro_device *device)
 {
-    sigset_t all, before;
+    sigset_t others, before;
     pthread_attr_t attr;
 
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)sigfillset(&others);
+    (void)sigdelset(&others, SIGSEGV);
+    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, THREAD_STACK);
     int error = pthread_create(&device->thread, &attr, thread_main, device);
@@ -227,6 +230,7 @@ int uro_device_start(struct uro_device *device)
     bool created = false;
     if (first) {
         atomic_store(&device->life, URO_DEVICE_STARTING);
+        uro_unmapped_watch();
         created = create_thread(device) == 0;
         if (!created) {
             (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");

@@ -4,6 +4,7 @@
 
 #include "host/capture.h"
 #include "host/device.h"
+#include "host/unmapped.h"
 
 #define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
 #define INTERRUPTED         URO_US(100) /* whoever takes longer to send a frame */
@@ -216,12 +217,10 @@ static void note_sent(struct uro_device *device, uro_time till)
         atomic_store_explicit(&device->send_took, took, memory_order_relaxed);
 }
 
-uint32_t uro_round_send(struct uro_device *device, uro_time now)
+static uint32_t send(struct uro_device *device, uro_time now)
 {
     uint32_t kept = 0;
 
-    if (device->closed)
-        return 0;
     if (device->owes)
         uro_engine_requests_first(device->engine);
     device->owes = false;
@@ -229,6 +228,16 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
     if (sent > 0)
         note_sent(device, uro_device_now());
     return sent + kept;
+}
+
+uint32_t uro_round_send(struct uro_device *device, uro_time now)
+{
+    if (device->closed)
+        return 0;
+    uro_unmapped_touch(device);
+    uint32_t moved = send(device, now);
+    uro_unmapped_touch(NULL);
+    return moved;
 }
 
 /* What a program looks for: in its completion queues, or in its memory. */
@@ -255,14 +264,16 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
         return 0;
     look_around(device, now);
     uint64_t before = given(device);
+    uro_unmapped_touch(device);
     if (part != URO_ROUND_SEND)
         *received = moved = receive(device, now);
     if (part == URO_ROUND_RECEIVE_FIRST && may_owe(device, *received, before)) {
         device->owes_since = uro_device_now(); /* the round may have been interrupted */
         device->owes = true;
     } else if (part != URO_ROUND_RECEIVE) {
-        moved += uro_round_send(device, now);
+        moved += send(device, now);
     }
+    uro_unmapped_touch(NULL);
     tell(device);
     tell_connections(device);
     return moved;

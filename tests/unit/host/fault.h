@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault.h - children that fault, in a round of a device over the fake port or by themselves. The port's look for
+ * frames is where a round touches what a test wants.
+ */
+#pragma once
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/key.h"
+#include "fake_port.h"
+#include "host/device.h"
+#include "support/check.h"
+
+#define CALLER                                                                                     \
+    "one:fake0;ip=10.0.0.1/24;progress=caller" /* the service thread only opens the port */
+#define HYBRID "one:fake0;ip=10.0.0.1/24"
+#define CAUGHT 7 /* a child's status: the handler ran as it had to */
+#define DIED   (128 + SIGSEGV)
+
+/* Asserts in a child: cmocka's would run the parent's tests again. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+extern struct uro_device *device;
+extern struct uro_key key;
+extern uint8_t
+    *fault_there; /* where the region of two pages begins, of which the second is unmapped */
+extern size_t fault_page; /* octets */
+
+/* How a child that runs @body ends: 128 + signal, as shells say it. SIGSEGV has its default action at first. */
+int fault_ending(void (*body)(void));
+
+/* Starts the first device of UROCE_DEVICES=@devices, with the region. */
+void fault_start(const char *devices);
+
+/* Writes one octet, into the first page, the second, or that of NULL. */
+void fault_touch(uint8_t *at);
+void fault_touch_first(void);
+void fault_touch_second(void);
+void fault_touch_null(void);
+
+/* Runs @body in a round that the caller drives. */
+void fault_in_round(void (*body)(void));
+
+/* Touches the octet at @offset in a round of the service thread, and returns when that went on. */
+void fault_in_service(size_t offset);
+
+/* How many pages were put. */
+uint64_t fault_pages(void);

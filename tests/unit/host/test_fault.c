@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SIGSEGV that is not ours: faults of the program itself, and signals that somebody sent, are as if no device were
+ * there. */
+#include <errno.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "fault.h"
+
+/* ---- without a handler ------------------------------------------------------------------------------ */
+
+static void null_pointer(void)
+{
+    fault_start(HYBRID);
+    fault_touch_null();
+}
+
+static void two_devices(void)
+{
+    fault_start(HYBRID " two:fake1;ip=10.0.0.2/24");
+    MUST(uro_device_start(uro_host_devices()[1]) == 0);
+    fault_touch_null();
+}
+
+static void after_a_round(void)
+{
+    fault_start(CALLER);
+    fault_in_round(NULL);
+    fault_touch_second();
+}
+
+static void while_commanding(void)
+{
+    fault_start(CALLER);
+    uro_device_lock(device);
+    fault_touch_second();
+}
+
+static void program__faults_itself__dies_as_ever(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(null_pointer), DIED);
+    assert_int_equal(fault_ending(two_devices), DIED);
+    assert_int_equal(fault_ending(after_a_round), DIED);
+    assert_int_equal(fault_ending(while_commanding), DIED);
+}
+
+/* ---- with one --------------------------------------------------------------------------------------- */
+
+static void *expected;
+static sigset_t blocked; /* in the handler */
+
+static void with_info(int number, siginfo_t *info, void *context)
+{
+    MUST(number == SIGSEGV && info->si_addr == expected && context != NULL);
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    MUST(sigismember(&blocked, SIGSEGV) == 1 && sigismember(&blocked, SIGUSR1) == 1);
+    MUST(sigismember(&blocked, SIGUSR2) == 0);
+    _exit(CAUGHT);
+}
+
+static void handle(void (*handler)(int, siginfo_t *, void *), int flags)
+{
+    struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags };
+
+    (void)sigaddset(&action.sa_mask, SIGUSR1);
+    MUST(sigaction(SIGSEGV, &action, NULL) == 0);
+}
+
+static void handler_with_info(void)
+{
+    handle(with_info, 0);
+    fault_start(HYBRID);
+    expected = fault_there + fault_page;
+    fault_touch_second();
+}
+
+static void with_errno(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    _exit(errno == ERANGE ? CAUGHT : 1);
+}
+
+static void handler_after_an_attempt(void)
+{
+    handle(with_errno, 0);
+    fault_start(CALLER);
+    MUST(setrlimit(RLIMIT_AS, &(struct rlimit){ 1, 1 }) == 0);
+    errno = ERANGE;
+    fault_in_round(fault_touch_second);
+}
+
+static jmp_buf back;
+static volatile int times;
+
+static void plain(int number)
+{
+    MUST(number == SIGSEGV);
+    times++;
+    siglongjmp(back, 1);
+}
+
+static void handler_that_jumps(void)
+{
+    MUST(signal(SIGSEGV, plain) != SIG_ERR);
+    fault_start(HYBRID);
+    for (int i = 0; i < 2; i++)
+        if (sigsetjmp(back, 1) == 0)
+            fault_touch_null();
+    MUST(times == 2);
+    _exit(CAUGHT);
+}
+
+static void nested(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    if (times++ == 1)
+        _exit(CAUGHT);
+    fault_touch_null();
+}
+
+static void handler_that_faults(void)
+{
+    handle(nested, (int)SA_NODEFER);
+    fault_start(HYBRID);
+    fault_touch_null();
+}
+
+static void has_mended(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    MUST(fault_pages() == 1 && times++ == 0); /* dies the second time */
+}
+
+static void handler_for_once(void)
+{
+    handle(has_mended, (int)SA_RESETHAND);
+    fault_start(CALLER);
+    fault_in_round(fault_touch_second);
+    fault_touch_null();
+}
+
+static uint8_t stack[65536];
+
+static void on_the_stack(int number, siginfo_t *info, void *context)
+{
+    uint8_t *here = __builtin_frame_address(0); /* a sanitizer has variables elsewhere */
+
+    (void)number;
+    (void)info;
+    (void)context;
+    _exit(here >= stack && here < stack + sizeof stack ? CAUGHT : 1);
+}
+
+static void stack_of_handlers(void)
+{
+    const stack_t own = { .ss_sp = stack, .ss_size = sizeof stack };
+
+    MUST(sigaltstack(&own, NULL) == 0);
+    handle(on_the_stack, SA_ONSTACK);
+    fault_start(HYBRID);
+    fault_touch_null();
+}
+
+static void handler_from_before__gets_the_programs_faults_as_it_asked_for_them(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(handler_with_info), CAUGHT);
+    assert_int_equal(fault_ending(handler_after_an_attempt), CAUGHT);
+    assert_int_equal(fault_ending(handler_that_jumps), CAUGHT);
+    assert_int_equal(fault_ending(handler_that_faults), CAUGHT);
+    assert_int_equal(fault_ending(handler_for_once), DIED);
+    assert_int_equal(fault_ending(stack_of_handlers), CAUGHT);
+}
+
+static void leaves(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    _exit(gettid() == fake.opener ? CAUGHT : 1);
+}
+
+static void handler_in_our_thread(void)
+{
+    handle(leaves, 0);
+    fault_start(HYBRID);
+    MUST(mprotect(fault_there, fault_page, PROT_NONE) == 0);
+    fault_in_service(0);
+}
+
+static void handler_from_before__hears_of_crashes_of_the_service_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(handler_in_our_thread), CAUGHT);
+}
+
+static void handler_from_after(void)
+{
+    fault_start(HYBRID);
+    handle(with_info, 0);
+    expected = fault_there + fault_page;
+    fault_touch_second();
+}
+
+static void handler_from_after__is_the_only_one(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(handler_from_after), CAUGHT);
+}
+
+/* ---- sent ------------------------------------------------------------------------------------------- */
+
+static void sent(void)
+{
+    fault_start(HYBRID);
+    (void)raise(SIGSEGV);
+}
+
+static void sent_while_ignored(void)
+{
+    MUST(signal(SIGSEGV, SIG_IGN) != SIG_ERR);
+    fault_start(HYBRID);
+    (void)raise(SIGSEGV);
+    (void)raise(SIGSEGV);
+    _exit(CAUGHT);
+}
+
+static void own_while_ignored(void)
+{
+    MUST(signal(SIGSEGV, SIG_IGN) != SIG_ERR);
+    fault_start(HYBRID);
+    fault_touch_null();
+}
+
+static void who_sent(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    _exit(info->si_code == SI_TKILL && info->si_pid == getpid() ? CAUGHT : 1);
+}
+
+static void sent_to_a_handler(void)
+{
+    handle(who_sent, 0);
+    fault_start(HYBRID);
+    (void)raise(SIGSEGV);
+}
+
+/* What only a fault may do is not done for a number that looks like one. */
+static void send_to_itself(void)
+{
+    siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_QUEUE };
+
+    info.si_addr = fault_there + fault_page;
+    MUST(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info) == 0);
+}
+
+static void sent_in_a_round(void)
+{
+    fault_start(CALLER);
+    fault_in_round(send_to_itself);
+}
+
+static void signal__that_somebody_sent__does_what_it_would_without_us(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(sent), DIED);
+    assert_int_equal(fault_ending(sent_while_ignored), CAUGHT);
+    assert_int_equal(fault_ending(own_while_ignored), DIED);
+    assert_int_equal(fault_ending(sent_to_a_handler), CAUGHT);
+    assert_int_equal(fault_ending(sent_in_a_round), DIED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(program__faults_itself__dies_as_ever),
+        cmocka_unit_test(handler_from_before__gets_the_programs_faults_as_it_asked_for_them),
+        cmocka_unit_test(handler_from_before__hears_of_crashes_of_the_service_thread),
+        cmocka_unit_test(handler_from_after__is_the_only_one),
+        cmocka_unit_test(signal__that_somebody_sent__does_what_it_would_without_us),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A round meets memory that the program unmapped, and memory that is not there for other reasons. */
+#include "host/unmapped.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "core/shard.h"
+#include "fault.h"
+
+static void write_over_the_edge(void)
+{
+    memset(fault_there + fault_page - 10, 0x77, 20);
+}
+
+static void mends(void)
+{
+    fault_start(CALLER);
+    fault_in_round(write_over_the_edge);
+    for (size_t i = 0; i < 20; i++)
+        MUST(fault_there[fault_page - 10 + i] == 0x77);
+    MUST(fault_there[fault_page - 11] == 0xcc && fault_there[fault_page + 10] == 0);
+    MUST(fault_pages() == 1);
+    fault_in_round(write_over_the_edge);
+    MUST(fault_pages() == 1);
+    MUST(munmap(fault_there + fault_page, fault_page) == 0); /* once more */
+    fault_in_round(write_over_the_edge);
+    MUST(fault_pages() == 2);
+}
+
+static void round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(mends), 0);
+}
+
+static void mends_by_service(void)
+{
+    fault_start(HYBRID);
+    fault_in_service(fault_page);
+    MUST(fault_there[fault_page] == 1 && fault_pages() == 1);
+}
+
+static void round__of_the_service_thread__likewise(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(mends_by_service), 0);
+}
+
+static void forbidden(void)
+{
+    fault_start(CALLER);
+    MUST(mprotect(fault_there, fault_page, PROT_NONE) == 0);
+    fault_in_round(fault_touch_first);
+}
+
+static void deregistered(void)
+{
+    fault_start(CALLER);
+    uro_device_lock(device);
+    MUST(uro_key_deregister(uro_device_shard(device), &key) == 0);
+    uro_device_unlock(device);
+    fault_in_round(fault_touch_second);
+}
+
+static bool never(const uint8_t *at, uint64_t length, bool write)
+{
+    (void)at;
+    (void)length;
+    (void)write;
+    return false;
+}
+
+static void on_demand(void)
+{
+    fault_start(CALLER);
+    key.reachable = never;
+    fault_in_round(fault_touch_second);
+}
+
+static void no_memory(void)
+{
+    fault_start(CALLER);
+    MUST(setrlimit(RLIMIT_AS, &(struct rlimit){ 1, 1 }) == 0);
+    fault_in_round(fault_touch_second);
+}
+
+static void round__other_faults__kill(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(forbidden), DIED);
+    assert_int_equal(fault_ending(deregistered), DIED);
+    assert_int_equal(fault_ending(on_demand), DIED);
+    assert_int_equal(fault_ending(no_memory), DIED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it),
+        cmocka_unit_test(round__of_the_service_thread__likewise),
+        cmocka_unit_test(round__other_faults__kill),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
