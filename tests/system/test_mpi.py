@@ -26,8 +26,6 @@ MESSAGES = 160  # each way between rank 0 and another
 SECONDS = 60
 SETTINGS = ";verbose=yes"
 MPIRUN = ["mpirun", "--oversubscribe", "--mca", "plm", "isolated", "--mca", "pml", "ucx"]
-# At its end UCX gives back memory whose receives are posted still. By its cache it stays registered: see docs/PROGRAMS.md.
-UD_REGISTERS = "UCX_IB_REG_METHODS=direct"
 RECEIVED = re.compile(r"^uroce: uroce0: rx_roce +(\d+)", re.M)
 
 
@@ -43,8 +41,6 @@ class Job(pairs.Pair):
                                   text=True, check=False)
         equal(compiled.returncode, 0, compiled.stderr)
         command = ["env", f"HOME={self.where}", f"TMPDIR={self.where}", *MPIRUN, "-x", f"UCX_TLS={transport}"]
-        if transport == "ud_v":
-            command += ["-x", UD_REGISTERS]
         if os.geteuid() == 0 and not self.drop:
             command.append("--allow-run-as-root")
         for number, rank in enumerate(ranks):
