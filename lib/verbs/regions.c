@@ -40,10 +40,8 @@ struct block {
 static struct block *block_of(const struct uro_ibv_mr *mr)
 {
     const struct uro_ibv_mr *first = mr - mr->place;
-    struct block *block = (struct block *)((uintptr_t)first - offsetof(struct block, places));
 
-    URO_ASSERT((block->free & 1u << mr->place) == 0);
-    return block;
+    return (struct block *)((uintptr_t)first - offsetof(struct block, places));
 }
 
 static struct block *new_block(struct uro_ibv_context *context)
@@ -108,6 +106,7 @@ void uro_region_free(struct uro_ibv_mr *mr)
     uint32_t place = 1u << mr->place;
 
     uro_ibv_context_lock(context);
+    URO_ASSERT((block->free & place) == 0);
     bool full = block->free == 0;
     block->free |= place;
     FORBID(mr, sizeof *mr);
@@ -140,6 +139,7 @@ bool uro_region_detach(struct uro_ibv_mr *mr)
     struct uro_ibv_context *context = uro_region_context(mr);
 
     uro_ibv_context_lock(context);
+    URO_ASSERT((block_of(mr)->free & 1u << mr->place) == 0);
     bool here = mr->attached && !uro_host_forked();
     mr->attached = false;
     uro_ibv_context_unlock(context);
