@@ -53,7 +53,7 @@ struct uro_req {
 };
 
 /* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. A queue pair
- * has at least sixteen of these, so nothing is in them that follows from the rest. */
+ * has at least as many of these as its peer may have outstanding, so nothing is in them that follows from the rest. */
 struct uro_rd {
     uint64_t va;
     union {

@@ -13,9 +13,9 @@
 #include "core/schedule.h"
 #include "core/shard.h"
 
-#define QPN_BITS            24u
-#define QPN_LEAST           16u /* 0 and 1 are special, the rest is what people type by mistake */
-#define RD_REMEMBERED_LEAST 16u /* Linux rxe has more FLUSHes in flight than it was promised */
+#define QPN_BITS         24u
+#define QPN_LEAST        16u /* 0 and 1 are special, the rest is what people type by mistake */
+#define REMEMBERED_USUAL 16u /* Linux rxe has as many FLUSHes in flight, whatever it was promised */
 /* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
@@ -57,30 +57,35 @@ static bool remembers(enum uro_qp_type type)
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
-/* How many are remembered at least; a power of two. */
-static uint32_t remembered(uint8_t max_dest_rd_atomic)
+/* How many are remembered; a power of two. Of few there are twice as many: behind one that is asked for again, although its
+ * answer was only late, the next ones may come. */
+static uint32_t remembered(uint32_t access, uint8_t max_dest_rd_atomic)
 {
-    uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
+    const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
+    const bool flushes = (access & (URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)) != 0;
 
-    return depth < RD_REMEMBERED_LEAST ? RD_REMEMBERED_LEAST : depth;
+    if (depth >= REMEMBERED_USUAL)
+        return depth;
+    return flushes ? REMEMBERED_USUAL : 2 * depth;
 }
 
 size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic)
 {
-    return remembered(max_dest_rd_atomic) * sizeof(struct uro_rd);
+    return remembered(0, max_dest_rd_atomic) * sizeof(struct uro_rd);
 }
 
 size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr, unsigned mask)
 {
     uint32_t access = mask & URO_ATTR_ACCESS ? attr->access : qp->attr.access;
-    bool known = mask & URO_ATTR_DEST_RD || qp->rsp.rd_mask != 0;
+    enum uro_qp_state state = uro_qp_state_now(qp);
+    bool known = mask & URO_ATTR_DEST_RD || (state != URO_QPS_RESET && state != URO_QPS_INIT);
     uint8_t depth =
         mask & URO_ATTR_DEST_RD ? attr->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
 
     if (!remembers(qp->type) || !known || (access & ACCESS_ANSWERED) == 0 ||
         depth > URO_RD_ATOMIC_MAX)
         return 0;
-    return uro_qp_answers_size(depth);
+    return remembered(access, depth) * sizeof(struct uro_rd);
 }
 
 static void lay_out(const struct uro_qp_init *init, struct layout *layout)
@@ -321,7 +326,7 @@ static void configure(struct uro_qp *qp)
         .rnr_retry_max = qp->attr.rnr_retry,
         .retry_7_forever = qp->shard->config.retry_7_forever,
     };
-    uint32_t ring = remembered(qp->attr.max_dest_rd_atomic);
+    uint32_t ring = remembered(qp->attr.access, qp->attr.max_dest_rd_atomic);
 
     if (qp->req.retry.wait == URO_REQ_WAIT_NOTHING) {
         uro_wheel_cancel(&qp->shard->wheel, &qp->req.retry.timer);
@@ -329,11 +334,9 @@ static void configure(struct uro_qp *qp)
     }
     qp->rsp.depth =
         qp->attr.max_dest_rd_atomic == 0 ? 0 : uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
-    if (qp->rsp.rd_mask != ring - 1) {
+    /* Nothing that the peer may ask for again is forgotten. */
+    if (qp->rsp.rd_mask < ring - 1 && qp->rsp.rd_oldest == qp->rsp.rd_newest)
         qp->rsp.rd_mask = ring - 1;
-        qp->rsp.rd_oldest = qp->rsp.rd_newest;
-        qp->rsp.rd_pending = 0;
-    }
 }
 
 static void start_sending(struct uro_qp *qp)

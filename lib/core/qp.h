@@ -82,7 +82,7 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
 size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic);
 
 /* How many of them uro_qp_modify() with these takes: none of a queue pair that gives the peer no right to anything
- * that is remembered. */
+ * that is remembered, and more of one that it may FLUSH by. */
 size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                              unsigned mask);
 

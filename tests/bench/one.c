@@ -52,6 +52,8 @@ void one_connect(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = ONE_PORT,
+        .qp_access_flags =
+            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
         .path_mtu = IBV_MTU_1024,
         .dest_qp_num = qpn,
         .max_dest_rd_atomic = 1,

@@ -17,7 +17,7 @@ void one_must(int holds, const char *what, const char *file, int line);
 struct ibv_context *one_open(void);
 /* RC, @depth requests of one element each way. */
 struct ibv_qp *one_qp(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth);
-/* To RTS, first PSN 0 both ways. */
+/* To RTS, first PSN 0 both ways, one READ or atomic outstanding; the peer may write and read. */
 void one_connect(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn);
 /* Of CLOCK_MONOTONIC, which all processes share. */
 int64_t one_now_ns(void);

@@ -331,6 +331,39 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
     scene_close(s);
 }
 
+/* Of FLUSHes rxe has more in flight than it was promised. */
+static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc();
+    const struct {
+        uint32_t access;
+        uint8_t depth;
+        uint8_t answers;
+    } rows[] = { { URO_ACCESS_REMOTE_READ, 1, 2 },
+                 { URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC, 5, 16 },
+                 { URO_ACCESS_REMOTE_READ | URO_ACCESS_FLUSH_GLOBAL, 1, 16 },
+                 { URO_ACCESS_FLUSH_PERSISTENT, 20, 32 },
+                 { URO_ACCESS_LOCAL_WRITE, 128, 0 } };
+    const struct uro_qp_init init = {
+        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .answers_lent = true
+    };
+    void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
+    struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(rows); i++) {
+        const struct uro_qp_attr attr = { .access = rows[i].access,
+                                          .max_dest_rd_atomic = rows[i].depth };
+        const unsigned mask = URO_ATTR_ACCESS | URO_ATTR_DEST_RD;
+        assert_int_equal(uro_qp_answers_needed(qp, &attr, mask),
+                         rows[i].answers * (uro_qp_answers_size(128) / 128));
+        assert_int_equal(uro_qp_answers_needed(qp, &attr, URO_ATTR_ACCESS), 0); /* not known yet */
+    }
+    uro_engine_qp_destroy(s->engine, qp);
+    free(memory);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +378,7 @@ int main(void)
         cmocka_unit_test(receive__state_before_rtr__request_is_dropped),
         cmocka_unit_test(modify__more_answers_than_were_lent__einval_until_they_are),
         cmocka_unit_test(modify__rights_to_what_is_remembered__einval_until_answers_are_lent),
+        cmocka_unit_test(modify__few_answers__as_many_are_needed_unless_the_peer_may_flush),
         cmocka_unit_test(modify__value_out_of_range__einval_and_nothing_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
