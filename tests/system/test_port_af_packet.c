@@ -10,9 +10,14 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
+#include <linux/if_tun.h>
+#include <linux/virtio_net.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "system/port_kit.h"
+#include "wire/ip.h"
 
 #define LINK "net_af_packet0,iface=va"
 #define PEER "net_af_packet0,iface=vb"
@@ -160,6 +165,100 @@ static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_
     kit_kill(peer);
 }
 
+/* A tap, by which octets of ours come in: as frames, after what virtio says of them. */
+static int open_tap(void)
+{
+    const int header = sizeof(struct virtio_net_hdr);
+    struct ifreq want = { .ifr_name = "tp", .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+    int tap = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+    assert_true(tap >= 0);
+    assert_int_equal(ioctl(tap, TUNSETIFF, &want), 0);
+    assert_int_equal(ioctl(tap, TUNSETVNETHDRSZ, &header), 0);
+    kit_run(-1, "ip link set tp up");
+    return tap;
+}
+
+static void come_in(int tap, struct virtio_net_hdr said, const uint8_t *frame, size_t length)
+{
+    uint8_t octets[4096];
+
+    memcpy(octets, &said, sizeof said);
+    memcpy(octets + sizeof said, frame, length);
+    assert_int_equal(write(tap, octets, sizeof said + length), sizeof said + length);
+}
+
+static bool goes_on(struct uro_port *port, int tap)
+{
+    static const uint8_t frame[60] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 7, 8, 6 };
+    struct uro_pkt pkt;
+
+    for (unsigned i = 0; i < 3000; i++) {
+        come_in(tap, (struct virtio_net_hdr){ 0 }, frame, sizeof frame);
+        while (port->ops->receive(port, &pkt, 1) == 1) {
+            bool found = pkt.length == sizeof frame && pkt.octets[11] == 7;
+            port->ops->release(port, &pkt, 1);
+            if (found)
+                return true;
+        }
+        (void)port->ops->link_up(port);
+    }
+    return false;
+}
+
+/* A datagram that is to be cut into fragments is one; the kernel's ring does not move on from it. */
+static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(void **state)
+{
+    (void)state;
+    uint8_t frame[3042] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7 };
+    const struct uro_ip ip = { .hop_limit = 64,
+                               .protocol = URO_IPPROTO_UDP,
+                               .payload_length = 3008,
+                               .source = { { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 9 } },
+                               .dest = { { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1 } } };
+    const struct uro_udp udp = { .source_port = 5, .dest_port = URO_ROCE_PORT, .length = 3008 };
+    int tap = open_tap();
+    struct uro_port *port = kit_open("net_af_packet0,iface=tp", 0);
+
+    frame[12] = 8;
+    (void)uro_ip_put(frame + 14, &ip);
+    uro_udp_encode(frame + 34, &udp);
+    assert_true(port->ops->link_up(port));
+    assert_true(goes_on(port, tap));
+    for (unsigned i = 0; i < 3; i++) {
+        come_in(tap,
+                (struct virtio_net_hdr){ .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                         .gso_type = VIRTIO_NET_HDR_GSO_UDP,
+                                         .hdr_len = 42,
+                                         .gso_size = 1000,
+                                         .csum_start = 34,
+                                         .csum_offset = 6 },
+                frame, sizeof frame);
+        assert_true(goes_on(port, tap));
+    }
+    port->ops->close(port);
+    close(tap);
+}
+
+static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **state)
+{
+    static const struct {
+        const char *words, *names;
+    } wrong[] = {
+        { LINK ",framesz=4096", "framesz=4096 does not hold a frame of va, whose MTU is 9000" },
+        { LINK ",framecnt=65536", "framecnt=65536 slots of" },
+        { "net_af_packet0,iface=nothere", "no network interface nothere" },
+    };
+    char error[URO_PORT_ERROR_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++) {
+        const struct uro_port_config config = { .device = "kit", .link = wrong[i].words };
+        assert_null(kit_try_open(&config, error));
+        assert_non_null(strstr(error, wrong[i].names));
+    }
+}
+
 /* What a UDP socket in the other namespace hears after sending to 4791 at @address: the error an
  * ICMP message brought, or 0. A second socket, to a port where surely nobody is, tells when the
  * kernel has dealt with both. */
@@ -232,6 +331,8 @@ int main(void)
         cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
         cmocka_unit_test(
             af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
+        cmocka_unit_test(af_packet__frame_that_virtio_cannot_describe__others_come_after_it),
+        cmocka_unit_test(af_packet__ring_that_is_none_for_the_interface__is_refused),
         cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
         cmocka_unit_test(
             af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone),

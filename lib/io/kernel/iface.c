@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -31,6 +32,8 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
     state->mtu = (uint32_t)ask.ifr_mtu;
     if (ioctl(fd, SIOCGIFHWADDR, &ask) != 0)
         goto out;
+    state->ethernet =
+        ask.ifr_hwaddr.sa_family == ARPHRD_ETHER || ask.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
     memcpy(state->mac.octets, ask.ifr_hwaddr.sa_data, sizeof state->mac.octets);
     if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
         goto out;

@@ -12,6 +12,7 @@ struct uro_iface_state {
     int index;
     uint32_t mtu;
     bool running;
+    bool ethernet; /* its frames are; those of a tunnel of IP packets are not */
     struct uro_mac mac;
 };
 

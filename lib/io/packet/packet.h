@@ -24,9 +24,11 @@ struct uro_packet {
     struct uro_quiet quiet;
     uint32_t mtu; /* when it was opened */
     bool up;      /* as last seen */
+    bool verbose;
+    char device[16]; /* as far as it fits */
     int fd;
-    int epoll;     /* what a sleeper waits for; fd is in it while the port is armed */
-    uint32_t idle; /* looks that found no frame */
+    uint32_t idle;    /* looks that found no frame */
+    uint64_t dropped; /* by the kernel */
     struct uro_packet_ring ring;
     struct uro_packet_rx rx;
     struct uro_packet_tx tx;

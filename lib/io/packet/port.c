@@ -2,10 +2,10 @@
 /* port.c - the plug-in's one symbol: a port over a packet socket. */
 #define _GNU_SOURCE /* Linux's socket options */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +27,25 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 #define SLOT_LEAST  2048u
 #define SLOTS_LEAST 64u
 #define SLOTS_MOST  16384u
+#define MEMORY_MOST (1u << 30)
+
+/* Nothing came, nothing waits, and yet the kernel drops frames: see uro_packet_ring_renew(). */
+static void look_for_drops(struct uro_packet *packet)
+{
+    struct uro_packet_ring *ring = &packet->ring;
+    const uint32_t drops = uro_packet_socket_drops(packet->fd);
+    const bool moved = ring->moved || ring->held > 0 || uro_packet_rx_waits(&packet->rx);
+
+    packet->dropped += drops;
+    ring->moved = false;
+    if (drops == 0 || moved)
+        return;
+    const int status = uro_packet_ring_renew(ring, packet->fd);
+    if (packet->verbose)
+        (void)fprintf(
+            stderr, "uroce: %s: a frame that the kernel cannot describe stopped all others; %s\n",
+            packet->device, status == 0 ? "they pass again" : "there is no memory to begin again");
+}
 
 static bool link_up(struct uro_port *port)
 {
@@ -37,6 +56,7 @@ static bool link_up(struct uro_port *port)
         port->mtu = packet->iface.mtu < packet->mtu ? packet->iface.mtu : packet->mtu;
     if (!packet->up)
         uro_packet_tx_drop(&packet->tx);
+    look_for_drops(packet);
     return packet->up;
 }
 
@@ -75,9 +95,7 @@ static uint32_t room(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
 
-    if (uro_packet_tx_flush(&packet->tx) || !link_up(port))
-        return URO_PORT_BURST;
-    return 0;
+    return uro_packet_tx_flush(&packet->tx) ? URO_PORT_BURST : 0;
 }
 
 static void transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)
@@ -95,42 +113,52 @@ static void transmit(struct uro_port *port, const struct uro_tx *frames, uint32_
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    fds[0] = uro_packet_of(port)->epoll;
+    fds[0] = uro_packet_of(port)->fd;
     return 1;
 }
 
-/* The socket is waited for only while the port is armed, so that the kernel does not report every frame of a busy
- * port to nobody. */
 static bool arm(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
-    struct epoll_event event = { .events = EPOLLIN };
 
-    if (uro_packet_rx_waits(&packet->rx))
-        return false;
     uro_packet_socket_forget_error(packet->fd);
-    return epoll_ctl(packet->epoll, EPOLL_CTL_ADD, packet->fd, &event) == 0;
+    return !uro_packet_rx_waits(&packet->rx);
 }
 
 static void disarm(struct uro_port *port)
 {
-    struct uro_packet *packet = uro_packet_of(port);
-
-    (void)epoll_ctl(packet->epoll, EPOLL_CTL_DEL, packet->fd, NULL);
+    (void)port;
 }
 
 /* ---- opening and closing --------------------------------------------------- */
+
+/* As counters of the device are: what is not 0. */
+static void tell_drops(const struct uro_packet *packet)
+{
+    const struct {
+        uint64_t count;
+        const char *what;
+    } drops[] = { { packet->dropped, "received, by the kernel: the ring was full" },
+                  { packet->rx.dropped, "received, cut off or not to be read" },
+                  { packet->tx.dropped, "to be sent, not taken by the interface" } };
+
+    for (size_t i = 0; packet->verbose && i < URO_ARRAY_LEN(drops); i++)
+        if (drops[i].count > 0)
+            (void)fprintf(stderr, "uroce: %s: %" PRIu64 " frames dropped: %s\n", packet->device,
+                          drops[i].count, drops[i].what);
+}
 
 static void close_port(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
 
+    if (packet->fd >= 0)
+        packet->dropped += uro_packet_socket_drops(packet->fd);
+    tell_drops(packet);
     uro_quiet_stop(&packet->quiet);
     uro_packet_rx_close(&packet->rx);
     uro_packet_tx_close(&packet->tx);
     uro_packet_ring_close(&packet->ring);
-    if (packet->epoll >= 0)
-        (void)close(packet->epoll);
     if (packet->fd >= 0)
         (void)close(packet->fd);
     uro_iface_close(&packet->iface);
@@ -170,10 +198,7 @@ static int open_socket(struct uro_packet *packet, char error[static URO_PORT_ERR
                        packet->iface.name);
         return -1;
     }
-    if (packet->fd < 0)
-        return refuse(packet, "no packet socket", packet->fd, error);
-    packet->epoll = epoll_create1(EPOLL_CLOEXEC);
-    return packet->epoll >= 0 ? 0 : refuse(packet, "nothing to wait for frames by", -errno, error);
+    return packet->fd >= 0 ? 0 : refuse(packet, "no packet socket", packet->fd, error);
 }
 
 static uint32_t slots_in(uint32_t mib, uint32_t slot)
@@ -183,15 +208,33 @@ static uint32_t slots_in(uint32_t mib, uint32_t slot)
     return slots < SLOTS_LEAST ? SLOTS_LEAST : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
+/* Whether that is no ring for the interface; @error says why. */
+static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t slots,
+                     char error[static URO_PORT_ERROR_MAX])
+{
+    const uint32_t least = packet->mtu + URO_ETHER_LEN_MAX + KERNELS;
+
+    if (slot < least)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link net_af_packet: framesz=%u does not hold a frame of %s, whose MTU is "
+                       "%u: make it %u, or leave it out",
+                       slot, packet->iface.name, packet->mtu, (least + 15) / 16 * 16);
+    else if ((uint64_t)slot * slots > MEMORY_MOST)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link net_af_packet: framecnt=%u slots of %u octets are more than 1 GiB: "
+                       "make framecnt= or framesz= smaller",
+                       slots, slot);
+    else
+        return false;
+    return true;
+}
+
 /* Before the socket is bound: no frame comes in between. */
 static int open_ring(struct uro_packet *packet, const struct uro_packet_words *words, bool joins,
                      uint32_t memory_mib, char error[static URO_PORT_ERROR_MAX])
 {
-    const int one = 1;
     uint32_t slot = packet->mtu + URO_ETHER_LEN_MAX + KERNELS, slots = SLOTS;
 
-    if (joins && setsockopt(packet->fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) != 0)
-        return refuse(packet, "PACKET_VNET_HDR", -errno, error);
     if (joins) {
         slot = URO_GSO_OCTETS_MAX + URO_ETHER_LEN + KERNELS;
         slots = SLOTS_LONG;
@@ -204,36 +247,60 @@ static int open_ring(struct uro_packet *packet, const struct uro_packet_words *w
         slots = slots_in(memory_mib, slot);
     if (words->slots != 0)
         slots = words->slots;
+    if (is_wrong(packet, slot, slots, error))
+        return -1;
     int status = uro_packet_ring_open(&packet->ring, packet->fd, slot, slots, words->block, joins);
-    return status == 0 ? 0 : refuse(packet, "no ring for received frames", status, error);
+    return status == 0
+               ? 0
+               : refuse(packet, "no ring for received frames (memory=, framecnt= make it smaller)",
+                        status, error);
+}
+
+/* Has the kernel put virtio's header in front of frames, and take them with it. */
+static bool describes(const struct uro_packet *packet)
+{
+    const int one = 1;
+
+    return uro_packet_socket_can_join() &&
+           setsockopt(packet->fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) == 0;
+}
+
+/* What there is to know of the interface before anything is opened. */
+static int read_iface(struct uro_packet *packet, const struct uro_port_config *config,
+                      const struct uro_packet_words *words, struct uro_iface_state *state,
+                      char error[static URO_PORT_ERROR_MAX])
+{
+    (void)snprintf(packet->iface.name, sizeof packet->iface.name, "%s", words->iface);
+    const bool there = uro_iface_read(-1, packet->iface.name, state) == 0;
+    if (!there || !state->ethernet) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet: %s %s%s",
+                       there ? "frames of" : "there is no network interface", packet->iface.name,
+                       there ? " are not Ethernet's: link udp works over it"
+                             : " in this network namespace");
+        return -1;
+    }
+    packet->iface.index = state->index;
+    packet->mtu = config->mtu != 0 && config->mtu < state->mtu ? config->mtu : state->mtu;
+    packet->mtu = packet->mtu < MTU_MAX ? packet->mtu : MTU_MAX;
+    packet->port.mtu = packet->mtu;
+    packet->port.mac = config->has_mac ? config->mac : state->mac;
+    return 0;
 }
 
 static int open_port(struct uro_packet *packet, const struct uro_port_config *config,
                      const struct uro_packet_words *words, char error[static URO_PORT_ERROR_MAX])
 {
-    const bool joins = uro_packet_socket_can_join();
-    const bool sends_joined = joins && words->gso && !words->qdisc_bypass;
-    /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
-    const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
     struct uro_iface_state state;
     int status;
 
-    (void)snprintf(packet->iface.name, sizeof packet->iface.name, "%s", words->iface);
-    if (uro_iface_read(-1, packet->iface.name, &state) != 0) {
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_af_packet: there is no network interface %s in this network "
-                       "namespace",
-                       packet->iface.name);
+    if (read_iface(packet, config, words, &state, error) != 0 || open_socket(packet, error) != 0)
         return -1;
-    }
-    packet->iface.index = state.index;
-    packet->mtu = config->mtu != 0 && config->mtu < state.mtu ? config->mtu : state.mtu;
-    packet->mtu = packet->mtu < MTU_MAX ? packet->mtu : MTU_MAX;
-    packet->port.mtu = packet->mtu;
-    packet->port.mac = config->has_mac ? config->mac : state.mac;
+    const bool joins = describes(packet);
+    const bool sends_joined = joins && words->gso && !words->qdisc_bypass;
+    /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
+    const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
     packet->port.gathers = sends_joined;
-    if (open_socket(packet, error) != 0 ||
-        open_ring(packet, words, joins, config->memory_mib, error) != 0)
+    if (open_ring(packet, words, joins, config->memory_mib, error) != 0)
         return -1;
     uro_packet_socket_teach(packet->fd, state.index,
                             memcmp(&packet->port.mac, &state.mac, sizeof state.mac) != 0, bypass);
@@ -264,7 +331,9 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     }
     packet->port.ops = &ops;
     packet->iface = URO_IFACE_INIT;
-    packet->fd = packet->epoll = -1;
+    packet->fd = -1;
+    packet->verbose = config->verbose;
+    (void)snprintf(packet->device, sizeof packet->device, "%s", config->device);
     if (uro_packet_words(config->link, &words, error) != 0 ||
         open_port(packet, config, &words, error) != 0) {
         close_port(&packet->port);

@@ -68,6 +68,18 @@ void uro_packet_ring_close(struct uro_packet_ring *ring)
     *ring = (struct uro_packet_ring){ 0 };
 }
 
+int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd)
+{
+    const struct uro_packet_ring like = *ring;
+    struct tpacket_req none = { 0 };
+
+    URO_ASSERT(ring->held == 0);
+    uro_packet_ring_close(ring);
+    if (setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &none, sizeof none) != 0)
+        return -errno;
+    return uro_packet_ring_open(ring, fd, like.slot, like.slots, like.block, like.described);
+}
+
 static struct tpacket2_hdr *header_at(const struct uro_packet_ring *ring, uint32_t index)
 {
     return (struct tpacket2_hdr *)(void *)slot_at(ring, index);
@@ -80,7 +92,7 @@ static bool is_ours(const struct tpacket2_hdr *header)
 
 bool uro_packet_ring_waits(const struct uro_packet_ring *ring)
 {
-    return ring->held < ring->slots && is_ours(header_at(ring, ring->next));
+    return ring->memory != NULL && ring->held < ring->slots && is_ours(header_at(ring, ring->next));
 }
 
 /* What virtio's header, in front of @frame, says of it. */
@@ -94,7 +106,7 @@ static void read_description(struct uro_packet_slot *slot)
     if (said.gso_type == VIRTIO_NET_HDR_GSO_NONE)
         return;
     slot->segment = said.gso_size;
-    slot->odd = said.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || said.gso_size == 0;
+    slot->odd |= said.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || said.gso_size == 0;
 }
 
 /* Room for it is in front of the frame, where the description was. */
@@ -117,6 +129,8 @@ bool uro_packet_ring_take(struct uro_packet_ring *ring, struct uro_packet_slot *
                                       .tag = header->tp_vlan_tci };
     slot->unsummed = (header->tp_status & (TP_STATUS_CSUMNOTREADY | TP_STATUS_CSUM_VALID)) != 0;
     slot->tagged = (header->tp_status & TP_STATUS_VLAN_VALID) != 0;
+    slot->odd = slot->tagged && (header->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 &&
+                header->tp_vlan_tpid != URO_ETHERTYPE_VLAN;
     if (ring->described)
         read_description(slot);
     if (slot->unsummed && slot->segment == 0)
@@ -125,6 +139,7 @@ bool uro_packet_ring_take(struct uro_packet_ring *ring, struct uro_packet_slot *
         put_tag_back(slot);
     ring->next = ring->next + 1 == ring->slots ? 0 : ring->next + 1;
     ring->held++;
+    ring->moved = true;
     return true;
 }
 

@@ -18,6 +18,7 @@ struct uro_packet_ring {
     uint32_t next; /* slot to be looked at */
     uint32_t done; /* slot to be given back */
     uint32_t held; /* slots that were taken and not given back */
+    bool moved;    /* a frame was taken; whoever looks sets it back */
 };
 
 struct uro_packet_slot {
@@ -25,7 +26,7 @@ struct uro_packet_slot {
     uint32_t length;  /* of the frame */
     uint32_t here;    /* octets of it that are in the slot */
     uint32_t segment; /* octets of UDP payload in each of several packets; 0: it is one frame */
-    bool odd;         /* several in one, but not packets of UDP */
+    bool odd;         /* several in one, but not packets of UDP; or the tag is none of 802.1Q */
     bool unsummed;    /* what stands for its UDP checksum is none, or was checked */
     bool tagged; /* the kernel took an 802.1Q tag out: it is put back unless there are several */
     uint16_t tag;
@@ -36,6 +37,11 @@ struct uro_packet_slot {
 URO_NODISCARD int uro_packet_ring_open(struct uro_packet_ring *ring, int fd, uint32_t slot,
                                        uint32_t slots, uint32_t block, bool described);
 void uro_packet_ring_close(struct uro_packet_ring *ring);
+
+/* A ring like it from then on, empty; nothing is held of the present one. A frame that the kernel cannot describe (several in
+ * one, of a protocol that virtio has no name for) leaves a slot marked as being filled, and nothing comes any more. Returns
+ * 0 or -errno: there is none. */
+URO_NODISCARD int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd);
 
 /* The next frame; false when there is none. Its slot is ours, once. */
 bool uro_packet_ring_take(struct uro_packet_ring *ring, struct uro_packet_slot *slot);

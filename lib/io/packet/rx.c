@@ -122,6 +122,7 @@ uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint
     uint32_t count = 0;
     bool alone = false;
 
+    URO_ASSERT(rx->lent == 0); /* there is one place for each that is made */
     while (count < limit && !alone) {
         uint8_t *const head = rx->heads + (size_t)count * URO_PACKET_WHOLE;
         if (rx->several.at != NULL) {
@@ -132,8 +133,8 @@ uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint
             break;
         count += lend_slot(rx, &slot, head, &pkts[count], &alone);
     }
-    rx->lent += count;
-    if (rx->lent == 0)
+    rx->lent = count;
+    if (count == 0)
         give_back(rx);
     return count;
 }

@@ -36,6 +36,7 @@ struct uro_packet_rx {
 URO_NODISCARD bool uro_packet_rx_open(struct uro_packet_rx *rx, struct uro_packet_ring *ring);
 void uro_packet_rx_close(struct uro_packet_rx *rx);
 
+/* Nothing is lent. */
 uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t room);
 /* Of those that were lent; what all of them stood on is the kernel's again with the last. */
 void uro_packet_rx_release(struct uro_packet_rx *rx, uint32_t count);

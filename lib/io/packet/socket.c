@@ -15,7 +15,7 @@
 
 #include "wire/ip.h"
 
-#define SEND_BUFFER   (16 << 20)
+#define SEND_BUFFER   (4 << 20) /* no more than that stands in queues below */
 #define JOINS_VERSION 6u
 #define JOINS_LEVEL   2u
 
@@ -98,6 +98,14 @@ int uro_packet_socket_bind(int fd, int interface)
 
     __builtin_memcpy(&at.sll_protocol, octets, sizeof octets);
     return bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ? -errno : 0;
+}
+
+uint32_t uro_packet_socket_drops(int fd)
+{
+    struct tpacket_stats said = { 0 };
+    socklen_t length = sizeof said;
+
+    return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &said, &length) == 0 ? said.tp_drops : 0;
 }
 
 void uro_packet_socket_forget_error(int fd)

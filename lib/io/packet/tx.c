@@ -23,6 +23,7 @@
 #endif
 
 static_assert(DESCRIPTION <= BEFORE, "it stands in front of a frame");
+static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame");
 
 /* One that is sent: a packet, or several. */
 struct uro_packet_tx_frame {
@@ -63,7 +64,7 @@ static bool follows(const struct uro_packet_tx *tx, const struct uro_tx *frame, 
         return false;
     const struct uro_packet_tx_frame *last = &tx->frames[tx->count - 1];
 
-    return last->head != 0 && last->packets < URO_GSO_PACKETS_MAX && payload <= last->segment &&
+    return last->head != 0 && payload <= last->segment &&
            last->length == last->head + last->packets * last->segment &&
            last->length + payload <= URO_GSO_OCTETS_MAX &&
            uro_gso_same_flow(last->at, frame->head, last->head);
@@ -85,7 +86,7 @@ static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t 
     };
 }
 
-/* The kernel counts the identification of the packets up. */
+/* The kernel counts the identification of the packets up; that of the first is 0, as the engine's all are. */
 static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, uint32_t payload)
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;
@@ -165,15 +166,19 @@ static bool send_one(const struct uro_packet_tx *tx, struct msghdr *header)
 static void send_apart(struct uro_packet_tx *tx)
 {
     const struct uro_packet_tx_frame *frame = &tx->frames[tx->first];
-    uint8_t head[BEFORE + URO_GSO_HEAD_MAX] = { 0 };
-    struct iovec parts[2] = { { head + BEFORE - DESCRIPTION, DESCRIPTION + frame->head } };
-    struct msghdr header = { .msg_iov = parts, .msg_iovlen = 2 };
+    uint8_t head[BEFORE + URO_GSO_HEAD_MAX] = { 0 }, fill[SHORTEST] = { 0 };
+    struct iovec parts[3] = { { head + BEFORE - DESCRIPTION, DESCRIPTION + frame->head },
+                              { NULL, 0 },
+                              { fill, 0 } };
+    struct msghdr header = { .msg_iov = parts, .msg_iovlen = 3 };
 
     for (uint32_t k = 0; k < frame->packets; k++) {
         const uint32_t from = frame->head + k * frame->segment;
         const uint32_t left = frame->length - from;
         parts[1].iov_base = frame->at + from;
         parts[1].iov_len = left < frame->segment ? left : frame->segment;
+        const size_t length = frame->head + parts[1].iov_len;
+        parts[2].iov_len = length < SHORTEST ? SHORTEST - length : 0;
         uro_gso_cut(frame->at, frame->head, k, (uint32_t)parts[1].iov_len, head + BEFORE);
         tx->dropped += !send_one(tx, &header);
     }

@@ -12,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_MIN     256u
-#define SLOT_MAX     (1u << 20)
-#define SLOTS_MAX    65536u
-#define BLOCK_MAX    (4u << 20)
-#define SLOT_GRAIN   16u /* of the kernel, TPACKET_ALIGNMENT */
-#define BLOCK_GRAIN  4096u
-#define MEMORY_LIMIT (1u << 30)
+#define SLOT_MIN    256u
+#define SLOT_MAX    (1u << 20)
+#define SLOTS_MAX   65536u
+#define BLOCK_MAX   (4u << 20)
+#define SLOT_GRAIN  16u /* of the kernel, TPACKET_ALIGNMENT */
+#define BLOCK_GRAIN 4096u
 
 static int wrong(const char *word, const char *value, const char *right,
                  char error[static URO_PORT_ERROR_MAX])
@@ -126,13 +125,6 @@ static int check_together(const struct uro_packet_words *words,
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "link net_af_packet: framesz=%u does not fit into blocksz=%u", words->slot,
                        words->block);
-        return -1;
-    }
-    if ((uint64_t)words->slot * words->slots > MEMORY_LIMIT) {
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_af_packet: framesz=%u and framecnt=%u are more than 1 GiB: make "
-                       "one of them smaller",
-                       words->slot, words->slots);
         return -1;
     }
     return 0;
