@@ -202,7 +202,7 @@ def check_machine(options):
     for program in ("ip", "qemu-system-x86_64"):
         if not shutil.which(program):
             raise Unavailable(f"no {program}")
-    for program in ("app/uroce", "tests/peer/peer_target", "lib/io/dpdk/liburoce-dpdk.so"):
+    for program in ("app/uroce", "tests/peer/peer_target", "lib/io/packet/liburoce-packet.so"):
         if not (options.build / program).exists():
             raise Unavailable(f"no {options.build}/{program}: not built")
 

@@ -122,7 +122,7 @@ def libraries(build: pathlib.Path) -> list[pathlib.Path]:
     if not plugin.exists():
         raise NotRun("the DPDK plug-in is not built")
     needed = re.findall(r"=> (/\S+)", sides.must("ldd", plugin))
-    return [*connections.libraries(build), plugin, *xdp_programs(),
+    return [*connections.libraries(build), build / "lib" / "io" / "packet" / "liburoce-packet.so", plugin, *xdp_programs(),
             *(pathlib.Path(path) for path in needed if not re.search(r"/lib(c|m)\.so", path))]
 
 

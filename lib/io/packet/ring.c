@@ -72,12 +72,19 @@ int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd)
 {
     const struct uro_packet_ring like = *ring;
     struct tpacket_req none = { 0 };
+    int status;
 
     URO_ASSERT(ring->held == 0);
     uro_packet_ring_close(ring);
     if (setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &none, sizeof none) != 0)
-        return -errno;
-    return uro_packet_ring_open(ring, fd, like.slot, like.slots, like.block, like.described);
+        status = -errno;
+    else
+        status = uro_packet_ring_open(ring, fd, like.slot, like.slots, like.block, like.described);
+    if (status != 0) /* it may be tried again */
+        *ring = (struct uro_packet_ring){
+            .slot = like.slot, .slots = like.slots, .block = like.block, .described = like.described
+        };
+    return status;
 }
 
 static struct tpacket2_hdr *header_at(const struct uro_packet_ring *ring, uint32_t index)

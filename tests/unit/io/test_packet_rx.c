@@ -2,6 +2,7 @@
 /* test_packet_rx.c - frames from a ring that the test fills as the kernel does (packet(7), TPACKET_V2). */
 #include "support/check.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #define UDP_L4       5
 #define TCP_V4       1
 
+static uint8_t *memory;
 static struct uro_packet_ring ring;
 static struct uro_packet_rx rx;
 static uint32_t next; /* slot the kernel fills */
@@ -31,11 +33,10 @@ static uint8_t joined[70000];
 static int start(void **state)
 {
     (void)state;
-    ring = (struct uro_packet_ring){ .memory = aligned_alloc(64, SLOT * SLOTS),
-                                     .slot = SLOT,
-                                     .slots = SLOTS,
-                                     .block = 2 * SLOT,
-                                     .described = true };
+    memory = aligned_alloc(64, SLOT * SLOTS);
+    ring = (struct uro_packet_ring){
+        .memory = memory, .slot = SLOT, .slots = SLOTS, .block = 2 * SLOT, .described = true
+    };
     memset(ring.memory, 0, SLOT * SLOTS);
     next = 0;
     return uro_packet_rx_open(&rx, &ring) ? 0 : -1;
@@ -45,7 +46,7 @@ static int stop(void **state)
 {
     (void)state;
     uro_packet_rx_close(&rx);
-    free(ring.memory);
+    free(memory);
     return 0;
 }
 
@@ -352,6 +353,19 @@ static void packet_rx__several_and_frames__come_in_their_order(void **state)
     assert_int_equal(header_of(2)->tp_status, TP_STATUS_USER);
 }
 
+/* The kernel may have no memory for it. */
+static void packet_rx__ring_cannot_be_made_anew__nothing_comes_and_it_is_tried_again(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(uro_packet_ring_renew(&ring, -1), -EBADF);
+        assert_false(uro_packet_rx_waits(&rx));
+        assert_int_equal(uro_packet_rx_lend(&rx, pkts, 1), 0);
+        assert_int_equal(ring.slot, SLOT);
+        assert_int_equal(ring.slots, SLOTS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +381,7 @@ int main(void)
         TEST(packet_rx__several_are_cut_off__the_whole_ones_are_lent),
         TEST(packet_rx__no_packets_of_udp_in_one_frame__dropped),
         TEST(packet_rx__several_and_frames__come_in_their_order),
+        TEST(packet_rx__ring_cannot_be_made_anew__nothing_comes_and_it_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
