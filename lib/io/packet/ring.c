@@ -7,19 +7,15 @@
 #include <string.h>
 
 #include <linux/if_packet.h>
-#include <linux/virtio_net.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "io/packet/virtio.h"
 #include "wire/ether.h"
 #include "wire/gso.h"
 
 #define BLOCK_USUAL (1u << 20)
 #define SLOT_GRAIN  TPACKET_ALIGNMENT
-
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
-#define VIRTIO_NET_HDR_GSO_UDP_L4 5
-#endif
 
 static uint8_t *slot_at(const struct uro_packet_ring *ring, uint32_t index)
 {

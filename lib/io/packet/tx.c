@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <linux/virtio_net.h>
-
+#include "io/packet/virtio.h"
 #include "wire/gso.h"
 
 #define SHORTEST                                                                                   \
@@ -17,10 +16,6 @@
 #define BEFORE      16u /* octets for it, so that frames stay aligned */
 #define AT_CHECKSUM 6u  /* in the UDP header */
 #define EACH_MORE   (BEFORE + SHORTEST)
-
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
-#define VIRTIO_NET_HDR_GSO_UDP_L4 5
-#endif
 
 static_assert(DESCRIPTION <= BEFORE, "it stands in front of a frame");
 static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame");

@@ -10,7 +10,6 @@
 
 #include "core/tx.h"
 #include "engine/port.h"
-#include "io/packet/ring.h"
 
 struct uro_packet_tx {
     int fd;
