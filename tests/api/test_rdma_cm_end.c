@@ -3,6 +3,7 @@
  * the other is told, as by a kernel.
  */
 #include "support/check.h"
+#include "support/must.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,15 +21,6 @@
 #define WAIT_MS 5000
 #define PATIENT 30 /* seconds until a side that was not told gives up */
 #define QPN     77 /* no queue pair is needed to say that there is a connection */
-
-/* In a child a failed condition is its exit status; cmocka belongs to the parent. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 /* One process. What it says through the pipe the other can wait for; it is closed when it has gone. */
 struct side {

@@ -12,21 +12,13 @@
 #include "fake_port.h"
 #include "host/device.h"
 #include "support/check.h"
+#include "support/must.h"
 
 #define CALLER                                                                                     \
     "one:fake0;ip=10.0.0.1/24;progress=caller" /* the service thread only opens the port */
 #define HYBRID "one:fake0;ip=10.0.0.1/24"
 #define CAUGHT 7 /* a child's status: the handler ran as it had to */
 #define DIED   (128 + SIGSEGV)
-
-/* Asserts in a child: cmocka's would run the parent's tests again. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 extern struct uro_device *device;
 extern struct uro_key key;

@@ -14,17 +14,9 @@
 
 #include "fake_port.h"
 #include "host/host.h"
+#include "support/must.h"
 
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
-
-/* Asserts in a child: cmocka's would run the parent's tests again. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 static struct uro_device *first(const char *devices)
 {

@@ -11,17 +11,9 @@
 
 #include "fake_port.h"
 #include "host/device.h"
+#include "support/must.h"
 
 #define SENDS 40u /* more than the engine keeps at once */
-
-/* Asserts in a child: cmocka's would run the parent's tests again. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "# line %d: %s\n", __LINE__, #condition);                        \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 static char capture[] = "/tmp/uroce_test_round_XXXXXX";
 

@@ -357,6 +357,13 @@ static void packet_tx__several_in_one_are_refused__leave_one_by_one_from_then_on
         assert_int_equal(sent_count, 8);
     }
     assert_int_equal(tx.dropped, 0);
+    tx.joins = true; /* one of those is refused, too */
+    sent_count = 0;
+    takes = 1;
+    refusal = ENOBUFS;
+    send_frames(4);
+    assert_int_equal(sent_count, 3);
+    assert_int_equal(tx.dropped, 1);
 }
 
 static void packet_tx__link_is_down__what_is_left_is_dropped(void **state)
