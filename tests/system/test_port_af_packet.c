@@ -260,20 +260,6 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=0");
 }
 
-static void af_packet__what_others_send_by_the_interface__does_not_come_in(void **state)
-{
-    (void)state;
-    uint32_t sequence;
-    struct uro_port *port = kit_open(LINK, 0);
-    struct uro_port *second = kit_open("net_af_packet1,iface=va", 0);
-
-    for (uint32_t n = 1; n < 10; n++)
-        kit_send(second, n, 100); /* heard by other sockets before the call returns */
-    assert_int_equal(kit_receive(port, &sequence, 0), 0);
-    second->ops->close(second);
-    port->ops->close(port);
-}
-
 static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **state)
 {
     static const struct {
@@ -367,7 +353,6 @@ int main(void)
             af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
         cmocka_unit_test(af_packet__frame_that_virtio_cannot_describe__others_come_after_it),
         cmocka_unit_test(af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps),
-        cmocka_unit_test(af_packet__what_others_send_by_the_interface__does_not_come_in),
         cmocka_unit_test(af_packet__ring_that_is_none_for_the_interface__is_refused),
         cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
         cmocka_unit_test(
