@@ -109,6 +109,23 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
     kit_kill(peer);
 }
 
+/* The kernel itself may say so only a second later (IFF_RUNNING, by its link watch). */
+static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open(LINK, 0);
+
+    for (unsigned i = 0; i < 4; i++) {
+        const char *const name = i % 2 == 0 ? "va" : "vb";
+
+        kit_run(i % 2 == 0 ? -1 : other, "ip link set %s down", name);
+        assert_true(kit_wait_link(port, false, 20));
+        kit_run(i % 2 == 0 ? -1 : other, "ip link set %s up", name);
+        assert_true(port->ops->link_up(port));
+    }
+    port->ops->close(port);
+}
+
 /* What is too long for the interface now is lost, and nothing behind it. */
 static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on(
     void **state)
@@ -349,6 +366,7 @@ int main(void)
         cmocka_unit_test(af_packet__many_frames_at_once__none_is_lost),
         cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
         cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
+        cmocka_unit_test(af_packet__interface_is_set_up__link_is_up_at_once),
         cmocka_unit_test(
             af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
         cmocka_unit_test(af_packet__frame_that_virtio_cannot_describe__others_come_after_it),

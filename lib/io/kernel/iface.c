@@ -7,10 +7,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+
+static bool running(const struct ifreq *flags)
+{
+    return (flags->ifr_flags & IFF_UP) != 0 && (flags->ifr_flags & IFF_RUNNING) != 0;
+}
+
+/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless a driver is
+ * asked for its link. */
+static void ask_driver(int fd, struct ifreq *ask)
+{
+    struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
+
+    ask->ifr_data = (char *)&link;
+    (void)ioctl(fd, SIOCETHTOOL, ask);
+}
 
 int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
 {
@@ -37,7 +54,12 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
     memcpy(state->mac.octets, ask.ifr_hwaddr.sa_data, sizeof state->mac.octets);
     if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
         goto out;
-    state->running = (ask.ifr_flags & IFF_UP) != 0 && (ask.ifr_flags & IFF_RUNNING) != 0;
+    if (!running(&ask)) {
+        ask_driver(fd, &ask);
+        if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
+            goto out;
+    }
+    state->running = running(&ask);
     status = 0;
 out:
     if (fd != control)
