@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 
 PLAN = re.compile(r"^1\.\.(\d+)", re.M)
 CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(?:#[ \t]*(\w+)[ \t]*(.*))?$", re.M)
+NOTE = re.compile(r"^# NOTE: (.*)$", re.M)
 PASSED = ("OK", "EXPECTEDFAIL")
 REASON_LINES = 24
 
 
 @dataclass
 class Row:
-    """One line of the table; failed and skipped hold a sentence for each case."""
+    """One line of the table; failed and skipped hold a sentence for each case, noted for what is to be known beside."""
     stage: str
     suite: str
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
 
 
 def last_words(entry: dict) -> str:
@@ -57,6 +59,7 @@ def count_tap(row: Row, name: str, entry: dict) -> None:
 
 def count(row: Row, name: str, entry: dict) -> None:
     """Adds one test program to its row."""
+    row.noted += [f"{name}: {text}" for text in NOTE.findall(entry.get("stdout", ""))]
     if PLAN.search(entry.get("stdout", "")) and CASE.search(entry["stdout"]):
         count_tap(row, name, entry)
     elif entry["result"] in PASSED:
@@ -101,7 +104,7 @@ def table(rows: list[Row]) -> str:
                      f"{len(row.skipped):8}")
     lines.append(f"{'all':19} {sum(r.passed for r in rows):7} {sum(len(r.failed) for r in rows):7} "
                  f"{sum(len(r.skipped) for r in rows):8}")
-    for title, pick in (("SKIPPED, so not shown to work here", "skipped"), ("FAILED", "failed")):
+    for title, pick in (("NOTED", "noted"), ("SKIPPED, so not shown to work here", "skipped"), ("FAILED", "failed")):
         found = [f"  {row.stage} {row.suite}: {text}" for row in rows for text in getattr(row, pick)]
         if found:
             lines += ["", f"{title}:", *found]

@@ -24,6 +24,7 @@ from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
+DEATHS_MAX = 3  # of guests, in one run
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 # qdisc_bypass=0: what bypasses the queue is not seen by dumpcap.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
@@ -41,6 +42,7 @@ class Pair:
         self.tap = None  # where to record
         self.set_up = None  # the netdev MTU and impairment in force
         self.ours_by_link = {}  # where one interface carries several links of uroce
+        self.deaths = 0
         self.link = options.link
         {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
          "uroce-uroce": self.no_guest}[options.pair](scratch)
@@ -90,6 +92,18 @@ class Pair:
         self.sides = (self.uroce(AF_PACKET.format("va")),
                       self.uroce(AF_PACKET.format("vb"), 2, 18603))
         self.hosts = ("127.0.0.1", "127.0.0.1")
+
+    def revive(self):
+        """Who lost its machine gets another one, in the state of the first."""
+        dead = [side for side in self.sides if side.dead()]
+        self.deaths += len(dead)
+        if self.deaths > DEATHS_MAX or self.options.link == "vhost":
+            raise Unavailable(f"guests that died: {self.deaths}; none is started again")
+        for side in dead:
+            side.start()
+        if self.tap:
+            self.sides[0].take()
+        self.set_up = None
 
     def use(self, link):
         """The guest must not send to who had the address before."""
@@ -200,12 +214,38 @@ def again(pair, case, directory):
     return f"once more: {why}" if why else "once more: it PASSED"
 
 
+def attempt(pair, case, options):
+    """None, or what went wrong; also with a machine that died meanwhile, and is dead still."""
+    try:
+        return recorded(pair, case, options.pcap) if options.record else run_case(pair, case)
+    except Unavailable as reason:
+        if any(side.dead() for side in pair.sides):
+            return str(reason)
+        raise
+
+
+def attempt_twice(pair, case, options):
+    """A kernel that dies under a case of ours is not uroce's fault the first time; it is told."""
+    why = attempt(pair, case, options)
+    if not any(side.dead() for side in pair.sides):
+        return why
+    show_consoles(pair.scratch)
+    pair.revive()
+    print(f"# NOTE: the guest's kernel died in '{case.name}', which was run again with another", flush=True)
+    why = attempt(pair, case, options)
+    if any(side.dead() for side in pair.sides):
+        why = "the guest's kernel died again\n" + (why or "")
+        show_consoles(pair.scratch)
+        pair.revive()
+    return why
+
+
 def run_all(pair, chosen, options):
     failures = 0
     print(f"1..{len(chosen)}", flush=True)
     for number, case in enumerate(chosen, 1):
         start = time.monotonic()
-        why = (recorded(pair, case, options.pcap) if options.record else run_case(pair, case))
+        why = attempt_twice(pair, case, options)
         took = time.monotonic() - start
         print(f"{'not ok' if why else 'ok'} {number} - {case.name} # {took:.1f} s", flush=True)
         if not why:

@@ -169,6 +169,10 @@ class Side:
     def wait_meeting(self, process):
         """Returns when @process listens by rdma_cm, or has ended, where that can be seen."""
 
+    def dead(self):
+        """Whether the machine it runs on is no more."""
+        return False
+
     def wait_listening(self, process, kind="tcp"):
         until = time.monotonic() + LISTEN_SECONDS
         while process.poll() is None and time.monotonic() < until:
@@ -188,12 +192,25 @@ class Rxe(Side):
 
     def __init__(self, name, namespace, kernel, programs, number=2, extra=()):
         self.name, self.namespace, self.number = name, namespace, number
+        self.kernel, self.programs, self.extra = kernel, programs, extra
         self.tap = f"rxetap-{name}"
-        must(RXE_PEER, "start", "-n", name, "-k", kernel, "-N", namespace.name, "-M", 4200,
-             "-4", f"10.77.0.{number}/24", "-6", f"fd77::{number}/64",
-             "-a", f"52:54:00:77:00:{number:02x}", *extra)
-        for program in OUR_PROGRAMS if programs else ():
-            must(RXE_PEER, "put", "-n", name, programs / program, f"{self.ours}/{program}")
+        self.start()
+
+    def start(self):
+        """Also again, when it died."""
+        must(RXE_PEER, "start", "-n", self.name, "-k", self.kernel, "-N", self.namespace.name, "-M", 4200,
+             "-4", f"10.77.0.{self.number}/24", "-6", f"fd77::{self.number}/64",
+             "-a", f"52:54:00:77:00:{self.number:02x}", *self.extra)
+        for program in OUR_PROGRAMS if self.programs else ():
+            must(RXE_PEER, "put", "-n", self.name, self.programs / program, f"{self.ours}/{program}")
+
+    def dead(self):
+        """Its emulator ends when its kernel does."""
+        try:
+            pid = (pathlib.Path(os.environ["UROCE_RXE_DIR"]) / self.name / "pid").read_text().strip()
+            return f"rxe-{self.name}".encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return True
 
     def reach(self, other, case):
         if isinstance(other, Uroce):

@@ -37,6 +37,11 @@ class Tally(unittest.TestCase):
         row = read({"a": {"result": "FAIL", "stdout": said}})
         self.assertEqual(row.failed, ["a: y\n       it was\n         this"])
 
+    def test_what_a_test_notes_is_shown_though_it_passed(self) -> None:
+        row = read({"a": {"result": "OK", "stdout": "1..1\n# NOTE: a peer died\nok 1 - x\n"}})
+        self.assertEqual(counts(row), (1, 0, 0))
+        self.assertIn("NOTED:\n  gcc unit: a: a peer died", tally.table([row]))
+
     def test_skipped_case_inside_a_passing_program_is_not_passed(self) -> None:
         row = read({"a": {"result": "OK", "stdout": "1..2\nok 1 - x\nok 2 - y # SKIP no root\n"}})
         self.assertEqual(counts(row), (1, 0, 1))

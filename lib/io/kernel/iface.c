@@ -21,12 +21,13 @@ static bool running(const struct ifreq *flags)
 
 /* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless a driver is
  * asked for its link. */
-static void ask_driver(int fd, struct ifreq *ask)
+static void ask_driver(int fd, const struct ifreq *whom)
 {
     struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
+    struct ifreq ask = *whom;
 
-    ask->ifr_data = (char *)&link;
-    (void)ioctl(fd, SIOCETHTOOL, ask);
+    ask.ifr_data = (char *)&link;
+    (void)ioctl(fd, SIOCETHTOOL, &ask);
 }
 
 int uro_iface_read(int control, const char *name, struct uro_iface_state *state)

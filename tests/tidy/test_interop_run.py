@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A peer whose kernel dies costs the interop tests no case that did not kill it twice."""
+import contextlib
+import io
+import pathlib
+import sys
+import types
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+import run  # noqa: E402
+import sides  # noqa: E402
+
+
+class Guest(sides.Side):
+    """Dies when the case says so, and is started again."""
+
+    def __init__(self) -> None:
+        self.alive, self.starts = True, 0
+
+    def dead(self) -> bool:
+        return not self.alive
+
+    def start(self) -> None:
+        self.alive = True
+        self.starts += 1
+
+
+class Uroce(Guest):
+    taken = 0
+
+    def take(self) -> None:
+        self.taken += 1
+
+
+def outcome(*cases: list[str], link: str = "af_packet"):
+    """Runs @cases, each what happens at one attempt after the other; failures, output, and the sides."""
+    left = {str(number): list(attempts) for number, attempts in enumerate(cases, 1)}
+    options = types.SimpleNamespace(record=False, pcap=None, failures=10, link=link)
+    pair = object.__new__(run.Pair)
+    pair.options, pair.sides, pair.tap, pair.deaths, pair.scratch = options, (Uroce(), Guest()), "tap", 0, "/nowhere"
+    pair.set_up = "something"
+
+    def one_case(pair, case):
+        now = left[case.name].pop(0)
+        if "dies" in now:
+            pair.sides[1].alive = False
+        if "says" in now:
+            raise sides.Unavailable("the guest ended")
+        return None if now == "well" else now
+
+    whole, run.run_case = run.run_case, one_case
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            failures = run.run_all(pair, [types.SimpleNamespace(name=name) for name in left], options)
+    finally:
+        run.run_case = whole
+    return failures, said.getvalue(), pair
+
+
+class Run(unittest.TestCase):
+    def test_case_in_which_the_guest_dies_is_run_again_with_another(self) -> None:
+        for way in ("dies", "dies, says so"):
+            failures, said, pair = outcome([way, "well"], ["well"])
+            self.assertEqual(failures, 0)
+            self.assertIn("# NOTE: the guest's kernel died in '1'", said)
+            self.assertIn("ok 1 - 1", said)
+            self.assertIn("ok 2 - 2", said)
+            self.assertEqual((pair.sides[1].starts, pair.sides[0].starts, pair.sides[0].taken), (1, 0, 1))
+            self.assertIsNone(pair.set_up)
+
+    def test_case_that_fails_with_another_guest_too_has_failed(self) -> None:
+        failures, said, _ = outcome(["dies", "wrong"], ["well"])
+        self.assertEqual(failures, 1)
+        self.assertIn("not ok 1 - 1", said)
+
+    def test_case_that_kills_two_has_failed_and_the_next_has_a_guest(self) -> None:
+        failures, said, pair = outcome(["dies", "dies"], ["well"])
+        self.assertEqual(failures, 1)
+        self.assertIn("# the guest's kernel died again", said)
+        self.assertIn("ok 2 - 2", said)
+        self.assertEqual(pair.sides[1].starts, 2)
+
+    def test_who_kills_many_is_stopped(self) -> None:
+        with self.assertRaisesRegex(sides.Unavailable, "guests that died: 4"):
+            outcome(["dies", "dies"], ["dies", "dies"])
+
+    def test_case_that_fails_is_not_run_again_for_it(self) -> None:
+        failures, said, _ = outcome(["wrong"], ["well"])
+        self.assertEqual(failures, 1)
+        self.assertNotIn("NOTE", said)
+
+    def test_what_cannot_run_while_all_are_alive_ends_the_run(self) -> None:
+        with self.assertRaisesRegex(sides.Unavailable, "the guest ended"):
+            outcome(["says so"])
+
+    def test_guest_that_only_its_socket_starts_is_not_started_again(self) -> None:
+        with self.assertRaises(sides.Unavailable):
+            outcome(["dies", "well"], link="vhost")
+
+
+if __name__ == "__main__":
+    unittest.main()
