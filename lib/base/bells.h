@@ -2,7 +2,7 @@
 /* bells.h - "look at me": any thread rings an object's bell, the engine takes all that rang.
  *
  * A lock-free stack that is only ever emptied whole, so it has no ABA problem. Ringing a bell
- * that already rings costs one atomic load.
+ * that already rings costs one exchange.
  */
 #pragma once
 
@@ -22,9 +22,6 @@ struct uro_bells {
 /* Thread: any. What the ringer wrote before is visible to who takes the bell. */
 static inline void uro_bell_ring(struct uro_bells *bells, struct uro_bell *bell)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&bell->rung, memory_order_relaxed))
-        return;
     if (atomic_exchange(&bell->rung, true))
         return;
     struct uro_bell *first = atomic_load_explicit(&bells->first, memory_order_relaxed);
@@ -46,10 +43,16 @@ static inline struct uro_bell *uro_bells_take(struct uro_bells *bells)
     return atomic_exchange(&bells->first, NULL);
 }
 
-/* Thread: the engine's, for a taken bell, before looking at the object; returns the next one. */
+/* Thread: the engine's, for a taken bell; returns the next one. From now on it may ring again. */
 static inline struct uro_bell *uro_bell_hear(struct uro_bell *bell)
 {
     struct uro_bell *next = bell->next;
-    atomic_store(&bell->rung, false);
+    atomic_store_explicit(&bell->rung, false, memory_order_release);
     return next;
+}
+
+/* Thread: the engine's, once between hearing bells and looking at their objects: who found one still ringing is seen. */
+static inline void uro_bells_heard(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
 }

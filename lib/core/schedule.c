@@ -34,24 +34,33 @@ void uro_schedule_forget(struct uro_qp *qp)
     uro_list_remove(&qp->request_link);
 }
 
+static void warm(const struct uro_bell *bell)
+{
+    for (; bell != NULL; bell = bell->next)
+        uro_warm_requester(URO_CONTAINER_OF(bell, const struct uro_qp, bell));
+}
+
 void uro_schedule_hear(struct uro_shard *shard)
 {
     struct uro_bell *bell = uro_bells_take(&shard->bells);
-    bool warm = uro_warm_pays(shard);
 
+    if (bell == NULL)
+        return;
+    if (uro_warm_pays(shard))
+        warm(bell);
     while (bell != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
-        if (warm)
-            uro_warm_requester(qp);
         enum uro_qp_state state = uro_pair_state(qp);
         if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
             URO_MARK("QP.FLUSH.LATE");
+            uro_bells_heard();
             uro_pair_flush(qp);
         } else {
             uro_schedule_request(qp);
         }
     }
+    uro_bells_heard();
 }
 
 void uro_schedule_all(struct uro_shard *shard)
