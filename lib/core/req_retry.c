@@ -19,12 +19,14 @@
  * whatever happened since: after trouble the estimate is too long, never too short.
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
- * early is armed again. No other file arms, cancels or reads this timer.
+ * early is armed again. Of thousands the one that pops is in no cache any more, though, and neither are its
+ * neighbors: then who waits for nothing takes its own away. No other file arms, cancels or reads this timer.
  */
 #include "core/req_retry.h"
 
 #include "base/mark.h"
 
+#define LEFT_ARMED    256u /* timers, whether somebody waits or not */
 #define RNR_FOREVER   7
 #define RETRY_FOREVER 7
 #define PROBE_LEAST   URO_MS(2) /* who has the processor taken away for a time slice is not lost */
@@ -157,6 +159,8 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
     retry->wait = URO_REQ_WAIT_NOTHING;
     if (outstanding)
         wait_for_ack(retry, wheel, now);
+    else if (wheel->armed > LEFT_ARMED)
+        uro_wheel_cancel(wheel, &retry->timer);
 }
 
 enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,

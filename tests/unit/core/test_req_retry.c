@@ -89,6 +89,29 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
+/* It would be taken in hand twice more before it is due, long after everybody forgot it. */
+static void progress__nothing_outstanding_among_hundreds__takes_its_timer_away(void **state)
+{
+    static struct uro_timer others[256];
+    struct uro_req_retry retry = make(0, 0);
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(others); i++)
+        uro_wheel_arm(&wheel, &others[i], URO_MS(1));
+    uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
+    uro_req_retry_on_progress(&retry, &wheel, 1, uro_psn_make(1), true);
+    assert_true(uro_timer_armed(&retry.timer));
+    uro_req_retry_on_progress(&retry, &wheel, 1, uro_psn_make(1), false);
+    assert_false(uro_timer_armed(&retry.timer));
+    uro_req_retry_on_sent(&retry, &wheel, 2, uro_psn_make(2));
+    assert_true(uro_timer_armed(&retry.timer));
+
+    uro_wheel_cancel(&wheel, &others[0]);
+    uro_req_retry_on_progress(&retry, &wheel, 3, uro_psn_make(2), false);
+    assert_true(uro_timer_armed(&retry.timer));
+    uro_req_retry_stop(&retry, &wheel);
+}
+
 static void timeout__exponent_zero__waits_for_ever(void **state)
 {
     const struct uro_req_retry_config config = { .timeout_exponent = 0 };
@@ -217,6 +240,7 @@ int main(void)
         cmocka_unit_test(expiry__without_progress__retry_count_times_then_failure),
         cmocka_unit_test(progress__moves_the_deadline_and_refills_the_budget),
         cmocka_unit_test(progress__nothing_outstanding__a_late_timer_means_nothing),
+        cmocka_unit_test(progress__nothing_outstanding_among_hundreds__takes_its_timer_away),
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),
         cmocka_unit_test(rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short),
