@@ -18,12 +18,18 @@
 #define RING      256u
 #define FRAME_MAX 256u /* room for 64 octets and every header */
 
+/* A frame and the word that says whether there is one share a line of memory. */
+struct slot {
+    _Alignas(64) atomic_uint length; /* 0: free */
+    uint8_t octets[FRAME_MAX];
+};
+
 /* One producer, one consumer. Neighbours in memory would slow each other. */
 struct ring {
-    _Alignas(128) atomic_uint tail;
-    _Alignas(128) atomic_uint head;
-    _Alignas(128) uint32_t lengths[RING];
-    _Alignas(128) uint8_t octets[RING][FRAME_MAX];
+    _Alignas(128) uint32_t tail; /* the producer's */
+    uint32_t free;               /* so far it knows slots to be */
+    _Alignas(128) uint32_t head; /* the consumer's */
+    _Alignas(128) struct slot slots[RING];
 };
 
 struct end {
@@ -38,45 +44,56 @@ static atomic_bool done; /* the first side has all it waits for */
 static bool trips, bare;
 static float *spent; /* ns of each trip, to and fro */
 
-static uint32_t ring_room(struct ring *ring)
+static struct slot *slot_of(struct ring *ring, uint32_t number)
 {
-    uint32_t used = atomic_load_explicit(&ring->tail, memory_order_relaxed) -
-                    atomic_load_explicit(&ring->head, memory_order_acquire);
-    return RING - used < SIDES_BURST ? RING - used : SIDES_BURST;
+    return &ring->slots[number % RING];
 }
 
+/* They become free in turn. */
+static uint32_t ring_room(struct ring *ring)
+{
+    uint32_t room = ring->free - ring->tail;
+    const struct slot *last = slot_of(ring, ring->free + SIDES_BURST - 1);
+
+    if (room < SIDES_BURST && atomic_load_explicit(&last->length, memory_order_acquire) == 0) {
+        ring->free += SIDES_BURST;
+        room += SIDES_BURST;
+    }
+    return room < SIDES_BURST ? room : SIDES_BURST;
+}
+
+/* The last first: the consumer looks at the first one meanwhile. */
 static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
 {
-    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = (tail + i) % RING;
+    for (uint32_t i = count; i-- > 0;) {
         URO_ASSERT(uro_tx_length(&tx[i]) <= FRAME_MAX);
-        ring->lengths[at] = uro_tx_length(&tx[i]);
-        uro_tx_write(&tx[i], ring->octets[at]);
+        uro_tx_write(&tx[i], slot_of(ring, ring->tail + i)->octets);
     }
-    atomic_store_explicit(&ring->tail, tail + count, memory_order_release);
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&slot_of(ring, ring->tail + i)->length, uro_tx_length(&tx[i]),
+                              memory_order_release);
+    ring->tail += count;
 }
 
 /* Lent until ring_release(). */
 static uint32_t ring_get(struct ring *ring, struct uro_pkt *pkts)
 {
-    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    uint32_t count = atomic_load_explicit(&ring->tail, memory_order_acquire) - head;
+    uint32_t count = 0;
 
-    if (count > SIDES_BURST)
-        count = SIDES_BURST;
-    for (uint32_t i = 0; i < count; i++)
-        pkts[i] = (struct uro_pkt){ .octets = ring->octets[(head + i) % RING],
-                                    .length = ring->lengths[(head + i) % RING] };
+    for (; count < SIDES_BURST; count++) {
+        struct slot *slot = slot_of(ring, ring->head + count);
+        uint32_t length = atomic_load_explicit(&slot->length, memory_order_acquire);
+        if (length == 0)
+            break;
+        pkts[count] = (struct uro_pkt){ .octets = slot->octets, .length = length };
+    }
     return count;
 }
 
 static void ring_release(struct ring *ring, uint32_t count)
 {
-    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-
-    atomic_store_explicit(&ring->head, head + count, memory_order_release);
+    for (; count > 0; count--)
+        atomic_store_explicit(&slot_of(ring, ring->head++)->length, 0, memory_order_release);
 }
 
 static void go_round(const struct end *end)
