@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P4: uroce beside Linux rxe by turns, in one virtual machine, over one pair of interfaces."""
+"""P4: uroce beside Linux rxe by turns, in one virtual machine, over one pair of interfaces; with two kernels, of which
+the newer one lets packets of a packet socket share a frame, and has rxe work in a thread of its own."""
 import contextlib
 import os
 import pathlib
@@ -9,9 +10,10 @@ from dataclasses import dataclass
 
 import figures
 from bench_rows import connections
-from bench_rows.connections import KERNEL, THERE, sides
+from bench_rows.connections import THERE, sides
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
+KERNELS = ("6.1", "6.12")
 MIB = 1048576
 SECONDS = 60
 RUNS = 3  # a virtual machine without KVM is slow
@@ -127,16 +129,16 @@ def libraries(build: pathlib.Path) -> list[pathlib.Path]:
 
 
 @contextlib.contextmanager
-def guest(build: pathlib.Path):
+def guest(build: pathlib.Path, kernel: str):
     """A virtual machine of two processors without rxe, and with uroce's libraries."""
     if os.geteuid() != 0:
         raise sides.Unavailable("not root: cannot make a network namespace")
-    sides.must(sides.RXE_PEER.parent / "build-image", "-k", KERNEL)
+    sides.must(sides.RXE_PEER.parent / "build-image", "-k", kernel)
     namespace = sides.Namespace(f"uroce-beside-{os.getpid()}")
     with tempfile.TemporaryDirectory(prefix="uroce-bench-") as scratch:
         os.environ["UROCE_RXE_DIR"] = scratch
         try:
-            made = sides.Rxe("beside", namespace, KERNEL, None, 2, ("-p", "2", "-m", "768"))
+            made = sides.Rxe("beside", namespace, kernel, None, 2, ("-p", "2", "-m", "768"))
             made.run(f"mkdir -p {THERE} /var/run")
             for path in dict.fromkeys(libraries(build)):
                 sides.must(sides.RXE_PEER, "put", "-n", made.name, path.resolve(),
@@ -190,18 +192,18 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
         made.run(WITHOUT_UROCE)
 
 
-def measured(bench: Bench, made: sides.Rxe) -> list[Figure]:
+def measured(bench: Bench, made: sides.Rxe, kernel: str) -> list[Figure]:
     turns, found = [], []
     for kind in KINDS:
         less = kind.unit == "us"
         peers = {}
         for mtu in IB_MTU.values() if kind.long else (4096,):
-            peers[mtu] = Figure(f"Linux rxe {KERNEL}" + (f", IB MTU {mtu}" if kind.long else ""),
+            peers[mtu] = Figure(f"Linux rxe {kernel}" + (f", IB MTU {mtu}" if kind.long else ""),
                                 kind.unit, less=less)
             turns.append((peers[mtu], lambda kind=kind, mtu=mtu: by_rxe(bench, made, kind, mtu)))
         for link, (_, mtu) in LINKS.items():
             beside = peers[IB_MTU[mtu] if kind.long else 4096]
-            row = Figure(f"{link}, {kind.name}", kind.unit, aim_ratio=kind.aim, less=less,
+            row = Figure(f"Linux {kernel}, {link}, {kind.name}", kind.unit, aim_ratio=kind.aim, less=less,
                          beside=beside)
             turns.append((row, lambda kind=kind, link=link: by_uroce(bench, made, kind, link)))
             found.append(row)
@@ -210,8 +212,11 @@ def measured(bench: Bench, made: sides.Rxe) -> list[Figure]:
 
 
 def rows(bench: Bench) -> list[Figure]:
-    try:
-        with guest(bench.build) as made:
-            return measured(bench, made)
-    except sides.Unavailable as error:
-        raise NotRun(str(error).splitlines()[-1]) from error
+    found = []
+    for kernel in KERNELS:
+        try:
+            with guest(bench.build, kernel) as made:
+                found += measured(bench, made, kernel)
+        except sides.Unavailable as error:
+            found.append(Figure(f"Linux {kernel}", "", why=str(error).splitlines()[-1]))
+    return found

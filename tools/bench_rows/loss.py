@@ -36,7 +36,7 @@ def carried(bench: Bench, lose: float, late: float) -> float:
         raise NotRun(veths.why_not())
     with veths.Veths(bench.uroce, device_text=veths.OWN_AF_PACKET, mtu=MTU, carried=True, lose=lose,
                      late=late) as pair:
-        run = pair.run([*PROGRAM, "-n", str(bench.count(10_000))], SECONDS)
+        run = pair.run([*PROGRAM, "-n", str(bench.count(30_000))], SECONDS)
         if run.problem():
             raise NotRun(run.problem())
         return figures.bandwidths(run.client.text)[0].average * MIB * 8 / 1e9
