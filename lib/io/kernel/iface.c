@@ -14,21 +14,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-static bool running(const struct ifreq *flags)
-{
-    return (flags->ifr_flags & IFF_UP) != 0 && (flags->ifr_flags & IFF_RUNNING) != 0;
-}
-
-/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless a driver is
- * asked for its link. */
-static void ask_driver(int fd, const struct ifreq *whom)
-{
-    struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
-    struct ifreq ask = *whom;
-
-    ask.ifr_data = (char *)&link;
-    (void)ioctl(fd, SIOCETHTOOL, &ask);
-}
+/* Looks at an interface without a carrier, each of which asks its driver, and then one of so many does. */
+#define ASKED_FIRST 32u
+#define ASKED_LATER 16u
 
 int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
 {
@@ -55,12 +43,8 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
     memcpy(state->mac.octets, ask.ifr_hwaddr.sa_data, sizeof state->mac.octets);
     if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
         goto out;
-    if (!running(&ask)) {
-        ask_driver(fd, &ask);
-        if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
-            goto out;
-    }
-    state->running = running(&ask);
+    state->up = (ask.ifr_flags & IFF_UP) != 0;
+    state->running = state->up && (ask.ifr_flags & IFF_RUNNING) != 0;
     status = 0;
 out:
     if (fd != control)
@@ -98,6 +82,23 @@ static bool is_there(const struct uro_iface *iface, struct uro_iface_state *stat
     return uro_iface_read(iface->control, iface->name, state) == 0 && state->index == iface->index;
 }
 
+/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless a driver is
+ * asked for its link. Some wake their card for it, and all others who change interfaces wait meanwhile. */
+static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_state *state)
+{
+    struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
+    const bool in_doubt = state->up && !state->running;
+    struct ifreq ask;
+
+    iface->looks = in_doubt ? iface->looks + 1 : 0;
+    if (!in_doubt || (iface->looks > ASKED_FIRST && iface->looks % ASKED_LATER != 0))
+        return false;
+    memset(&ask, 0, sizeof ask);
+    memcpy(ask.ifr_name, iface->name, sizeof ask.ifr_name);
+    ask.ifr_data = (char *)&link;
+    return ioctl(iface->control, SIOCETHTOOL, &ask) == 0 && link.data != 0;
+}
+
 bool uro_iface_running(struct uro_iface *iface)
 {
     struct uro_iface_state state = { 0 };
@@ -109,6 +110,8 @@ bool uro_iface_running(struct uro_iface *iface)
         if (iface->gone || !is_there(iface, &state))
             return false;
     }
+    if (driver_knows_better(iface, &state) && !is_there(iface, &state))
+        return false;
     if (state.mtu != 0)
         iface->mtu = state.mtu;
     return state.running;

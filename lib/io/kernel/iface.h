@@ -11,6 +11,7 @@
 struct uro_iface_state {
     int index;
     uint32_t mtu;
+    bool up; /* set so */
     bool running;
     bool ethernet; /* its frames are; those of a tunnel of IP packets are not */
     struct uro_mac mac;
@@ -21,6 +22,7 @@ struct uro_iface {
     int index;                     /* which does not change with the name */
     bool gone;                     /* there is no such interface any more */
     uint32_t mtu;                  /* its present one; 0: not asked yet */
+    uint32_t looks;                /* in a row that found it up and without a carrier */
     int control;                   /* of the network namespace the port was opened in, or -1 */
 };
 
