@@ -19,7 +19,9 @@ struct uro_bells {
     _Atomic(struct uro_bell *) first;
 };
 
-/* Thread: any. What the ringer wrote before is visible to who takes the bell. */
+/* Thread: any. What the ringer wrote before is visible to who heard the bell, behind uro_bells_heard(). For one found
+ * still ringing that rests on the exchange: a processor makes what was written before it visible to all others at once,
+ * and before it (x86, ARMv8), or has a barrier there. */
 static inline void uro_bell_ring(struct uro_bells *bells, struct uro_bell *bell)
 {
     if (atomic_exchange(&bell->rung, true))
