@@ -20,11 +20,11 @@ exec {peer} exec -n {name} -T {seconds} "$*"
 
 
 def program(pair):
-    """Compiled once, and brought to the guest."""
+    """Compiled once, and brought to the guest, which may be another one."""
     path = pathlib.Path(pair.scratch) / "mpi_pingpong"
     if not path.exists():
         must("mpicc", "-O2", "-o", path, SOURCE)
-        must(RXE_PEER, "put", "-n", pair.sides[1].name, path, IN_GUEST)
+    must(RXE_PEER, "put", "-n", pair.sides[1].name, path, IN_GUEST)
     return path
 
 

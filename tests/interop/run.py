@@ -143,11 +143,17 @@ def stop_guests(scratch):
         subprocess.run([RXE_PEER, "stop", "-n", state.parent.name], check=False)
 
 
-def show_consoles(scratch):
+def consoles(scratch):
     """The last that the guests' kernels said: one may have crashed."""
+    lines = []
     for console in pathlib.Path(scratch).glob("*/console.log"):
-        lines = console.read_text(errors="replace").splitlines()[-60:]
-        print("\n".join([f"# {console.parent.name}'s console:", *("# " + line for line in lines)]), flush=True)
+        lines += [f"{console.parent.name}'s console:", *console.read_text(errors="replace").splitlines()[-60:]]
+    return lines
+
+
+def comment(lines):
+    if lines:
+        print("\n".join("# " + line for line in lines), flush=True)
 
 
 def run_case(pair, case):
@@ -198,46 +204,49 @@ def recorded(pair, case, directory):
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / (re.sub(r"[^A-Za-z0-9]+", "_", case.name) + ".pcap")
     process = capture(pair, path)
-    why = run_case(pair, case)
-    if process:
-        process.terminate()
-        process.wait()
-        if not why:
-            path.unlink()
-        else:
-            why += f"\nrecorded in {path}"
-    return why
-
-
-def again(pair, case, directory):
-    why = recorded(pair, case, directory)
-    return f"once more: {why}" if why else "once more: it PASSED"
-
-
-def attempt(pair, case, options):
-    """None, or what went wrong; also with a machine that died meanwhile, and is dead still."""
     try:
-        return recorded(pair, case, options.pcap) if options.record else run_case(pair, case)
-    except Unavailable as reason:
-        if any(side.dead() for side in pair.sides):
-            return str(reason)
-        raise
-
-
-def attempt_twice(pair, case, options):
-    """A kernel that dies under a case of ours is not uroce's fault the first time; it is told."""
-    why = attempt(pair, case, options)
-    if not any(side.dead() for side in pair.sides):
-        return why
-    show_consoles(pair.scratch)
-    pair.revive()
-    print(f"# NOTE: the guest's kernel died in '{case.name}', which was run again with another", flush=True)
-    why = attempt(pair, case, options)
-    if any(side.dead() for side in pair.sides):
-        why = "the guest's kernel died again\n" + (why or "")
-        show_consoles(pair.scratch)
-        pair.revive()
+        why = run_case(pair, case)
+    finally:
+        if process:
+            process.terminate()
+            process.wait()
+    if process and not why:
+        path.unlink()
+    elif process:
+        why += f"\nrecorded in {path}"
     return why
+
+
+def attempt(pair, case, record):
+    """(None, or what went wrong; what the consoles said of a guest that ended meanwhile: another one is there now)"""
+    why = None
+    try:
+        why = recorded(pair, case, record) if record else run_case(pair, case)
+    except Unavailable as reason:
+        for side in pair.sides:
+            side.end_all()
+        why = str(reason)
+        if not any(side.dead() for side in pair.sides):
+            raise
+    if not any(side.dead() for side in pair.sides):
+        return why, []
+    said = consoles(pair.scratch) or ["no console"]
+    pair.revive()
+    return why or "the guest ended", said
+
+
+def attempts(pair, case, options):
+    """Likewise. A guest that ends under a case of ours is not uroce's fault the first time; it is told."""
+    record = options.pcap if options.record else None
+    why, said = attempt(pair, case, record)
+    if said:
+        said.append(f"NOTE: the guest ended in '{case.name}', which was run again with another")
+        why, more = attempt(pair, case, record)
+        return f"the guest ended again\n{why}" if more else why, said + more
+    if why and options.pcap and not options.record:
+        once_more, said = attempt(pair, case, options.pcap)
+        why += f"\nonce more: {once_more or 'it PASSED'}"
+    return why, said
 
 
 def run_all(pair, chosen, options):
@@ -245,15 +254,11 @@ def run_all(pair, chosen, options):
     print(f"1..{len(chosen)}", flush=True)
     for number, case in enumerate(chosen, 1):
         start = time.monotonic()
-        why = attempt_twice(pair, case, options)
+        why, said = attempts(pair, case, options)
         took = time.monotonic() - start
         print(f"{'not ok' if why else 'ok'} {number} - {case.name} # {took:.1f} s", flush=True)
-        if not why:
-            continue
-        failures += 1
-        if options.pcap and not options.record:
-            why += "\n" + again(pair, case, options.pcap)
-        print("\n".join("# " + line for line in why.splitlines()), flush=True)
+        comment((why or "").splitlines() + said)
+        failures += bool(why)
         if failures == options.failures:
             print(f"Bail out! {failures} failures", flush=True)
             break
@@ -332,7 +337,7 @@ def main():
             failures = run_all(Pair(options, namespace, scratch), chosen, options)
         except Unavailable as reason:
             print(f"Bail out! {reason}", flush=True)
-            show_consoles(scratch)
+            comment(consoles(scratch))
             return 1
         finally:
             stop_guests(scratch)

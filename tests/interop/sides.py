@@ -15,6 +15,7 @@ UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.
 LISTEN_SECONDS = 15
 SERVER_GRACE = 15  # for a server whose client is done
 SHOWN_LINES = 12
+GUEST_LIFE = 14400  # seconds; then it ends by itself, should nobody have ended it
 CLOSED = 1  # nobody listens at the port so much after a side's own
 # of uroce's device; how rxe reads a retry count of 7, too: a loaded machine can keep an emulated peer from
 # answering for seconds
@@ -169,9 +170,18 @@ class Side:
     def wait_meeting(self, process):
         """Returns when @process listens by rdma_cm, or has ended, where that can be seen."""
 
+    def take(self):
+        """The link is this side's from now on."""
+
+    def leave(self):
+        """It is another one's."""
+
     def dead(self):
         """Whether the machine it runs on is no more."""
         return False
+
+    def end_all(self):
+        """Ends what a case left running."""
 
     def wait_listening(self, process, kind="tcp"):
         until = time.monotonic() + LISTEN_SECONDS
@@ -199,6 +209,7 @@ class Rxe(Side):
     def start(self):
         """Also again, when it died."""
         must(RXE_PEER, "start", "-n", self.name, "-k", self.kernel, "-N", self.namespace.name, "-M", 4200,
+             "-l", GUEST_LIFE,
              "-4", f"10.77.0.{self.number}/24", "-6", f"fd77::{self.number}/64",
              "-a", f"52:54:00:77:00:{self.number:02x}", *self.extra)
         for program in OUR_PROGRAMS if self.programs else ():
@@ -275,6 +286,7 @@ class Uroce(Side):
         self.vlan = 0
         self.held = False  # without the right to raw sockets
         self.socket = None  # of vhost: what a killed program leaves behind is in the way
+        self.spawned = []
 
     @property
     def addresses(self):
@@ -286,12 +298,6 @@ class Uroce(Side):
         tag = f";vlan={self.vlan}" if self.vlan else ""
         return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{tag}{self.settings}"
 
-    def take(self):
-        """The link is this side's from now on."""
-
-    def leave(self):
-        """It is another one's."""
-
     def spawn(self, command, seconds):
         del seconds  # the runner kills what is late
         if self.socket:
@@ -299,8 +305,16 @@ class Uroce(Side):
         hold = ("setpriv", "--bounding-set=-net_raw") if self.held else ()
         argv = self.namespace.command(*hold, self.program, "run", "--device", self.description(), "--",
                                       *shlex.split(command))
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                errors="replace", start_new_session=True)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", start_new_session=True)
+        self.spawned = [one for one in self.spawned if one.poll() is None] + [process]
+        return process
+
+    def end_all(self):
+        for process in self.spawned:
+            if process.poll() is None:
+                self.kill("", process)
+                process.communicate()
 
     def run(self, command):
         return must(*shlex.split(command))

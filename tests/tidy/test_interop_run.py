@@ -5,6 +5,7 @@ import contextlib
 import io
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 
@@ -28,18 +29,21 @@ class Guest(sides.Side):
 
 
 class Uroce(Guest):
-    taken = 0
+    taken = ended = 0
 
     def take(self) -> None:
         self.taken += 1
 
+    def end_all(self) -> None:
+        self.ended += 1
 
-def outcome(*cases: list[str], link: str = "af_packet"):
+
+def outcome(*cases: list[str], link: str = "af_packet", pcap: str | None = None, ours: type = Uroce):
     """Runs @cases, each what happens at one attempt after the other; failures, output, and the sides."""
     left = {str(number): list(attempts) for number, attempts in enumerate(cases, 1)}
-    options = types.SimpleNamespace(record=False, pcap=None, failures=10, link=link)
+    options = types.SimpleNamespace(record=False, pcap=pcap and pathlib.Path(pcap), failures=10, link=link)
     pair = object.__new__(run.Pair)
-    pair.options, pair.sides, pair.tap, pair.deaths, pair.scratch = options, (Uroce(), Guest()), "tap", 0, "/nowhere"
+    pair.options, pair.sides, pair.tap, pair.deaths, pair.scratch = options, (ours(), Guest()), "tap", 0, "/nowhere"
     pair.set_up = "something"
 
     def one_case(pair, case):
@@ -50,13 +54,13 @@ def outcome(*cases: list[str], link: str = "af_packet"):
             raise sides.Unavailable("the guest ended")
         return None if now == "well" else now
 
-    whole, run.run_case = run.run_case, one_case
+    kept, run.run_case, run.capture = (run.run_case, run.capture), one_case, lambda pair, path: None
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
             failures = run.run_all(pair, [types.SimpleNamespace(name=name) for name in left], options)
     finally:
-        run.run_case = whole
+        run.run_case, run.capture = kept
     return failures, said.getvalue(), pair
 
 
@@ -65,11 +69,13 @@ class Run(unittest.TestCase):
         for way in ("dies", "dies, says so"):
             failures, said, pair = outcome([way, "well"], ["well"])
             self.assertEqual(failures, 0)
-            self.assertIn("# NOTE: the guest's kernel died in '1'", said)
+            self.assertIn("# NOTE: the guest ended in '1'", said)
+            self.assertLess(said.index("ok 1"), said.index("NOTE"))
             self.assertIn("ok 1 - 1", said)
             self.assertIn("ok 2 - 2", said)
             self.assertEqual((pair.sides[1].starts, pair.sides[0].starts, pair.sides[0].taken), (1, 0, 1))
             self.assertIsNone(pair.set_up)
+            self.assertEqual(pair.sides[0].ended, "says" in way)
 
     def test_case_that_fails_with_another_guest_too_has_failed(self) -> None:
         failures, said, _ = outcome(["dies", "wrong"], ["well"])
@@ -79,9 +85,22 @@ class Run(unittest.TestCase):
     def test_case_that_kills_two_has_failed_and_the_next_has_a_guest(self) -> None:
         failures, said, pair = outcome(["dies", "dies"], ["well"])
         self.assertEqual(failures, 1)
-        self.assertIn("# the guest's kernel died again", said)
+        self.assertIn("# the guest ended again", said)
         self.assertIn("ok 2 - 2", said)
         self.assertEqual(pair.sides[1].starts, 2)
+
+    def test_guest_that_dies_while_a_failure_is_recorded_is_replaced_too(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
+            failures, said, pair = outcome(["wrong", "dies, says so"], ["well"], pcap=where)
+        self.assertEqual(failures, 1)
+        self.assertIn("# once more: the guest ended", said)
+        self.assertIn("ok 2 - 2", said)
+        self.assertEqual(pair.sides[1].starts, 1)
+
+    def test_two_guests(self) -> None:
+        failures, said, _ = outcome(["dies", "well"], ours=Guest)
+        self.assertEqual(failures, 0)
+        self.assertIn("ok 1 - 1", said)
 
     def test_who_kills_many_is_stopped(self) -> None:
         with self.assertRaisesRegex(sides.Unavailable, "guests that died: 4"):
