@@ -104,11 +104,14 @@ void uro_load_cm_let_go(struct uro_load_cm_user *user)
 }
 
 /* Nobody would ever tell it that the other side is gone, when that left in silence, or had another
- * answer as well. */
+ * answer as well. What there is to say can be said before. */
 static void limit_stay(struct uro_load_cm_user *user)
 {
+    const struct uro_swarm_cm *plan = user->cm->plan;
+    const uro_time flight = uro_swarm_flight_max(user->cm->load->swarm);
+
     if (user->cm->load->calm && !uro_load_cm_sure(user->cm, user->attempt))
-        user->leave_at = now_of(user) + URO_US(user->cm->plan->stay_max);
+        user->leave_at = now_of(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
 }
 
 void uro_load_cm_turn(struct uro_load_cm_user *user, enum uro_load_cm_step step)
