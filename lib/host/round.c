@@ -66,7 +66,16 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
-/* Returns how many frames left by the port; adds those that went to ourselves to @kept. */
+static bool keeps_some(const struct uro_device *device)
+{
+    uint32_t count;
+
+    (void)uro_engine_looped(device->engine, &count);
+    return count > 0;
+}
+
+/* Returns how many frames left by the port; adds those that went to ourselves to @kept. What was kept is heard
+ * whether the link has room or not. */
 static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept)
 {
     uint32_t sent = 0;
@@ -76,7 +85,7 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept
         bool stuck = is_stuck(device, room, now);
         if (stuck)
             room = URO_PORT_BURST;
-        if (room == 0)
+        if (room == 0 && !keeps_some(device))
             break;
         uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
         hand_over(device, count, stuck, now);

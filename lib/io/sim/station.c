@@ -44,7 +44,10 @@ static uro_time station_next(const struct uro_node *node)
 {
     const struct uro_station *station = station_of(node);
 
-    if (station->waiting != NULL)
+    uint32_t kept;
+
+    (void)uro_engine_looped(station->engine, &kept);
+    if (station->waiting != NULL || kept > 0)
         return 0;
     uro_time next = uro_engine_rung(station->engine) ? 0 : uro_engine_next(station->engine);
     return next < station->tx_free ? station->tx_free : next;

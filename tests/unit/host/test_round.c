@@ -61,20 +61,16 @@ static struct uro_qp *connect_to_itself(struct uro_device *device, struct uro_cq
     return qp;
 }
 
-static void talks_to_itself(void)
+/* Locked; a queue pair has SENDS for itself, and a completion queue for them. */
+static struct uro_device *with_sends_to_itself(const char *devices, struct uro_cq **cq)
 {
-    char devices[256];
-    uint32_t received;
-    struct uro_cqe cqes[2 * SENDS];
-
-    (void)snprintf(devices, sizeof devices, "one:fake0;ip=10.0.0.1/24;pcap=%s", capture);
     fake.link_up = false; /* so that there is no report of our groups */
     MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
     struct uro_device *device = uro_host_devices()[0];
     MUST(device != NULL && uro_device_start(device) == 0);
     uro_device_lock(device);
-    struct uro_cq *cq = uro_cq_init(take(uro_cq_size(2 * SENDS)), 2 * SENDS, NULL);
-    struct uro_qp *qp = connect_to_itself(device, cq);
+    *cq = uro_cq_init(take(uro_cq_size(2 * SENDS)), 2 * SENDS, NULL);
+    struct uro_qp *qp = connect_to_itself(device, *cq);
     for (uint32_t i = 0; i < SENDS; i++) {
         *(struct uro_rqe *)uro_wq_reserve(uro_qp_recv_queue(qp), i) = (struct uro_rqe){ 0 };
         *(struct uro_wqe *)uro_wq_reserve(uro_qp_send_queue(qp), i) =
@@ -83,7 +79,18 @@ static void talks_to_itself(void)
     uro_wq_publish(uro_qp_recv_queue(qp), SENDS);
     uro_wq_publish(uro_qp_send_queue(qp), SENDS);
     uro_qp_ring(uro_engine_shard(device->engine), qp);
+    return device;
+}
 
+static void talks_to_itself(void)
+{
+    char devices[256];
+    uint32_t received;
+    struct uro_cqe cqes[2 * SENDS];
+    struct uro_cq *cq;
+
+    (void)snprintf(devices, sizeof devices, "one:fake0;ip=10.0.0.1/24;pcap=%s", capture);
+    struct uro_device *device = with_sends_to_itself(devices, &cq);
     uint32_t moved = uro_round_run(device, uro_device_now(), &received);
     MUST(received == 0);
     MUST(moved >= SENDS + 2); /* and an acknowledgement for each time that the loop was full */
@@ -111,6 +118,36 @@ static void round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once
     assert_int_equal(lseek(fd, 0, SEEK_END), 24 + SENDS * (16 + octets) + 2 * (16 + with_ack));
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(capture), 0);
+}
+
+static void hears_itself_over_a_full_link(void)
+{
+    uint32_t received;
+    struct uro_cq *cq;
+
+    fake.room = 1;
+    struct uro_device *device = with_sends_to_itself("one:fake0;ip=10.0.0.1/24", &cq);
+    const uint64_t *heard = &uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES];
+    uint32_t moved = uro_round_run(device, uro_device_now(), &received);
+    MUST(moved > 0 && *heard == moved - 1); /* the last one is kept: others had their turn */
+    fake.room = 0;
+    MUST(uro_round_run(device, uro_device_now(), &received) == 0);
+    MUST(*heard == moved);
+    uro_device_unlock(device);
+    exit(0);
+}
+
+static void round__link_has_no_room__what_was_kept_for_ourselves_is_heard(void **state)
+{
+    int status;
+
+    (void)state;
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        hears_itself_over_a_full_link();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static bool wanted(const uint8_t octets[6])
@@ -217,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
+        cmocka_unit_test(round__link_has_no_room__what_was_kept_for_ourselves_is_heard),
         cmocka_unit_test(round__group_joined__the_port_is_told_before_the_wire),
         cmocka_unit_test(round__link_takes_nothing_for_long__frames_are_lost_and_timers_run),
     };
