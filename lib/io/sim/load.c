@@ -54,6 +54,13 @@ void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
     load->owners = owner;
 }
 
+uro_time uro_load_arrived_at(const struct uro_load *load)
+{
+    uro_time jumped_at = load->world->jumped_at;
+
+    return jumped_at == 0 ? 0 : jumped_at + uro_swarm_flight_max(load->swarm);
+}
+
 bool uro_load_swallows(const struct uro_station *station)
 {
     return uro_engine_counters(station->engine)->value[URO_COUNT_TX_NO_NEIGHBOR] > 0;

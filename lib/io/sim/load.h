@@ -378,6 +378,8 @@ void uro_load_own(struct uro_load *load, struct uro_load_owner *owner,
                   const char *(*problem)(const struct uro_load_owner *));
 /* A next hop was not found: frames to it are not sent, and only who asks for answers notices. */
 bool uro_load_swallows(const struct uro_station *station);
+/* What was under way when the clock jumped has arrived by then. */
+uro_time uro_load_arrived_at(const struct uro_load *load);
 /* Takes over memory that nobody may write to any more. */
 void uro_load_bury_arena(struct uro_load *load, struct uro_arena *arena);
 

@@ -220,6 +220,8 @@ static void control_run(struct uro_node *node)
     case URO_LOAD_WAITING:
         if (neighbours_doubtful(pair->load))
             pair->due = pair->load->calm_since + NEIGHBOUR_WAIT;
+        else if (pair->reuse && pair->load->world->now < uro_load_arrived_at(pair->load))
+            pair->due = uro_load_arrived_at(pair->load);
         else
             begin_life(pair);
         break;

@@ -311,6 +311,8 @@ static void control_run(struct uro_node *node)
     case URO_LOAD_WAITING:
         if (load->calm && load->world->now < load->calm_since + NEIGHBOUR_WAIT)
             uc->due = load->calm_since + NEIGHBOUR_WAIT;
+        else if (uc->reuse && load->world->now < uro_load_arrived_at(load))
+            uc->due = uro_load_arrived_at(load);
         else
             begin_life(uc);
         break;

@@ -74,6 +74,7 @@ static void clock_run(struct uro_node *node)
     struct uro_world *world = trouble->world;
 
     world->now += some_us(&trouble->rng, trouble->plan->jump_max);
+    world->jumped_at = world->now;
     uro_journal_note(world->journal, world->now, "the clock has jumped");
     trouble->jump_at = URO_TIME_NEVER;
     if (--trouble->jumps_left > 0)
