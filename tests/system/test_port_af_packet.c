@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
+#include <linux/if_packet.h>
 #include <linux/if_tun.h>
 #include <linux/virtio_net.h>
 #include <net/if.h>
@@ -277,6 +278,28 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=0");
 }
 
+/* Who listens to an interface is shown what leaves by it, too, in the call that sends it. */
+static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_it(void **state)
+{
+    (void)state;
+    static const uint8_t frame[60] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 9, 8, 6 };
+    const struct sockaddr_ll by = { .sll_family = AF_PACKET,
+                                    .sll_ifindex = (int)if_nametoindex("va") };
+    struct uro_port *port = kit_open(LINK, 0);
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    struct uro_pkt pkt;
+
+    assert_true(fd >= 0);
+    assert_int_equal(sendto(fd, frame, sizeof frame, 0, (const struct sockaddr *)&by, sizeof by),
+                     sizeof frame);
+    while (port->ops->receive(port, &pkt, 1) == 1) {
+        assert_int_not_equal(pkt.octets[11], 9);
+        port->ops->release(port, &pkt, 1);
+    }
+    (void)close(fd);
+    port->ops->close(port);
+}
+
 static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **state)
 {
     static const struct {
@@ -371,6 +394,7 @@ int main(void)
             af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
         cmocka_unit_test(af_packet__frame_that_virtio_cannot_describe__others_come_after_it),
         cmocka_unit_test(af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps),
+        cmocka_unit_test(af_packet__another_socket_sends_over_the_interface__we_do_not_hear_it),
         cmocka_unit_test(af_packet__ring_that_is_none_for_the_interface__is_refused),
         cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
         cmocka_unit_test(
