@@ -20,8 +20,8 @@ struct uro_bells {
 };
 
 /* Thread: any. What the ringer wrote before is visible to who heard the bell, behind uro_bells_heard(). For one found
- * still ringing that rests on the exchange: a processor makes what was written before it visible to all others at once,
- * and before it (x86, ARMv8), or has a barrier there. */
+ * still ringing this rests on the exchange: on x86 and ARMv8 no processor sees it before what was written earlier, and
+ * where that is not so compilers put a barrier in front of it. */
 static inline void uro_bell_ring(struct uro_bells *bells, struct uro_bell *bell)
 {
     if (atomic_exchange(&bell->rung, true))

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MUST(condition)                                                                            \
@@ -13,3 +15,19 @@
             _exit(1);                                                                              \
         }                                                                                          \
     } while (0)
+
+/* What @body of a child ends with: 0 unless something does not hold, or -1 when the child crashes. */
+static inline int must_status(void (*body)(void))
+{
+    int status;
+
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return -1;
+    return WEXITSTATUS(status);
+}

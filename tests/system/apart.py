@@ -28,7 +28,7 @@ def why_not() -> str:
 
 
 class Pair(pairs.Pair):
-    """A pair of interfaces, one in each namespace, under DPDK's af_packet."""
+    """A pair of interfaces, one in each namespace, under af_packet."""
 
     def name(self, role: str) -> str:
         return f"{self.where.name}-{role}"

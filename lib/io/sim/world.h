@@ -33,8 +33,7 @@ struct uro_node {
 
 struct uro_world {
     uro_time now;
-    uro_time
-        jumped_at; /* when the clock jumped last, or 0: what was under way before may come since */
+    uro_time jumped_at; /* as clocks do when a process was stopped, last; 0: never */
     struct uro_rng rng;
     struct uro_journal *journal; /* owned */
     uint64_t digest;             /* of everything that happened */

@@ -25,23 +25,6 @@ static struct uro_device *first(const char *devices)
     return uro_host_devices()[0];
 }
 
-/* Runs @body in a child; its exit status. */
-static int in_child(void (*body)(void))
-{
-    int status;
-
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        body();
-        exit(0);
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void starts_once(void)
 {
     struct uro_device *device = first(DEVICE);
@@ -61,7 +44,7 @@ static void starts_once(void)
 static void start__twice__opens_one_port(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(starts_once), 0);
+    assert_int_equal(must_status(starts_once), 0);
 }
 
 static void *start_in_thread(void *device)
@@ -86,7 +69,7 @@ static void starts_from_many_threads(void)
 static void start__from_many_threads__all_wait_for_the_one_port(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(starts_from_many_threads), 0);
+    assert_int_equal(must_status(starts_from_many_threads), 0);
 }
 
 static void opens_on_its_thread(void)
@@ -107,7 +90,7 @@ static void opens_on_its_thread(void)
 static void start__port__is_opened_on_a_thread_without_signals(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(opens_on_its_thread), 0);
+    assert_int_equal(must_status(opens_on_its_thread), 0);
 }
 
 static void keeps_the_reason(void)
@@ -124,7 +107,7 @@ static void keeps_the_reason(void)
 static void start__port_does_not_open__the_reason_is_kept(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(keeps_the_reason), 0);
+    assert_int_equal(must_status(keeps_the_reason), 0);
 }
 
 static void refuses_the_capture(void)
@@ -141,7 +124,7 @@ static void refuses_the_capture(void)
 static void start__capture_cannot_be_written__is_not_started(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(refuses_the_capture), 0);
+    assert_int_equal(must_status(refuses_the_capture), 0);
 }
 
 /* ---- fork --------------------------------------------------------------- */
@@ -170,7 +153,7 @@ static void forks_before_start(void)
 static void fork__before_start__both_have_a_device_of_their_own(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(forks_before_start), 0);
+    assert_int_equal(must_status(forks_before_start), 0);
 }
 
 static void forks_after_start(void)
@@ -197,7 +180,7 @@ static void forks_after_start(void)
 static void fork__after_start__the_child_is_dead_and_the_parent_goes_on(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(forks_after_start), 0);
+    assert_int_equal(must_status(forks_after_start), 0);
 }
 
 /* ---- what connections ask ----------------------------------------------- */
@@ -225,7 +208,7 @@ static void asks(void)
 static void asked__of_what_the_port_knows__it_answers(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(asks), 0);
+    assert_int_equal(must_status(asks), 0);
 }
 
 /* ---- the end ------------------------------------------------------------ */
@@ -238,7 +221,7 @@ static int closes_of(void (*body)(void), int *status)
 
     assert_int_equal(pipe(ends), 0);
     fake.close_pipe = ends[1];
-    *status = in_child(body);
+    *status = must_status(body);
     fake.close_pipe = -1;
     assert_int_equal(close(ends[1]), 0);
     while (read(ends[0], &octet, 1) == 1)
@@ -410,7 +393,7 @@ static void capture__echo__request_and_answer_are_in_the_file(void **state)
     (void)state;
     int fd = mkstemp(capture);
     assert_true(fd >= 0);
-    assert_int_equal(in_child(records_an_echo), 0);
+    assert_int_equal(must_status(records_an_echo), 0);
     ssize_t length = read(fd, octets, sizeof octets);
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(capture), 0);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_port.h"
@@ -97,24 +96,17 @@ static void talks_to_itself(void)
     MUST(uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES] == moved);
     MUST(uro_cq_poll(cq, cqes, 2 * SENDS) == 2 * SENDS);
     MUST(fake.sent == 0);
-    uro_device_unlock(device);
-    exit(0); /* which closes the capture */
+    uro_device_unlock(device); /* its end closes the capture */
 }
 
 static void round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once(void **state)
 {
     const size_t octets = 14 + 20 + 8 + 12 + 4, with_ack = octets + 4;
-    int status;
 
     (void)state;
     int fd = mkstemp(capture);
     assert_true(fd >= 0);
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        talks_to_itself();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(must_status(talks_to_itself), 0);
     assert_int_equal(lseek(fd, 0, SEEK_END), 24 + SENDS * (16 + octets) + 2 * (16 + with_ack));
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(capture), 0);
@@ -134,20 +126,12 @@ static void hears_itself_over_a_full_link(void)
     MUST(uro_round_run(device, uro_device_now(), &received) == 0);
     MUST(*heard == moved);
     uro_device_unlock(device);
-    exit(0);
 }
 
 static void round__link_has_no_room__what_was_kept_for_ourselves_is_heard(void **state)
 {
-    int status;
-
     (void)state;
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        hears_itself_over_a_full_link();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(must_status(hears_itself_over_a_full_link), 0);
 }
 
 static bool wanted(const uint8_t octets[6])
@@ -184,20 +168,12 @@ static void joins_a_group(void)
     (void)uro_round_run(device, uro_device_now(), &received);
     MUST(fake.multicasts == 3 && wanted(nodes) && !wanted(mac));
     uro_device_unlock(device);
-    exit(0);
 }
 
 static void round__group_joined__the_port_is_told_before_the_wire(void **state)
 {
-    int status;
-
     (void)state;
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        joins_a_group();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(must_status(joins_a_group), 0);
 }
 
 /* The peer of a memif was stopped: its ring is full and stays so. */
@@ -239,15 +215,8 @@ static void link_takes_nothing(void)
 
 static void round__link_takes_nothing_for_long__frames_are_lost_and_timers_run(void **state)
 {
-    int status;
-
     (void)state;
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        link_takes_nothing();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(must_status(link_takes_nothing), 0);
 }
 
 int main(void)
