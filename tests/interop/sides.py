@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -80,11 +81,21 @@ class Unavailable(Exception):
     """What a case needs cannot be had: the reason."""
 
 
-def must(*argv):
+def done_well(argv):
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
     if done.returncode:
         raise Unavailable(f"{' '.join(map(str, argv))}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
+    return done
+
+
+def must(*argv):
+    return done_well(argv).stdout
+
+
+def noted(*argv):
+    """As must(); what it calls a NOTE is one of ours."""
+    for note in re.findall(r"^[\w-]+: (NOTE: .*)$", done_well(argv).stderr, re.M):
+        print(f"# {note}", flush=True)
 
 
 def listens(tables, port, kind="tcp"):
@@ -208,10 +219,10 @@ class Rxe(Side):
 
     def start(self):
         """Also again, when it died."""
-        must(RXE_PEER, "start", "-n", self.name, "-k", self.kernel, "-N", self.namespace.name, "-M", 4200,
-             "-l", GUEST_LIFE,
-             "-4", f"10.77.0.{self.number}/24", "-6", f"fd77::{self.number}/64",
-             "-a", f"52:54:00:77:00:{self.number:02x}", *self.extra)
+        noted(RXE_PEER, "start", "-n", self.name, "-k", self.kernel, "-N", self.namespace.name, "-M", 4200,
+              "-l", GUEST_LIFE,
+              "-4", f"10.77.0.{self.number}/24", "-6", f"fd77::{self.number}/64",
+              "-a", f"52:54:00:77:00:{self.number:02x}", *self.extra)
         for program in OUR_PROGRAMS if self.programs else ():
             must(RXE_PEER, "put", "-n", self.name, self.programs / program, f"{self.ours}/{program}")
 
