@@ -75,12 +75,13 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
 /* Regions are few that have windows, and seldom go before them. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
 {
-    for (uint32_t i = 0; i <= shard->keys.mask && is_open(key); i++)
-        for (struct uro_table_node *at = shard->keys.buckets[i]; at != NULL; at = at->next) {
-            struct uro_key *window = URO_CONTAINER_OF(at, struct uro_key, node);
-            if (is_window(window) && window->region == key)
-                unbind(window);
-        }
+    struct uro_table_node *node = uro_table_first(&shard->keys);
+
+    for (; node != NULL && is_open(key); node = uro_table_next(&shard->keys, node)) {
+        struct uro_key *window = URO_CONTAINER_OF(node, struct uro_key, node);
+        if (is_window(window) && window->region == key)
+            unbind(window);
+    }
     int error = uro_key_deregister(shard, key);
     URO_ASSERT(error == 0);
 }
@@ -128,14 +129,14 @@ static bool overlaps(const struct uro_key *key, uintptr_t first, uintptr_t last)
 
 bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length)
 {
-    for (uint32_t i = 0; i <= shard->keys.mask; i++)
-        for (struct uro_table_node *node = shard->keys.buckets[i]; node != NULL;
-             node = node->next) {
-            const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
-            if (key->kind == URO_KEY_REGION && key->reachable == NULL &&
-                overlaps(key, at, at + (length - 1)))
-                return true;
-        }
+    const struct uro_table_node *node = uro_table_first(&shard->keys);
+
+    for (; node != NULL; node = uro_table_next(&shard->keys, node)) {
+        const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
+        if (key->kind == URO_KEY_REGION && key->reachable == NULL &&
+            overlaps(key, at, at + (length - 1)))
+            return true;
+    }
     return false;
 }
 

@@ -77,15 +77,14 @@ uint32_t uro_rq_pd(const struct uro_qp *qp, const struct uro_srq *srq)
 
 void uro_rq_forget(struct uro_shard *shard, const struct uro_srq *srq)
 {
-    for (uint32_t i = 0; i <= shard->qps.mask; i++) {
-        struct uro_table_node *node = shard->qps.buckets[i];
-        for (; node != NULL; node = node->next) {
-            struct uro_rsp *rsp = &URO_CONTAINER_OF(node, struct uro_qp, node)->rsp;
-            if (rsp->srq != srq)
-                continue;
-            rsp->recv = NULL;
-            rsp->srq = NULL;
-            rsp->in_message = false;
-        }
+    struct uro_table_node *node = uro_table_first(&shard->qps);
+
+    for (; node != NULL; node = uro_table_next(&shard->qps, node)) {
+        struct uro_rsp *rsp = &URO_CONTAINER_OF(node, struct uro_qp, node)->rsp;
+        if (rsp->srq != srq)
+            continue;
+        rsp->recv = NULL;
+        rsp->srq = NULL;
+        rsp->in_message = false;
     }
 }

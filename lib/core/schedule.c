@@ -65,13 +65,12 @@ void uro_schedule_hear(struct uro_shard *shard)
 
 void uro_schedule_all(struct uro_shard *shard)
 {
-    for (uint32_t i = 0; i <= shard->qps.mask; i++) {
-        struct uro_table_node *node = shard->qps.buckets[i];
-        for (; node != NULL; node = node->next) {
-            struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
-            uro_schedule_response(qp);
-            uro_schedule_request(qp);
-        }
+    struct uro_table_node *node = uro_table_first(&shard->qps);
+
+    for (; node != NULL; node = uro_table_next(&shard->qps, node)) {
+        struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
+        uro_schedule_response(qp);
+        uro_schedule_request(qp);
     }
 }
 

@@ -7,26 +7,28 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define SMALLER 4u /* tables of handles and XRC SRQs have 2^4 times fewer buckets */
+#define SMALLER 4u /* tables of handles and XRC SRQs have 2^4 times fewer places */
 
 /* Buckets of a table that has so many objects as there may be handles, or keys. */
 static size_t few(const struct uro_shard_config *config)
 {
-    return config->table_bits > SMALLER ? (size_t)1 << (config->table_bits - SMALLER) : 1;
+    size_t places = (size_t)1 << config->table_bits >> SMALLER;
+
+    return places > URO_TABLE_PLACES ? places / URO_TABLE_PLACES : 1;
 }
 
 static size_t many(const struct uro_shard_config *config)
 {
-    return (size_t)1 << config->table_bits;
+    return ((size_t)1 << config->table_bits) / URO_TABLE_PLACES;
 }
 
 size_t uro_shard_table_size(const struct uro_shard_config *config)
 {
-    return 2 * (many(config) + few(config)) * sizeof(struct uro_table_node *);
+    return 2 * (many(config) + few(config)) * sizeof(struct uro_table_bucket);
 }
 
-static struct uro_table_node **init_table(struct uro_table *table, struct uro_table_node **buckets,
-                                          size_t count)
+static struct uro_table_bucket *init_table(struct uro_table *table,
+                                           struct uro_table_bucket *buckets, size_t count)
 {
     *table = (struct uro_table){ .buckets = buckets, .mask = (uint32_t)count - 1 };
     return buckets + count;
@@ -35,7 +37,7 @@ static struct uro_table_node **init_table(struct uro_table *table, struct uro_ta
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
                     uro_time now)
 {
-    struct uro_table_node **buckets = tables;
+    struct uro_table_bucket *buckets = tables;
 
     memset(tables, 0, uro_shard_table_size(config));
     memset(&shard->counters, 0, sizeof shard->counters);

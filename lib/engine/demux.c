@@ -129,14 +129,12 @@ struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt)
 void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step)
 {
     const struct uro_table *table = &to->shard->qps;
-    struct uro_table_node **bucket = &table->buckets[aim.number & table->mask];
 
-    if (step == URO_DEMUX_BUCKET)
-        __builtin_prefetch(bucket);
-    if (step == URO_DEMUX_CHAIN && *bucket != NULL)
-        __builtin_prefetch(*bucket);
-    const struct uro_table_node *node =
-        step == URO_DEMUX_PAIR ? uro_table_find(table, aim.number) : NULL;
+    if (step == URO_DEMUX_BUCKET) {
+        __builtin_prefetch(uro_table_bucket_of(table, aim.number));
+        return;
+    }
+    const struct uro_table_node *node = uro_table_find(table, aim.number);
     if (node == NULL)
         return;
     const struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);

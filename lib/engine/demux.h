@@ -27,5 +27,5 @@ struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt);
 
 /* What uro_demux() will look at for it is asked of memory, step by step: each finds its way by what the one before
  * asked for. */
-enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_CHAIN, URO_DEMUX_PAIR };
+enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_PAIR };
 void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step);

@@ -19,10 +19,9 @@
 #define MTU_MOST           9600u
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
-#define WARM_FIRST         12u /* frames ahead: where in the table its queue pair is */
-#define WARM_SECOND        8u  /* those that are there */
-#define WARM_THIRD         4u  /* the queue pair */
-#define WARM_AIMS          16u /* more than WARM_FIRST - WARM_THIRD */
+#define WARM_FIRST         8u /* frames ahead: where in the table its queue pair is */
+#define WARM_SECOND        4u /* the queue pair */
+#define WARM_AIMS          8u /* more than WARM_FIRST - WARM_SECOND */
 
 struct uro_engine {
     struct uro_shard shard;
@@ -163,9 +162,9 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
 static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                        uro_time now)
 {
-    static const uint32_t ahead[] = { [URO_DEMUX_BUCKET] = WARM_FIRST,
-                                      [URO_DEMUX_CHAIN] = WARM_SECOND,
-                                      [URO_DEMUX_PAIR] = WARM_THIRD };
+    static const uint32_t ahead[] = {
+        [URO_DEMUX_BUCKET] = WARM_FIRST, [URO_DEMUX_PAIR] = WARM_SECOND
+    };
     struct uro_demux_aim aims[WARM_AIMS]; /* of packet i at i % WARM_AIMS */
 
     for (uint32_t i = 0; i < count + WARM_FIRST; i++) {

@@ -11,10 +11,10 @@
 
 #include "ucma/id.h"
 
-#define BUCKETS 256u
+#define BUCKETS 64u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct uro_table_node *buckets[BUCKETS];
+static struct uro_table_bucket buckets[BUCKETS];
 static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
 
 void uro_channel_lock(void)

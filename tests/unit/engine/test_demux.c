@@ -22,7 +22,7 @@ static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **s
         { URO_ETHERTYPE_ARP, 0 },
     };
     static struct uro_shard shard;
-    static struct uro_table_node *bucket;
+    static struct uro_table_bucket bucket;
     const struct uro_demux demux = { .shard = &shard };
 
     (void)state;
