@@ -7,12 +7,14 @@
 #define GATHER_CALLS                                                                               \
     URO_US(4) /* likewise where each send is a system call, which takes no longer */
 #define GATHER_POSTS 32u
-#define POLLS_SOON   URO_US(200) /* that a program has polled: it will again */
-#define ANSWER       URO_US(2)   /* in which a program that got something posts its answer */
-#define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
-#define TRUST        64
-#define TRUST_AGAIN  16 /* after that, and at first */
-#define LATE         8  /* ... more than once in so many */
+#define LONG_BURST                                                                                 \
+    64u /* posts without a poll: the next one comes soon, however long ago the last poll is */
+#define POLLS_SOON  URO_US(200) /* that a program has polled: it will again */
+#define ANSWER      URO_US(2)   /* in which a program that got something posts its answer */
+#define DISTRUST    64 /* finds that are answered at once, when it was late too often: ... */
+#define TRUST       64
+#define TRUST_AGAIN 16 /* after that, and at first */
+#define LATE        8  /* ... more than once in so many */
 
 /* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
 static uro_time slowly(const struct uro_device *device, uro_time usual)
@@ -36,14 +38,29 @@ static uro_time in_burst(const struct uro_device *device, uro_time usual)
     return bursts(device) ? slowly(device, usual) : usual;
 }
 
-/* Whether sending may wait for the next call, which will be soon. */
-static bool may_wait(struct uro_device *device, uro_time now)
+/* Whether the service thread looks when the program does not come after all. */
+static bool is_safe(const struct uro_device *device, uro_time now)
 {
-    uro_time soon = in_burst(device, POLLS_SOON);
-
     return device->config.progress != URO_PROGRESS_CALLER &&
-           now - atomic_load_explicit(&device->polled, memory_order_relaxed) < soon &&
            atomic_load(&device->wakes) <= now + URO_STAND_BACK_MAX;
+}
+
+static bool polls_soon(const struct uro_device *device, uro_time now)
+{
+    return now - atomic_load_explicit(&device->polled, memory_order_relaxed) <
+           in_burst(device, POLLS_SOON);
+}
+
+/* Whether sending may wait for the next call, which will be soon. */
+static bool may_wait(const struct uro_device *device, uro_time now)
+{
+    return polls_soon(device, now) && is_safe(device, now);
+}
+
+/* A program with many queue pairs that finds room in all of them posts for longer than others stay away. */
+static bool goes_on(const struct uro_device *device)
+{
+    return atomic_load_explicit(&device->burst, memory_order_relaxed) >= LONG_BURST;
 }
 
 bool uro_gather_post(struct uro_device *device, uro_time now)
@@ -53,7 +70,7 @@ bool uro_gather_post(struct uro_device *device, uro_time now)
                                             : GATHER;
 
     return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
-           may_wait(device, now) &&
+           (polls_soon(device, now) || goes_on(device)) && is_safe(device, now) &&
            atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
 }
 

@@ -2,7 +2,8 @@
 /* gather.h - what leaves with the next call of a program that keeps polling, instead of at once.
  *
  * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
- * those of a loop leave together. One that is alone leaves at once. Likewise a poll that finds something
+ * those of a loop leave together. So it does where posts alone go on for long, as when each of many queue pairs has
+ * room for many. One that is alone leaves at once. Likewise a poll that finds something
  * gives it to the program first: what the program answers leaves together with the acknowledgement, at the
  * next post, or at a poll a little later. The service thread does the same for a program that spins on its memory
  * and posts from time to time: a peer that polls gets answer and acknowledgement at once, and is not away,

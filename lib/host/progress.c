@@ -188,6 +188,15 @@ static void learn_silence(struct uro_device *device, uro_time now)
     atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
 }
 
+/* Engine lock held: a round sends what waits. */
+static void count_posts(struct uro_device *device, bool posted)
+{
+    uint32_t waited = atomic_exchange_explicit(&device->gathered, 0, memory_order_relaxed);
+    uint32_t burst = atomic_load_explicit(&device->burst, memory_order_relaxed) + waited + 1;
+
+    atomic_store_explicit(&device->burst, posted ? burst : 0, memory_order_relaxed);
+}
+
 void uro_device_progress(struct uro_device *device, bool posted)
 {
     if (posted && uro_gather_post(device, uro_device_now()))
@@ -202,7 +211,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
         uint32_t received;
         if (device->took_over)
             learn_silence(device, now);
-        atomic_store_explicit(&device->gathered, 0, memory_order_relaxed);
+        count_posts(device, posted);
         (void)uro_round_part(device, uro_gather_part(device, posted, now), now, &received);
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
@@ -234,6 +243,7 @@ void uro_device_polled(struct uro_device *device)
     uro_time now = uro_device_now();
     count_poll(device, true);
     atomic_store_explicit(&device->polled, now, memory_order_relaxed);
+    atomic_store_explicit(&device->burst, 0, memory_order_relaxed);
     if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
         now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE_MIN / 2)
         uro_device_progress(device, false);

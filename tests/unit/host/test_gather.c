@@ -151,6 +151,55 @@ static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(v
     }
 }
 
+static void post_many(uint32_t posts)
+{
+    for (uint32_t i = 0; i < posts; i++)
+        uro_device_progress(device, true);
+}
+
+/* Whether the second of two posts so much later waits; then the program polls. */
+static bool waits_later(uro_time later)
+{
+    stage_pass(later);
+    uro_device_progress(device, true); /* leaves at once, but has nothing to send */
+    atomic_store(&device->sent_at, uro_device_now());
+    uro_device_progress(device, true);
+    bool so = atomic_load(&device->gathered) == 1;
+    uro_device_polled(device);
+    return so;
+}
+
+/* One that goes on posting, for many queue pairs: each would leave alone. */
+static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    stage_each_frame_completes_something();
+    assert_true(waits(0));
+    post_many(3);
+    assert_true(waits_later(URO_US(100)));
+    post_many(3);
+    assert_false(waits_later(URO_US(300)));
+    post_many(64);
+    assert_true(waits_later(URO_US(300)));
+    post_many(64);
+    uro_device_progress(device, false);
+    assert_false(waits_later(URO_US(300)));
+}
+
+static void any_link__very_many_posts_and_a_poll_that_need_not_drive__the_next_leave_at_once(
+    void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    uro_device_progress(device, false);
+    atomic_store(&device->sent_at,
+                 0); /* no post waits, so that a poll that finds something has nothing to send */
+    post_many(64);
+    uro_device_polled(device);
+    assert_false(waits_later(URO_US(300)));
+}
+
 /* A call of the program, of some kind. */
 static void call(uint32_t kind)
 {
@@ -285,6 +334,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__send_is_interrupted__posts_do_not_wait),
     cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
+    cmocka_unit_test(any_link__very_many_posts__wait_for_each_other_however_long_it_takes),
+    cmocka_unit_test(
+        any_link__very_many_posts_and_a_poll_that_need_not_drive__the_next_leave_at_once),
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
