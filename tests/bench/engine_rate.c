@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_rate.c - what one message costs both engines together, without any port.
  *
- *   engine_rate [rc|uc|ud|xrc|write [octets [active [idle [messages]]]]]
+ *   engine_rate [rc|uc|ud|xrc|write [octets [active [idle [messages [each]]]]]]
  *
  * Two engines in one thread hand their frames to each other, every octet copied and summed as a
- * port would. Prints nanoseconds per message: SENDs with receives, or WRITEs by RC, SIDES_WINDOW
- * outstanding in all. How many frames that takes is counted too.
+ * port would. Prints nanoseconds per message: SENDs with receives, or WRITEs by RC. Queue pairs have one
+ * message in turn, SIDES_WINDOW outstanding in all; or every one has @each outstanding (at most SIDES_WINDOW), and has
+ * its next where one completed. How many frames that takes is counted too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +33,11 @@ static void carry(struct side *from, struct side *to)
     carried += count;
 }
 
-/* Round and round until all messages were sent and received; returns nanoseconds. */
-static uro_time run(struct side sides[2], const struct plan *plan, uint32_t messages)
+/* Every queue pair in turn, round and round until all messages were sent and received. */
+static void in_turn(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     bool receives = plan->opcode == URO_WR_SEND;
     uint32_t posted = 0, sent = 0, received = 0, ready = receives ? 0 : messages;
-    uro_time start = sides_now();
 
     while ((receives && received < messages) || sent < messages) {
         for (; ready < messages && ready - received < SIDES_WINDOW; ready++)
@@ -49,7 +49,65 @@ static uro_time run(struct side sides[2], const struct plan *plan, uint32_t mess
         for (unsigned s = 0; s < 2; s++)
             sent += sides_poll(&sides[s], &received);
     }
+}
+
+/* A receive again where one was used. */
+static uint32_t receive_again(struct side *side, const struct plan *plan)
+{
+    struct uro_cqe cqes[SIDES_BURST];
+    uint32_t count = sides_completed(side, cqes);
+
+    for (uint32_t i = 0; i < count; i++)
+        sides_post_receive(side, (uint32_t)cqes[i].wr_id, plan);
+    return count;
+}
+
+/* Every queue pair with plan->each outstanding, until all messages were sent. Receives are there for all that is, and
+ * stay when this ends. */
+static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
+{
+    struct uro_cqe cqes[SIDES_BURST];
+    uint32_t posted = 0;
+
+    for (uint32_t qp = 0; qp < plan->active; qp++)
+        for (uint32_t i = 0; i < plan->each && posted < messages; i++, posted++)
+            sides_post(sides, 0, qp, plan);
+    for (uint32_t sent = 0; sent < messages;) {
+        carry(&sides[0], &sides[1]);
+        while (receive_again(&sides[1], plan) > 0)
+            ;
+        carry(&sides[1], &sides[0]);
+        uint32_t count = sides_completed(&sides[0], cqes);
+        sent += count;
+        for (uint32_t i = 0; i < count && posted < messages; i++, posted++)
+            sides_post(sides, 0, (uint32_t)cqes[i].wr_id, plan);
+    }
+}
+
+/* Returns nanoseconds. */
+static uro_time run(struct side sides[2], const struct plan *plan, uint32_t messages)
+{
+    uro_time start = sides_now();
+
+    if (plan->each > 0)
+        windows(sides, plan, messages);
+    else
+        in_turn(sides, plan, messages);
     return sides_now() - start;
+}
+
+/* Neighbours are asked, memory is touched. */
+static void get_ready(struct side sides[2], const struct plan *plan)
+{
+    uint32_t before = plan->messages / 10 + 1;
+
+    if (plan->each > 0 && plan->opcode == URO_WR_SEND)
+        for (uint32_t i = 0; i < plan->each * plan->active; i++)
+            sides_post_receive(&sides[1], i % plan->active, plan);
+    if (before < plan->each * plan->active)
+        before = plan->each * plan->active;
+    (void)run(sides, plan, before);
+    carried = 0;
 }
 
 int main(int argc, char **argv)
@@ -60,19 +118,21 @@ int main(int argc, char **argv)
         .idle = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 0) : 0,
         .messages = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 0) : 500000,
         .receives = SIDES_WINDOW,
+        .each = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 0) : 0,
     };
     static struct side sides[2];
 
     sides_kind(&plan, argc > 1 ? argv[1] : "rc");
-    if (plan.active == 0 || plan.octets > SIDES_FRAME - URO_TX_HEAD_MAX || plan.messages == 0) {
+    if (plan.active == 0 || plan.each > SIDES_WINDOW ||
+        plan.octets > SIDES_FRAME - URO_TX_HEAD_MAX || plan.messages == 0) {
         (void)fprintf(stderr,
-                      "engine_rate: at least one queue pair and message, at most %u octets\n",
-                      SIDES_FRAME - URO_TX_HEAD_MAX);
+                      "engine_rate: at least one queue pair and message, at most %u octets and %u "
+                      "outstanding of each\n",
+                      SIDES_FRAME - URO_TX_HEAD_MAX, SIDES_WINDOW);
         return 2;
     }
     sides_connect(sides, &plan);
-    (void)run(sides, &plan, plan.messages / 10 + 1); /* neighbours asked, memory touched */
-    carried = 0;
+    get_ready(sides, &plan);
     uro_time took = run(sides, &plan, plan.messages);
     printf("%.1f ns per message, %.3f frames\n", (double)took / plan.messages,
            (double)carried / plan.messages);

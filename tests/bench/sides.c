@@ -89,12 +89,13 @@ static struct uro_engine *make_engine(unsigned number)
 
 static void open_side(struct side *side, unsigned number, const struct plan *plan)
 {
+    const uint32_t completions = SIDES_WINDOW * 8 + plan->each * plan->active;
     struct uro_srq_init shared = { .pd = 1, .capacity = SIDES_WINDOW * 4, .sge_max = 1, .xrcd = 1 };
 
     side->engine = plan->engines[number - 1];
     if (side->engine == NULL)
         side->engine = make_engine(number);
-    side->cq = uro_cq_init(sides_take(uro_cq_size(SIDES_WINDOW * 8)), SIDES_WINDOW * 8, NULL);
+    side->cq = uro_cq_init(sides_take(uro_cq_size(completions)), completions, NULL);
     side->memory = sides_take((size_t)half(plan) * 2);
     side->key = (struct uro_key){ .pd = 1,
                                   .access = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
@@ -191,6 +192,7 @@ void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan)
     struct uro_rqe *rqe = uro_wq_reserve(wq, 0);
 
     URO_ASSERT(rqe != NULL);
+    rqe->wr_id = qp;
     rqe->length = half(plan);
     rqe->sge_count = 1;
     rqe->sges[0] =
@@ -206,7 +208,8 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
     struct uro_wqe *wqe = uro_wq_reserve(wq, 0);
 
     URO_ASSERT(wqe != NULL);
-    *wqe = (struct uro_wqe){ .opcode = (uint8_t)plan->opcode,
+    *wqe = (struct uro_wqe){ .wr_id = qp,
+                             .opcode = (uint8_t)plan->opcode,
                              .flags = URO_SEND_SIGNALED,
                              .length = plan->octets,
                              .sge_count = 1,
@@ -225,16 +228,23 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
     uro_qp_ring(uro_engine_shard(side->engine), side->qps[qp]);
 }
 
+uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST])
+{
+    uint32_t count = uro_cq_poll(side->cq, cqes, SIDES_BURST);
+
+    for (uint32_t i = 0; i < count; i++)
+        URO_ASSERT(cqes[i].status == URO_WC_SUCCESS);
+    return count;
+}
+
 uint32_t sides_poll(struct side *side, uint32_t *received)
 {
     struct uro_cqe cqes[SIDES_BURST];
-    uint32_t count = uro_cq_poll(side->cq, cqes, SIDES_BURST);
+    uint32_t count = sides_completed(side, cqes);
     uint32_t sent = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        URO_ASSERT(cqes[i].status == URO_WC_SUCCESS);
+    for (uint32_t i = 0; i < count; i++)
         sent += cqes[i].opcode != URO_WC_RECV;
-    }
     *received += count - sent;
     return sent;
 }

@@ -31,6 +31,7 @@ struct plan {
     uint32_t active; /* queue pairs */
     uint32_t idle;
     uint32_t receives; /* that a queue pair has room for; of a shared queue 4 windows */
+    uint32_t each; /* requests outstanding of every queue pair; 0: SIDES_WINDOW of all together */
     uint32_t messages;
     struct uro_engine *engines[2]; /* that are there already, or NULL */
     uro_time now;                  /* for these */
@@ -52,7 +53,10 @@ uro_time sides_now(void);
 void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan);
 void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const struct plan *plan);
 
-/* Counts what @side completed, all of it well, @received apart. */
+/* What @side completed, all of it well; wr_id is the number of the queue pair. */
+uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST]);
+
+/* Counts what @side completed, @received apart. */
 uint32_t sides_poll(struct side *side, uint32_t *received);
 
 void *sides_take(size_t size);

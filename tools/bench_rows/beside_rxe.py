@@ -2,6 +2,7 @@
 """P4: uroce beside Linux rxe by turns, in one virtual machine, over one pair of interfaces; with two kernels, of which
 the newer one lets packets of a packet socket share a frame, and has rxe work in a thread of its own."""
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -80,6 +81,16 @@ killall -9 {name} 2>/dev/null
 [ $status = 0 ] || cat /tmp/server.txt /tmp/client.txt
 exit $status
 """
+TRIPS_COUNT = 5000
+SAME_PACKETS = "24+20"  # behind the UDP header, of a SEND of 8 and of an ACK, which leave together
+TRIPS = """
+/bin/ip netns exec side0 {program} {length} 5555 >/tmp/server.txt 2>&1 &
+until grep -q ready /tmp/server.txt || ! kill -0 $!; do usleep 20000; done
+/bin/ip netns exec side1 {program} {length} 5555 10.88.0.1 {count}
+status=$?
+wait
+exit $status
+"""
 LINKS = {"af_packet": ("net_af_packet0,iface=veth{n};ip=10.90.0.{own}/24", MTU),
          "UDP": ("udp,ip=10.88.0.{own},hub=no", MTU),
          "af_xdp": ("net_af_xdp0,iface=veth{n};ip=10.90.0.{own}/24", XDP_MTU)}
@@ -143,6 +154,8 @@ def guest(build: pathlib.Path, kernel: str):
             for path in dict.fromkeys(libraries(build)):
                 sides.must(sides.RXE_PEER, "put", "-n", made.name, path.resolve(),
                            f"{THERE}/{path.name}")
+            trips = build / "tests" / "bench" / "udp_trips"
+            sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
             made.run(WITHOUT_RXE)
             yield made
         finally:
@@ -192,6 +205,17 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
         made.run(WITHOUT_UROCE)
 
 
+def by_udp(bench: Bench, made: sides.Rxe, length: str) -> float:
+    """What the kernel's UDP takes alone, between programs that never sleep."""
+    made.run(WITH_UROCE.replace("{mtu}", str(MTU)))
+    try:
+        text = spoken(made, TRIPS.format(length=length, program=f"{THERE}/udp_trips",
+                                         count=bench.count(TRIPS_COUNT)))
+        return json.loads(text.splitlines()[-1])["median_us"]
+    finally:
+        made.run(WITHOUT_UROCE)
+
+
 def sure(measure):
     """A guest that ends costs the values that it was to give, not those that it gave."""
     def measured_so() -> float:
@@ -217,6 +241,11 @@ def measured(bench: Bench, made: sides.Rxe, kernel: str) -> list[Figure]:
                          beside=beside)
             turns.append((row, sure(lambda kind=kind, link=link: by_uroce(bench, made, kind, link))))
             found.append(row)
+        if less:
+            alone = Figure(f"Linux {kernel}, UDP alone, the same packets, median", kind.unit, less=less,
+                           beside=peers[4096])
+            turns.append((alone, sure(lambda: by_udp(bench, made, SAME_PACKETS))))
+            found.append(alone)
     by_turns(min(bench.runs, RUNS), *turns)
     return found
 

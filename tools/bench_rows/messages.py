@@ -12,9 +12,9 @@ MEMIF = "memif, {tool} -s 64{more}"
 LIST = ("-l", "32")
 
 
-def engine_ns(bench: Bench, *arguments: str, messages: int = 1_000_000) -> float:
-    """Of both engines together, for one message."""
-    words = [*arguments, *("1", "0")[len(arguments) - 2:], str(bench.count(messages))]
+def engine_ns(bench: Bench, *arguments: str, messages: int = 1_000_000, each: int = 0) -> float:
+    """Of both engines together, for one message; with @each outstanding of every queue pair."""
+    words = [*arguments, *("1", "0")[len(arguments) - 2:], str(bench.count(messages)), str(each)]
     return float(re.match(r"([\d.]+) ns", limits.said(bench.build, "engine_rate", *words))[1])
 
 
