@@ -26,7 +26,7 @@ ROWS = {
     "P4": ("Beside Linux rxe, in one virtual machine, without KVM", beside_rxe.rows),
     "P5": ("Beside the kernel's TCP: iperf3, and UCX over tcp", beside_tcp.rows),
     "P6": ("What a message costs both engines together, on one core", path_cost.rows),
-    "P7": ("Many queue pairs, both engines on one core, 128 messages outstanding in all or of each", scale.rows),
+    "P7": ("Many queue pairs: both engines on one core, and ib_write_bw over memif", scale.rows),
     "P8": ("64 KiB WRITEs over a link that loses or reorders", loss.rows),
     "P9": ("Memory of a process for each object", memory.rows),
     "P10": ("Nothing to do, the default progress policy", idle.rows),

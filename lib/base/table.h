@@ -5,7 +5,8 @@
  * objects; the table owns nothing but the bucket array, lent by the caller.
  *
  * A bucket is a cache line: the numbers of its first nodes stand beside them, so that nobody who is not asked for is
- * looked at. With thousands of queue pairs each such look is a wait for memory.
+ * looked at. With thousands of queue pairs each such look is a wait for memory. Those without a place are a list: there
+ * should be about as many places as nodes.
  */
 #pragma once
 
@@ -94,7 +95,7 @@ static inline void uro_table_remove(struct uro_table *table, struct uro_table_no
     node->next = NULL;
 }
 
-/* The first of all nodes, and the one after @node; NULL when there is none. Nobody comes or goes meanwhile. */
+/* The first node of @bucket or a later one. */
 static inline struct uro_table_node *uro_table_from(const struct uro_table *table, uint32_t bucket)
 {
     for (; bucket <= table->mask; bucket++)
@@ -104,6 +105,7 @@ static inline struct uro_table_node *uro_table_from(const struct uro_table *tabl
     return NULL;
 }
 
+/* The first of all nodes, and the one after @node; NULL when there is none. Nobody comes or goes meanwhile. */
 static inline struct uro_table_node *uro_table_first(const struct uro_table *table)
 {
     return uro_table_from(table, 0);

@@ -20,7 +20,7 @@ static size_t align(size_t size)
 
 static size_t buckets_size(void)
 {
-    return URO_CM_BUCKETS / URO_TABLE_PLACES * sizeof(struct uro_table_bucket);
+    return URO_CM_BUCKETS * sizeof(struct uro_table_bucket);
 }
 
 size_t uro_cm_size(const struct uro_cm_config *config)
@@ -44,7 +44,7 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
     octets += align(sizeof *cm);
     memset(octets, 0, buckets_size());
     cm->by_id = (struct uro_table){ .buckets = (struct uro_table_bucket *)(void *)octets,
-                                    .mask = URO_CM_BUCKETS / URO_TABLE_PLACES - 1 };
+                                    .mask = URO_CM_BUCKETS - 1 };
     cm->pool = (struct uro_conn *)(void *)(octets + align(buckets_size()));
     cm->bucket_key = uro_rng_u64(&cm->rng);
     for (unsigned i = 0; i < URO_CM_BUCKETS; i++) {

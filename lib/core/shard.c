@@ -7,19 +7,24 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define SMALLER 4u /* tables of handles and XRC SRQs have 2^4 times fewer places */
+#define SMALLER 2u /* tables of handles and XRC SRQs have 2^2 times fewer places */
 
-/* Buckets of a table that has so many objects as there may be handles, or keys. */
-static size_t few(const struct uro_shard_config *config)
+static size_t buckets_of(uint32_t place_bits)
 {
-    size_t places = (size_t)1 << config->table_bits >> SMALLER;
+    size_t places = (size_t)1 << place_bits;
 
     return places > URO_TABLE_PLACES ? places / URO_TABLE_PLACES : 1;
 }
 
+/* Buckets of a table that has so many objects as there may be handles, or keys. */
+static size_t few(const struct uro_shard_config *config)
+{
+    return buckets_of(config->table_bits > SMALLER ? config->table_bits - SMALLER : 0);
+}
+
 static size_t many(const struct uro_shard_config *config)
 {
-    return ((size_t)1 << config->table_bits) / URO_TABLE_PLACES;
+    return buckets_of(config->table_bits);
 }
 
 size_t uro_shard_table_size(const struct uro_shard_config *config)

@@ -57,7 +57,7 @@ struct uro_engine_config {
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
                              1 .. URO_SHARES - 2; 0 = it is ours alone */
-    uint8_t table_bits; /* log2 of the QPN and key hash buckets, 4..20; 0 = 14 */
+    uint8_t table_bits; /* log2 of the places of the QPN and key tables, 4..20; 0 = 14 */
 };
 
 /* Octets of memory an engine needs: its only allocation, made by the caller, aligned to 64. */

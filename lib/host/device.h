@@ -85,7 +85,7 @@ struct uro_device {
     atomic_int balance;            /* who finds the frames; progress.c */
     atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
     atomic_uint gathered;         /* posts in a row that left sending to the next call */
-    atomic_uint burst;            /* posts since a caller polled, those included that rounds sent */
+    atomic_uint burst;            /* about so many posts without a poll or a pause; gather.c */
     uint64_t served;       /* requests of peers that no completion tells of; counted up to here */
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */

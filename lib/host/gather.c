@@ -7,14 +7,14 @@
 #define GATHER_CALLS                                                                               \
     URO_US(4) /* likewise where each send is a system call, which takes no longer */
 #define GATHER_POSTS 32u
-#define LONG_BURST                                                                                 \
-    64u /* posts without a poll: the next one comes soon, however long ago the last poll is */
-#define POLLS_SOON  URO_US(200) /* that a program has polled: it will again */
-#define ANSWER      URO_US(2)   /* in which a program that got something posts its answer */
-#define DISTRUST    64 /* finds that are answered at once, when it was late too often: ... */
-#define TRUST       64
-#define TRUST_AGAIN 16 /* after that, and at first */
-#define LATE        8  /* ... more than once in so many */
+#define LONG_BURST   64u         /* posts without a poll: the next one comes soon ... */
+#define PAUSE        URO_US(50)  /* ... unless there was one between two of them */
+#define POLLS_SOON   URO_US(200) /* that a program has polled: it will again */
+#define ANSWER       URO_US(2)   /* in which a program that got something posts its answer */
+#define DISTRUST     64 /* finds that are answered at once, when it was late too often: ... */
+#define TRUST        64
+#define TRUST_AGAIN  16 /* after that, and at first */
+#define LATE         8  /* ... more than once in so many */
 
 /* Where a send takes longer than GATHER_CALLS, so does, in proportion, what a program does between its calls. */
 static uro_time slowly(const struct uro_device *device, uro_time usual)
@@ -57,10 +57,31 @@ static bool may_wait(const struct uro_device *device, uro_time now)
     return polls_soon(device, now) && is_safe(device, now);
 }
 
-/* A program with many queue pairs that finds room in all of them posts for longer than others stay away. */
-static bool goes_on(const struct uro_device *device)
+static bool paused(const struct uro_device *device, uro_time now)
 {
-    return atomic_load_explicit(&device->burst, memory_order_relaxed) >= LONG_BURST;
+    return now - atomic_load_explicit(&device->posted, memory_order_relaxed) >=
+           in_burst(device, PAUSE);
+}
+
+/* A program with many queue pairs that finds room in all of them posts for longer than others stay away. */
+static bool goes_on(const struct uro_device *device, uro_time now)
+{
+    return atomic_load_explicit(&device->burst, memory_order_relaxed) >= LONG_BURST &&
+           !paused(device, now);
+}
+
+void uro_gather_leave(struct uro_device *device, bool posted, uro_time now)
+{
+    uint32_t waited = atomic_exchange_explicit(&device->gathered, 0, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&device->burst, memory_order_relaxed);
+    uint32_t burst = paused(device, now) ? 1 : before + waited + 1;
+
+    atomic_store_explicit(&device->burst, posted ? burst : 0, memory_order_relaxed);
+}
+
+void uro_gather_polled(struct uro_device *device)
+{
+    atomic_store_explicit(&device->burst, 0, memory_order_relaxed);
 }
 
 bool uro_gather_post(struct uro_device *device, uro_time now)
@@ -70,7 +91,7 @@ bool uro_gather_post(struct uro_device *device, uro_time now)
                                             : GATHER;
 
     return now - atomic_load_explicit(&device->sent_at, memory_order_relaxed) < gather &&
-           (polls_soon(device, now) || goes_on(device)) && is_safe(device, now) &&
+           (polls_soon(device, now) || goes_on(device, now)) && is_safe(device, now) &&
            atomic_fetch_add_explicit(&device->gathered, 1, memory_order_relaxed) < GATHER_POSTS;
 }
 

@@ -2,8 +2,8 @@
 /* gather.h - what leaves with the next call of a program that keeps polling, instead of at once.
  *
  * A post that follows a send at once leaves its request to the next call, of a program that keeps polling: so
- * those of a loop leave together. So it does where posts alone go on for long, as when each of many queue pairs has
- * room for many. One that is alone leaves at once. Likewise a poll that finds something
+ * those of a loop leave together. So it does where posts alone go on for long without a pause, as when each of many
+ * queue pairs has room for many. One that is alone leaves at once. Likewise a poll that finds something
  * gives it to the program first: what the program answers leaves together with the acknowledgement, at the
  * next post, or at a poll a little later. The service thread does the same for a program that spins on its memory
  * and posts from time to time: a peer that polls gets answer and acknowledgement at once, and is not away,
@@ -18,7 +18,13 @@
  * looks soon, or is awake and hears the bell. */
 URO_NODISCARD bool uro_gather_post(struct uro_device *device, uro_time now);
 
+/* A caller polled, whether it drives or not. */
+void uro_gather_polled(struct uro_device *device);
+
 /* ---- the engine lock is held -------------------------------------------- */
+
+/* A caller's round begins: what waited for it leaves. */
+void uro_gather_leave(struct uro_device *device, bool posted, uro_time now);
 
 /* What a caller's round is to do. */
 enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now);

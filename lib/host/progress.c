@@ -188,15 +188,6 @@ static void learn_silence(struct uro_device *device, uro_time now)
     atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
 }
 
-/* Engine lock held: a round sends what waits. */
-static void count_posts(struct uro_device *device, bool posted)
-{
-    uint32_t waited = atomic_exchange_explicit(&device->gathered, 0, memory_order_relaxed);
-    uint32_t burst = atomic_load_explicit(&device->burst, memory_order_relaxed) + waited + 1;
-
-    atomic_store_explicit(&device->burst, posted ? burst : 0, memory_order_relaxed);
-}
-
 void uro_device_progress(struct uro_device *device, bool posted)
 {
     if (posted && uro_gather_post(device, uro_device_now()))
@@ -211,7 +202,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
         uint32_t received;
         if (device->took_over)
             learn_silence(device, now);
-        count_posts(device, posted);
+        uro_gather_leave(device, posted, now);
         (void)uro_round_part(device, uro_gather_part(device, posted, now), now, &received);
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
@@ -243,7 +234,7 @@ void uro_device_polled(struct uro_device *device)
     uro_time now = uro_device_now();
     count_poll(device, true);
     atomic_store_explicit(&device->polled, now, memory_order_relaxed);
-    atomic_store_explicit(&device->burst, 0, memory_order_relaxed);
+    uro_gather_polled(device);
     if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
         now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE_MIN / 2)
         uro_device_progress(device, false);
@@ -388,6 +379,8 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     else if (!spin)
         ready = settle(device, *now, until);
     (void)pthread_mutex_unlock(&device->mutex);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* who rings from here on sees that it is to wake us */
     if (uro_engine_rung(device->engine) || !ready) {
         atomic_store(&device->wakes, 0);
         atomic_store(&device->hears, false);

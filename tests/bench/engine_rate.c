@@ -62,16 +62,11 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Every queue pair with plan->each outstanding, until all messages were sent. Receives are there for all that is, and
- * stay when this ends. */
+/* Every queue pair has plan->each outstanding, and receives for them at the other side: before, and when this ends. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];
-    uint32_t posted = 0;
 
-    for (uint32_t qp = 0; qp < plan->active; qp++)
-        for (uint32_t i = 0; i < plan->each && posted < messages; i++, posted++)
-            sides_post(sides, 0, qp, plan);
     for (uint32_t sent = 0; sent < messages;) {
         carry(&sides[0], &sides[1]);
         while (receive_again(&sides[1], plan) > 0)
@@ -79,7 +74,7 @@ static void windows(struct side sides[2], const struct plan *plan, uint32_t mess
         carry(&sides[1], &sides[0]);
         uint32_t count = sides_completed(&sides[0], cqes);
         sent += count;
-        for (uint32_t i = 0; i < count && posted < messages; i++, posted++)
+        for (uint32_t i = 0; i < count; i++)
             sides_post(sides, 0, (uint32_t)cqes[i].wr_id, plan);
     }
 }
@@ -101,9 +96,11 @@ static void get_ready(struct side sides[2], const struct plan *plan)
 {
     uint32_t before = plan->messages / 10 + 1;
 
-    if (plan->each > 0 && plan->opcode == URO_WR_SEND)
-        for (uint32_t i = 0; i < plan->each * plan->active; i++)
-            sides_post_receive(&sides[1], i % plan->active, plan);
+    for (uint32_t i = 0; i < plan->each * plan->active; i++) {
+        if (plan->opcode == URO_WR_SEND)
+            sides_post_receive(&sides[1], i / plan->each, plan);
+        sides_post(sides, 0, i / plan->each, plan);
+    }
     if (before < plan->each * plan->active)
         before = plan->each * plan->active;
     (void)run(sides, plan, before);
@@ -123,6 +120,10 @@ int main(int argc, char **argv)
     static struct side sides[2];
 
     sides_kind(&plan, argc > 1 ? argv[1] : "rc");
+    if (plan.each > 0 && plan.type != URO_QPT_RC) {
+        (void)fprintf(stderr, "engine_rate: each has its own outstanding with rc and write only\n");
+        return 2;
+    }
     if (plan.active == 0 || plan.each > SIDES_WINDOW ||
         plan.octets > SIDES_FRAME - URO_TX_HEAD_MAX || plan.messages == 0) {
         (void)fprintf(stderr,

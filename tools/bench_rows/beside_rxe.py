@@ -84,8 +84,9 @@ exit $status
 TRIPS_COUNT = 5000
 SAME_PACKETS = "24+20"  # behind the UDP header, of a SEND of 8 and of an ACK, which leave together
 TRIPS = """
+rm -f /tmp/server.txt
 /bin/ip netns exec side0 {program} {length} 5555 >/tmp/server.txt 2>&1 &
-until grep -q ready /tmp/server.txt || ! kill -0 $!; do usleep 20000; done
+until grep -qs ready /tmp/server.txt || ! kill -0 $!; do usleep 20000; done
 /bin/ip netns exec side1 {program} {length} 5555 10.88.0.1 {count}
 status=$?
 wait
@@ -154,8 +155,6 @@ def guest(build: pathlib.Path, kernel: str):
             for path in dict.fromkeys(libraries(build)):
                 sides.must(sides.RXE_PEER, "put", "-n", made.name, path.resolve(),
                            f"{THERE}/{path.name}")
-            trips = build / "tests" / "bench" / "udp_trips"
-            sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
             made.run(WITHOUT_RXE)
             yield made
         finally:
@@ -207,9 +206,11 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
 
 def by_udp(bench: Bench, made: sides.Rxe, length: str) -> float:
     """What the kernel's UDP takes alone, between programs that never sleep."""
+    trips = bench.build / "tests" / "bench" / "udp_trips"
+    sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
     made.run(WITH_UROCE.replace("{mtu}", str(MTU)))
     try:
-        text = spoken(made, TRIPS.format(length=length, program=f"{THERE}/udp_trips",
+        text = spoken(made, TRIPS.format(length=length, program=f"{THERE}/{trips.name}",
                                          count=bench.count(TRIPS_COUNT)))
         return json.loads(text.splitlines()[-1])["median_us"]
     finally:

@@ -32,7 +32,7 @@ def of_many(name: str, hundred: Figure) -> Figure:
 
 
 def in_turn(bench: Bench, what: str, kind: str) -> list[tuple]:
-    name = "{} active, one message of each in turn, " + what + " 64"
+    name = "{} active, one message of each in turn, 128 in all, " + what + " 64"
     one, hundred = (Figure(name.format(n), "M/s") for n in (1, 100))
     idle = Figure(f"1 active, 10 000 idle, {what} 64", "M/s", beside=one)
     hundred.beside = one

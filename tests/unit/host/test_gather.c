@@ -151,16 +151,18 @@ static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(v
     }
 }
 
-static void post_many(uint32_t posts)
+/* One every 10 us, which is too seldom to wait for a send. */
+static void post_for(uint32_t posts)
 {
-    for (uint32_t i = 0; i < posts; i++)
+    for (uint32_t i = 0; i < posts; i++) {
+        stage_pass(URO_US(10));
         uro_device_progress(device, true);
+    }
 }
 
-/* Whether the second of two posts so much later waits; then the program polls. */
-static bool waits_later(uro_time later)
+/* Whether the second of two posts waits; then the program polls. */
+static bool next_waits(void)
 {
-    stage_pass(later);
     uro_device_progress(device, true); /* leaves at once, but has nothing to send */
     atomic_store(&device->sent_at, uro_device_now());
     uro_device_progress(device, true);
@@ -176,28 +178,50 @@ static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes
     stage_start_polling(false);
     stage_each_frame_completes_something();
     assert_true(waits(0));
-    post_many(3);
-    assert_true(waits_later(URO_US(100)));
-    post_many(3);
-    assert_false(waits_later(URO_US(300)));
-    post_many(64);
-    assert_true(waits_later(URO_US(300)));
-    post_many(64);
-    uro_device_progress(device, false);
-    assert_false(waits_later(URO_US(300)));
+    post_for(3);
+    assert_true(next_waits());
+    post_for(50);
+    assert_false(next_waits());
+    post_for(64);
+    assert_true(next_waits());
 }
 
-static void any_link__very_many_posts_and_a_poll_that_need_not_drive__the_next_leave_at_once(
-    void **state)
+/* Two every now and then, without a poll: nobody else comes soon. */
+static void any_link__very_many_posts_and_a_pause__the_next_leave_at_once(void **state)
 {
     (void)state;
     stage_start_polling(false);
+    post_for(64);
+    stage_pass(URO_US(60));
+    assert_false(next_waits());
+    for (uint32_t i = 0; i < 40; i++) {
+        stage_pass(URO_US(60));
+        uro_device_progress(device, true);
+        uro_device_progress(device, true);
+    }
+    assert_false(next_waits());
+    post_for(64);
+    stage_pass(URO_US(60));
+    atomic_store(&device->sent_at, uro_device_now()); /* by another thread */
+    uro_device_progress(device, true);
+    assert_int_equal(atomic_load(&device->gathered), 0);
+}
+
+static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    post_for(64);
     uro_device_progress(device, false);
-    atomic_store(&device->sent_at,
-                 0); /* no post waits, so that a poll that finds something has nothing to send */
-    post_many(64);
+    post_for(30);
+    assert_false(next_waits());
+    uro_device_progress(device, false);
+    atomic_store(&device->sent_at, 0); /* no post waits: the next poll need not drive */
+    for (uint32_t i = 0; i < 64; i++)
+        uro_device_progress(device, true);
     uro_device_polled(device);
-    assert_false(waits_later(URO_US(300)));
+    post_for(30);
+    assert_false(next_waits());
 }
 
 /* A call of the program, of some kind. */
@@ -335,8 +359,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(any_link__very_many_posts__wait_for_each_other_however_long_it_takes),
-    cmocka_unit_test(
-        any_link__very_many_posts_and_a_poll_that_need_not_drive__the_next_leave_at_once),
+    cmocka_unit_test(any_link__very_many_posts_and_a_pause__the_next_leave_at_once),
+    cmocka_unit_test(any_link__very_many_posts_and_a_poll__the_next_leave_at_once),
     cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_something__program_gets_it_first),
     cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
