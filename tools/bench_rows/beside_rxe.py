@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 
 import figures
-from bench_rows import connections
+from bench_rows import connections, limits
 from bench_rows.connections import THERE, sides
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
@@ -82,7 +82,6 @@ killall -9 {name} 2>/dev/null
 exit $status
 """
 TRIPS_COUNT = 5000
-SAME_PACKETS = "24+20"  # behind the UDP header, of a SEND of 8 and of an ACK, which leave together
 TRIPS = """
 rm -f /tmp/server.txt
 /bin/ip netns exec side0 {program} {length} 5555 >/tmp/server.txt 2>&1 &
@@ -204,13 +203,13 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
         made.run(WITHOUT_UROCE)
 
 
-def by_udp(bench: Bench, made: sides.Rxe, length: str) -> float:
+def by_udp(bench: Bench, made: sides.Rxe) -> float:
     """What the kernel's UDP takes alone, between programs that never sleep."""
     trips = bench.build / "tests" / "bench" / "udp_trips"
     sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
     made.run(WITH_UROCE.replace("{mtu}", str(MTU)))
     try:
-        text = spoken(made, TRIPS.format(length=length, program=f"{THERE}/{trips.name}",
+        text = spoken(made, TRIPS.format(length=limits.SEND_AND_ACK, program=f"{THERE}/{trips.name}",
                                          count=bench.count(TRIPS_COUNT)))
         return json.loads(text.splitlines()[-1])["median_us"]
     finally:
@@ -245,7 +244,7 @@ def measured(bench: Bench, made: sides.Rxe, kernel: str) -> list[Figure]:
         if less:
             alone = Figure(f"Linux {kernel}, UDP alone, the same packets, median", kind.unit, less=less,
                            beside=peers[4096])
-            turns.append((alone, sure(lambda: by_udp(bench, made, SAME_PACKETS))))
+            turns.append((alone, sure(lambda: by_udp(bench, made))))
             found.append(alone)
     by_turns(min(bench.runs, RUNS), *turns)
     return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import figures
 import pairs
 import veths
+from bench_rows import limits
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 MIB = 1048576
@@ -154,7 +155,7 @@ def beside_udp(bench: Bench, place: Place) -> list[Figure]:
     alone = Figure("UDP alone, 24 octets, median", "us", less=True)
     same = Figure("UDP alone, the same packets, median", "us", less=True)
     row = Figure(what, "us", less=True, beside=alone, aim_ratio=1.3)
-    by_turns(bench.runs, (alone, lambda: bare_udp(bench, "24")), (same, lambda: bare_udp(bench, "24+20")),
+    by_turns(bench.runs, (alone, lambda: bare_udp(bench, "24")), (same, lambda: bare_udp(bench, limits.SEND_AND_ACK)),
              (row, lambda: half_trip(bench, place, settings)))
     return [row, Figure(what, "us", less=True, beside=same, values=row.values, why=row.why)]
 

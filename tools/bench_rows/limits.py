@@ -10,6 +10,8 @@ import tempfile
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 SECONDS = 120
+# udp_trips: behind the UDP header, of a SEND of 8 octets and of an ACK, which leave together.
+SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
 
 
