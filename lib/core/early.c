@@ -184,7 +184,7 @@ static bool keep(struct uro_qp *qp, const struct uro_frame *frame, uro_psn psn)
         rsp->gap = new_gap(&shard->early);
         rsp->gap->qp = qp;
         behind = &rsp->gap->packets.head;
-        rsp->dropped = false;
+        rsp->dropped = rsp->back = false;
         uro_early_again(qp);
     }
     insert_behind(behind, &packet->link);

@@ -127,8 +127,10 @@ struct uro_rsp {
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
-    bool in_message;     /* rsp_serve.c: between FIRST and LAST */
-    bool dropped;        /* one had no place behind the newest gap; early.c */
+    bool in_message; /* rsp_serve.c: between FIRST and LAST */
+    bool dropped;    /* one had no place behind the newest gap; early.c */
+    bool late;       /* an ACK waits; rsp_late.c */
+    bool back;       /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
     uro_psn dropped_psn; /* the last of them */
     uint32_t rd_pending; /* entries that are due */
     uint32_t rd_oldest;  /* free-running */
@@ -159,6 +161,7 @@ struct uro_qp {
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
     uint32_t rd_room;                 /* entries that rsp.rd has room for */
+    uro_psn late_psn;                 /* up to which rsp.late is; rsp_late.c */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
     struct uro_bell bell;
@@ -173,7 +176,8 @@ struct uro_qp {
     struct uro_rqe *taken; /* room for a receive from a shared queue */
     enum uro_qp_type type;
     uint32_t xrcd;
-    unsigned events; /* set of 1 << enum uro_event_kind */
+    unsigned events;           /* set of 1 << enum uro_event_kind */
+    struct uro_link late_link; /* rsp_late.c */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \

@@ -126,7 +126,10 @@ const char *uro_qp_problem(const struct uro_qp *qp)
 {
     enum uro_qp_state state = uro_pair_state(qp);
     const char *problem = NULL;
+    bool may_wait = state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_ERR;
 
+    if (qp->rsp.late != uro_link_used(&qp->late_link) || (qp->rsp.late && !may_wait))
+        return "an answer that waits is in no list, or for nobody";
     if (state == URO_QPS_RESET || state == URO_QPS_INIT || state == URO_QPS_RTR ||
         state == URO_QPS_ERR || state == URO_QPS_SQE) {
         if (uro_timer_armed(&qp->req.retry.timer))

@@ -10,6 +10,7 @@
 #include "core/key.h"
 #include "core/limits.h"
 #include "core/pair.h"
+#include "core/rsp.h"
 #include "core/schedule.h"
 #include "core/shard.h"
 
@@ -305,6 +306,7 @@ static void reset(struct uro_qp *qp)
     uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
     uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
     uro_early_forget(qp);
+    uro_rsp_late_forget(qp);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->rsp, 0, sizeof qp->rsp);
     memset(&qp->congestion, 0, sizeof qp->congestion);

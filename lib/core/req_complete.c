@@ -384,6 +384,7 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
     uro_psn psn = uro_psn_make(frame->bth.psn);
 
     if (uro_psn_diff(psn, req->una) < 0) {
+        URO_MARK("REQ.ACK.OLD");
         uro_count(&qp->shard->counters, URO_COUNT_DROP_STALE_RESPONSE);
         return;
     }

@@ -6,6 +6,7 @@
  *   rsp_serve.c    executes an accepted request
  *   rsp_replay.c   answers a repeated request again, without executing it
  *   rsp_ack.c      the answers that are due, in PSN order
+ *   rsp_late.c     acknowledgements that wait whether another answer says as much
  *   early.c        requests beyond the one that is due, until their turn
  *   rsp_uc.c       UC: the same questions and actions without sequence and answers
  */
@@ -60,6 +61,27 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* An acknowledgement up to @psn is due; later ones replace earlier ones. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn);
+
+/* Linux rxe says MigReq 0, other endpoints 1. There are ACKs that it cannot bear (docs/decisions/0038). */
+static inline bool uro_rsp_by_rxe(const struct uro_frame *frame)
+{
+    return !frame->bth.migrated;
+}
+
+/* Whether a READ of several responses was carried out behind @psn. */
+bool uro_rsp_late_applies(const struct uro_qp *qp, uro_psn psn);
+
+/* An acknowledgement up to @psn is due after a while, unless an answer says as much before. */
+void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn);
+
+/* An answer with @psn is sent while rsp.late: it may have said what waits. */
+void uro_rsp_late_answered(struct uro_qp *qp, uro_psn psn);
+
+/* Nothing waits any more. */
+void uro_rsp_late_forget(struct uro_qp *qp);
+
+/* After the timer: what waited long enough is due. */
+void uro_rsp_on_late(struct uro_shard *shard);
 
 /* Describes the next answer; false when none is due. */
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx);

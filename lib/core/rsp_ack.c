@@ -31,6 +31,8 @@ static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
                            .pkey = URO_PKEY_DEFAULT,
                            .dest_qpn = qp->attr.dest_qpn,
                            .psn = psn.value };
+    if (qp->rsp.late)
+        uro_rsp_late_answered(qp, psn);
     uro_path_seal(tx, &qp->path, &bth, uro_ext_length(uro_opcodes[opcode].ext));
 }
 

@@ -2,7 +2,7 @@
 /* rsp_replay.c - a repeated request is answered again and never executed again.
  *
  * SEND and WRITE: acknowledged up to the repeated packet, never further, because a READ whose
- * answer was lost may follow it. READ: the part asked for is sent again from memory. Atomic: the
+ * answer was lost may follow it; to Linux rxe by the answer to that READ (rsp_late.c). READ: the part asked for is sent again from memory. Atomic: the
  * stored original value is sent again.
  */
 #include "base/mark.h"
@@ -82,7 +82,13 @@ void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
     uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
     if (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE) {
         URO_MARK("RSP.DUP.SEND");
-        uro_rsp_ack(qp, uro_psn_make(frame->bth.psn));
+        uro_psn psn = uro_psn_make(frame->bth.psn);
+        if (uro_rsp_by_rxe(frame) && uro_rsp_late_applies(qp, psn)) {
+            URO_MARK("RSP.DUP.BEHIND");
+            uro_rsp_late_ack(qp, psn);
+        } else {
+            uro_rsp_ack(qp, psn);
+        }
         return;
     }
     for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--)

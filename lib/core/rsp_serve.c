@@ -322,10 +322,25 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     return verdict;
 }
 
+/* Linux rxe comes back to all that was kept: the ACK that is due now, of what was kept, waits. @due: one was before. */
+static void put_off(struct uro_qp *qp, bool due, uro_psn due_psn)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    if (!rsp->ack_due || (due && rsp->ack_psn.value == due_psn.value))
+        return;
+    URO_MARK("RSP.EARLY.BACK");
+    uro_rsp_late_ack(qp, rsp->ack_psn);
+    rsp->ack_due = due;
+    rsp->ack_psn = due_psn;
+}
+
 /* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is told at once
  * how far; and what is missing next, when that came and had no place: it may not come by itself. */
 static void catch_up(struct uro_qp *qp)
 {
+    const bool due = qp->rsp.ack_due;
+    const uro_psn due_psn = qp->rsp.ack_psn;
     struct uro_early_packet *packet;
     enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
     uro_psn last = qp->rsp.expected;
@@ -345,6 +360,8 @@ static void catch_up(struct uro_qp *qp)
         report_gap(qp);
     } else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
         uro_rsp_ack(qp, last);
+    if (qp->rsp.back && uro_pair_state(qp) != URO_QPS_ERR)
+        put_off(qp, due, due_psn);
     if (qp->rsp.gap != NULL)
         uro_early_again(qp);
 }
@@ -362,8 +379,13 @@ void uro_rsp_on_gaps(struct uro_shard *shard)
 
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
+    const bool told = qp->rsp.gap_reported && !qp->rsp.nak_due;
+
     notice_far(qp, frame);
     uro_rsp_established(qp);
-    if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL)
+    if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL) {
+        if (told && uro_rsp_by_rxe(frame))
+            qp->rsp.back = true;
         catch_up(qp);
+    }
 }

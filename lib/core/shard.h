@@ -34,11 +34,19 @@ struct uro_shard_config {
     uint32_t gid_count;
 };
 
+/* Queue pairs whose ACK waits; rsp_late.c. */
+struct uro_late {
+    struct uro_list waiting[2];
+    uint32_t young; /* which of them came since the timer was armed */
+    struct uro_timer timer;
+};
+
 struct uro_shard {
     struct uro_counters counters;
     struct uro_shard_config config;
-    struct uro_wheel wheel; /* one timer per queue pair, one of early */
+    struct uro_wheel wheel; /* one timer per queue pair, one of early, one of late */
     struct uro_early early;
+    struct uro_late late;
     struct uro_rng rng;
     struct uro_table qps;                            /* by QPN */
     struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */

@@ -117,6 +117,7 @@ struct scene_packet {
     const char *op; /* name in wire/opcode.c */
     uint32_t psn;
     bool ack_req;
+    bool rxe; /* MigReq is 0 */
     bool solicited;
     bool ce;          /* the network marked it: congestion */
     uint8_t ect;      /* or it says that it may be: 1 or 2 */

@@ -116,6 +116,7 @@ uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_ma
     uro_bth_encode(
         body, &(const struct uro_bth){ .opcode = (uint8_t)opcode,
                                        .solicited = packet->solicited,
+                                       .migrated = !packet->rxe,
                                        .pad_count = pad,
                                        .version = packet->version,
                                        .pkey = packet->pkey != 0 ? packet->pkey : URO_PKEY_DEFAULT,

@@ -151,6 +151,113 @@ static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_befo
     }
 }
 
+/* Linux rxe goes back to a gap that it was told of. If it hears of the end of the message that it is sending again, and
+ * that end is lost, it waits for ever. */
+#define BY_RXE(...) PACKET(.op = "RC_SEND_ONLY", .rxe = true, .text = "a", .psn = __VA_ARGS__)
+
+/* 101 and 102 are kept, and the peer is told of 100. */
+static struct scene *rxe_was_told(uro_time told)
+{
+    struct scene *s = open_with(8, 6);
+
+    scene_rx(s, 0, BY_RXE(101));
+    scene_rx(s, 0, BY_RXE(102, .ack_req = true));
+    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    return s;
+}
+
+static void rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_back(void **state)
+{
+    (void)state;
+    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    for (int asks = 0; asks < 2; asks++) {
+        struct scene *s = rxe_was_told(told);
+        scene_rx(s, told, BY_RXE(100, .ack_req = asks));
+        if (asks)
+            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .msn = 3));
+        expect_received(s, 0, 2);
+        scene_expect_silence(s, told);
+        for (uint32_t psn = 101; psn <= 102; psn++) {
+            scene_rx(s, told, BY_RXE(psn));
+            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = psn, .msn = 3));
+        }
+        scene_expect_silence(s, URO_MS(20));
+        scene_expect_silence(s, URO_MS(40));
+        scene_expect_mark(s, "RSP.EARLY.BACK");
+        scene_close(s);
+    }
+}
+
+static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(void **state)
+{
+    (void)state;
+    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    struct scene *s = rxe_was_told(told);
+
+    scene_rx(s, told, BY_RXE(100));
+    expect_received(s, 0, 2);
+    scene_expect_silence(s, told + URO_REPEAT_WAIT + URO_US(2));
+    scene_expect_tx(s, told + 2 * URO_REPEAT_WAIT + URO_US(4),
+                    PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
+    scene_close(s);
+}
+
+/* The second gap is young when it closes: it was told of the first, and comes back to all. */
+static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back(void **state)
+{
+    (void)state;
+    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    struct scene *s = open_with(8, 8);
+
+    scene_rx(s, 0, BY_RXE(101));
+    scene_rx(s, 0, BY_RXE(103, .ack_req = true));
+    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    for (uint32_t psn = 100; psn <= 102; psn++) {
+        scene_rx(s, told, BY_RXE(psn));
+        if (psn == 101)
+            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+        else
+            scene_expect_silence(s, told);
+    }
+    expect_received(s, 0, 3);
+    /* The next one is of its own: nobody was told of it. */
+    scene_rx(s, told, BY_RXE(105, .ack_req = true));
+    scene_rx(s, told, BY_RXE(104));
+    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 105, .msn = 6));
+    expect_received(s, 4, 5);
+    scene_expect_silence(s, URO_MS(20));
+    scene_expect_silence(s, URO_MS(40));
+    scene_close(s);
+}
+
+/* The port took nothing: the NAK never left, and is not needed any more. */
+static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(void **state)
+{
+    (void)state;
+    const uro_time later = URO_EARLY_WAIT + URO_US(2);
+    struct scene *s = open_with(8, 3);
+
+    scene_rx(s, 0, BY_RXE(101, .ack_req = true));
+    assert_int_equal(uro_engine_output(s->engine, NULL, 0, s->now + later), 0);
+    scene_rx(s, later, BY_RXE(100));
+    scene_expect_tx(s, later, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    expect_received(s, 0, 1);
+    scene_close(s);
+}
+
+/* It does not go back when it was not told. */
+static void rc_early__one_of_rxe_was_overtaken__all_are_acknowledged(void **state)
+{
+    (void)state;
+    struct scene *s = open_with(8, 2);
+
+    scene_rx(s, 0, BY_RXE(101, .ack_req = true));
+    scene_rx(s, 0, BY_RXE(100));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+    expect_received(s, 0, 1);
+    scene_close(s);
+}
+
 static void rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too(void **state)
 {
     (void)state;
@@ -356,6 +463,11 @@ int main(void)
         cmocka_unit_test(rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_comes),
         cmocka_unit_test(
             rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_back),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later),
+        cmocka_unit_test(rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged),
+        cmocka_unit_test(rc_early__one_of_rxe_was_overtaken__all_are_acknowledged),
         cmocka_unit_test(rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too),
         cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
         cmocka_unit_test(rc_early__gap_never_closes__what_was_kept_is_forgotten),

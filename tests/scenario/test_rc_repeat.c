@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_repeat.c - what Linux rxe sends again: which ACKs wait, for what, and for how long.
+ *
+ * From 6.2 on it loses a queue pair to an ACK that comes again between the responses of a READ, and when it
+ * repeats a request it repeats those behind it, too.
+ */
+#include <string.h>
+
+#include "core/limits.h"
+#include "core/pair.h"
+#include "core/shard.h"
+#include "scene.h"
+
+/* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then sent. */
+#define TURN (URO_REPEAT_WAIT + URO_US(2))
+
+#define SEND_BY_RXE(...)                                                                           \
+    PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
+#define READ_BEHIND(...)                                                                           \
+    PACKET(.op = "RC_READ_REQUEST", .rxe = true, .ack_req = true, .dma = 2000, .psn = __VA_ARGS__)
+
+static void take_send(struct scene *s, uint32_t psn, uint32_t msn)
+{
+    scene_post_recv(s, psn, 64);
+    scene_rx(s, 0, SEND_BY_RXE(psn));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = psn, .msn = msn));
+    scene_expect_recv(s, psn, URO_WC_SUCCESS, 2);
+}
+
+static void expect_first(struct scene *s, uro_time at, uint32_t psn, uint32_t msn)
+{
+    scene_expect_tx(s, at,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = psn, .msn = msn, .length = 1024));
+}
+
+static void expect_last(struct scene *s, uro_time at, uint32_t psn, uint32_t msn)
+{
+    scene_expect_tx(
+        s, at,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn, .msn = msn, .length = 976, .fill = 1024));
+}
+
+/* A SEND with this PSN, and behind it a READ of two responses; both are answered. */
+static struct scene *send_and_read(uint32_t psn)
+{
+    struct scene *s = scene_rc(.rq_psn = psn);
+
+    scene_fill(s->remote, 0, 2000);
+    take_send(s, psn, 1);
+    psn = (psn + 1) & 0xffffff;
+    scene_rx(s, 0, READ_BEHIND(psn));
+    expect_first(s, 0, psn, 2);
+    expect_last(s, 0, (psn + 1) & 0xffffff, 2);
+    return s;
+}
+
+static void rc_repeat__send_and_the_read_behind_it__the_read_is_the_only_answer(void **state)
+{
+    (void)state;
+    for (uint32_t psn = 100; psn <= 0xffffff; psn += 0xffffff - 100) {
+        struct scene *s = send_and_read(psn);
+        scene_rx(s, 0, SEND_BY_RXE(psn));
+        scene_expect_silence(s, URO_US(500));
+        scene_rx(s, URO_US(500), READ_BEHIND((psn + 1) & 0xffffff));
+        expect_first(s, URO_US(500), (psn + 1) & 0xffffff, 2);
+        expect_last(s, URO_US(500), (psn + 2) & 0xffffff, 2);
+        scene_expect_silence(s, TURN);
+        scene_expect_silence(s, 2 * TURN);
+        scene_expect_mark(s, "RSP.DUP.BEHIND");
+        scene_close(s);
+    }
+}
+
+static void rc_repeat__send_alone__is_acknowledged_later(void **state)
+{
+    (void)state;
+    for (uint32_t psn = 100; psn <= 0xffffff; psn += 0xffffff - 100) {
+        struct scene *s = send_and_read(psn);
+        for (uint32_t i = 0; i < 2; i++) {
+            uro_time at = URO_MS(100 * i);
+            scene_rx(s, at, SEND_BY_RXE(psn));
+            scene_expect_silence(s, at + TURN);
+            scene_expect_tx(s, at + 2 * TURN, PACKET(.op = "RC_ACK", .psn = psn, .msn = 2));
+            scene_expect_silence(s, at + 3 * TURN);
+            assert_false(uro_timer_armed(&uro_engine_shard(s->engine)->late.timer));
+        }
+        scene_expect_mark(s, "RSP.LATE.ALONE");
+        scene_close(s);
+    }
+}
+
+static void rc_repeat__send_of_another_endpoint__is_acknowledged_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 2));
+    scene_close(s);
+}
+
+static void rc_repeat__send_while_the_read_is_answered__no_ack_between_the_responses(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_fill(s->remote, 0, 2000);
+    take_send(s, 100, 1);
+    scene_rx(s, 0, READ_BEHIND(101));
+    expect_first(s, 0, 101, 2);
+    scene_rx(s, 0, SEND_BY_RXE(100));
+    expect_last(s, 0, 102, 2);
+    scene_expect_silence(s, TURN);
+    scene_expect_silence(s, 2 * TURN);
+    scene_close(s);
+}
+
+/* Nothing comes between the responses of what has one. The READ is before the SEND, and another one is older. */
+static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+
+    take_send(s, 103, 3);
+    scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 104, .ack_req = true, .rxe = true));
+    struct uro_tx tx;
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 105, .ack_req = true, .dma = 1024));
+    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    scene_rx(s, 0, SEND_BY_RXE(103));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 103, .msn = 5));
+    scene_close(s);
+}
+
+/* All but one of the places of answers are used before the READ. */
+static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+    struct uro_tx tx;
+    uint32_t msn = 2;
+
+    for (uint32_t psn = 103; psn < 103 + 7; psn++, msn++) {
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .ack_req = true, .rxe = true));
+        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    }
+    scene_rx(s, 0, SEND_BY_RXE(100));
+    scene_expect_silence(s, TURN);
+    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = msn));
+    scene_close(s);
+}
+
+/* That half the circle of PSNs is between them says nothing of what is behind what. */
+static void rc_repeat__send_long_after_a_read__is_acknowledged_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+
+    s->qp->rsp.expected = uro_psn_make(101 + (1u << 23) + 500);
+    scene_rx(s, 0, SEND_BY_RXE(101 + (1u << 23) + 499));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101 + (1u << 23) + 499, .msn = 2));
+    scene_close(s);
+}
+
+static void rc_repeat__more_answers_than_are_remembered__the_newest_counts(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+    struct uro_tx tx;
+
+    for (uint32_t psn = 103; psn < 103 + 100; psn++) {
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .ack_req = true, .rxe = true));
+        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    }
+    scene_rx(s, 0, SEND_BY_RXE(100)); /* the READ behind it is forgotten */
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 102));
+    scene_rx(s, 0, READ_BEHIND(203));
+    expect_first(s, 0, 203, 103);
+    expect_last(s, 0, 204, 103);
+    scene_rx(s, 0, SEND_BY_RXE(100));
+    scene_expect_silence(s, TURN);
+    scene_close(s);
+}
+
+/* The answer to another READ, which is before it, says nothing of it. */
+static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+
+    take_send(s, 103, 3);
+    scene_rx(s, 0, READ_BEHIND(104));
+    expect_first(s, 0, 104, 4);
+    expect_last(s, 0, 105, 4);
+    scene_rx(s, 0, SEND_BY_RXE(103));
+    scene_rx(s, 0, READ_BEHIND(101));
+    expect_first(s, 0, 101, 4);
+    expect_last(s, 0, 102, 4);
+    scene_expect_silence(s, TURN);
+    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 103, .msn = 4));
+    scene_close(s);
+}
+
+/* One that is further back does not matter, one further on does, and waits as long as any. */
+static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 0xfffffe);
+    static const uint32_t psns[] = { 0xfffffe, 0xffffff, 0 };
+
+    scene_fill(s->remote, 0, 2000);
+    for (uint32_t i = 0; i < 3; i++)
+        take_send(s, psns[i], 1 + i);
+    scene_rx(s, 0, READ_BEHIND(1));
+    expect_first(s, 0, 1, 4);
+    expect_last(s, 0, 2, 4);
+    scene_rx(s, 0, SEND_BY_RXE(psns[0]));
+    scene_rx(s, 0, SEND_BY_RXE(psns[1]));
+    scene_expect_silence(s, TURN);
+    scene_rx(s, TURN, SEND_BY_RXE(psns[2]));
+    scene_rx(s, TURN, SEND_BY_RXE(psns[0]));
+    scene_expect_silence(s, 2 * TURN);
+    scene_expect_tx(s, 3 * TURN, PACKET(.op = "RC_ACK", .psn = 0, .msn = 4));
+    scene_rx(s, URO_MS(100), SEND_BY_RXE(psns[0])); /* the next time begins anew */
+    scene_expect_silence(s, URO_MS(100) + TURN);
+    scene_expect_tx(s, URO_MS(100) + 2 * TURN, PACKET(.op = "RC_ACK", .psn = 0xfffffe, .msn = 4));
+    scene_expect_silence(s, URO_MS(200));
+    scene_close(s);
+}
+
+/* Whatever says as much takes its place. */
+static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct scene *s = send_and_read(100);
+        scene_rx(s, 0, SEND_BY_RXE(100));
+        if (i == 0) {
+            take_send(s, 103, 3);
+        } else if (i == 1) {
+            struct uro_tx tx;
+            scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 103, .ack_req = true, .rxe = true));
+            assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+        } else {
+            scene_rx(s, 0, SEND_BY_RXE(104));
+            scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 103, .syndrome = 0x60, .msn = 2));
+        }
+        scene_expect_silence(s, TURN);
+        scene_expect_silence(s, 2 * TURN);
+        scene_close(s);
+    }
+}
+
+/* Who waited when the timer was armed, and who came since; one of them is no more. */
+static void rc_repeat__three_queue_pairs__each_waits_for_itself(void **state)
+{
+    (void)state;
+    struct scene *s = send_and_read(100);
+    struct uro_qp *qps[3] = { s->qp };
+
+    for (uint32_t i = 1; i < 3; i++) {
+        s->qp = qps[i] = scene_add(s, .rq_psn = 100);
+        take_send(s, 100, 1);
+        scene_rx(s, 0, READ_BEHIND(101));
+        expect_first(s, 0, 101, 2);
+        expect_last(s, 0, 102, 2);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        s->qp = qps[i];
+        scene_rx(s, i == 2 ? URO_MS(5) : 0, SEND_BY_RXE(100));
+        scene_expect_silence(s, i == 2 ? URO_MS(5) : 0);
+    }
+    scene_expect_silence(s, TURN);
+    s->qp = qps[1];
+    scene_destroy_qp(s);
+    s->qp = qps[0];
+    scene_rx(s, TURN, SEND_BY_RXE(100));
+    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = 2));
+    s->qp = qps[2];
+    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = 2));
+    scene_expect_silence(s, 3 * TURN);
+    scene_expect_silence(s, 4 * TURN);
+    scene_close(s);
+}
+
+static void rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent(void **state)
+{
+    (void)state;
+    static const enum uro_qp_state states[] = { URO_QPS_ERR, URO_QPS_RESET };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct scene *s = send_and_read(100);
+        struct uro_qp *first = s->qp, *second = scene_add(s, .rq_psn = 100);
+        s->qp = second;
+        take_send(s, 100, 1);
+        scene_rx(s, 0, READ_BEHIND(101));
+        expect_first(s, 0, 101, 2);
+        expect_last(s, 0, 102, 2);
+        s->qp = first;
+        scene_rx(s, 0, SEND_BY_RXE(100));
+        scene_to_state(s, states[i]);
+        assert_null(uro_qp_problem(s->qp));
+        s->qp = second;
+        scene_rx(s, 0, SEND_BY_RXE(100));
+        scene_expect_silence(s, TURN);
+        scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = 2));
+        scene_expect_silence(s, 3 * TURN);
+        scene_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_repeat__send_and_the_read_behind_it__the_read_is_the_only_answer),
+        cmocka_unit_test(rc_repeat__send_alone__is_acknowledged_later),
+        cmocka_unit_test(rc_repeat__send_of_another_endpoint__is_acknowledged_at_once),
+        cmocka_unit_test(rc_repeat__send_while_the_read_is_answered__no_ack_between_the_responses),
+        cmocka_unit_test(rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once),
+        cmocka_unit_test(rc_repeat__send_with_a_read_behind_others__is_acknowledged_later),
+        cmocka_unit_test(rc_repeat__send_long_after_a_read__is_acknowledged_at_once),
+        cmocka_unit_test(rc_repeat__more_answers_than_are_remembered__the_newest_counts),
+        cmocka_unit_test(rc_repeat__send_between_two_reads__the_first_does_not_answer_it),
+        cmocka_unit_test(rc_repeat__several_sends__one_ack_for_all_after_the_last),
+        cmocka_unit_test(rc_repeat__ack_waits__any_later_answer_takes_its_place),
+        cmocka_unit_test(rc_repeat__three_queue_pairs__each_waits_for_itself),
+        cmocka_unit_test(rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
