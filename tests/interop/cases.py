@@ -215,10 +215,11 @@ def on_a_vlan():
 
 
 def compact():
-    """What a second kernel is asked: all operations once, in both roles."""
+    """What a second kernel is asked: all operations once, in both roles, and often what it cannot bear (decision 38)."""
     for link, role in zip(LINKS[:2], ROLES):
         yield Case(VERIFY, "verify", "-z", 0, *link, role)
-    yield Case(VERIFY, "verify", "-l 4096", 0, *LINKS[0], "client", LOSS)
+    for extra in ("-l 4096", "-l 4096 -o mixed -r 20"):
+        yield Case(VERIFY, "verify", extra, 0, *LINKS[0], "client", LOSS)
 
 
 def plan(full=False, kernel=FIRST_KERNEL):
