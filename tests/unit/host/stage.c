@@ -45,11 +45,20 @@ void stage_pass(uro_time ns)
     (void)atomic_fetch_add(&stopped_at, ns);
 }
 
-static bool stands_back(void)
+static void await_asleep(void)
 {
-    uro_time wakes = atomic_load(&device->wakes);
+    while (atomic_load(&device->wakes) == 0)
+        (void)sched_yield();
+}
 
-    return wakes != 0 && wakes <= uro_device_now() + URO_MS(1);
+/* The device as if nothing had ever been sent: how long that took, and when it was, the real clock said. */
+static void forget_start(void)
+{
+    uro_device_lock(device);
+    atomic_store(&device->silence, URO_MS(1000)); /* the program drives, however slow it is */
+    atomic_store(&device->send_took, 0);
+    atomic_store(&device->sent_at, 0);
+    uro_device_unlock(device);
 }
 
 void stage_start_polling(bool gathers)
@@ -60,10 +69,11 @@ void stage_start_polling(bool gathers)
     do {
         uro_device_progress(device, false);
         (void)sched_yield();
-    } while (!stands_back());
-    atomic_store(&device->silence, URO_MS(1000)); /* and goes on to, however slow the program is */
-    uro_device_lock(device);                      /* it has let go */
-    uro_device_unlock(device);
+    } while (atomic_load(&device->called) != uro_device_now());
+    forget_start();
+    await_asleep(); /* it may have decided before that to take a round */
+    forget_start();
+    await_asleep();
     fake_reset();
 }
 
