@@ -51,7 +51,7 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 /* An ACK that Linux rxe may not need waits so long at least, and twice as long at most: longer than a host takes to send
  * again what it goes back to (an emulated one 4 ms between two packets), shorter than it waits before it does (67 ms by
  * default). */
-#define URO_REPEAT_WAIT URO_MS(16)
+#define URO_LATE_WAIT URO_MS(16)
 
 /* Packets one queue pair may send before the next one has its turn. */
 #define URO_SCHEDULE_BUDGET 16u

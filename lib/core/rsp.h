@@ -62,7 +62,7 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 /* An acknowledgement up to @psn is due; later ones replace earlier ones. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn);
 
-/* Linux rxe says MigReq 0, other endpoints 1. There are ACKs that it cannot bear (docs/decisions/0038). */
+/* Linux rxe says MigReq 0, other endpoints that we know of 1. There are ACKs that it cannot bear (docs/decisions/0038). */
 static inline bool uro_rsp_by_rxe(const struct uro_frame *frame)
 {
     return !frame->bth.migrated;

@@ -36,7 +36,7 @@ static void wait(struct uro_qp *qp)
 
     uro_list_append(&late->waiting[late->young], &qp->late_link);
     if (!uro_timer_armed(&late->timer))
-        uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_REPEAT_WAIT);
+        uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_LATE_WAIT);
 }
 
 void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn)
@@ -74,5 +74,5 @@ void uro_rsp_on_late(struct uro_shard *shard)
         uro_rsp_ack(qp, qp->late_psn);
     }
     if (!uro_list_empty(&late->waiting[late->young ^ 1]))
-        uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_REPEAT_WAIT);
+        uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_LATE_WAIT);
 }

@@ -2,8 +2,8 @@
 /* rsp_replay.c - a repeated request is answered again and never executed again.
  *
  * SEND and WRITE: acknowledged up to the repeated packet, never further, because a READ whose
- * answer was lost may follow it; to Linux rxe by the answer to that READ (rsp_late.c). READ: the part asked for is sent again from memory. Atomic: the
- * stored original value is sent again.
+ * answer was lost may follow it; to Linux rxe by the answer to that READ (rsp_late.c). READ: the part
+ * asked for is sent again from memory. Atomic: the stored original value is sent again.
  */
 #include "base/mark.h"
 #include "core/rsp.h"

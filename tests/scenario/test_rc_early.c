@@ -196,8 +196,8 @@ static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(voi
 
     scene_rx(s, told, BY_RXE(100));
     expect_received(s, 0, 2);
-    scene_expect_silence(s, told + URO_REPEAT_WAIT + URO_US(2));
-    scene_expect_tx(s, told + 2 * URO_REPEAT_WAIT + URO_US(4),
+    scene_expect_silence(s, told + URO_LATE_WAIT + URO_US(2));
+    scene_expect_tx(s, told + 2 * URO_LATE_WAIT + URO_US(4),
                     PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
     scene_close(s);
 }

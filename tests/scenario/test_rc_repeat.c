@@ -12,7 +12,7 @@
 #include "scene.h"
 
 /* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then sent. */
-#define TURN (URO_REPEAT_WAIT + URO_US(2))
+#define TURN (URO_LATE_WAIT + URO_US(2))
 
 #define SEND_BY_RXE(...)                                                                           \
     PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
@@ -40,17 +40,38 @@ static void expect_last(struct scene *s, uro_time at, uint32_t psn, uint32_t msn
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn, .msn = msn, .length = 976, .fill = 1024));
 }
 
-/* A SEND with this PSN, and behind it a READ of two responses; both are answered. */
+/* It is answered. */
+static void take_read(struct scene *s, uro_time at, uint32_t psn, uint32_t msn)
+{
+    scene_rx(s, at, READ_BEHIND(psn));
+    expect_first(s, at, psn, msn);
+    expect_last(s, at, (psn + 1) & 0xffffff, msn);
+}
+
+/* So many of them, from @psn on. */
+static void take_fetch_adds(struct scene *s, uint32_t psn, uint32_t count)
+{
+    struct uro_tx tx;
+
+    for (uint32_t end = psn + count; psn < end; psn++) {
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .ack_req = true, .rxe = true));
+        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+    }
+}
+
+/* On the queue pair of @s, whose first PSN this is: a SEND, and behind it a READ of two responses; both are answered. */
+static void take_send_and_read(struct scene *s, uint32_t psn)
+{
+    take_send(s, psn, 1);
+    take_read(s, 0, (psn + 1) & 0xffffff, 2);
+}
+
 static struct scene *send_and_read(uint32_t psn)
 {
     struct scene *s = scene_rc(.rq_psn = psn);
 
     scene_fill(s->remote, 0, 2000);
-    take_send(s, psn, 1);
-    psn = (psn + 1) & 0xffffff;
-    scene_rx(s, 0, READ_BEHIND(psn));
-    expect_first(s, 0, psn, 2);
-    expect_last(s, 0, (psn + 1) & 0xffffff, 2);
+    take_send_and_read(s, psn);
     return s;
 }
 
@@ -61,9 +82,7 @@ static void rc_repeat__send_and_the_read_behind_it__the_read_is_the_only_answer(
         struct scene *s = send_and_read(psn);
         scene_rx(s, 0, SEND_BY_RXE(psn));
         scene_expect_silence(s, URO_US(500));
-        scene_rx(s, URO_US(500), READ_BEHIND((psn + 1) & 0xffffff));
-        expect_first(s, URO_US(500), (psn + 1) & 0xffffff, 2);
-        expect_last(s, URO_US(500), (psn + 2) & 0xffffff, 2);
+        take_read(s, URO_US(500), (psn + 1) & 0xffffff, 2);
         scene_expect_silence(s, TURN);
         scene_expect_silence(s, 2 * TURN);
         scene_expect_mark(s, "RSP.DUP.BEHIND");
@@ -122,9 +141,8 @@ static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once
     struct scene *s = send_and_read(100);
 
     take_send(s, 103, 3);
-    scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 104, .ack_req = true, .rxe = true));
+    take_fetch_adds(s, 104, 1);
     struct uro_tx tx;
-    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 105, .ack_req = true, .dma = 1024));
     assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
     scene_rx(s, 0, SEND_BY_RXE(103));
@@ -137,16 +155,11 @@ static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(voi
 {
     (void)state;
     struct scene *s = send_and_read(100);
-    struct uro_tx tx;
-    uint32_t msn = 2;
 
-    for (uint32_t psn = 103; psn < 103 + 7; psn++, msn++) {
-        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .ack_req = true, .rxe = true));
-        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
-    }
+    take_fetch_adds(s, 103, 7);
     scene_rx(s, 0, SEND_BY_RXE(100));
     scene_expect_silence(s, TURN);
-    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = msn));
+    scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 100, .msn = 9));
     scene_close(s);
 }
 
@@ -166,17 +179,11 @@ static void rc_repeat__more_answers_than_are_remembered__the_newest_counts(void 
 {
     (void)state;
     struct scene *s = send_and_read(100);
-    struct uro_tx tx;
 
-    for (uint32_t psn = 103; psn < 103 + 100; psn++) {
-        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .ack_req = true, .rxe = true));
-        assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
-    }
+    take_fetch_adds(s, 103, 100);
     scene_rx(s, 0, SEND_BY_RXE(100)); /* the READ behind it is forgotten */
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 102));
-    scene_rx(s, 0, READ_BEHIND(203));
-    expect_first(s, 0, 203, 103);
-    expect_last(s, 0, 204, 103);
+    take_read(s, 0, 203, 103);
     scene_rx(s, 0, SEND_BY_RXE(100));
     scene_expect_silence(s, TURN);
     scene_close(s);
@@ -189,13 +196,9 @@ static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void
     struct scene *s = send_and_read(100);
 
     take_send(s, 103, 3);
-    scene_rx(s, 0, READ_BEHIND(104));
-    expect_first(s, 0, 104, 4);
-    expect_last(s, 0, 105, 4);
+    take_read(s, 0, 104, 4);
     scene_rx(s, 0, SEND_BY_RXE(103));
-    scene_rx(s, 0, READ_BEHIND(101));
-    expect_first(s, 0, 101, 4);
-    expect_last(s, 0, 102, 4);
+    take_read(s, 0, 101, 4);
     scene_expect_silence(s, TURN);
     scene_expect_tx(s, 2 * TURN, PACKET(.op = "RC_ACK", .psn = 103, .msn = 4));
     scene_close(s);
@@ -211,9 +214,7 @@ static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **stat
     scene_fill(s->remote, 0, 2000);
     for (uint32_t i = 0; i < 3; i++)
         take_send(s, psns[i], 1 + i);
-    scene_rx(s, 0, READ_BEHIND(1));
-    expect_first(s, 0, 1, 4);
-    expect_last(s, 0, 2, 4);
+    take_read(s, 0, 1, 4);
     scene_rx(s, 0, SEND_BY_RXE(psns[0]));
     scene_rx(s, 0, SEND_BY_RXE(psns[1]));
     scene_expect_silence(s, TURN);
@@ -238,9 +239,7 @@ static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
         if (i == 0) {
             take_send(s, 103, 3);
         } else if (i == 1) {
-            struct uro_tx tx;
-            scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 103, .ack_req = true, .rxe = true));
-            assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
+            take_fetch_adds(s, 103, 1);
         } else {
             scene_rx(s, 0, SEND_BY_RXE(104));
             scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 103, .syndrome = 0x60, .msn = 2));
@@ -260,10 +259,7 @@ static void rc_repeat__three_queue_pairs__each_waits_for_itself(void **state)
 
     for (uint32_t i = 1; i < 3; i++) {
         s->qp = qps[i] = scene_add(s, .rq_psn = 100);
-        take_send(s, 100, 1);
-        scene_rx(s, 0, READ_BEHIND(101));
-        expect_first(s, 0, 101, 2);
-        expect_last(s, 0, 102, 2);
+        take_send_and_read(s, 100);
     }
     for (uint32_t i = 0; i < 3; i++) {
         s->qp = qps[i];
@@ -292,10 +288,7 @@ static void rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent(
         struct scene *s = send_and_read(100);
         struct uro_qp *first = s->qp, *second = scene_add(s, .rq_psn = 100);
         s->qp = second;
-        take_send(s, 100, 1);
-        scene_rx(s, 0, READ_BEHIND(101));
-        expect_first(s, 0, 101, 2);
-        expect_last(s, 0, 102, 2);
+        take_send_and_read(s, 100);
         s->qp = first;
         scene_rx(s, 0, SEND_BY_RXE(100));
         scene_to_state(s, states[i]);
