@@ -6,6 +6,8 @@
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
  *
+ * LENGTH in octets of a frame, which is a RoCE packet as far as a link can see; A+B, of pingpong, is two that leave
+ * together.
  * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
  */
 #define _GNU_SOURCE
@@ -19,11 +21,17 @@
 #include <unistd.h>
 
 #include "system/port_kit.h"
+#include "wire/ether.h"
+#include "wire/ip.h"
+
+#define BTH  12u
+#define HEAD (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + BTH)
 
 struct options {
     const char *link;
     const char *peer;
     uint32_t length;
+    uint32_t second; /* of pingpong; 0: one frame is all */
     double seconds;
     bool icrc;
     bool pingpong;
@@ -40,18 +48,31 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static void describe(struct uro_tx *tx, const struct options *options)
+static void describe(struct uro_tx *tx, uint32_t length, bool icrc)
 {
-    static const uint8_t head[14] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,
-                                      0,    0,    0,    0,    1,    0x88, 0xb5 };
-    uint32_t tail = options->icrc ? 4 : 0;
+    static const struct uro_ether ether = { .dest = { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+                                            .source = { { 2, 0, 0, 0, 0, 1 } },
+                                            .type = URO_ETHERTYPE_IPV4 };
+    const uint16_t behind_ip = (uint16_t)(length - URO_ETHER_LEN - URO_IPV4_LEN);
+    const struct uro_ip ip = { .dont_fragment = true,
+                               .hop_limit = 64,
+                               .protocol = URO_IPPROTO_UDP,
+                               .payload_length = behind_ip,
+                               .source = uro_gid_from_ipv4((uint8_t[]){ 10, 10, 0, 1 }),
+                               .dest = uro_gid_from_ipv4((uint8_t[]){ 10, 10, 0, 2 }) };
+    const struct uro_udp udp = { .source_port = 0xc000,
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = behind_ip };
 
-    *tx = (struct uro_tx){ .head_length = sizeof head,
-                           .icrc = options->icrc,
-                           .payload_length = options->length - (uint32_t)sizeof head - tail,
+    *tx = (struct uro_tx){ .head_length = HEAD,
+                           .network_at = URO_ETHER_LEN,
+                           .icrc = icrc,
+                           .payload_length = length - HEAD - (icrc ? 4 : 0),
                            .span_count = 1 };
     tx->spans[0] = (struct uro_span){ body, tx->payload_length };
-    memcpy(tx->head, head, sizeof head);
+    (void)uro_ether_put(tx->head, &ether);
+    (void)uro_ip_put(tx->head + URO_ETHER_LEN, &ip);
+    uro_udp_encode(tx->head + URO_ETHER_LEN + URO_IPV4_LEN, &udp);
 }
 
 static uint32_t receive(struct uro_port *port, uint32_t *length)
@@ -64,6 +85,27 @@ static uint32_t receive(struct uro_port *port, uint32_t *length)
         port->ops->release(port, pkts, count);
     }
     return count;
+}
+
+/* What goes to and fro. */
+struct trip {
+    struct uro_tx tx[2];
+    uint32_t count;
+};
+
+static void describe_trip(struct trip *trip, const struct options *options)
+{
+    trip->count = options->second > 0 ? 2 : 1;
+    describe(&trip->tx[0], options->length, options->icrc);
+    if (trip->count > 1)
+        describe(&trip->tx[1], options->second, options->icrc);
+}
+
+static void give(struct uro_port *port, const struct trip *trip)
+{
+    while (port->ops->room(port) < trip->count) {
+    }
+    port->ops->transmit(port, trip->tx, trip->count);
 }
 
 static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
@@ -87,17 +129,23 @@ static void serve(const struct options *options)
 {
     static struct uro_tx tx[URO_PORT_BURST];
     struct uro_port *port = kit_open(options->peer, 0);
+    struct trip trip;
     uint32_t length;
 
+    describe_trip(&trip, options);
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
-        describe(&tx[i], options);
+        describe(&tx[i], options->length, options->icrc);
     while (!port->ops->link_up(port)) {
     }
-    for (;;) {
-        if (!options->pingpong)
+    for (uint32_t come = 0;;) {
+        if (!options->pingpong) {
             send(port, tx);
-        else if (receive(port, &length) > 0 && port->ops->room(port) > 0)
-            port->ops->transmit(port, tx, 1);
+            continue;
+        }
+        come += receive(port, &length);
+        if (come >= trip.count)
+            give(port, &trip);
+        come %= trip.count;
     }
 }
 
@@ -110,7 +158,7 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
     uint32_t length = 0;
 
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
-        describe(&tx[i], options);
+        describe(&tx[i], options->length, options->icrc);
     while (receive(port, &length) == 0) {
         look_for_peer(port);
         look_for_peer(out);
@@ -135,23 +183,28 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
 
 static void count_round_trips(struct uro_port *port, const struct options *options)
 {
-    static struct uro_tx tx;
+    struct trip trip;
     uint32_t length;
     uint64_t trips = 0;
 
-    describe(&tx, options);
+    describe_trip(&trip, options);
     while (!port->ops->link_up(port)) {
     }
     do { /* until the peer answers */
-        kit_send(port, 0, KIT_FRAME_MIN);
+        give(port, &trip);
+        (void)usleep(1000);
     } while (receive(port, &length) == 0);
-    while (receive(port, &length) > 0) {
+    for (double quiet = now(); now() - quiet < 0.05;) { /* of all that it was sent */
+        if (receive(port, &length) > 0)
+            quiet = now();
     }
     double start = now();
     while (now() - start < options->seconds) {
-        port->ops->transmit(port, &tx, port->ops->room(port) > 0 ? 1 : 0);
-        while (receive(port, &length) == 0)
+        give(port, &trip);
+        for (uint32_t come = 0; come < trip.count;) {
+            come += receive(port, &length);
             port->ops->room(port);
+        }
         trips++;
     }
     printf("{\"link\": \"%s\", \"length\": %u, \"round_trip_us\": %.2f}\n", options->link,
@@ -168,11 +221,14 @@ int main(int argc, char **argv)
     }
     options.link = argv[1];
     options.peer = argv[2];
-    options.length = (uint32_t)strtoul(argv[3], NULL, 10);
+    char *more;
+    options.length = (uint32_t)strtoul(argv[3], &more, 10);
+    options.second = *more == '+' ? (uint32_t)strtoul(more + 1, NULL, 10) : 0;
     options.seconds = strtod(argv[4], NULL);
     options.icrc = argc > 5 && strcmp(argv[5], "icrc") == 0;
     options.pingpong = argc > 5 && strcmp(argv[5], "pingpong") == 0;
-    if (options.length < KIT_FRAME_MIN || options.length > KIT_FRAME_MAX)
+    if (options.length < KIT_FRAME_MIN || options.length > KIT_FRAME_MAX ||
+        (options.second > 0 && (options.second < KIT_FRAME_MIN || options.second > KIT_FRAME_MAX)))
         return 2;
 
     options.inside = argc > 5 && strcmp(argv[5], "inside") == 0;

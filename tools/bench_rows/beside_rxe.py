@@ -82,6 +82,7 @@ killall -9 {name} 2>/dev/null
 exit $status
 """
 TRIPS_COUNT = 5000
+SEND_AND_ACK_FRAMES = "66+62"
 TRIPS = """
 rm -f /tmp/server.txt
 /bin/ip netns exec side0 {program} {length} 5555 >/tmp/server.txt 2>&1 &
@@ -91,6 +92,20 @@ status=$?
 wait
 exit $status
 """
+# A port of each end in one process each, without an engine.
+WITH_PORTS = """
+set -e
+modprobe veth
+/bin/ip link add veth0 type veth peer name veth1
+for n in 0 1; do
+    echo 1 >/proc/sys/net/ipv6/conf/veth$n/disable_ipv6
+    /bin/ip link set veth$n mtu {mtu} up
+done
+"""
+WITHOUT_PORTS = "/bin/ip link del veth0"
+PORTS = ("/bin/env LD_LIBRARY_PATH={there} LIBXDP_OBJECT_PATH={there} UROCE_PACKET_PLUGIN={there}/liburoce-packet.so "
+         "UROCE_DPDK_PLUGIN={there}/liburoce-dpdk.so timeout {seconds} {there}/port_rate {links} {frames}")
+PORT_SECONDS = 3
 LINKS = {"af_packet": ("net_af_packet0,iface=veth{n};ip=10.90.0.{own}/24", MTU),
          "UDP": ("udp,ip=10.88.0.{own},hub=no", MTU),
          "af_xdp": ("net_af_xdp0,iface=veth{n};ip=10.90.0.{own}/24", XDP_MTU)}
@@ -111,6 +126,14 @@ class Kind:
         return self.unit == "GB/s"
 
 
+@dataclass
+class Alone:
+    """What a link does without engines, beside what uroce does with it."""
+    name: str
+    frames: str  # port_rate's: LENGTH SECONDS MODE
+    read: object
+
+
 def gigabytes(text: str) -> float:
     return figures.bandwidths(text)[0].average * MIB / 1e9
 
@@ -123,6 +146,22 @@ KINDS = (
     Kind("ib_send_bw 64 octets", "M/s", "ib_send_bw -s 64", 10_000, 2,
          lambda text: figures.bandwidths(text)[0].rate),
 )
+
+
+def alone_of(kind: Kind, link: str) -> Alone | None:
+    """Frames as long as those that carry the same; READs are carried as WRITEs are."""
+    headers_and_icrc = 58
+    octets = headers_and_icrc + (IB_MTU[LINKS[link][1]] if kind.long else 64)
+    if "read" in kind.program or link == "UDP":
+        return None
+    if kind.unit == "us":
+        return Alone("a SEND and an ACK to and fro, mean", f"{SEND_AND_ACK_FRAMES} {PORT_SECONDS} pingpong",
+                     lambda said: said["round_trip_us"] / 2)
+    if kind.long:
+        return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
+                     lambda said: said["gbit_per_s"] / 8)
+    return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
+                 lambda said: said["frames_per_s"] / 1e6)
 
 
 def xdp_programs() -> list[pathlib.Path]:
@@ -216,6 +255,20 @@ def by_udp(bench: Bench, made: sides.Rxe) -> float:
         made.run(WITHOUT_UROCE)
 
 
+def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
+    program = bench.build / "tests" / "bench" / "port_rate"
+    sides.must(sides.RXE_PEER, "put", "-n", made.name, program, f"{THERE}/{program.name}")
+    text, mtu = LINKS[link]
+    name = text.partition(",")[0].rstrip("0")
+    links = " ".join(f"{name}{n},iface=veth{n}" for n in range(2))
+    made.run(WITH_PORTS.replace("{mtu}", str(mtu)))
+    try:
+        said = spoken(made, PORTS.format(there=THERE, links=links, frames=alone.frames, seconds=SECONDS))
+        return alone.read(json.loads(said.splitlines()[-1]))
+    finally:
+        made.run(WITHOUT_PORTS)
+
+
 def sure(measure):
     """A guest that ends costs the values that it was to give, not those that it gave."""
     def measured_so() -> float:
@@ -241,6 +294,11 @@ def measured(bench: Bench, made: sides.Rxe, kernel: str) -> list[Figure]:
                          beside=beside)
             turns.append((row, sure(lambda kind=kind, link=link: by_uroce(bench, made, kind, link))))
             found.append(row)
+            alone = alone_of(kind, link)
+            if alone is not None:
+                limit = Figure(f"Linux {kernel}, {link} alone, {alone.name}", kind.unit, less=less, beside=beside)
+                turns.append((limit, sure(lambda link=link, alone=alone: by_port(bench, made, link, alone))))
+                found.append(limit)
         if less:
             alone = Figure(f"Linux {kernel}, UDP alone, the same packets, median", kind.unit, less=less,
                            beside=peers[4096])
