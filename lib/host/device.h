@@ -90,8 +90,11 @@ struct uro_device {
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */
     bool took_over;        /* the service thread, in vain so far, since a caller last drove */
-    bool holds;            /* it left what is owed to callers when it last looked; its own */
-    bool was_needed;       /* it did what no caller would have, since callers drove; its own */
+    atomic_uint_least64_t
+        knocked; /* the first poll since its last round began that did not get the lock; 0: none */
+    uro_time let_in; /* when the thread last made way for one of those; its own */
+    bool holds;      /* it left what is owed to callers when it last looked; its own */
+    bool was_needed; /* it did what no caller would have, since callers drove; its own */
 };
 
 /* round.c. The engine lock is held. Returns how many frames came or went. */

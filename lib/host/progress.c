@@ -16,7 +16,8 @@
  *                   is nothing to do, and asks the port for a wake-up. How old that is, is learned: a
  *                   program that comes back soon is only slow, on a slow machine above all.
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
- *                   frame arrives.
+XX * A round may take long. A caller that is in one is not silent, and the thread does not wait for the lock; a program
+ * that polls while the thread is in one has its turn next.
  *
  * Which of the two is learned: a balance goes down when callers find frames, and when the thread finds what
  * they were about to find. It goes up when the thread finds what a peer did with the program's memory while the
@@ -188,6 +189,23 @@ static void learn_silence(struct uro_device *device, uro_time now)
     atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
 }
 
+/* A poll while somebody else drives. */
+static void knock(struct uro_device *device)
+{
+    count_poll(device, false);
+    if (atomic_load_explicit(&device->knocked, memory_order_relaxed) == 0)
+        atomic_store_explicit(&device->knocked, uro_device_now(), memory_order_relaxed);
+}
+
+/* Engine lock held, for the round that began at @now. A long one does not make its caller look silent. */
+static void note_call(struct uro_device *device, bool posted, uro_time now)
+{
+    uro_time sent = atomic_load_explicit(&device->sent_at, memory_order_relaxed);
+
+    atomic_store_explicit(posted ? &device->posted : &device->called, sent > now ? sent : now,
+                          memory_order_relaxed);
+}
+
 void uro_device_progress(struct uro_device *device, bool posted)
 {
     if (posted && uro_gather_post(device, uro_device_now()))
@@ -195,7 +213,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
     for (uint32_t i = 0; i < CALLER_ROUNDS; i++) {
         if (!try_lock(device)) {
             if (!posted)
-                count_poll(device, false);
+                knock(device);
             return; /* whoever holds it looks for rung bells after letting go */
         }
         uro_time now = uro_device_now();
@@ -207,8 +225,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
         count_caller(device, received);
-        atomic_store_explicit(posted ? &device->posted : &device->called, now,
-                              memory_order_relaxed);
+        note_call(device, posted, now);
         if (!posted) {
             atomic_store_explicit(&device->polled, now, memory_order_relaxed);
             count_poll(device, received > 0);
@@ -355,15 +372,38 @@ static void hold(struct uro_device *device, uro_time *now, uro_time *until)
     atomic_store(&device->wakes, *until);
 }
 
-/* One round, and more while something moves. Then gets ready to sleep, or returns false when there is more to do
- * after all. */
+/* Engine lock held. Whether somebody polled while the thread had it: who does drives from here on. */
+static bool lets_in(struct uro_device *device)
+{
+    uro_time knocked = atomic_load_explicit(&device->knocked, memory_order_relaxed);
+
+    if (knocked == 0 || atomic_load_explicit(&device->in_charge, memory_order_relaxed))
+        return false;
+    if (device->took_over)
+        learn_silence(device, knocked);
+    device->let_in = uro_device_now();
+    return true;
+}
+
+/* Takes the engine lock. A caller that has it drives, and is not waited for where that will do. */
+static bool enter(struct uro_device *device)
+{
+    if (device->config.progress == URO_PROGRESS_HYBRID &&
+        !atomic_load_explicit(&device->in_charge, memory_order_relaxed))
+        return try_lock(device);
+    lock(device);
+    return true;
+}
+
+/* Engine lock held, and let go. One round, and more while something moves. Then gets ready to sleep, or returns
+ * false when there is more to do after all. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uint32_t received, moved;
     bool ready; /* to sleep */
 
-    lock(device);
     *now = uro_device_now();
+    atomic_store_explicit(&device->knocked, 0, memory_order_relaxed);
     if (device->armed)
         device->port->ops->disarm(device->port);
     device->armed = false;
@@ -374,13 +414,16 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     bool spin = spins(device, *now, moved > 0);
     ready = device->holds = device->owes;
+    bool program = lets_in(device);
     if (device->holds)
         hold(device, now, until);
-    else if (!spin)
+    else if (!program && !spin)
         ready = settle(device, *now, until);
     (void)pthread_mutex_unlock(&device->mutex);
     atomic_thread_fence(
         memory_order_seq_cst); /* who rings from here on sees that it is to wake us */
+    if (uro_engine_rung(device->engine))
+        device->let_in = 0; /* somebody who did not get the lock left that to the thread */
     if (uro_engine_rung(device->engine) || !ready) {
         atomic_store(&device->wakes, 0);
         atomic_store(&device->hears, false);
@@ -404,7 +447,7 @@ static bool callers_drive(struct uro_device *device, uro_time now)
     return device->config.progress != URO_PROGRESS_THREAD &&
            !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
            (device->config.progress == URO_PROGRESS_CALLER || now < called + silence ||
-            now < posted + silence);
+            now < posted + silence || now < device->let_in + silence);
 }
 
 /* struct sched_attr of <linux/sched/types.h>, which cannot stand beside <sched.h>. */
@@ -445,6 +488,10 @@ void uro_progress_serve(struct uro_device *device)
         uro_time now = uro_device_now();
         uro_round_tell_gone(device, &told_gone);
         if (callers_drive(device, now) && !still_owes(device)) {
+            stand_back(device, now, &interval);
+            continue;
+        }
+        if (!enter(device)) {
             stand_back(device, now, &interval);
             continue;
         }

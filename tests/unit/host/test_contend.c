@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_contend.c - the program and the service thread want to drive at the same time. */
+#include <sched.h>
+#include <unistd.h>
+
+#include "host/device.h"
+#include "stage.h"
+
+static atomic_bool detain; /* the thread, in its next round */
+static atomic_bool detained;
+
+static void detain_thread(void)
+{
+    if (gettid() != fake.opener || !atomic_exchange(&detain, false))
+        return;
+    atomic_store(&detained, true);
+    while (atomic_load(&detained))
+        (void)sched_yield();
+}
+
+/* The clock stands, and the thread is in a round since 300 us after the program last called. */
+static struct uro_qp *start_detained(void)
+{
+    stage_start("a:fake0" IP);
+    struct uro_qp *qp = stage_make_qp();
+    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    stage_stop_clock();
+    do
+        uro_device_progress(device, false);
+    while (atomic_load(&device->called) != uro_device_now());
+    fake.receiving = detain_thread;
+    atomic_store(&detain, true);
+    stage_pass(URO_US(300));
+    while (!atomic_load(&detained))
+        (void)sched_yield();
+    return qp;
+}
+
+static bool thread_stands_back(void)
+{
+    uro_time wakes = atomic_load(&device->wakes);
+
+    return wakes > uro_device_now() && wakes <= uro_device_now() + URO_STAND_BACK_MAX &&
+           !fake_is_armed();
+}
+
+static void program_polls_while_the_thread_drives__the_thread_stands_back(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uro_device_progress(device, false);
+    stage_pass(URO_MS(5)); /* a long round */
+    uint32_t arms = fake_read(&fake.arms);
+    atomic_store(&detained, false);
+    while (!thread_stands_back())
+        (void)sched_yield();
+    assert_int_equal(fake_read(&fake.arms), arms);
+}
+
+/* It came back after 300 us, not when it got the engine. */
+static void program_polls_while_the_thread_drives__its_silence_ended_then(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uro_device_progress(device, false);
+    stage_pass(URO_US(200));
+    uro_device_progress(device, false);
+    stage_pass(URO_MS(5));
+    atomic_store(&detained, false);
+    uro_device_lock(device);
+    assert_int_equal(atomic_load(&device->silence), URO_US(600));
+    uro_device_unlock(device);
+}
+
+/* Who posts looks for nothing, and may have gone. */
+static void program_posts_while_the_thread_drives__the_thread_goes_on(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uint32_t arms = fake_read(&fake.arms);
+    uro_device_progress(device, true);
+    atomic_store(&detained, false);
+    stage_pass(URO_MS(5)); /* it looks no longer for the next frame */
+    fake_wait(&fake.arms, arms + 1);
+}
+
+static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(void **state)
+{
+    (void)state;
+    struct uro_qp *qp = start_detained();
+    uro_device_progress(device, false);
+    uro_qp_ring(uro_device_shard(device), qp);
+    uro_device_progress(device, true);
+    atomic_store(&detained, false);
+    while (uro_engine_rung(uro_device_engine(device))) /* time stands: nobody is silent for long */
+        (void)sched_yield();
+    uro_device_lock(device);
+    uro_engine_qp_destroy(uro_device_engine(device), qp);
+    uro_device_unlock(device);
+}
+
+/* What was said before the round is old. */
+static void program_polled_before_the_round__the_thread_goes_on(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uint32_t arms = fake_read(&fake.arms);
+    uro_device_progress(device, false);
+    atomic_store(&detain, true);
+    atomic_store(&detained, false);
+    while (!thread_stands_back())
+        (void)sched_yield();
+    stage_pass(URO_MS(5));
+    while (!atomic_load(&detained))
+        (void)sched_yield();
+    stage_pass(URO_MS(5));
+    atomic_store(&detained, false);
+    fake_wait(&fake.arms, arms + 1);
+}
+
+/* It spins on its memory, and polls in between. */
+static void thread_in_charge_and_program_polls__the_thread_waits_for_frames(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uro_device_hand_over(device);
+    uro_device_progress(device, false);
+    uint32_t arms = fake_read(&fake.arms), rounds = fake_read(&fake.receives);
+    atomic_store(&detained, false);
+    fake_wait(&fake.arms, arms + 1);
+    assert_int_equal(fake_read(&fake.receives), rounds);
+}
+
+static void take_until_thread_waits(void)
+{
+    if (gettid() == fake.opener)
+        return;
+    while (atomic_load(&device->waiters) == 0)
+        (void)sched_yield();
+}
+
+static void thread_in_charge_and_program_drives__the_thread_is_next(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    uro_device_hand_over(device);
+    stage_pass(1);
+    fake.receiving = take_until_thread_waits;
+    do
+        uro_device_progress(device, false);
+    while (atomic_load(&device->called) != uro_device_now());
+}
+
+static void thread_alone_and_program_drives__the_thread_is_next(void **state)
+{
+    (void)state;
+    stage_start("a:fake0;progress=thread" IP);
+    fake.receiving = take_until_thread_waits;
+    do
+        uro_device_progress(device, false);
+    while (atomic_load(&device->called) == 0);
+}
+
+static atomic_bool stood_back;
+
+static void take_until_thread_stands_back(void)
+{
+    if (gettid() == fake.opener)
+        return;
+    stage_pass(URO_MS(5));
+    while (!thread_stands_back())
+        (void)sched_yield();
+    atomic_store(&stood_back, true);
+}
+
+/* A round of many long packets: who waits for its end would drive as soon as it does. */
+static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    atomic_store(&device->silence, URO_US(50));
+    fake.receiving = take_until_thread_stands_back;
+    uro_device_progress(device, false);
+    assert_true(atomic_load(&stood_back));
+    assert_int_equal(atomic_load(&device->waiters), 0);
+}
+
+static void take_5_ms(void)
+{
+    stage_pass(URO_MS(5));
+}
+
+static void program_sends_for_long__its_call_ends_then(void **state)
+{
+    (void)state;
+    for (int posted = 0; posted < 2; posted++) {
+        if (posted == 0)
+            stage_start_polling(false);
+        fake.sends = take_5_ms;
+        fake_inject_echo(&fake.port.mac);
+        uro_device_progress(device, posted == 1);
+        assert_int_equal(atomic_load(posted ? &device->posted : &device->called), uro_device_now());
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(program_polls_while_the_thread_drives__the_thread_stands_back),
+        cmocka_unit_test(program_polls_while_the_thread_drives__its_silence_ended_then),
+        cmocka_unit_test(program_posts_while_the_thread_drives__the_thread_goes_on),
+        cmocka_unit_test(program_polls_and_posts_while_the_thread_drives__the_post_is_sent),
+        cmocka_unit_test(program_polled_before_the_round__the_thread_goes_on),
+        cmocka_unit_test(thread_in_charge_and_program_polls__the_thread_waits_for_frames),
+        cmocka_unit_test(thread_in_charge_and_program_drives__the_thread_is_next),
+        cmocka_unit_test(thread_alone_and_program_drives__the_thread_is_next),
+        cmocka_unit_test(program_drives_for_long__the_thread_does_not_wait_for_the_engine),
+        cmocka_unit_test(program_sends_for_long__its_call_ends_then),
+    };
+    return stage_run("host/contend", tests, URO_ARRAY_LEN(tests));
+}
