@@ -145,6 +145,13 @@ VISIBLE void fake_count_in(const uint64_t *counter)
     leave();
 }
 
+VISIBLE void fake_call_receiving(void (*receiving)(void))
+{
+    enter();
+    fake.receiving = receiving;
+    leave();
+}
+
 VISIBLE bool fake_is_armed(void)
 {
     enter();

@@ -69,6 +69,9 @@ void fake_inject_echo(const struct uro_mac *to);
 /* From now on *@counter grows by each frame that is taken, as if it completed something. */
 void fake_count_in(const uint64_t *counter);
 
+/* Sets .receiving while the device may be looking. */
+void fake_call_receiving(void (*receiving)(void));
+
 /* Whether the device asked for a wake-up. */
 bool fake_is_armed(void);
 

@@ -28,7 +28,7 @@ static struct uro_qp *start_detained(void)
     do
         uro_device_progress(device, false);
     while (atomic_load(&device->called) != uro_device_now());
-    fake.receiving = detain_thread;
+    fake_call_receiving(detain_thread);
     atomic_store(&detain, true);
     stage_pass(URO_US(300));
     while (!atomic_load(&detained))
@@ -145,7 +145,7 @@ static void thread_in_charge_and_program_drives__the_thread_is_next(void **state
     stage_start_polling(false);
     uro_device_hand_over(device);
     stage_pass(1);
-    fake.receiving = take_until_thread_waits;
+    fake_call_receiving(take_until_thread_waits);
     do
         uro_device_progress(device, false);
     while (atomic_load(&device->called) != uro_device_now());
@@ -155,7 +155,7 @@ static void thread_alone_and_program_drives__the_thread_is_next(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=thread" IP);
-    fake.receiving = take_until_thread_waits;
+    fake_call_receiving(take_until_thread_waits);
     do
         uro_device_progress(device, false);
     while (atomic_load(&device->called) == 0);
@@ -179,7 +179,7 @@ static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(voi
     (void)state;
     stage_start_polling(false);
     atomic_store(&device->silence, URO_US(50));
-    fake.receiving = take_until_thread_stands_back;
+    fake_call_receiving(take_until_thread_stands_back);
     uro_device_progress(device, false);
     assert_true(atomic_load(&stood_back));
     assert_int_equal(atomic_load(&device->waiters), 0);

@@ -100,7 +100,7 @@ static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state
 {
     (void)state;
     start_polled();
-    fake.receiving = take_20_us;
+    fake_call_receiving(take_20_us);
     stage_find(1);
     stage_pass(URO_US(5));
     uro_device_progress(device, true);

@@ -124,7 +124,7 @@ static bool pair_waits(void (*receiving)(void))
     start_completing();
     struct uro_shard *shard = uro_device_shard(device);
     pair = stage_make_qp();
-    fake.receiving = receiving;
+    fake_call_receiving(receiving);
     fake_inject_echo(&others);
     uro_device_progress(device, false);
     bool so = device->owes;
@@ -151,7 +151,7 @@ static void program_that_is_interrupted_while_it_polls__is_not_late(void **state
 {
     (void)state;
     start_completing();
-    fake.receiving = take_20_us;
+    fake_call_receiving(take_20_us);
     for (uint32_t i = 0; i < 3; i++) {
         stage_find(i);
         uro_device_progress(device, true);
@@ -206,7 +206,7 @@ static void leave_to_service(const struct uro_mac *mac, uro_time after)
     stage_each_frame_completes_something();
     atomic_store(&device->posted, uro_device_now());
     stage_pass(after);
-    fake.receiving = note_found;
+    fake_call_receiving(note_found);
     fake.sends = note_answered;
     atomic_store(&device->silence, 0);
     fake_inject_echo(mac);
