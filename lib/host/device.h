@@ -6,6 +6,7 @@
  *   round.c      one round: frames in, frames out, events
  *   progress.c   who drives the rounds, and when the service thread sleeps
  *   ask.c        what connections want of the port
+ *   learn.c      whether the program or the service thread drives
  *   gather.c     what waits for the program's next call
  */
 #pragma once
@@ -82,7 +83,7 @@ struct uro_device {
     atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */
     uro_time moved_at;             /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;   /* when the sleeping thread will wake by itself; 0 = awake */
-    atomic_int balance;            /* who finds the frames; progress.c */
+    atomic_int balance;            /* who finds the frames; learn.c */
     atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
     atomic_uint gathered;         /* posts in a row that left sending to the next call */
     atomic_uint burst;            /* about so many posts without a poll or a pause; gather.c */

@@ -16,13 +16,12 @@
  *                   is nothing to do, and asks the port for a wake-up. How old that is, is learned: a
  *                   program that comes back soon is only slow, on a slow machine above all.
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
-XX * A round may take long. A caller that is in one is not silent, and the thread does not wait for the lock; a program
+ *                   frame arrives.
+ *
+ * A round may take long. A caller that is in one is not silent, and the thread does not wait for the lock; a program
  * that polls while the thread is in one has its turn next.
  *
- * Which of the two is learned: a balance goes down when callers find frames, and when the thread finds what
- * they were about to find. It goes up when the thread finds what a peer did with the program's memory while the
- * program did not poll: that program spins on its memory, whatever it posts and polls in between. A
- * program that announces that it will wait (uro_device_hand_over) puts it at its top.
+ * Which of the two is learned, and how old the last call must be: learn.h.
  *
  * Before it sleeps it looks for frames a little longer, but only when the program has not called for
  * a while, and is not being woken: one that posts and then spins on its own memory needs the processor more than
@@ -50,25 +49,19 @@ XX * A round may take long. A caller that is in one is not silent, and the threa
 
 #include "host/device.h"
 #include "host/gather.h"
+#include "host/learn.h"
 
-#define SILENCE_MIN     URO_US(50)
-#define SILENCE_MAX     URO_MS(2)   /* who needs more than half of it to come back was away */
-#define SLICE           URO_US(100) /* the shortest there is */
-#define STAND_BACK_MIN  URO_US(50)
-#define BALANCE_TOP     64
-#define BALANCE_CHARGE  8 /* the thread is in charge from here on, until the balance is 0 again */
-#define FOUND_BY_THREAD 2
-#define FOUND_BY_CALLER 1
-#define IN_VAIN         2u          /* polls in a row: the program waits by polling */
-#define SPIN            URO_US(100) /* without a frame, before sleeping, when the program is away */
-#define AWAY            URO_MS(2)   /* no call for so long: it will not miss the processor */
-#define POLLED_SLEEP    URO_US(50)  /* of a port without a descriptor, while there is traffic */
-#define POLLED_IDLE     URO_MS(1)
-#define POLLED_REST     URO_MS(5)   /* when nothing has moved for ... */
-#define POLLED_AWAKE    URO_MS(200) /* ... so long: below 1 % of a processor */
-#define EMPTY_ROUNDS    64u /* of callers in a row, about 10 us: then somebody else may need ... */
-#define YIELD_EVERY     8u  /* ... the processor, the peer on the same machine above all */
-#define CALLER_ROUNDS   3u  /* a caller that keeps finding new posts of others goes on so often */
+#define SLICE          URO_US(100) /* the shortest there is */
+#define STAND_BACK_MIN URO_US(50)
+#define SPIN           URO_US(100) /* without a frame, before sleeping, when the program is away */
+#define AWAY           URO_MS(2)   /* no call for so long: it will not miss the processor */
+#define POLLED_SLEEP   URO_US(50)  /* of a port without a descriptor, while there is traffic */
+#define POLLED_IDLE    URO_MS(1)
+#define POLLED_REST    URO_MS(5)   /* when nothing has moved for ... */
+#define POLLED_AWAKE   URO_MS(200) /* ... so long: below 1 % of a processor */
+#define EMPTY_ROUNDS   64u /* of callers in a row, about 10 us: then somebody else may need ... */
+#define YIELD_EVERY    8u  /* ... the processor, the peer on the same machine above all */
+#define CALLER_ROUNDS  3u  /* a caller that keeps finding new posts of others goes on so often */
 
 /* ---- the lock ----------------------------------------------------------- */
 
@@ -124,20 +117,8 @@ static bool too_late(struct uro_device *device, uro_time now)
            (next > now ? next : now) + URO_STAND_BACK_MAX < wakes;
 }
 
-/* Engine lock held, except for hand_over, whose loss would be made good by the next frames. */
-static void weigh(struct uro_device *device, int change)
-{
-    int balance = atomic_load_explicit(&device->balance, memory_order_relaxed) + change;
-
-    balance = balance < 0 ? 0 : balance > BALANCE_TOP ? BALANCE_TOP : balance;
-    atomic_store_explicit(&device->balance, balance, memory_order_relaxed);
-    if (balance == 0)
-        atomic_store_explicit(&device->in_charge, false, memory_order_relaxed);
-    else if (balance >= BALANCE_CHARGE)
-        atomic_store_explicit(&device->in_charge, true, memory_order_relaxed);
-}
-
-static void count_caller(struct uro_device *device, uint32_t received)
+/* Engine lock held. */
+static void note_found(struct uro_device *device, uint32_t received)
 {
     if (received == 0) {
         device->caller_empty++;
@@ -145,54 +126,13 @@ static void count_caller(struct uro_device *device, uint32_t received)
     }
     device->caller_empty = 0;
     uro_gather_found(device);
-    weigh(device, -FOUND_BY_CALLER);
-}
-
-/* A program that polls finds its completions itself. It does not find what a peer does with its memory: when it
- * neither polls in vain, it waits for that by looking at its memory, or not at all. */
-static void count_service(struct uro_device *device)
-{
-    const struct uro_counters *counters = uro_engine_counters(device->engine);
-    uint64_t served = counters->value[URO_COUNT_RX_WRITES] + counters->value[URO_COUNT_RX_READS] +
-                      counters->value[URO_COUNT_RX_ATOMICS];
-    bool polls = atomic_exchange_explicit(&device->in_vain, 0, memory_order_relaxed) >= IN_VAIN;
-
-    weigh(device, served != device->served && !polls ? FOUND_BY_THREAD : -FOUND_BY_CALLER);
-    if (served != device->served) {
-        device->was_needed = true;
-        atomic_store_explicit(&device->silence, SILENCE_MIN, memory_order_relaxed);
-    }
-    device->served = served;
-}
-
-static void count_poll(struct uro_device *device, bool found)
-{
-    if (found)
-        atomic_store_explicit(&device->in_vain, 0, memory_order_relaxed);
-    else
-        atomic_fetch_add_explicit(&device->in_vain, 1, memory_order_relaxed);
-}
-
-/* Engine lock held. The thread believed that the program was silent; now it calls. */
-static void learn_silence(struct uro_device *device, uro_time now)
-{
-    uro_time silence = atomic_load_explicit(&device->silence, memory_order_relaxed);
-    uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
-    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
-    uro_time gap = now - (called > posted ? called : posted);
-
-    device->took_over = false;
-    if (gap > SILENCE_MAX / 2)
-        silence = silence / 2 > SILENCE_MIN ? silence / 2 : SILENCE_MIN;
-    else if (gap * 2 > silence)
-        silence = gap * 2;
-    atomic_store_explicit(&device->silence, silence, memory_order_relaxed);
+    uro_learn_caller(device);
 }
 
 /* A poll while somebody else drives. */
 static void knock(struct uro_device *device)
 {
-    count_poll(device, false);
+    uro_learn_poll(device, false);
     if (atomic_load_explicit(&device->knocked, memory_order_relaxed) == 0)
         atomic_store_explicit(&device->knocked, uro_device_now(), memory_order_relaxed);
 }
@@ -219,16 +159,16 @@ void uro_device_progress(struct uro_device *device, bool posted)
         uro_time now = uro_device_now();
         uint32_t received;
         if (device->took_over)
-            learn_silence(device, now);
+            uro_learn_silence(device, now);
         uro_gather_leave(device, posted, now);
         (void)uro_round_part(device, uro_gather_part(device, posted, now), now, &received);
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
-        count_caller(device, received);
+        note_found(device, received);
         note_call(device, posted, now);
         if (!posted) {
             atomic_store_explicit(&device->polled, now, memory_order_relaxed);
-            count_poll(device, received > 0);
+            uro_learn_poll(device, received > 0);
         }
         bool late = !device->owes && too_late(device, now);
         bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
@@ -249,18 +189,17 @@ void uro_device_progress(struct uro_device *device, bool posted)
 void uro_device_polled(struct uro_device *device)
 {
     uro_time now = uro_device_now();
-    count_poll(device, true);
+    uro_learn_poll(device, true);
     atomic_store_explicit(&device->polled, now, memory_order_relaxed);
     uro_gather_polled(device);
     if (atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0 ||
-        now - atomic_load_explicit(&device->called, memory_order_relaxed) >= SILENCE_MIN / 2)
+        now - atomic_load_explicit(&device->called, memory_order_relaxed) >= URO_SILENCE_MIN / 2)
         uro_device_progress(device, false);
 }
 
 void uro_device_hand_over(struct uro_device *device)
 {
-    atomic_store(&device->balance, BALANCE_TOP);
-    bool was_in_charge = atomic_exchange(&device->in_charge, true);
+    bool was_in_charge = uro_learn_waits(device);
     /* It hears frames already, and nothing was left for it to send. */
     if (was_in_charge && atomic_load(&device->hears) && atomic_load(&device->gathered) == 0)
         return;
@@ -380,7 +319,7 @@ static bool lets_in(struct uro_device *device)
     if (knocked == 0 || atomic_load_explicit(&device->in_charge, memory_order_relaxed))
         return false;
     if (device->took_over)
-        learn_silence(device, knocked);
+        uro_learn_silence(device, knocked);
     device->let_in = uro_device_now();
     return true;
 }
@@ -409,7 +348,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     device->armed = false;
     moved = uro_round_part(device, uro_gather_thread_part(device, *now), *now, &received);
     if (received > 0)
-        count_service(device);
+        uro_learn_thread(device);
     device->took_over =
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     bool spin = spins(device, *now, moved > 0);
@@ -480,7 +419,7 @@ void uro_progress_serve(struct uro_device *device)
     uro_time until = 0;
     bool told_gone = false;
 
-    atomic_store(&device->silence, SILENCE_MIN);
+    atomic_store(&device->silence, URO_SILENCE_MIN);
     device->sleeps_on[0] = (struct pollfd){ .fd = device->doorbell, .events = POLLIN };
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     ask_for_short_slices();
