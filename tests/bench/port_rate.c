@@ -6,8 +6,8 @@
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
  *
- * LENGTH in octets of a frame, which is a RoCE packet as far as a link can see; A+B, of pingpong, is two that leave
- * together.
+ * LENGTH in octets of a frame, which has the headers of a RoCE packet that a link does not lend; A+B, of pingpong, is two
+ * that leave together, with an ICRC.
  * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
  */
 #define _GNU_SOURCE
@@ -24,8 +24,10 @@
 #include "wire/ether.h"
 #include "wire/ip.h"
 
-#define BTH  12u
-#define HEAD (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + BTH)
+#define BTH      12u
+#define RC_ACK   0x11 /* opcode */
+#define PATIENCE 0.2  /* seconds, for what is on its way */
+#define HEAD     (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + BTH)
 
 struct options {
     const char *link;
@@ -73,6 +75,7 @@ static void describe(struct uro_tx *tx, uint32_t length, bool icrc)
     (void)uro_ether_put(tx->head, &ether);
     (void)uro_ip_put(tx->head + URO_ETHER_LEN, &ip);
     uro_udp_encode(tx->head + URO_ETHER_LEN + URO_IPV4_LEN, &udp);
+    tx->head[HEAD - BTH] = RC_ACK;
 }
 
 static uint32_t receive(struct uro_port *port, uint32_t *length)
@@ -108,6 +111,25 @@ static void give(struct uro_port *port, const struct trip *trip)
     port->ops->transmit(port, trip->tx, trip->count);
 }
 
+/* False when the whole of it does not come in time: what came of it is forgotten. */
+static bool take(struct uro_port *port, const struct trip *trip)
+{
+    double until = 0;
+    uint32_t length;
+
+    for (uint32_t come = 0, looks = 0; come < trip->count;) {
+        come += receive(port, &length);
+        (void)port->ops->room(port);
+        if (++looks % 1024 != 0)
+            continue;
+        if (until == 0)
+            until = now() + PATIENCE;
+        else if (come < trip->count && now() > until)
+            return false;
+    }
+    return true;
+}
+
 static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
 {
     uint32_t room = port->ops->room(port);
@@ -130,22 +152,17 @@ static void serve(const struct options *options)
     static struct uro_tx tx[URO_PORT_BURST];
     struct uro_port *port = kit_open(options->peer, 0);
     struct trip trip;
-    uint32_t length;
 
     describe_trip(&trip, options);
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
         describe(&tx[i], options->length, options->icrc);
     while (!port->ops->link_up(port)) {
     }
-    for (uint32_t come = 0;;) {
-        if (!options->pingpong) {
-            send(port, tx);
-            continue;
-        }
-        come += receive(port, &length);
-        if (come >= trip.count)
+    while (!options->pingpong)
+        send(port, tx);
+    for (;;) {
+        if (take(port, &trip))
             give(port, &trip);
-        come %= trip.count;
     }
 }
 
@@ -184,26 +201,20 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
 static void count_round_trips(struct uro_port *port, const struct options *options)
 {
     struct trip trip;
-    uint32_t length;
     uint64_t trips = 0;
 
     describe_trip(&trip, options);
     while (!port->ops->link_up(port)) {
     }
-    do { /* until the peer answers */
+    do /* until the peer answers */
         give(port, &trip);
-        (void)usleep(1000);
-    } while (receive(port, &length) == 0);
-    for (double quiet = now(); now() - quiet < 0.05;) { /* of all that it was sent */
-        if (receive(port, &length) > 0)
-            quiet = now();
-    }
+    while (!take(port, &trip));
     double start = now();
     while (now() - start < options->seconds) {
         give(port, &trip);
-        for (uint32_t come = 0; come < trip.count;) {
-            come += receive(port, &length);
-            port->ops->room(port);
+        if (!take(port, &trip)) {
+            fprintf(stderr, "port_rate: a frame was lost\n");
+            exit(1);
         }
         trips++;
     }
@@ -216,7 +227,8 @@ int main(int argc, char **argv)
     struct options options = { 0 };
 
     if (argc < 5) {
-        fprintf(stderr, "usage: port_rate LINK PEER|self LENGTH SECONDS [icrc|inside|pingpong]\n");
+        fprintf(stderr,
+                "usage: port_rate LINK PEER|self LENGTH[+LENGTH] SECONDS [icrc|inside|pingpong]\n");
         return 2;
     }
     options.link = argv[1];
@@ -225,9 +237,10 @@ int main(int argc, char **argv)
     options.length = (uint32_t)strtoul(argv[3], &more, 10);
     options.second = *more == '+' ? (uint32_t)strtoul(more + 1, NULL, 10) : 0;
     options.seconds = strtod(argv[4], NULL);
-    options.icrc = argc > 5 && strcmp(argv[5], "icrc") == 0;
+    options.icrc = options.second > 0 || (argc > 5 && strcmp(argv[5], "icrc") == 0);
     options.pingpong = argc > 5 && strcmp(argv[5], "pingpong") == 0;
     if (options.length < KIT_FRAME_MIN || options.length > KIT_FRAME_MAX ||
+        (options.second > 0 && !options.pingpong) ||
         (options.second > 0 && (options.second < KIT_FRAME_MIN || options.second > KIT_FRAME_MAX)))
         return 2;
 

@@ -150,8 +150,8 @@ KINDS = (
 
 def alone_of(kind: Kind, link: str) -> Alone | None:
     """Frames as long as those that carry the same; READs are carried as WRITEs are."""
-    headers_and_icrc = 58
-    octets = headers_and_icrc + (IB_MTU[LINKS[link][1]] if kind.long else 64)
+    payload = IB_MTU[LINKS[link][1]] if kind.long else 64
+    octets = payload + 58  # headers and ICRC
     if "read" in kind.program or link == "UDP":
         return None
     if kind.unit == "us":
@@ -159,7 +159,7 @@ def alone_of(kind: Kind, link: str) -> Alone | None:
                      lambda said: said["round_trip_us"] / 2)
     if kind.long:
         return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
-                     lambda said: said["gbit_per_s"] / 8)
+                     lambda said: said["gbit_per_s"] / 8 * payload / octets)
     return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
                  lambda said: said["frames_per_s"] / 1e6)
 
@@ -264,7 +264,7 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
     made.run(WITH_PORTS.replace("{mtu}", str(mtu)))
     try:
         said = spoken(made, PORTS.format(there=THERE, links=links, frames=alone.frames, seconds=SECONDS))
-        return alone.read(json.loads(said.splitlines()[-1]))
+        return alone.read(json.loads(re.search(r"^{.*}$", said, re.M)[0]))
     finally:
         made.run(WITHOUT_PORTS)
 
