@@ -78,8 +78,8 @@ struct uro_device {
     uint32_t sleeps_on_count;
     atomic_bool in_charge;         /* the service thread drives */
     atomic_bool hears;             /* it sleeps, or is about to, and a frame wakes it */
-    atomic_uint_least64_t called;  /* when a caller last polled and drove a round */
-    atomic_uint_least64_t posted;  /* when a caller last posted and drove a round */
+    atomic_uint_least64_t called;  /* when a caller's last round ended that polled */
+    atomic_uint_least64_t posted;  /* when a caller's last round ended that posted */
     atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */
     uro_time moved_at;             /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;   /* when the sleeping thread will wake by itself; 0 = awake */
@@ -91,9 +91,11 @@ struct uro_device {
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */
     bool took_over;        /* the service thread, in vain so far, since a caller last drove */
+    atomic_bool caller_in; /* a caller is in a round */
     atomic_uint_least64_t
-        knocked; /* the first poll since its last round began that did not get the lock; 0: none */
+        knocked; /* since the thread's last round began: the first poll that did not get the lock; 0 */
     uro_time let_in; /* when the thread last made way for one of those; its own */
+    bool must_look;  /* though it did: a bell was left to it; its own */
     bool holds;      /* it left what is owed to callers when it last looked; its own */
     bool was_needed; /* it did what no caller would have, since callers drove; its own */
 };

@@ -34,6 +34,15 @@ static void release(void)
     }
 }
 
+/* Who posted meanwhile left it to whoever had the lock. */
+static void in_parent(void)
+{
+    release();
+    for (struct uro_device *const *device = watched; *device != NULL; device++)
+        if (atomic_load(&(*device)->life) == URO_DEVICE_RUNNING)
+            uro_progress_wake(*device);
+}
+
 static void in_child(void)
 {
     for (struct uro_device *const *device = watched; *device != NULL; device++)
@@ -47,5 +56,5 @@ static void in_child(void)
 void uro_fork_watch(struct uro_device *const *devices)
 {
     watched = devices;
-    (void)pthread_atfork(prepare, release, in_child);
+    (void)pthread_atfork(prepare, in_parent, in_child);
 }

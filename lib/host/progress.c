@@ -18,8 +18,8 @@
  *   in charge       it sleeps on the port's descriptor, so that the scheduler runs it as soon as a
  *                   frame arrives.
  *
- * A round may take long. A caller that is in one is not silent, and the thread does not wait for the lock; a program
- * that polls while the thread is in one has its turn next.
+ * A round may take long. A caller that is in one is not silent, and the thread does not wait for the lock, unless it is
+ * in charge or drives alone; a program that polls while the thread is in one has its turn next.
  *
  * Which of the two is learned, and how old the last call must be: learn.h.
  *
@@ -59,6 +59,7 @@
 #define POLLED_IDLE    URO_MS(1)
 #define POLLED_REST    URO_MS(5)   /* when nothing has moved for ... */
 #define POLLED_AWAKE   URO_MS(200) /* ... so long: below 1 % of a processor */
+#define MANY           8u  /* frames: handling them takes longer than looking at the clock */
 #define EMPTY_ROUNDS   64u /* of callers in a row, about 10 us: then somebody else may need ... */
 #define YIELD_EVERY    8u  /* ... the processor, the peer on the same machine above all */
 #define CALLER_ROUNDS  3u  /* a caller that keeps finding new posts of others goes on so often */
@@ -137,13 +138,14 @@ static void knock(struct uro_device *device)
         atomic_store_explicit(&device->knocked, uro_device_now(), memory_order_relaxed);
 }
 
-/* Engine lock held, for the round that began at @now. A long one does not make its caller look silent. */
-static void note_call(struct uro_device *device, bool posted, uro_time now)
+/* Engine lock held. When the round ended that began at @now, if it may have been long: who was in it was not silent. */
+static uro_time end_of(const struct uro_device *device, uro_time now, uint32_t received)
 {
     uro_time sent = atomic_load_explicit(&device->sent_at, memory_order_relaxed);
 
-    atomic_store_explicit(posted ? &device->posted : &device->called, sent > now ? sent : now,
-                          memory_order_relaxed);
+    if (sent > now)
+        return sent;
+    return received < MANY ? now : uro_device_now();
 }
 
 void uro_device_progress(struct uro_device *device, bool posted)
@@ -156,6 +158,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
                 knock(device);
             return; /* whoever holds it looks for rung bells after letting go */
         }
+        atomic_store_explicit(&device->caller_in, true, memory_order_relaxed);
         uro_time now = uro_device_now();
         uint32_t received;
         if (device->took_over)
@@ -165,14 +168,17 @@ void uro_device_progress(struct uro_device *device, bool posted)
         if (device->owes)
             atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
         note_found(device, received);
-        note_call(device, posted, now);
+        uro_time end = end_of(device, now, received);
+        atomic_store_explicit(posted ? &device->posted : &device->called, end,
+                              memory_order_relaxed);
         if (!posted) {
-            atomic_store_explicit(&device->polled, now, memory_order_relaxed);
+            atomic_store_explicit(&device->polled, end, memory_order_relaxed);
             uro_learn_poll(device, received > 0);
         }
         bool late = !device->owes && too_late(device, now);
         bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
                        device->caller_empty % YIELD_EVERY == 0;
+        atomic_store_explicit(&device->caller_in, false, memory_order_relaxed);
         (void)pthread_mutex_unlock(&device->mutex);
         if (late)
             uro_progress_wake(device);
@@ -225,12 +231,11 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         (void)!read(device->doorbell, &rings, sizeof rings);
 }
 
-/* Each frame of a peer that was asked to wake us costs it a system call. */
+/* Each frame of a peer that was asked to wake us costs it a system call. Where a caller drives, the next look will do. */
 static void disarm(struct uro_device *device)
 {
-    if (!device->armed)
+    if (!device->armed || !try_lock(device))
         return;
-    lock(device);
     device->port->ops->disarm(device->port);
     device->armed = false;
     (void)pthread_mutex_unlock(&device->mutex);
@@ -316,7 +321,12 @@ static bool lets_in(struct uro_device *device)
 {
     uro_time knocked = atomic_load_explicit(&device->knocked, memory_order_relaxed);
 
-    if (knocked == 0 || atomic_load_explicit(&device->in_charge, memory_order_relaxed))
+    uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
+    uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
+
+    /* An older one came late, of somebody who has driven since. */
+    if (knocked <= called || knocked <= posted ||
+        atomic_load_explicit(&device->in_charge, memory_order_relaxed))
         return false;
     if (device->took_over)
         uro_learn_silence(device, knocked);
@@ -324,24 +334,24 @@ static bool lets_in(struct uro_device *device)
     return true;
 }
 
-/* Takes the engine lock. A caller that has it drives, and is not waited for where that will do. */
-static bool enter(struct uro_device *device)
+/* A caller that is in a round is not waited for. Who has the lock for a command is: peers wait meanwhile. */
+static bool is_kept_out(const struct uro_device *device)
 {
-    if (device->config.progress == URO_PROGRESS_HYBRID &&
-        !atomic_load_explicit(&device->in_charge, memory_order_relaxed))
-        return try_lock(device);
-    lock(device);
-    return true;
+    return device->config.progress == URO_PROGRESS_HYBRID &&
+           !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
+           atomic_load_explicit(&device->caller_in, memory_order_relaxed);
 }
 
-/* Engine lock held, and let go. One round, and more while something moves. Then gets ready to sleep, or returns
- * false when there is more to do after all. */
+/* One round, and more while something moves. Then gets ready to sleep, or returns false when there is more to do after
+ * all, or the program drives. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uint32_t received, moved;
     bool ready; /* to sleep */
 
+    lock(device);
     *now = uro_device_now();
+    device->must_look = false;
     atomic_store_explicit(&device->knocked, 0, memory_order_relaxed);
     if (device->armed)
         device->port->ops->disarm(device->port);
@@ -361,9 +371,9 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     (void)pthread_mutex_unlock(&device->mutex);
     atomic_thread_fence(
         memory_order_seq_cst); /* who rings from here on sees that it is to wake us */
-    if (uro_engine_rung(device->engine))
-        device->let_in = 0; /* somebody who did not get the lock left that to the thread */
-    if (uro_engine_rung(device->engine) || !ready) {
+    bool rung = uro_engine_rung(device->engine);
+    device->must_look = rung && program; /* who rang did not get the lock */
+    if (rung || !ready) {
         atomic_store(&device->wakes, 0);
         atomic_store(&device->hears, false);
         return false;
@@ -383,7 +393,7 @@ static bool callers_drive(struct uro_device *device, uro_time now)
     uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
     uro_time silence = atomic_load_explicit(&device->silence, memory_order_relaxed);
 
-    return device->config.progress != URO_PROGRESS_THREAD &&
+    return device->config.progress != URO_PROGRESS_THREAD && !device->must_look &&
            !atomic_load_explicit(&device->in_charge, memory_order_relaxed) &&
            (device->config.progress == URO_PROGRESS_CALLER || now < called + silence ||
             now < posted + silence || now < device->let_in + silence);
@@ -426,11 +436,7 @@ void uro_progress_serve(struct uro_device *device)
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now();
         uro_round_tell_gone(device, &told_gone);
-        if (callers_drive(device, now) && !still_owes(device)) {
-            stand_back(device, now, &interval);
-            continue;
-        }
-        if (!enter(device)) {
+        if (is_kept_out(device) || (callers_drive(device, now) && !still_owes(device))) {
             stand_back(device, now, &interval);
             continue;
         }

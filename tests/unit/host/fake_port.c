@@ -132,6 +132,7 @@ static bool fake_arm(struct uro_port *port)
     (void)port;
     enter();
     fake.arms++;
+    fake.received_by_arm = fake.receives;
     fake.armed = fake.head == fake.tail;
     bool armed = fake.armed;
     leave();

@@ -44,6 +44,7 @@ struct fake_port {
     /* What the device did so far. */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
+    uint32_t received_by_arm;     /* .receives when it was last armed */
     uint32_t claims, unclaims, forks, ways;
     struct uro_listened claimed; /* or unclaimed, last */
     pid_t opener, sender;        /* threads */

@@ -24,7 +24,9 @@ static struct uro_qp *start_detained(void)
     stage_start("a:fake0" IP);
     struct uro_qp *qp = stage_make_qp();
     fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    uro_device_lock(device);
     stage_stop_clock();
+    uro_device_unlock(device);
     do
         uro_device_progress(device, false);
     while (atomic_load(&device->called) != uro_device_now());
@@ -84,14 +86,29 @@ static void program_posts_while_the_thread_drives__the_thread_goes_on(void **sta
     fake_wait(&fake.arms, arms + 1);
 }
 
+static struct uro_qp *rings;
+
+/* After the engine was asked for what is to be sent. */
+static void poll_and_post(void)
+{
+    fake.sends = NULL;
+    uro_device_progress(device, false);
+    uro_qp_ring(uro_device_shard(device), rings);
+    uro_device_progress(device, true);
+}
+
 static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(void **state)
 {
     (void)state;
-    struct uro_qp *qp = start_detained();
-    uro_device_progress(device, false);
-    uro_qp_ring(uro_device_shard(device), qp);
-    uro_device_progress(device, true);
+    struct uro_qp *qp = rings = start_detained();
+    fake.sends = poll_and_post;
+    fake_inject_echo(&fake.port.mac);
+    atomic_store(&detain, true);
+    atomic_store(&detained, false); /* it may have looked for frames before this one came */
+    while (!atomic_load(&detained))
+        (void)sched_yield();
     atomic_store(&detained, false);
+    fake_wait(&fake.sent, 1);
     while (uro_engine_rung(uro_device_engine(device))) /* time stands: nobody is silent for long */
         (void)sched_yield();
     uro_device_lock(device);
@@ -128,7 +145,7 @@ static void thread_in_charge_and_program_polls__the_thread_waits_for_frames(void
     uint32_t arms = fake_read(&fake.arms), rounds = fake_read(&fake.receives);
     atomic_store(&detained, false);
     fake_wait(&fake.arms, arms + 1);
-    assert_int_equal(fake_read(&fake.receives), rounds);
+    assert_int_equal(fake_read(&fake.received_by_arm), rounds);
 }
 
 static void take_until_thread_waits(void)
@@ -185,9 +202,62 @@ static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(voi
     assert_int_equal(atomic_load(&device->waiters), 0);
 }
 
+/* A frame wakes the thread, which waits for frames. */
+static void take_until_awake_thread_stands_back(void)
+{
+    if (gettid() == fake.opener)
+        return;
+    fake_inject_echo(&fake.port.mac);
+    while (atomic_load(&device->wakes) <= uro_device_now() ||
+           atomic_load(&device->wakes) > uro_device_now() + URO_STAND_BACK_MAX)
+        (void)sched_yield();
+    atomic_store(&stood_back, true);
+}
+
+static void thread_listens_and_program_drives__the_thread_does_not_wait(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    uint32_t arms = fake_read(&fake.arms);
+    stage_pass(URO_MS(5));
+    atomic_store(&detained, false);
+    fake_wait(&fake.arms, arms + 1);
+    fake_call_receiving(take_until_awake_thread_stands_back);
+    while (!atomic_load(&stood_back))
+        uro_device_progress(device, false);
+}
+
 static void take_5_ms(void)
 {
     stage_pass(URO_MS(5));
+}
+
+/* A round that only receives says when it ended where it was of many frames. */
+static void program_receives_for_long__its_call_ends_then(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    fake_call_receiving(take_5_ms);
+    for (uint32_t i = 0; i < 8; i++)
+        fake_inject_echo(&fake.port.mac);
+    fake.room = 0;
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 0);
+    assert_int_equal(atomic_load(&device->called), uro_device_now());
+    assert_int_equal(atomic_load(&device->polled), uro_device_now());
+}
+
+/* It polled, did not get the lock, and said so only when it had driven since. */
+static void program_drove_since_it_polled__the_thread_goes_on(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    atomic_store(&device->knocked, atomic_load(&device->called) - 1);
+    uint32_t arms = fake_read(&fake.arms);
+    stage_pass(URO_MS(5));
+    atomic_store(&detained, false);
+    fake_wait(&fake.arms, arms + 1);
+    assert_int_equal(atomic_load(&device->silence), URO_US(50));
 }
 
 static void program_sends_for_long__its_call_ends_then(void **state)
@@ -198,6 +268,7 @@ static void program_sends_for_long__its_call_ends_then(void **state)
             stage_start_polling(false);
         fake.sends = take_5_ms;
         fake_inject_echo(&fake.port.mac);
+        stage_pass(URO_US(20)); /* so long after a send, a post does not wait */
         uro_device_progress(device, posted == 1);
         assert_int_equal(atomic_load(posted ? &device->posted : &device->called), uro_device_now());
     }
@@ -215,6 +286,9 @@ int main(void)
         cmocka_unit_test(thread_in_charge_and_program_drives__the_thread_is_next),
         cmocka_unit_test(thread_alone_and_program_drives__the_thread_is_next),
         cmocka_unit_test(program_drives_for_long__the_thread_does_not_wait_for_the_engine),
+        cmocka_unit_test(thread_listens_and_program_drives__the_thread_does_not_wait),
+        cmocka_unit_test(program_receives_for_long__its_call_ends_then),
+        cmocka_unit_test(program_drove_since_it_polled__the_thread_goes_on),
         cmocka_unit_test(program_sends_for_long__its_call_ends_then),
     };
     return stage_run("host/contend", tests, URO_ARRAY_LEN(tests));
