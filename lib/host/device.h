@@ -93,7 +93,7 @@ struct uro_device {
     bool took_over;        /* the service thread, in vain so far, since a caller last drove */
     atomic_bool caller_in; /* a caller is in a round */
     atomic_uint_least64_t
-        knocked; /* since the thread's last round began: the first poll that did not get the lock; 0 */
+        knocked;     /* first poll without the lock since the thread's last round began; 0: none */
     uro_time let_in; /* when the thread last made way for one of those; its own */
     bool must_look;  /* though it did: a bell was left to it; its own */
     bool holds;      /* it left what is owed to callers when it last looked; its own */

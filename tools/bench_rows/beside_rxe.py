@@ -92,7 +92,7 @@ status=$?
 wait
 exit $status
 """
-# A port of each end in one process each, without an engine.
+# port_rate holds both ends, in a process each.
 WITH_PORTS = """
 set -e
 modprobe veth
@@ -300,10 +300,10 @@ def measured(bench: Bench, made: sides.Rxe, kernel: str) -> list[Figure]:
                 turns.append((limit, sure(lambda link=link, alone=alone: by_port(bench, made, link, alone))))
                 found.append(limit)
         if less:
-            alone = Figure(f"Linux {kernel}, UDP alone, the same packets, median", kind.unit, less=less,
-                           beside=peers[4096])
-            turns.append((alone, sure(lambda: by_udp(bench, made))))
-            found.append(alone)
+            udp = Figure(f"Linux {kernel}, UDP alone, the same packets, median", kind.unit, less=less,
+                         beside=peers[4096])
+            turns.append((udp, sure(lambda: by_udp(bench, made))))
+            found.append(udp)
     by_turns(min(bench.runs, RUNS), *turns)
     return found
 

@@ -38,6 +38,16 @@ static struct uro_qp *start_detained(void)
     return qp;
 }
 
+/* @later its round ends, and it waits for frames: it does not believe that the program drives. */
+static void expect_it_listens(uro_time later)
+{
+    uint32_t arms = fake_read(&fake.arms);
+
+    stage_pass(later);
+    atomic_store(&detained, false);
+    fake_wait(&fake.arms, arms + 1);
+}
+
 static bool thread_stands_back(void)
 {
     uro_time wakes = atomic_load(&device->wakes);
@@ -79,40 +89,46 @@ static void program_posts_while_the_thread_drives__the_thread_goes_on(void **sta
 {
     (void)state;
     (void)start_detained();
-    uint32_t arms = fake_read(&fake.arms);
     uro_device_progress(device, true);
-    atomic_store(&detained, false);
-    stage_pass(URO_MS(5)); /* it looks no longer for the next frame */
-    fake_wait(&fake.arms, arms + 1);
+    expect_it_listens(0);
 }
 
 static struct uro_qp *rings;
 
-/* After the engine was asked for what is to be sent. */
-static void poll_and_post(void)
+/* The thread tells of a completion after it sent: a bell that rings now is not heard in this round. */
+static void poll_and_post(struct uro_device *of, const struct uro_event *event)
 {
-    fake.sends = NULL;
-    uro_device_progress(device, false);
-    uro_qp_ring(uro_device_shard(device), rings);
-    uro_device_progress(device, true);
+    (void)event;
+    uro_device_progress(of, false);
+    uro_qp_ring(uro_device_shard(of), rings);
+    uro_device_progress(of, true);
+}
+
+static void ignore(struct uro_device *of, enum uro_port_event event)
+{
+    (void)of;
+    (void)event;
 }
 
 static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(void **state)
 {
+    static const struct uro_event_sink sink = { poll_and_post, ignore };
+    static _Alignas(64) uint8_t memory[4096];
+    const struct uro_cqe cqe = { .status = URO_WC_SUCCESS };
+
     (void)state;
-    struct uro_qp *qp = rings = start_detained();
-    fake.sends = poll_and_post;
-    fake_inject_echo(&fake.port.mac);
-    atomic_store(&detain, true);
-    atomic_store(&detained, false); /* it may have looked for frames before this one came */
-    while (!atomic_load(&detained))
-        (void)sched_yield();
+    assert_true(uro_cq_size(4) <= sizeof memory);
+    struct uro_cq *cq = uro_cq_init(memory, 4, NULL);
+    uro_cq_arm(cq, false);
+    uro_host_set_sink(&sink);
+    rings = start_detained();
+    assert_true(uro_cq_push(uro_engine_shard(uro_device_engine(device)), cq, &cqe, true));
+    uint32_t rounds = fake_read(&fake.receives);
     atomic_store(&detained, false);
-    fake_wait(&fake.sent, 1);
-    while (uro_engine_rung(uro_device_engine(device))) /* time stands: nobody is silent for long */
-        (void)sched_yield();
+    fake_wait(&fake.receives, rounds + 1); /* time stands: nobody is silent for long */
     uro_device_lock(device);
-    uro_engine_qp_destroy(uro_device_engine(device), qp);
+    assert_false(uro_engine_rung(uro_device_engine(device)));
+    uro_engine_qp_destroy(uro_device_engine(device), rings);
     uro_device_unlock(device);
 }
 
@@ -121,7 +137,6 @@ static void program_polled_before_the_round__the_thread_goes_on(void **state)
 {
     (void)state;
     (void)start_detained();
-    uint32_t arms = fake_read(&fake.arms);
     uro_device_progress(device, false);
     atomic_store(&detain, true);
     atomic_store(&detained, false);
@@ -130,9 +145,7 @@ static void program_polled_before_the_round__the_thread_goes_on(void **state)
     stage_pass(URO_MS(5));
     while (!atomic_load(&detained))
         (void)sched_yield();
-    stage_pass(URO_MS(5));
-    atomic_store(&detained, false);
-    fake_wait(&fake.arms, arms + 1);
+    expect_it_listens(0);
 }
 
 /* It spins on its memory, and polls in between. */
@@ -142,9 +155,8 @@ static void thread_in_charge_and_program_polls__the_thread_waits_for_frames(void
     (void)start_detained();
     uro_device_hand_over(device);
     uro_device_progress(device, false);
-    uint32_t arms = fake_read(&fake.arms), rounds = fake_read(&fake.receives);
-    atomic_store(&detained, false);
-    fake_wait(&fake.arms, arms + 1);
+    uint32_t rounds = fake_read(&fake.receives);
+    expect_it_listens(0);
     assert_int_equal(fake_read(&fake.received_by_arm), rounds);
 }
 
@@ -218,10 +230,7 @@ static void thread_listens_and_program_drives__the_thread_does_not_wait(void **s
 {
     (void)state;
     (void)start_detained();
-    uint32_t arms = fake_read(&fake.arms);
-    stage_pass(URO_MS(5));
-    atomic_store(&detained, false);
-    fake_wait(&fake.arms, arms + 1);
+    expect_it_listens(URO_MS(5));
     fake_call_receiving(take_until_awake_thread_stands_back);
     while (!atomic_load(&stood_back))
         uro_device_progress(device, false);
@@ -253,10 +262,7 @@ static void program_drove_since_it_polled__the_thread_goes_on(void **state)
     (void)state;
     (void)start_detained();
     atomic_store(&device->knocked, atomic_load(&device->called) - 1);
-    uint32_t arms = fake_read(&fake.arms);
-    stage_pass(URO_MS(5));
-    atomic_store(&detained, false);
-    fake_wait(&fake.arms, arms + 1);
+    expect_it_listens(URO_MS(5));
     assert_int_equal(atomic_load(&device->silence), URO_US(50));
 }
 
