@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from sides import SERVER_GRACE, Unavailable, finish, tail
 
+TRIES_TOLD = 2  # of a client's, before the last
 HEARD = 2  # seconds until a sender of datagrams is started again, because nobody listened yet
 
 
@@ -38,7 +39,7 @@ class Meeting:
     listens: str = ""          # "tcp", "udp": what shows so, when it is not rdma_cm
     link: str = ""             # of uroce, if the row asks for one
     then: str = ""             # must then hold where the server is
-    quirk: str = ""            # a server that ended badly saying this ended well
+    quirk: str = ""            # who ended badly saying this ended well
 
     @property
     def path(self):
@@ -71,12 +72,12 @@ def perftest(tool, options="", first=False):
                    "{peer}", meets_twice=True, first=first)
 
 
-# At the end rping closes its channel while its other thread may be about to read from it.
+# At the end rping closes its channel while its other thread may be about to read from it: in either role.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
 
 MEETINGS = (
     Meeting("rping", "-p {port} -C 5 -v -V", "-s -a {own}", "-c -a {peer}", (4, 6),
-            quirk=RPING_CLOSES),
+            says="rdma-ping-4", quirk=RPING_CLOSES),
     Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", more="-m"),
     Meeting("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
@@ -116,6 +117,12 @@ def rows(links, first_kernel):
             if link[1] in row.families and (first_kernel or not row.first)]
 
 
+def finish_meeting(side, process, tool, seconds, meeting):
+    """As finish()."""
+    out, bad = finish(side, process, tool, seconds)
+    return out, "" if meeting.quirk and meeting.quirk in out else bad
+
+
 def ends(process, seconds):
     try:
         process.wait(seconds)
@@ -153,14 +160,15 @@ def run(server, client, host, case, seconds):
     serving = server.spawn(serve, seconds)
     client.reach(server, case)
     wait(server, serving, meeting)
+    tries = []
     while True:
-        client_out, client_bad = finish(client, client.spawn(ask, seconds), meeting.asker,
-                                       seconds)
+        client_out, client_bad = finish_meeting(client, client.spawn(ask, seconds), meeting.asker, seconds, meeting)
         if meeting.refused:
             client_bad = "" if meeting.refused in client_out else client_bad or "was not refused"
         heard = ends(serving, HEARD) if meeting.unheard else not client_bad
         if heard or serving.poll() is not None or time.monotonic() > until:
             break
+        tries.append(f"client before: {client_bad or 'ended well'}\n{tail(client_out)}\n")
         if meeting.meets_twice:
             server.kill(meeting.tool, serving)
             serving.communicate()
@@ -170,13 +178,11 @@ def run(server, client, host, case, seconds):
         server.kill(meeting.tool, serving)
         server_out, server_bad = serving.communicate()[0], ""
     else:
-        server_out, server_bad = finish(server, serving, meeting.tool,
-                                       2 if client_bad else SERVER_GRACE)
-    if meeting.quirk and meeting.quirk in server_out:
-        server_bad = ""
+        server_out, server_bad = finish_meeting(server, serving, meeting.tool, 2 if client_bad else SERVER_GRACE,
+                                                meeting)
     if not re.search(case.says, client_out if case.role == "client" else server_out):
         client_bad = client_bad or f"uroce does not say {case.says}"
     if not client_bad and not server_bad:
         return then(server, case, client_out)
-    return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
+    return ("".join(tries[-TRIES_TOLD:]) + f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"
             f"server: {server_bad or 'ended well'}\n{tail(server_out)}")
