@@ -111,7 +111,8 @@ static bool is_late(const struct uro_device *device, uro_time now)
 /* Whether what is owed leaves with this call. */
 static bool is_paid(const struct uro_device *device, bool posted, uro_time now)
 {
-    return posted || uro_engine_rung(device->engine) || now - device->owes_since >= ANSWER;
+    return posted || uro_engine_rung(device->engine) ||
+           now - device->owes_since >= slowly(device, ANSWER);
 }
 
 /* Whether the program comes back soon for what it was given before it was answered. */

@@ -9,6 +9,7 @@
 #define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
 #define INTERRUPTED         URO_US(100) /* whoever takes longer to send a frame */
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
+#define ANSWER_FRAMES       2u          /* what a program answers, and the acknowledgement */
 #define FEW                 4u /* frames; where more come at once they go on coming, and no answer is waited for */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
@@ -62,7 +63,7 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     if (count == 0)
         return;
     /* The round may have done much before. */
-    device->send_began = device->port->gathers && count == 1 ? uro_device_now() : 0;
+    device->send_began = device->port->gathers && count <= ANSWER_FRAMES ? uro_device_now() : 0;
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
@@ -212,7 +213,7 @@ static void tell(struct uro_device *device)
     }
 }
 
-/* How long a send takes is told by those of one frame, unless they were interrupted, and forgotten after many others. */
+/* How long a send takes is told by those of an answer, unless they were interrupted, and forgotten after many others. */
 static void note_sent(struct uro_device *device, uro_time till)
 {
     uro_time known = atomic_load_explicit(&device->send_took, memory_order_relaxed);

@@ -104,6 +104,33 @@ static void program_that_polls_before_it_is_late__is_late(void **state)
     }
 }
 
+/* Whether what is owed for a frame left with a poll so long after it. */
+static bool poll_answers(uint32_t sent, uro_time after)
+{
+    stage_pass(URO_US(15)); /* the last send is long ago */
+    stage_find(sent);
+    stage_pass(after);
+    uro_device_progress(device, false);
+    bool so = fake_read(&fake.sent) > sent;
+    uro_device_progress(device, true);
+    assert_int_equal(fake_read(&fake.sent), sent + 1);
+    return so;
+}
+
+/* Where a send takes long, so do the steps of a program before its answer. */
+static void sends_take_long__program_has_as_long_for_its_answer(void **state)
+{
+    (void)state;
+    stage_start_polling(true);
+    stage_each_frame_completes_something();
+    assert_false(poll_answers(0, URO_US(1)));
+    assert_true(poll_answers(1, URO_US(2)));
+    fake.sends = take_20_us;
+    assert_true(poll_answers(2, URO_US(9)));
+    assert_false(poll_answers(3, URO_US(9)));
+    assert_true(poll_answers(4, URO_US(10)));
+}
+
 static struct uro_qp *pair;
 
 static void frame_asks_pair(void)
@@ -357,6 +384,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(program_that_went__is_late),
     cmocka_unit_test(program_that_owes_nothing__is_not_late),
     cmocka_unit_test(program_that_polls_before_it_is_late__is_late),
+    cmocka_unit_test(sends_take_long__program_has_as_long_for_its_answer),
     cmocka_unit_test(any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_room_for_more__that_leaves_at_once),
     cmocka_unit_test(program_that_is_interrupted_while_it_polls__is_not_late),
