@@ -93,6 +93,7 @@ struct uro_port {
     uint32_t window; /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool gathers;  /* a send costs as much as many packets do: they are best sent together */
+    bool trickles; /* what a peer sends together comes packet by packet, and a look costs little */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
     bool
         wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */

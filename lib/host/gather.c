@@ -126,7 +126,7 @@ static void judge_answer(struct uro_device *device, bool posted, uro_time now)
         device->prompt += device->prompt < TRUST;
 }
 
-/* A look at a link that gathers costs a system call, too: who posts leaves it to who polls. */
+/* Where a send takes long it is not kept waiting by a look: who posts leaves that to who polls. */
 enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now)
 {
     judge_answer(device, posted, now);
@@ -139,7 +139,8 @@ enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_
     if (device->owes && is_paid(device, posted, now))
         return URO_ROUND_SEND;
     if (device->owes)
-        return device->port->gathers ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE;
+        return device->port->gathers && !device->port->trickles ? URO_ROUND_NOTHING
+                                                                : URO_ROUND_RECEIVE;
     return posted ? URO_ROUND_WHOLE : URO_ROUND_RECEIVE_FIRST;
 }
 

@@ -292,6 +292,30 @@ static void any_link__more_comes_before_the_answer__is_found(void **state)
     assert_int_equal(fake_read(&fake.sent), 3);
 }
 
+/* What the program waits for may be in the next one. */
+static void gathering_link_that_trickles__more_comes_before_the_answer__is_found(void **state)
+{
+    (void)state;
+    start_completing();
+    device->port->trickles = true;
+    for (uint32_t i = 0; i < 3; i++)
+        stage_find(0);
+}
+
+/* Each look may be a system call, and what was sent together has come. */
+static void gathering_link__more_comes_before_the_answer__waits(void **state)
+{
+    (void)state;
+    start_completing();
+    stage_find(0);
+    fake_inject_echo(&fake.port.mac);
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.tail), fake_read(&fake.head) + 1);
+    stage_pass(URO_US(2));
+    uro_device_progress(device, false);
+    assert_int_equal(fake_read(&fake.sent), 1);
+}
+
 /* A program that posts one message after the other takes longer for each than a frame does. */
 static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
 {
@@ -366,6 +390,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gathering_link__send_takes_long__a_post_alone_does_not_wait),
     cmocka_unit_test(gathering_link__receiving_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__send_is_interrupted__posts_do_not_wait),
+    cmocka_unit_test(gathering_link_that_trickles__more_comes_before_the_answer__is_found),
+    cmocka_unit_test(gathering_link__more_comes_before_the_answer__waits),
     cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__send_of_two_takes_long__posts_of_a_burst_wait_as_long),
     cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
