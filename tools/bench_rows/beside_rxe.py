@@ -82,6 +82,7 @@ killall -9 {name} 2>/dev/null
 exit $status
 """
 TRIPS_COUNT = 5000
+TRIES = 3
 SEND_AND_ACK_FRAMES = "66+62"
 TRIPS = """
 rm -f /tmp/server.txt
@@ -270,12 +271,17 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
 
 
 def sure(measure):
-    """A guest that ends costs the values that it was to give, not those that it gave."""
+    """A guest that ends costs the values that it was to give, not those that it gave. Now and then perftest says 0 of
+    a run that ended in time."""
     def measured_so() -> float:
         try:
-            return measure()
+            for _ in range(TRIES):
+                value = measure()
+                if value > 0:
+                    return value
         except sides.Unavailable as error:
             raise NotRun(str(error).splitlines()[-1]) from error
+        raise NotRun("0, each time")
     return measured_so
 
 
