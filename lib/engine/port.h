@@ -92,8 +92,9 @@ struct uro_port {
     uint32_t mtu; /* largest IP packet in use: when opened, or less while the link carries less */
     uint32_t window; /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
-    bool gathers;  /* a send costs as much as many packets do: they are best sent together */
-    bool trickles; /* what a peer sends together comes packet by packet, and a look costs little */
+    bool gathers;  /* each send costs a system call: packets are best sent together */
+    bool
+        trickles; /* so they leave one by one all the same, and come so from a peer like us; a look costs little */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
     bool
         wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */

@@ -66,10 +66,12 @@ struct uro_device {
     bool owes; /* a round only received: what it has to answer is still to be sent */
     uro_time owes_since;
     int prompt; /* how often the program was, when answers waited for it; below 0: they do not; gather.c */
-    bool armed;                      /* the port was asked for a wake-up */
-    atomic_uint_least64_t sent_at;   /* when a round last sent something; read at the end */
-    atomic_uint_least64_t send_took; /* how long sending an answer takes, of late; round.c */
-    uro_time send_began;             /* a send of an answer that is timed; 0: none is */
+    bool answers;                  /* the program posts soon after what it is given; gather.c */
+    bool armed;                    /* the port was asked for a wake-up */
+    atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
+    atomic_uint_least64_t
+        send_took;       /* how long sending one or two frames takes, of late; round.c */
+    uro_time send_began; /* such a send, which is timed; 0: none is */
 
     /* Between callers and the service thread; see progress.c. */
     int doorbell; /* eventfd: the service thread must look */

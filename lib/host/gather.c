@@ -5,7 +5,7 @@
 #define GATHER       500u  /* ns, after a send, and shorter than any answer takes */
 #define GATHER_BURST 1500u /* likewise between the posts of a burst: a round for several of them */
 #define GATHER_CALLS                                                                               \
-    URO_US(4) /* likewise where each send is a system call, which takes no longer */
+    URO_US(4) /* likewise where each send is a system call, which mostly takes no longer */
 #define GATHER_POSTS 32u
 #define LONG_BURST   64u         /* posts without a poll: the next one comes soon ... */
 #define PAUSE        URO_US(50)  /* ... unless there was one between two of them */
@@ -70,6 +70,11 @@ static bool goes_on(const struct uro_device *device, uro_time now)
            !paused(device, now);
 }
 
+static bool is_late(const struct uro_device *device, uro_time now)
+{
+    return now - device->owes_since >= slowly(device, URO_GATHER_HOLD);
+}
+
 void uro_gather_leave(struct uro_device *device, bool posted, uro_time now)
 {
     uint32_t waited = atomic_exchange_explicit(&device->gathered, 0, memory_order_relaxed);
@@ -77,6 +82,8 @@ void uro_gather_leave(struct uro_device *device, bool posted, uro_time now)
     uint32_t burst = paused(device, now) ? 1 : before + waited + 1;
 
     atomic_store_explicit(&device->burst, posted ? burst : 0, memory_order_relaxed);
+    if (posted || (waited > 0 && !device->owes)) /* in time for an answer, or not */
+        device->answers = !is_late(device, now);
 }
 
 void uro_gather_polled(struct uro_device *device)
@@ -103,16 +110,21 @@ static void come_late(struct uro_device *device)
         device->prompt = -DISTRUST;
 }
 
-static bool is_late(const struct uro_device *device, uro_time now)
+/* How long a program has for its answer. One that only takes what comes makes nobody wait for longer. */
+static uro_time answers_within(const struct uro_device *device)
 {
-    return now - device->owes_since >= slowly(device, URO_GATHER_HOLD);
+    uro_time slow = slowly(device, ANSWER);
+
+    if (!device->answers)
+        return ANSWER;
+    return slow < URO_GATHER_HOLD ? slow : URO_GATHER_HOLD;
 }
 
 /* Whether what is owed leaves with this call. */
 static bool is_paid(const struct uro_device *device, bool posted, uro_time now)
 {
     return posted || uro_engine_rung(device->engine) ||
-           now - device->owes_since >= slowly(device, ANSWER);
+           now - device->owes_since >= answers_within(device);
 }
 
 /* Whether the program comes back soon for what it was given before it was answered. */
@@ -126,22 +138,33 @@ static void judge_answer(struct uro_device *device, bool posted, uro_time now)
         device->prompt += device->prompt < TRUST;
 }
 
-/* Where a send takes long it is not kept waiting by a look: who posts leaves that to who polls. */
-enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now)
+/* Who posts leaves looking to who polls, where a send costs a call: it is not kept waiting, and what came stays. While
+ * an answer is awaited nobody looks, unless the rest of what was sent together may have come meanwhile. */
+static enum uro_round_part part_of(const struct uro_device *device, bool posted, uro_time now)
 {
-    judge_answer(device, posted, now);
+    const struct uro_port *port = device->port;
+
     if (!may_wait(device, now))
         return URO_ROUND_WHOLE;
-    if (posted && device->port->gathers)
+    if (posted && port->gathers)
         return URO_ROUND_SEND;
     if (device->prompt < 0)
         return URO_ROUND_WHOLE;
     if (device->owes && is_paid(device, posted, now))
         return URO_ROUND_SEND;
     if (device->owes)
-        return device->port->gathers && !device->port->trickles ? URO_ROUND_NOTHING
-                                                                : URO_ROUND_RECEIVE;
+        return port->gathers && !port->trickles ? URO_ROUND_NOTHING : URO_ROUND_RECEIVE;
     return posted ? URO_ROUND_WHOLE : URO_ROUND_RECEIVE_FIRST;
+}
+
+enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_time now)
+{
+    judge_answer(device, posted, now);
+    enum uro_round_part part = part_of(device, posted, now);
+    if (!posted && device->owes && part != URO_ROUND_NOTHING && part != URO_ROUND_RECEIVE &&
+        !uro_engine_rung(device->engine))
+        device->answers = false;
+    return part;
 }
 
 enum uro_round_part uro_gather_thread_part(struct uro_device *device, uro_time now)

@@ -7,7 +7,7 @@
 #include "host/unmapped.h"
 
 #define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
-#define INTERRUPTED         URO_US(100) /* whoever takes longer to send a frame */
+#define INTERRUPTED         URO_US(100) /* whoever takes longer to send an answer */
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
 #define ANSWER_FRAMES       2u          /* what a program answers, and the acknowledgement */
 #define FEW                 4u /* frames; where more come at once they go on coming, and no answer is waited for */
@@ -280,7 +280,7 @@ uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro
     if (part == URO_ROUND_RECEIVE_FIRST && may_owe(device, *received, before)) {
         device->owes_since = uro_device_now(); /* the round may have been interrupted */
         device->owes = true;
-    } else if (part != URO_ROUND_RECEIVE) {
+    } else if (part != URO_ROUND_RECEIVE || *received > FEW) {
         moved += send(device, now);
     }
     uro_unmapped_touch(NULL);

@@ -43,6 +43,17 @@ static void af_packet__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
+/* Not where the kernel cuts several packets up; which one does is not for this test to know. */
+static void af_packet__packets_leave_one_by_one__they_are_said_to_come_so(void **state)
+{
+    (void)state;
+    struct uro_port *port = kit_open(LINK ",gso=no", 0);
+
+    assert_true(port->gathers);
+    assert_true(port->trickles);
+    port->ops->close(port);
+}
+
 static void af_packet__many_frames_at_once__none_is_lost(void **state)
 {
     (void)state;
@@ -386,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_packet__frames_of_every_length__come_back),
+        cmocka_unit_test(af_packet__packets_leave_one_by_one__they_are_said_to_come_so),
         cmocka_unit_test(af_packet__many_frames_at_once__none_is_lost),
         cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
         cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),

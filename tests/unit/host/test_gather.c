@@ -302,7 +302,7 @@ static void gathering_link_that_trickles__more_comes_before_the_answer__is_found
         stage_find(0);
 }
 
-/* Each look may be a system call, and what was sent together has come. */
+/* A look may be a system call, and what was sent together has come. */
 static void gathering_link__more_comes_before_the_answer__waits(void **state)
 {
     (void)state;

@@ -39,6 +39,16 @@ static void any_link__poll_finds_much__it_is_answered_at_once(void **state)
     stage_find(5);
 }
 
+static void any_link__poll_finds_much_while_it_owes__all_is_answered_at_once(void **state)
+{
+    (void)state;
+    start_completing();
+    stage_find(0);
+    for (uint32_t i = 1; i < 5; i++)
+        fake_inject_echo(&fake.port.mac);
+    stage_find(6);
+}
+
 static int prompt(void)
 {
     uro_device_lock(device);
@@ -117,8 +127,8 @@ static bool poll_answers(uint32_t sent, uro_time after)
     return so;
 }
 
-/* Where a send takes long, so do the steps of a program before its answer. */
-static void sends_take_long__program_has_as_long_for_its_answer(void **state)
+/* Where a send takes long, so do the steps of a program before its answer: it has half as long. */
+static void sends_take_long__program_has_longer_for_its_answer(void **state)
 {
     (void)state;
     stage_start_polling(true);
@@ -129,6 +139,39 @@ static void sends_take_long__program_has_as_long_for_its_answer(void **state)
     assert_true(poll_answers(2, URO_US(9)));
     assert_false(poll_answers(3, URO_US(9)));
     assert_true(poll_answers(4, URO_US(10)));
+}
+
+static void take_60_us(void)
+{
+    stage_pass(URO_US(60));
+}
+
+static void sends_take_very_long__program_has_as_long_as_the_thread_holds(void **state)
+{
+    (void)state;
+    stage_start_polling(true);
+    stage_each_frame_completes_something();
+    fake.sends = take_60_us;
+    assert_true(poll_answers(0, URO_US(2)));
+    assert_false(poll_answers(1, URO_US(19)));
+    assert_true(poll_answers(2, URO_US(20)));
+}
+
+static void sends_take_long__program_that_does_not_answer__peers_do_not_wait(void **state)
+{
+    (void)state;
+    stage_start_polling(true);
+    stage_each_frame_completes_something();
+    fake.sends = take_20_us;
+    assert_true(poll_answers(0, URO_US(2)));
+    assert_false(poll_answers(1, URO_US(2)));
+    for (uint32_t sent = 2; sent < 5; sent++) {
+        stage_pass(URO_US(150)); /* what it posted last is no answer to what comes now */
+        stage_find(sent);
+        stage_pass(sent == 2 ? URO_US(10) : URO_US(2));
+        uro_device_progress(device, false);
+        assert_int_equal(fake_read(&fake.sent), sent + 1);
+    }
 }
 
 static struct uro_qp *pair;
@@ -379,12 +422,15 @@ static void service_answers_after_all__program_is_late(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_link__poll_finds_what_a_peer_wrote__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_much__it_is_answered_at_once),
+    cmocka_unit_test(any_link__poll_finds_much_while_it_owes__all_is_answered_at_once),
     cmocka_unit_test(program_that_came_late__is_given_nothing_before_the_answer_for_a_while),
     cmocka_unit_test(program_that_came_late_once__is_still_given_things_first),
     cmocka_unit_test(program_that_went__is_late),
     cmocka_unit_test(program_that_owes_nothing__is_not_late),
     cmocka_unit_test(program_that_polls_before_it_is_late__is_late),
-    cmocka_unit_test(sends_take_long__program_has_as_long_for_its_answer),
+    cmocka_unit_test(sends_take_long__program_has_longer_for_its_answer),
+    cmocka_unit_test(sends_take_very_long__program_has_as_long_as_the_thread_holds),
+    cmocka_unit_test(sends_take_long__program_that_does_not_answer__peers_do_not_wait),
     cmocka_unit_test(any_link__poll_finds_what_a_queue_pair_answers__program_gets_it_first),
     cmocka_unit_test(any_link__poll_finds_room_for_more__that_leaves_at_once),
     cmocka_unit_test(program_that_is_interrupted_while_it_polls__is_not_late),
