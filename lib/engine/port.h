@@ -94,7 +94,7 @@ struct uro_port {
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool gathers;  /* each send costs a system call: packets are best sent together */
     bool
-        trickles; /* so they leave one by one all the same, and come so from a peer like us; a look costs little */
+        trickles; /* packets leave one by one, also those sent together, and mostly come so; a look costs little */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
     bool
         wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */

@@ -161,9 +161,8 @@ enum uro_round_part uro_gather_part(struct uro_device *device, bool posted, uro_
 {
     judge_answer(device, posted, now);
     enum uro_round_part part = part_of(device, posted, now);
-    if (!posted && device->owes && part != URO_ROUND_NOTHING && part != URO_ROUND_RECEIVE &&
-        !uro_engine_rung(device->engine))
-        device->answers = false;
+    if (part == URO_ROUND_SEND && !posted && !uro_engine_rung(device->engine))
+        device->answers = false; /* its time was over */
     return part;
 }
 

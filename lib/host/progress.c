@@ -320,7 +320,6 @@ static void hold(struct uro_device *device, uro_time *now, uro_time *until)
 static bool lets_in(struct uro_device *device)
 {
     uro_time knocked = atomic_load_explicit(&device->knocked, memory_order_relaxed);
-
     uro_time called = atomic_load_explicit(&device->called, memory_order_relaxed);
     uro_time posted = atomic_load_explicit(&device->posted, memory_order_relaxed);
 

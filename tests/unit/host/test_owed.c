@@ -15,6 +15,12 @@ static void start_completing(void)
     stage_each_frame_completes_something();
 }
 
+static void start_gathering(void)
+{
+    stage_start_polling(true);
+    stage_each_frame_completes_something();
+}
+
 /* A frame comes that a program waited for, as if its memory had been written: it may have something to send itself. */
 static void any_link__poll_finds_what_a_peer_wrote__program_gets_it_first(void **state)
 {
@@ -131,8 +137,7 @@ static bool poll_answers(uint32_t sent, uro_time after)
 static void sends_take_long__program_has_longer_for_its_answer(void **state)
 {
     (void)state;
-    stage_start_polling(true);
-    stage_each_frame_completes_something();
+    start_gathering();
     assert_false(poll_answers(0, URO_US(1)));
     assert_true(poll_answers(1, URO_US(2)));
     fake.sends = take_20_us;
@@ -149,8 +154,7 @@ static void take_60_us(void)
 static void sends_take_very_long__program_has_as_long_as_the_thread_holds(void **state)
 {
     (void)state;
-    stage_start_polling(true);
-    stage_each_frame_completes_something();
+    start_gathering();
     fake.sends = take_60_us;
     assert_true(poll_answers(0, URO_US(2)));
     assert_false(poll_answers(1, URO_US(19)));
@@ -160,8 +164,7 @@ static void sends_take_very_long__program_has_as_long_as_the_thread_holds(void *
 static void sends_take_long__program_that_does_not_answer__peers_do_not_wait(void **state)
 {
     (void)state;
-    stage_start_polling(true);
-    stage_each_frame_completes_something();
+    start_gathering();
     fake.sends = take_20_us;
     assert_true(poll_answers(0, URO_US(2)));
     assert_false(poll_answers(1, URO_US(2)));
