@@ -26,6 +26,14 @@ static void af_xdp__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
+static void af_xdp__each_send_is_a_call__packets_are_gathered(void **state)
+{
+    (void)state;
+
+    assert_true(port->gathers);
+    assert_true(port->trickles);
+}
+
 static void af_xdp__both_sleep__every_frame_wakes(void **state)
 {
     (void)state;
@@ -60,6 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_xdp__frames_of_every_length__come_back),
+        cmocka_unit_test(af_xdp__each_send_is_a_call__packets_are_gathered),
         cmocka_unit_test(af_xdp__both_sleep__every_frame_wakes),
         cmocka_unit_test(af_xdp__groups_wanted__the_kernel_is_asked_for_all),
     };

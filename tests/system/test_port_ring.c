@@ -18,6 +18,7 @@ static void ring__frames_of_every_length__come_back(void **state)
     uint32_t sequence;
 
     assert_int_equal(port->mtu, 9000);
+    assert_false(port->gathers);
     for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 61) {
         kit_send(port, length, length);
         assert_int_equal(kit_receive(port, &sequence, 5), length);

@@ -24,7 +24,8 @@
 /* clang-format off */
 static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_PCI]         = { NULL, .own_limit = true, .interrupts = true, .mtu = 1500 },
-    [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true, .mtu_max = AF_XDP_MTU },
+    [URO_DPDK_AF_XDP]      = { "net_af_xdp", .kernel = true, .own_limit = true, .call_per_send = true,
+                               .mtu_max = AF_XDP_MTU },
     [URO_DPDK_PCAP]        = { "net_pcap", .mtu = 1500 },
     [URO_DPDK_RING]        = { "net_ring", .mtu = MTU_FOR_4096 },
     [URO_DPDK_NULL]        = { "net_null", .mtu = MTU_FOR_4096 },
