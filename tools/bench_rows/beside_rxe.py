@@ -152,7 +152,7 @@ KINDS = (
 def alone_of(kind: Kind, link: str) -> Alone | None:
     """Frames as long as those that carry the same; READs are carried as WRITEs are."""
     payload = IB_MTU[LINKS[link][1]] if kind.long else 64
-    octets = payload + 58  # headers and ICRC
+    octets = payload + limits.HEADERS
     if "read" in kind.program or link == "UDP":
         return None
     if kind.unit == "us":

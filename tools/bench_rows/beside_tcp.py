@@ -16,6 +16,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 MIB = 1048576
 SECONDS = 120
 MTU, XDP_MTU = 4500, 2200  # af_xdp has frames of 3 KiB: IB MTU 2048
+ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # what a frame carries, of a link without engines
 
 
 @dataclass
@@ -107,6 +108,12 @@ def half_trip(bench: Bench, place: Place, settings: dict) -> float:
     return figures.latencies(text)[0].typical
 
 
+def alone(bench: Bench, place: Place, link: str, mtu: int, payload: int) -> tuple[Figure, Callable[[], float]]:
+    """One packet a frame, which kernels that let packets share one make more of."""
+    return (Figure(f"{place.name}, {link} alone, frames of {payload + limits.HEADERS} octets", "GB/s"),
+            lambda: limits.interfaces(bench, link, mtu, payload))
+
+
 def against(bench: Bench, place: Place) -> list[Figure]:
     found = []
     columns = {"median": 0, "MB/s": 4, "messages/s": 6}
@@ -126,6 +133,8 @@ def against(bench: Bench, place: Place) -> list[Figure]:
         rows = [(Figure(f"{place.name}, {link}, {what}", unit, less=less, aim_ratio=1),
                  lambda ours=ours, settings=settings: ours(bench, place, settings))
                 for link, settings in place.links]
+        if unit == "GB/s":
+            rows += [alone(bench, place, link, *ALONE[link]) for link, _ in place.links if link in ALONE]
         by_turns(bench.runs, *beside, *rows)
         best = (min if less else max)((row for row, _ in beside), key=lambda row: row.median)
         for row, _ in rows:

@@ -13,6 +13,17 @@ SECONDS = 120
 # udp_trips: behind the UDP header, of a SEND of 8 octets and of an ACK, which leave together.
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
+HEADERS = 58  # of a frame that carries a payload, with the ICRC
+# Runs what follows between two interfaces, in a network namespace that ends with it.
+BETWEEN_INTERFACES = """
+set -e
+ip link add link0 type veth peer name link1
+for n in 0 1; do
+    echo 1 >/proc/sys/net/ipv6/conf/link$n/disable_ipv6
+    ip link set link$n mtu {mtu} up
+done
+exec "$0" "$@"
+"""
 
 
 def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, ...] = (),
@@ -23,6 +34,7 @@ def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, 
         raise NotRun(f"tests/bench/{program} is not built")
     settings = {"UROCE_DPDK_PLUGIN": str(build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"),
                 "UROCE_MEMIF_PLUGIN": str(build / "lib" / "io" / "memif" / "liburoce-memif.so"),
+                "UROCE_PACKET_PLUGIN": str(build / "lib" / "io" / "packet" / "liburoce-packet.so"),
                 **environment}
     try:
         run = subprocess.run([*prefix, str(path), *arguments], capture_output=True, text=True,
@@ -34,9 +46,9 @@ def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, 
     return run.stdout
 
 
-def fields(bench: Bench, program: str, *arguments: str) -> dict:
+def fields(bench: Bench, program: str, *arguments: str, prefix: tuple[str, ...] = ()) -> dict:
     """Of the line of JSON that it prints."""
-    return json.loads(said(bench.build, program, *arguments))
+    return json.loads(said(bench.build, program, *arguments, prefix=prefix).splitlines()[-1])
 
 
 def memcpy(bench: Bench, which: str) -> float:
@@ -54,6 +66,14 @@ def port(bench: Bench, key: str, length: int, *kind: str) -> float:
         links = [MEMIF.format(n=n, role=role, where=where)
                  for n, role in enumerate(("server", "client"))]
         return fields(bench, "port_rate", *links, str(length), "1", *kind)[key]
+
+
+def interfaces(bench: Bench, driver: str, mtu: int, payload: int) -> float:
+    """GB/s of @payload octets a frame, between two interfaces."""
+    octets = payload + HEADERS
+    found = fields(bench, "port_rate", *(f"net_{driver}{n},iface=link{n}" for n in range(2)), str(octets), "1", "icrc",
+                   prefix=("unshare", "--net", "sh", "-c", BETWEEN_INTERFACES.format(mtu=mtu)))
+    return found["gbit_per_s"] / 8 * payload / octets
 
 
 def rows(bench: Bench) -> list[Figure]:
