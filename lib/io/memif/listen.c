@@ -4,6 +4,7 @@
 #include "io/memif/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct uro_memif_listener {
     struct uro_memif *users;
     int fd;
     int epoll; /* fd and strangers */
+    int spare; /* descriptor, given up to turn away who comes when the process has no other; -1: not even that */
     int strangers[STRANGERS];
     uint32_t newest;
     struct sockaddr_un address;
@@ -88,6 +90,8 @@ static void close_listener(struct uro_memif_listener *listener)
         (void)unlink(listener->address.sun_path);
     if (listener->fd >= 0)
         (void)close(listener->fd);
+    if (listener->spare >= 0)
+        (void)close(listener->spare);
     if (listener->epoll >= 0)
         (void)close(listener->epoll);
     free(listener);
@@ -99,10 +103,13 @@ static struct uro_memif_listener *open_listener(const struct sockaddr_un *addres
 
     if (listener == NULL)
         return NULL;
-    *listener = (struct uro_memif_listener){ .fd = -1, .address = *address, .length = length };
+    *listener =
+        (struct uro_memif_listener){ .fd = -1, .spare = -1, .address = *address, .length = length };
     memset(listener->strangers, 0xff, sizeof listener->strangers); /* -1 */
     listener->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (listener->epoll >= 0)
+        listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
+    if (listener->spare >= 0)
         listener->fd = bind_socket(address, length);
     if (listener->fd >= 0 && uro_memif_watch(listener->epoll, listener->fd))
         return listener;
@@ -240,6 +247,29 @@ static void greet(struct uro_memif_listener *listener, int fd)
         (void)close(fd);
 }
 
+/* Who is not let in would wake us again and again. */
+static void turn_away(struct uro_memif_listener *listener)
+{
+    if (listener->spare >= 0)
+        (void)close(listener->spare);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        uro_memif_say_end(fd, "no descriptor is left here: raise ulimit -n");
+        (void)close(fd);
+    }
+    listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
+}
+
+/* The next one who comes, or -1. */
+static int let_in(struct uro_memif_listener *listener)
+{
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(listener);
+    return fd;
+}
+
 /* NULL, or why not. */
 static const char *refuse(const struct uro_memif *memif, const struct uro_memif_message *message)
 {
@@ -294,7 +324,7 @@ int uro_memif_accept(struct uro_memif *memif)
 
     (void)pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < STRANGERS; i++) { /* and not as many as would like to come */
-        fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        fd = let_in(listener);
         if (fd < 0)
             break;
         greet(listener, fd);

@@ -293,32 +293,6 @@ static void stranger__wrong_init__is_told_why(void **state)
     }
 }
 
-/* Those that say nothing make room for others, and hold no more descriptors than 16. */
-static void strangers__many_and_silent__others_connect(void **state)
-{
-    int silent[40];
-
-    (void)state;
-    server = kit_open("role=server", 0);
-    const unsigned before = kit_fds();
-    for (unsigned i = 0; i < URO_ARRAY_LEN(silent); i++) {
-        silent[i] = memif_peer_call(kit_name());
-        assert_true(silent[i] >= 0);
-        (void)server->ops->link_up(server);
-    }
-    assert_int_equal(kit_fds(), before + 40 + 16);
-    client = kit_open("role=client", 0);
-    assert_true(kit_meet(client, server));
-    for (unsigned i = 0; i < URO_ARRAY_LEN(silent); i++)
-        (void)close(silent[i]);
-    (void)server->ops->link_up(server);
-    kit_works(client, server);
-    assert_true(server->ops->arm(server));
-    assert_false(kit_wakes(server, 0));
-    (void)stop(state);
-    assert_int_equal(kit_fds(), before - 4); /* those of the server */
-}
-
 static void two_interfaces__one_socket__each_has_its_peer(void **state)
 {
     (void)state;
@@ -472,7 +446,6 @@ int main(void)
         cmocka_unit_test_teardown(socket_file__left_over__is_replaced_and_removed_at_the_end, stop),
         cmocka_unit_test_teardown(open__without_descriptors__says_so, stop),
         cmocka_unit_test_teardown(stranger__wrong_init__is_told_why, stop),
-        cmocka_unit_test_teardown(strangers__many_and_silent__others_connect, stop),
         cmocka_unit_test_teardown(two_interfaces__one_socket__each_has_its_peer, stop),
         cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
         cmocka_unit_test_teardown(two_interfaces__one_closes_before_it_took_its_client__it_is_told,
