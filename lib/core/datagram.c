@@ -72,7 +72,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
     if (ext != 0)
         memcpy(at + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
     uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_number(qp)), &bth,
-                       uro_ext_length(uro_opcodes[opcode].ext));
+                       uro_opcodes[opcode].ext_length);
 }
 
 bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)

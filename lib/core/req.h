@@ -33,6 +33,7 @@ struct uro_req_plan {
     uint32_t length;    /* payload octets; of a READ: octets asked for */
     enum uro_verb verb;
     enum uro_place place;
+    int opcode; /* of the BTH; negative: the service has no such packet */
     bool ack_req;
 };
 

@@ -148,6 +148,33 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
         URO_MARK("REQ.ACKREQ");
 }
 
+/* The optional header that ends the message. */
+static unsigned extra_of(const struct uro_wqe *wqe)
+{
+    switch (wqe->opcode) {
+    case URO_WR_SEND_WITH_IMM:
+    case URO_WR_RDMA_WRITE_WITH_IMM:
+        return URO_EXT_IMM;
+    case URO_WR_SEND_WITH_INV:
+        return URO_EXT_INV;
+    default:
+        return 0;
+    }
+}
+
+static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
+                     const struct uro_req_plan *plan)
+{
+    unsigned extra = extra_of(wqe);
+
+    /* A message that could not be ended is not begun. */
+    if (plan->place == URO_FIRST &&
+        uro_opcode_find(qp->service, URO_REQUEST, plan->verb, URO_LAST, extra) < 0)
+        return -1;
+    return uro_opcode_find(qp->service, URO_REQUEST, plan->verb, plan->place,
+                           uro_place_ends(plan->place) ? extra : 0);
+}
+
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
 {
     const struct uro_req *req = &qp->req;
@@ -179,7 +206,8 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         return;
     }
     if (!uro_req_verb(wqe->opcode, &plan->verb)) {
-        plan->kind = URO_REQ_PLAN_PACKET; /* req_send.c refuses it */
+        plan->kind = URO_REQ_PLAN_PACKET;
+        plan->opcode = -1; /* req_send.c refuses it */
         return;
     }
     if (uro_req_is_deep(plan->verb) && !req->patching &&
@@ -203,4 +231,5 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
     } else {
         plan_data(qp, wqe, plan);
     }
+    plan->opcode = opcode_of(qp, wqe, plan);
 }

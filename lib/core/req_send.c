@@ -35,16 +35,6 @@ static bool carries(enum uro_verb verb)
     return verb == URO_SEND || verb == URO_WRITE || verb == URO_ATOMIC_WRITE;
 }
 
-/* Whether the queue pair's service has packets for the request. */
-static bool offered(const struct uro_qp *qp, const struct uro_wqe *wqe)
-{
-    bool inv = wqe->opcode == URO_WR_SEND_WITH_INV;
-    enum uro_verb verb;
-
-    return uro_req_verb(wqe->opcode, &verb) &&
-           uro_opcode_find(qp->service, URO_REQUEST, verb, URO_ONLY, inv ? URO_EXT_INV : 0) >= 0;
-}
-
 static enum uro_wc_status blame(struct uro_wqe *wqe, enum uro_wc_status status, enum uro_why why)
 {
     wqe->why = (uint16_t)why;
@@ -57,7 +47,7 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
 {
     bool sinks = !carries(plan->verb) && plan->verb != URO_FLUSH;
 
-    if (!offered(qp, wqe)) {
+    if (plan->opcode < 0) {
         URO_MARK("POST.SERVICE");
         return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_UNSUPPORTED);
     }
@@ -71,7 +61,7 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
     return URO_WC_SUCCESS;
 }
 
-static unsigned put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_t *out)
+static void put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_t *out)
 {
     bool swap = verb == URO_CMP_SWAP;
     const struct uro_atomic_eth atomic = { .va = wqe->remote_address,
@@ -80,92 +70,67 @@ static unsigned put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_
                                            .compare = swap ? wqe->compare_add : 0 };
 
     uro_atomic_eth_encode(out, &atomic);
-    return URO_EXT_ATOMIC;
 }
 
-/* Whether the packet names remote memory: the first of a WRITE, every other request. */
-static bool has_reth(const struct uro_req_plan *plan)
+static void put_reth(const struct uro_wqe *wqe, const struct uro_req_plan *plan, uint8_t *out)
 {
-    if (plan->verb == URO_WRITE)
-        return uro_place_begins(plan->place);
-    return plan->verb != URO_SEND;
+    bool read = plan->verb == URO_READ;
+    const struct uro_reth reth = { .va = wqe->remote_address + plan->offset,
+                                   .rkey = wqe->rkey,
+                                   .length = read ? plan->length : wqe->length };
+
+    if (read && plan->index > 0)
+        URO_MARK("REQ.READ.RESUME");
+    uro_reth_encode(out, &reth);
 }
 
-/* The header that ends a message with an immediate or a key to invalidate. */
-static unsigned put_extra(const struct uro_wqe *wqe, uint8_t *out)
+/* The extension headers of the packet, in their order on the wire. */
+static void put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *plan, unsigned ext,
+                    uint8_t *out)
 {
-    switch (wqe->opcode) {
-    case URO_WR_SEND_WITH_IMM:
-    case URO_WR_RDMA_WRITE_WITH_IMM:
-        memcpy(out, &wqe->imm, URO_IMM_LEN); /* opaque: as the application stored it */
-        return URO_EXT_IMM;
-    case URO_WR_SEND_WITH_INV:
-        uro_put_be32(out, wqe->imm);
-        return URO_EXT_INV;
-    default:
-        return 0;
-    }
-}
-
-/* The extension headers; returns which. */
-static unsigned put_ext(const struct uro_qp *qp, const struct uro_wqe *wqe,
-                        const struct uro_req_plan *plan, uint8_t *out)
-{
-    unsigned ext = 0;
-
-    if (qp->service == URO_XRC) {
+    if (ext & URO_EXT_XRCETH) {
         URO_MARK("XRC.HEADER");
         out[0] = 0; /* reserved */
         uro_put_be24(out + 1, wqe->xrc_srqn & 0xffffff);
         out += URO_XRCETH_LEN;
-        ext |= URO_EXT_XRCETH;
     }
-    if (plan->verb == URO_CMP_SWAP || plan->verb == URO_FETCH_ADD)
-        return ext | put_atomic(wqe, plan->verb, out);
-    if (plan->verb == URO_FLUSH) {
+    if (ext & URO_EXT_FETH) {
         const struct uro_feth feth = { wqe->flush.placement, wqe->flush.selectivity };
         uro_feth_encode(out, &feth);
         out += URO_FETH_LEN;
-        ext |= URO_EXT_FETH;
     }
-    if (has_reth(plan)) {
-        if (plan->verb == URO_READ && plan->index > 0)
-            URO_MARK("REQ.READ.RESUME");
-        const struct uro_reth reth = { .va = wqe->remote_address + plan->offset,
-                                       .rkey = wqe->rkey,
-                                       .length =
-                                           plan->verb == URO_READ ? plan->length : wqe->length };
-        uro_reth_encode(out, &reth);
+    if (ext & URO_EXT_RETH) {
+        put_reth(wqe, plan, out);
         out += URO_RETH_LEN;
-        ext |= URO_EXT_RETH;
     }
-    return uro_place_ends(plan->place) ? ext | put_extra(wqe, out) : ext;
+    if (ext & URO_EXT_ATOMIC)
+        put_atomic(wqe, plan->verb, out);
+    if (ext & URO_EXT_IMM)
+        memcpy(out, &wqe->imm, URO_IMM_LEN); /* opaque: as the application stored it */
+    if (ext & URO_EXT_INV)
+        uro_put_be32(out, wqe->imm);
 }
 
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_req_plan *plan,
                  struct uro_tx *tx)
 {
-    unsigned ext = put_ext(qp, wqe, plan, uro_path_ext(tx, &qp->path));
-    int opcode = uro_opcode_find(qp->service, URO_REQUEST, plan->verb, plan->place,
-                                 ext & (URO_EXT_IMM | URO_EXT_INV));
-    URO_ASSERT(opcode >= 0);
+    const struct uro_opcode *op = &uro_opcodes[plan->opcode];
 
-    bool ends = uro_place_ends(plan->place);
     URO_MARK("TX.MIGREQ");
     struct uro_bth bth = {
-        .opcode = (uint8_t)opcode,
-        .solicited = ends && (wqe->flags & URO_SEND_SOLICITED) &&
-                     (plan->verb == URO_SEND || (ext & URO_EXT_IMM)),
+        .opcode = (uint8_t)plan->opcode,
+        .solicited = uro_place_ends(plan->place) && (wqe->flags & URO_SEND_SOLICITED) &&
+                     (plan->verb == URO_SEND || (op->ext & URO_EXT_IMM)),
         .migrated = true,
         .pkey = URO_PKEY_DEFAULT,
         .dest_qpn = qp->attr.dest_qpn,
         .ack_req = plan->ack_req,
         .psn = qp->req.next.value,
     };
-    uint32_t ext_length = uro_ext_length(uro_opcodes[opcode].ext);
     if (bth.solicited)
         URO_MARK("REQ.SE");
-    uro_path_seal(tx, &qp->path, &bth, ext_length);
+    put_ext(wqe, plan, op->ext, uro_path_ext(tx, &qp->path));
+    uro_path_seal(tx, &qp->path, &bth, op->ext_length);
     tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled;
 }
 

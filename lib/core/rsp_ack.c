@@ -33,7 +33,7 @@ static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
                            .psn = psn.value };
     if (qp->rsp.late)
         uro_rsp_late_answered(qp, psn);
-    uro_path_seal(tx, &qp->path, &bth, uro_ext_length(uro_opcodes[opcode].ext));
+    uro_path_seal(tx, &qp->path, &bth, uro_opcodes[opcode].ext_length);
 }
 
 static void acknowledge(struct uro_qp *qp, struct uro_tx *tx, uro_psn psn, enum uro_aeth_kind kind,

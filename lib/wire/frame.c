@@ -55,6 +55,9 @@ static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_fram
 static enum uro_frame_result take_ip(struct uro_reader *reader, struct uro_frame *frame)
 {
     const bool v6 = frame->ether.type == URO_ETHERTYPE_IPV6;
+
+    if (!v6 && uro_ip_take_plain(reader, &frame->ip, &frame->udp))
+        return URO_FRAME_OK;
     const enum uro_ip_result result = uro_ip_take(reader, v6, &frame->ip);
 
     if (result != URO_IP_OK)
@@ -86,48 +89,55 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     return result;
 }
 
-/* The headers that few packets carry, in their order on the wire. There is room for all of them. */
-static const uint8_t *decode_ext(const uint8_t *at, unsigned ext, struct uro_frame *frame)
+/* The extension headers, in their order on the wire; returns what is behind them. There is room for all of them. */
+static const uint8_t *decode_ext(const uint8_t *at, const struct uro_opcode *op,
+                                 struct uro_frame *frame)
 {
-    if (ext & URO_EXT_XRCETH) {
-        frame->xrc_srqn = uro_get_be24(at + 1); /* behind a reserved octet */
-        at += URO_XRCETH_LEN;
+    const uint8_t *const end = at + op->ext_length;
+
+    for (unsigned left = op->ext; left != 0; left &= left - 1) {
+        switch (left & -left) {
+        case URO_EXT_XRCETH:
+            frame->xrc_srqn = uro_get_be24(at + 1); /* behind a reserved octet */
+            at += URO_XRCETH_LEN;
+            break;
+        case URO_EXT_DETH:
+            uro_deth_decode(at, &frame->deth);
+            at += URO_DETH_LEN;
+            break;
+        case URO_EXT_FETH:
+            uro_feth_decode(at, &frame->feth);
+            at += URO_FETH_LEN;
+            break;
+        case URO_EXT_RETH:
+            uro_reth_decode(at, &frame->reth);
+            at += URO_RETH_LEN;
+            break;
+        case URO_EXT_ATOMIC:
+            uro_atomic_eth_decode(at, &frame->atomic);
+            at += URO_ATOMIC_LEN;
+            break;
+        case URO_EXT_AETH:
+            uro_aeth_decode(at, &frame->aeth);
+            at += URO_AETH_LEN;
+            break;
+        case URO_EXT_ATOMIC_ACK:
+            frame->atomic_ack = uro_get_be64(at);
+            at += URO_ATOMIC_ACK_LEN;
+            break;
+        case URO_EXT_IMM:
+            memcpy(&frame->imm, at, URO_IMM_LEN);
+            at += URO_IMM_LEN;
+            break;
+        case URO_EXT_INV:
+            frame->inv_rkey = uro_get_be32(at);
+            at += URO_INV_LEN;
+            break;
+        default: /* of a CNP, reserved */
+            break;
+        }
     }
-    if (ext & URO_EXT_DETH) {
-        uro_deth_decode(at, &frame->deth);
-        at += URO_DETH_LEN;
-    }
-    if (ext & URO_EXT_FETH) {
-        uro_feth_decode(at, &frame->feth);
-        at += URO_FETH_LEN;
-    }
-    if (ext & URO_EXT_RETH) {
-        uro_reth_decode(at, &frame->reth);
-        at += URO_RETH_LEN;
-    }
-    if (ext & URO_EXT_ATOMIC) {
-        uro_atomic_eth_decode(at, &frame->atomic);
-        at += URO_ATOMIC_LEN;
-    }
-    if (ext & URO_EXT_AETH) {
-        uro_aeth_decode(at, &frame->aeth);
-        at += URO_AETH_LEN;
-    }
-    if (ext & URO_EXT_ATOMIC_ACK) {
-        frame->atomic_ack = uro_get_be64(at);
-        at += URO_ATOMIC_ACK_LEN;
-    }
-    if (ext & URO_EXT_IMM) {
-        memcpy(&frame->imm, at, URO_IMM_LEN);
-        at += URO_IMM_LEN;
-    }
-    if (ext & URO_EXT_INV) {
-        frame->inv_rkey = uro_get_be32(at);
-        at += URO_INV_LEN;
-    }
-    if (ext & URO_EXT_CNP)
-        at += URO_CNP_LEN;
-    return at;
+    return end;
 }
 
 /* Nothing is read before there is room for it.
@@ -152,9 +162,9 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
     }
 
     if (op->ext != 0) {
-        if ((size_t)(end - at) < uro_ext_length(op->ext))
+        if ((size_t)(end - at) < op->ext_length)
             return URO_FRAME_LENGTH;
-        at = decode_ext(at, op->ext, frame);
+        at = decode_ext(at, op, frame);
     }
     const size_t rest = (size_t)(end - at);
     if (rest < frame->bth.pad_count || (rest != 0 && !op->payload)) {
@@ -242,7 +252,7 @@ bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t lengt
     const struct uro_opcode *op = &uro_opcodes[bth.opcode];
     if (op->name == NULL || !op->payload || bth.version != 0 || bth.dest_qpn == QPN_GSI)
         return false;
-    return at + URO_BTH_LEN + uro_ext_length(op->ext) + bth.pad_count + URO_ICRC_LEN <= length;
+    return at + URO_BTH_LEN + op->ext_length + bth.pad_count + URO_ICRC_LEN <= length;
 }
 
 const char *uro_frame_result_text(enum uro_frame_result result)

@@ -4,24 +4,10 @@
 
 #include "wire/bytes.h"
 
-static const uint8_t ipv4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 bool uro_gid_is_zero(const struct uro_gid *gid)
 {
     static const struct uro_gid zero;
     return uro_gid_equal(gid, &zero);
-}
-
-bool uro_gid_is_ipv4(const struct uro_gid *gid)
-{
-    return memcmp(gid->octets, ipv4_mapped, sizeof ipv4_mapped) == 0;
-}
-
-bool uro_gid_is_multicast(const struct uro_gid *gid)
-{
-    if (uro_gid_is_ipv4(gid))
-        return gid->octets[12] >> 4 == 0xe; /* 224.0.0.0/4 */
-    return gid->octets[0] == 0xff;
 }
 
 bool uro_gid_is_loopback(const struct uro_gid *gid)
@@ -34,15 +20,6 @@ bool uro_gid_is_loopback(const struct uro_gid *gid)
 bool uro_gid_is_link_local(const struct uro_gid *gid)
 {
     return gid->octets[0] == 0xfe && (gid->octets[1] & 0xc0) == 0x80;
-}
-
-struct uro_gid uro_gid_from_ipv4(const uint8_t address[static 4])
-{
-    struct uro_gid gid;
-
-    memcpy(gid.octets, ipv4_mapped, sizeof ipv4_mapped);
-    memcpy(&gid.octets[12], address, 4);
-    return gid;
 }
 
 /* RFC 4291, appendix A: ff:fe in the middle, the universal/local bit turned round. */

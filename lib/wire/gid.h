@@ -28,13 +28,34 @@ static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
     return parts[0] * 0x9e3779b97f4a7c15u ^ parts[1];
 }
 
+/* What every packet asks is asked here, so that it takes no call. */
+#define URO_GID_IPV4_MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff
+
+static inline bool uro_gid_is_ipv4(const struct uro_gid *gid) /* ::ffff:0:0/96 */
+{
+    static const uint8_t mapped[12] = { URO_GID_IPV4_MAPPED };
+
+    return memcmp(gid->octets, mapped, sizeof mapped) == 0;
+}
+
+static inline bool uro_gid_is_multicast(const struct uro_gid *gid)
+{
+    if (uro_gid_is_ipv4(gid))
+        return gid->octets[12] >> 4 == 0xe; /* 224.0.0.0/4 */
+    return gid->octets[0] == 0xff;
+}
+
+static inline struct uro_gid uro_gid_from_ipv4(const uint8_t address[static 4])
+{
+    struct uro_gid gid = { { URO_GID_IPV4_MAPPED } };
+
+    memcpy(&gid.octets[12], address, 4);
+    return gid;
+}
+
 bool uro_gid_is_zero(const struct uro_gid *gid);
-bool uro_gid_is_ipv4(const struct uro_gid *gid); /* ::ffff:0:0/96 */
-bool uro_gid_is_multicast(const struct uro_gid *gid);
 bool uro_gid_is_loopback(const struct uro_gid *gid);   /* 127.0.0.0/8, ::1 */
 bool uro_gid_is_link_local(const struct uro_gid *gid); /* fe80::/10 */
-
-struct uro_gid uro_gid_from_ipv4(const uint8_t address[static 4]);
 
 /* fe80:: with the modified EUI-64 of @mac: the default GID of a RoCE port. */
 struct uro_gid uro_gid_link_local(const struct uro_mac *mac);

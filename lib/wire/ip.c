@@ -18,9 +18,11 @@ enum {
 };
 static_assert(V4_DEST + 4 == URO_IPV4_LEN, "the offsets must cover the header");
 
+#define V4_PLAIN           0x45u /* version 4, no options */
 #define V4_DONT_FRAGMENT   0x4000u
 #define V4_MORE_FRAGMENTS  0x2000u
 #define V4_FRAGMENT_OFFSET 0x1fffu
+#define V4_GROUP           0xeu /* the highest bits of a group's address */
 
 enum {
     V6_VERSION_CLASS_FLOW = 0,
@@ -118,6 +120,51 @@ static bool v4_only_alert(const uint8_t *at, const uint8_t *end)
     return found;
 }
 
+/* A group sends nothing; and an IPv4 address in an IPv6 header would pass for the
+ * IPv4 host whose GID it is. */
+static enum uro_ip_result refuse_address(void)
+{
+    URO_MARK("IP.ADDRESS");
+    return URO_IP_BAD;
+}
+
+/* A sum that is right comes to ones, which is 0 modulo 2^16 - 1; in which order a machine has the octets of its words
+ * is all the same to that, and a header with a version is not all zeros. */
+static bool v4_sum_right(const uint8_t *in, size_t header)
+{
+    uint64_t pairs[2], sum;
+    uint32_t word;
+
+    memcpy(pairs, in, sizeof pairs);
+    memcpy(&word, in + sizeof pairs, sizeof word);
+    sum = (pairs[0] >> 32) + (uint32_t)pairs[0] + (pairs[1] >> 32) + (uint32_t)pairs[1] + word;
+    for (size_t at = URO_IPV4_LEN; at < header; at += sizeof word) {
+        memcpy(&word, in + at, sizeof word);
+        sum += word;
+    }
+    return sum % 0xffff == 0;
+}
+static_assert(sizeof(uint64_t[2]) + sizeof(uint32_t) == URO_IPV4_LEN, "all of a plain header");
+
+static bool v4_is_part(const uint8_t *in)
+{
+    return (uro_get_be16(&in[V4_FRAGMENT]) & (V4_MORE_FRAGMENTS | V4_FRAGMENT_OFFSET)) != 0;
+}
+
+static void v4_fill(const uint8_t *in, uint16_t payload_length, struct uro_ip *ip)
+{
+    ip->v6 = false;
+    ip->dont_fragment = uro_get_be16(&in[V4_FRAGMENT]) & V4_DONT_FRAGMENT;
+    ip->traffic_class = in[V4_TOS];
+    ip->hop_limit = in[V4_TTL];
+    ip->protocol = in[V4_PROTOCOL];
+    ip->identification = uro_get_be16(&in[V4_IDENTIFICATION]);
+    ip->flow_label = 0;
+    ip->payload_length = payload_length;
+    ip->source = uro_gid_from_ipv4(&in[V4_SOURCE]);
+    ip->dest = uro_gid_from_ipv4(&in[V4_DEST]);
+}
+
 /* rule IP.LIBERAL */
 static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
 {
@@ -130,7 +177,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
         return URO_IP_BAD;
     if (uro_take(reader, header - URO_IPV4_LEN) == NULL)
         return URO_IP_SHORT;
-    if (uro_ip_sum_finish(uro_ip_sum(0, in, header)) != 0)
+    if (!v4_sum_right(in, header))
         return URO_IP_CHECKSUM;
 
     const size_t total = uro_get_be16(&in[V4_TOTAL_LENGTH]);
@@ -143,24 +190,14 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
         !(in[V4_PROTOCOL] == URO_IPPROTO_IGMP && v4_only_alert(in + URO_IPV4_LEN, in + header)))
         return URO_IP_OPTIONS;
 
-    const uint16_t fragment = uro_get_be16(&in[V4_FRAGMENT]);
-    if ((fragment & (V4_MORE_FRAGMENTS | V4_FRAGMENT_OFFSET)) != 0)
+    if (v4_is_part(in))
         return URO_IP_FRAGMENT;
 
     if (in + total < reader->end)
         URO_MARK("IP.TRAILER");
     reader->end = in + total;
-    ip->v6 = false;
-    ip->dont_fragment = fragment & V4_DONT_FRAGMENT;
-    ip->traffic_class = in[V4_TOS];
-    ip->hop_limit = in[V4_TTL];
-    ip->protocol = in[V4_PROTOCOL];
-    ip->identification = uro_get_be16(&in[V4_IDENTIFICATION]);
-    ip->flow_label = 0;
-    ip->payload_length = (uint16_t)(total - header);
-    ip->source = uro_gid_from_ipv4(&in[V4_SOURCE]);
-    ip->dest = uro_gid_from_ipv4(&in[V4_DEST]);
-    return URO_IP_OK;
+    v4_fill(in, (uint16_t)(total - header), ip);
+    return in[V4_SOURCE] >> 4 == V4_GROUP ? refuse_address() : URO_IP_OK;
 }
 
 /* Takes a hop-by-hop header that stands before ICMPv6 and holds nothing but Router Alert. */
@@ -220,19 +257,9 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
     ip->payload_length = (uint16_t)(reader->end - reader->at);
     memcpy(ip->source.octets, &in[V6_SOURCE], sizeof ip->source.octets);
     memcpy(ip->dest.octets, &in[V6_DEST], sizeof ip->dest.octets);
+    if (ip->source.octets[0] == 0xff || uro_gid_is_ipv4(&ip->source) || uro_gid_is_ipv4(&ip->dest))
+        return refuse_address();
     return URO_IP_OK;
-}
-
-/* A group sends nothing; and an IPv4 address in an IPv6 header would pass for the
- * IPv4 host whose GID it is. */
-static bool addresses_valid(const struct uro_ip *ip)
-{
-    bool mapped = uro_gid_is_ipv4(&ip->source) || uro_gid_is_ipv4(&ip->dest);
-
-    if (!uro_gid_is_multicast(&ip->source) && !(ip->v6 && mapped))
-        return true;
-    URO_MARK("IP.ADDRESS");
-    return false;
 }
 
 enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip *ip)
@@ -241,7 +268,7 @@ enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip
 
     if (result == URO_IP_OPTIONS || result == URO_IP_FRAGMENT)
         URO_MARK("IP.OPTIONS");
-    return result == URO_IP_OK && !addresses_valid(ip) ? URO_IP_BAD : result;
+    return result;
 }
 
 static size_t v4_put(uint8_t *out, const struct uro_ip *ip)
@@ -300,6 +327,30 @@ void uro_udp_decode(const uint8_t in[static URO_UDP_LEN], struct uro_udp *udp)
     udp->dest_port = uro_get_be16(&in[UDP_DEST]);
     udp->length = uro_get_be16(&in[UDP_LENGTH]);
     udp->checksum = uro_get_be16(&in[UDP_CHECKSUM]);
+}
+
+bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip, struct uro_udp *udp)
+{
+    const uint8_t *in = reader->at;
+    const size_t length = (size_t)(reader->end - in);
+
+    if (length < URO_IPV4_LEN + URO_UDP_LEN || in[V4_VERSION_IHL] != V4_PLAIN ||
+        in[V4_PROTOCOL] != URO_IPPROTO_UDP || in[V4_SOURCE] >> 4 == V4_GROUP || v4_is_part(in))
+        return false;
+    const size_t total = uro_get_be16(&in[V4_TOTAL_LENGTH]);
+    if (total < URO_IPV4_LEN + URO_UDP_LEN || total > length || !v4_sum_right(in, URO_IPV4_LEN))
+        return false;
+    uro_udp_decode(in + URO_IPV4_LEN, udp);
+    if (udp->length < URO_UDP_LEN || udp->length > total - URO_IPV4_LEN || udp->checksum != 0)
+        return false;
+
+    if (total < length)
+        URO_MARK("IP.TRAILER");
+    ip->router_alert = false;
+    v4_fill(in, (uint16_t)(total - URO_IPV4_LEN), ip);
+    reader->at = in + URO_IPV4_LEN + URO_UDP_LEN;
+    reader->end = in + URO_IPV4_LEN + udp->length;
+    return true;
 }
 
 void uro_udp_encode(uint8_t out[static URO_UDP_LEN], const struct uro_udp *udp)

@@ -18,95 +18,92 @@
 #define XRC_RSP .service = URO_XRC, .role = URO_RESPONSE
 #define CNP_REQ .service = URO_CNP, .role = URO_REQUEST
 
+/* Octets of each extension header, times whether it is in the set. */
+#define HAS(set, header) (((set)&URO_EXT_##header) != 0 ? URO_##header##_LEN : 0u)
+#define LENGTH(set)                                                                                \
+    (HAS(set, XRCETH) + HAS(set, DETH) + HAS(set, FETH) + HAS(set, RETH) + HAS(set, ATOMIC) +      \
+     HAS(set, AETH) + HAS(set, ATOMIC_ACK) + HAS(set, IMM) + HAS(set, INV) + HAS(set, CNP))
+#define EXT(set) .ext = (set), .ext_length = LENGTH(set)
+
 /* rule WIRE.OPCODES */
 /* clang-format off */
 const struct uro_opcode uro_opcodes[256] = {
     [0x00] = { "RC_SEND_FIRST",             RC_REQ,  URO_SEND,         URO_FIRST,  .payload = true, .takes_recv = true },
     [0x01] = { "RC_SEND_MIDDLE",            RC_REQ,  URO_SEND,         URO_MIDDLE, .payload = true },
     [0x02] = { "RC_SEND_LAST",              RC_REQ,  URO_SEND,         URO_LAST,   .payload = true },
-    [0x03] = { "RC_SEND_LAST_IMM",          RC_REQ,  URO_SEND,         URO_LAST,   .ext = URO_EXT_IMM, .payload = true },
+    [0x03] = { "RC_SEND_LAST_IMM",          RC_REQ,  URO_SEND,         URO_LAST,   EXT(URO_EXT_IMM), .payload = true },
     [0x04] = { "RC_SEND_ONLY",              RC_REQ,  URO_SEND,         URO_ONLY,   .payload = true, .takes_recv = true },
-    [0x05] = { "RC_SEND_ONLY_IMM",          RC_REQ,  URO_SEND,         URO_ONLY,   .ext = URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0x06] = { "RC_WRITE_FIRST",            RC_REQ,  URO_WRITE,        URO_FIRST,  .ext = URO_EXT_RETH, .payload = true },
+    [0x05] = { "RC_SEND_ONLY_IMM",          RC_REQ,  URO_SEND,         URO_ONLY,   EXT(URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0x06] = { "RC_WRITE_FIRST",            RC_REQ,  URO_WRITE,        URO_FIRST,  EXT(URO_EXT_RETH), .payload = true },
     [0x07] = { "RC_WRITE_MIDDLE",           RC_REQ,  URO_WRITE,        URO_MIDDLE, .payload = true },
     [0x08] = { "RC_WRITE_LAST",             RC_REQ,  URO_WRITE,        URO_LAST,   .payload = true },
-    [0x09] = { "RC_WRITE_LAST_IMM",         RC_REQ,  URO_WRITE,        URO_LAST,   .ext = URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0x0a] = { "RC_WRITE_ONLY",             RC_REQ,  URO_WRITE,        URO_ONLY,   .ext = URO_EXT_RETH, .payload = true },
-    [0x0b] = { "RC_WRITE_ONLY_IMM",         RC_REQ,  URO_WRITE,        URO_ONLY,   .ext = URO_EXT_RETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0x0c] = { "RC_READ_REQUEST",           RC_REQ,  URO_READ,         URO_ONLY,   .ext = URO_EXT_RETH },
-    [0x0d] = { "RC_READ_RESPONSE_FIRST",    RC_RSP,  URO_READ,         URO_FIRST,  .ext = URO_EXT_AETH, .payload = true },
+    [0x09] = { "RC_WRITE_LAST_IMM",         RC_REQ,  URO_WRITE,        URO_LAST,   EXT(URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0x0a] = { "RC_WRITE_ONLY",             RC_REQ,  URO_WRITE,        URO_ONLY,   EXT(URO_EXT_RETH), .payload = true },
+    [0x0b] = { "RC_WRITE_ONLY_IMM",         RC_REQ,  URO_WRITE,        URO_ONLY,   EXT(URO_EXT_RETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0x0c] = { "RC_READ_REQUEST",           RC_REQ,  URO_READ,         URO_ONLY,   EXT(URO_EXT_RETH) },
+    [0x0d] = { "RC_READ_RESPONSE_FIRST",    RC_RSP,  URO_READ,         URO_FIRST,  EXT(URO_EXT_AETH), .payload = true },
     [0x0e] = { "RC_READ_RESPONSE_MIDDLE",   RC_RSP,  URO_READ,         URO_MIDDLE, .payload = true },
-    [0x0f] = { "RC_READ_RESPONSE_LAST",     RC_RSP,  URO_READ,         URO_LAST,   .ext = URO_EXT_AETH, .payload = true },
-    [0x10] = { "RC_READ_RESPONSE_ONLY",     RC_RSP,  URO_READ,         URO_ONLY,   .ext = URO_EXT_AETH, .payload = true },
-    [0x11] = { "RC_ACK",                    RC_RSP,  URO_ACK,          URO_ONLY,   .ext = URO_EXT_AETH },
-    [0x12] = { "RC_ATOMIC_ACK",             RC_RSP,  URO_ATOMIC_ACK,   URO_ONLY,   .ext = URO_EXT_AETH | URO_EXT_ATOMIC_ACK },
-    [0x13] = { "RC_CMP_SWAP",               RC_REQ,  URO_CMP_SWAP,     URO_ONLY,   .ext = URO_EXT_ATOMIC },
-    [0x14] = { "RC_FETCH_ADD",              RC_REQ,  URO_FETCH_ADD,    URO_ONLY,   .ext = URO_EXT_ATOMIC },
-    [0x16] = { "RC_SEND_LAST_INV",          RC_REQ,  URO_SEND,         URO_LAST,   .ext = URO_EXT_INV, .payload = true },
-    [0x17] = { "RC_SEND_ONLY_INV",          RC_REQ,  URO_SEND,         URO_ONLY,   .ext = URO_EXT_INV, .payload = true, .takes_recv = true },
-    [0x1c] = { "RC_FLUSH",                  RC_REQ,  URO_FLUSH,        URO_ONLY,   .ext = URO_EXT_FETH | URO_EXT_RETH },
-    [0x1d] = { "RC_ATOMIC_WRITE",           RC_REQ,  URO_ATOMIC_WRITE, URO_ONLY,   .ext = URO_EXT_RETH, .payload = true },
+    [0x0f] = { "RC_READ_RESPONSE_LAST",     RC_RSP,  URO_READ,         URO_LAST,   EXT(URO_EXT_AETH), .payload = true },
+    [0x10] = { "RC_READ_RESPONSE_ONLY",     RC_RSP,  URO_READ,         URO_ONLY,   EXT(URO_EXT_AETH), .payload = true },
+    [0x11] = { "RC_ACK",                    RC_RSP,  URO_ACK,          URO_ONLY,   EXT(URO_EXT_AETH) },
+    [0x12] = { "RC_ATOMIC_ACK",             RC_RSP,  URO_ATOMIC_ACK,   URO_ONLY,   EXT(URO_EXT_AETH | URO_EXT_ATOMIC_ACK) },
+    [0x13] = { "RC_CMP_SWAP",               RC_REQ,  URO_CMP_SWAP,     URO_ONLY,   EXT(URO_EXT_ATOMIC) },
+    [0x14] = { "RC_FETCH_ADD",              RC_REQ,  URO_FETCH_ADD,    URO_ONLY,   EXT(URO_EXT_ATOMIC) },
+    [0x16] = { "RC_SEND_LAST_INV",          RC_REQ,  URO_SEND,         URO_LAST,   EXT(URO_EXT_INV), .payload = true },
+    [0x17] = { "RC_SEND_ONLY_INV",          RC_REQ,  URO_SEND,         URO_ONLY,   EXT(URO_EXT_INV), .payload = true, .takes_recv = true },
+    [0x1c] = { "RC_FLUSH",                  RC_REQ,  URO_FLUSH,        URO_ONLY,   EXT(URO_EXT_FETH | URO_EXT_RETH) },
+    [0x1d] = { "RC_ATOMIC_WRITE",           RC_REQ,  URO_ATOMIC_WRITE, URO_ONLY,   EXT(URO_EXT_RETH), .payload = true },
 
     [0x20] = { "UC_SEND_FIRST",             UC_REQ,  URO_SEND,         URO_FIRST,  .payload = true, .takes_recv = true },
     [0x21] = { "UC_SEND_MIDDLE",            UC_REQ,  URO_SEND,         URO_MIDDLE, .payload = true },
     [0x22] = { "UC_SEND_LAST",              UC_REQ,  URO_SEND,         URO_LAST,   .payload = true },
-    [0x23] = { "UC_SEND_LAST_IMM",          UC_REQ,  URO_SEND,         URO_LAST,   .ext = URO_EXT_IMM, .payload = true },
+    [0x23] = { "UC_SEND_LAST_IMM",          UC_REQ,  URO_SEND,         URO_LAST,   EXT(URO_EXT_IMM), .payload = true },
     [0x24] = { "UC_SEND_ONLY",              UC_REQ,  URO_SEND,         URO_ONLY,   .payload = true, .takes_recv = true },
-    [0x25] = { "UC_SEND_ONLY_IMM",          UC_REQ,  URO_SEND,         URO_ONLY,   .ext = URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0x26] = { "UC_WRITE_FIRST",            UC_REQ,  URO_WRITE,        URO_FIRST,  .ext = URO_EXT_RETH, .payload = true },
+    [0x25] = { "UC_SEND_ONLY_IMM",          UC_REQ,  URO_SEND,         URO_ONLY,   EXT(URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0x26] = { "UC_WRITE_FIRST",            UC_REQ,  URO_WRITE,        URO_FIRST,  EXT(URO_EXT_RETH), .payload = true },
     [0x27] = { "UC_WRITE_MIDDLE",           UC_REQ,  URO_WRITE,        URO_MIDDLE, .payload = true },
     [0x28] = { "UC_WRITE_LAST",             UC_REQ,  URO_WRITE,        URO_LAST,   .payload = true },
-    [0x29] = { "UC_WRITE_LAST_IMM",         UC_REQ,  URO_WRITE,        URO_LAST,   .ext = URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0x2a] = { "UC_WRITE_ONLY",             UC_REQ,  URO_WRITE,        URO_ONLY,   .ext = URO_EXT_RETH, .payload = true },
-    [0x2b] = { "UC_WRITE_ONLY_IMM",         UC_REQ,  URO_WRITE,        URO_ONLY,   .ext = URO_EXT_RETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
+    [0x29] = { "UC_WRITE_LAST_IMM",         UC_REQ,  URO_WRITE,        URO_LAST,   EXT(URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0x2a] = { "UC_WRITE_ONLY",             UC_REQ,  URO_WRITE,        URO_ONLY,   EXT(URO_EXT_RETH), .payload = true },
+    [0x2b] = { "UC_WRITE_ONLY_IMM",         UC_REQ,  URO_WRITE,        URO_ONLY,   EXT(URO_EXT_RETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
 
-    [0x64] = { "UD_SEND_ONLY",              UD_REQ,  URO_SEND,         URO_ONLY,   .ext = URO_EXT_DETH, .payload = true, .takes_recv = true },
-    [0x65] = { "UD_SEND_ONLY_IMM",          UD_REQ,  URO_SEND,         URO_ONLY,   .ext = URO_EXT_DETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
+    [0x64] = { "UD_SEND_ONLY",              UD_REQ,  URO_SEND,         URO_ONLY,   EXT(URO_EXT_DETH), .payload = true, .takes_recv = true },
+    [0x65] = { "UD_SEND_ONLY_IMM",          UD_REQ,  URO_SEND,         URO_ONLY,   EXT(URO_EXT_DETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
 
-    [0x81] = { "CNP",                       CNP_REQ, URO_NOTIFY,       URO_ONLY,   .ext = URO_EXT_CNP },
+    [0x81] = { "CNP",                       CNP_REQ, URO_NOTIFY,       URO_ONLY,   EXT(URO_EXT_CNP) },
 
-    [0xa0] = { "XRC_SEND_FIRST",            XRC_REQ, URO_SEND,         URO_FIRST,  .ext = URO_EXT_XRCETH, .payload = true, .takes_recv = true },
-    [0xa1] = { "XRC_SEND_MIDDLE",           XRC_REQ, URO_SEND,         URO_MIDDLE, .ext = URO_EXT_XRCETH, .payload = true },
-    [0xa2] = { "XRC_SEND_LAST",             XRC_REQ, URO_SEND,         URO_LAST,   .ext = URO_EXT_XRCETH, .payload = true },
-    [0xa3] = { "XRC_SEND_LAST_IMM",         XRC_REQ, URO_SEND,         URO_LAST,   .ext = URO_EXT_XRCETH | URO_EXT_IMM, .payload = true },
-    [0xa4] = { "XRC_SEND_ONLY",             XRC_REQ, URO_SEND,         URO_ONLY,   .ext = URO_EXT_XRCETH, .payload = true, .takes_recv = true },
-    [0xa5] = { "XRC_SEND_ONLY_IMM",         XRC_REQ, URO_SEND,         URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0xa6] = { "XRC_WRITE_FIRST",           XRC_REQ, URO_WRITE,        URO_FIRST,  .ext = URO_EXT_XRCETH | URO_EXT_RETH, .payload = true },
-    [0xa7] = { "XRC_WRITE_MIDDLE",          XRC_REQ, URO_WRITE,        URO_MIDDLE, .ext = URO_EXT_XRCETH, .payload = true },
-    [0xa8] = { "XRC_WRITE_LAST",            XRC_REQ, URO_WRITE,        URO_LAST,   .ext = URO_EXT_XRCETH, .payload = true },
-    [0xa9] = { "XRC_WRITE_LAST_IMM",        XRC_REQ, URO_WRITE,        URO_LAST,   .ext = URO_EXT_XRCETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0xaa] = { "XRC_WRITE_ONLY",            XRC_REQ, URO_WRITE,        URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_RETH, .payload = true },
-    [0xab] = { "XRC_WRITE_ONLY_IMM",        XRC_REQ, URO_WRITE,        URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_RETH | URO_EXT_IMM, .payload = true, .takes_recv = true },
-    [0xac] = { "XRC_READ_REQUEST",          XRC_REQ, URO_READ,         URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_RETH },
-    [0xad] = { "XRC_READ_RESPONSE_FIRST",   XRC_RSP, URO_READ,         URO_FIRST,  .ext = URO_EXT_AETH, .payload = true },
+    [0xa0] = { "XRC_SEND_FIRST",            XRC_REQ, URO_SEND,         URO_FIRST,  EXT(URO_EXT_XRCETH), .payload = true, .takes_recv = true },
+    [0xa1] = { "XRC_SEND_MIDDLE",           XRC_REQ, URO_SEND,         URO_MIDDLE, EXT(URO_EXT_XRCETH), .payload = true },
+    [0xa2] = { "XRC_SEND_LAST",             XRC_REQ, URO_SEND,         URO_LAST,   EXT(URO_EXT_XRCETH), .payload = true },
+    [0xa3] = { "XRC_SEND_LAST_IMM",         XRC_REQ, URO_SEND,         URO_LAST,   EXT(URO_EXT_XRCETH | URO_EXT_IMM), .payload = true },
+    [0xa4] = { "XRC_SEND_ONLY",             XRC_REQ, URO_SEND,         URO_ONLY,   EXT(URO_EXT_XRCETH), .payload = true, .takes_recv = true },
+    [0xa5] = { "XRC_SEND_ONLY_IMM",         XRC_REQ, URO_SEND,         URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0xa6] = { "XRC_WRITE_FIRST",           XRC_REQ, URO_WRITE,        URO_FIRST,  EXT(URO_EXT_XRCETH | URO_EXT_RETH), .payload = true },
+    [0xa7] = { "XRC_WRITE_MIDDLE",          XRC_REQ, URO_WRITE,        URO_MIDDLE, EXT(URO_EXT_XRCETH), .payload = true },
+    [0xa8] = { "XRC_WRITE_LAST",            XRC_REQ, URO_WRITE,        URO_LAST,   EXT(URO_EXT_XRCETH), .payload = true },
+    [0xa9] = { "XRC_WRITE_LAST_IMM",        XRC_REQ, URO_WRITE,        URO_LAST,   EXT(URO_EXT_XRCETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0xaa] = { "XRC_WRITE_ONLY",            XRC_REQ, URO_WRITE,        URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_RETH), .payload = true },
+    [0xab] = { "XRC_WRITE_ONLY_IMM",        XRC_REQ, URO_WRITE,        URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_RETH | URO_EXT_IMM), .payload = true, .takes_recv = true },
+    [0xac] = { "XRC_READ_REQUEST",          XRC_REQ, URO_READ,         URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_RETH) },
+    [0xad] = { "XRC_READ_RESPONSE_FIRST",   XRC_RSP, URO_READ,         URO_FIRST,  EXT(URO_EXT_AETH), .payload = true },
     [0xae] = { "XRC_READ_RESPONSE_MIDDLE",  XRC_RSP, URO_READ,         URO_MIDDLE, .payload = true },
-    [0xaf] = { "XRC_READ_RESPONSE_LAST",    XRC_RSP, URO_READ,         URO_LAST,   .ext = URO_EXT_AETH, .payload = true },
-    [0xb0] = { "XRC_READ_RESPONSE_ONLY",    XRC_RSP, URO_READ,         URO_ONLY,   .ext = URO_EXT_AETH, .payload = true },
-    [0xb1] = { "XRC_ACK",                   XRC_RSP, URO_ACK,          URO_ONLY,   .ext = URO_EXT_AETH },
-    [0xb2] = { "XRC_ATOMIC_ACK",            XRC_RSP, URO_ATOMIC_ACK,   URO_ONLY,   .ext = URO_EXT_AETH | URO_EXT_ATOMIC_ACK },
-    [0xb3] = { "XRC_CMP_SWAP",              XRC_REQ, URO_CMP_SWAP,     URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_ATOMIC },
-    [0xb4] = { "XRC_FETCH_ADD",             XRC_REQ, URO_FETCH_ADD,    URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_ATOMIC },
-    [0xb6] = { "XRC_SEND_LAST_INV",         XRC_REQ, URO_SEND,         URO_LAST,   .ext = URO_EXT_XRCETH | URO_EXT_INV, .payload = true },
-    [0xb7] = { "XRC_SEND_ONLY_INV",         XRC_REQ, URO_SEND,         URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_INV, .payload = true, .takes_recv = true },
-    [0xbc] = { "XRC_FLUSH",                 XRC_REQ, URO_FLUSH,        URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_FETH | URO_EXT_RETH },
-    [0xbd] = { "XRC_ATOMIC_WRITE",          XRC_REQ, URO_ATOMIC_WRITE, URO_ONLY,   .ext = URO_EXT_XRCETH | URO_EXT_RETH, .payload = true },
+    [0xaf] = { "XRC_READ_RESPONSE_LAST",    XRC_RSP, URO_READ,         URO_LAST,   EXT(URO_EXT_AETH), .payload = true },
+    [0xb0] = { "XRC_READ_RESPONSE_ONLY",    XRC_RSP, URO_READ,         URO_ONLY,   EXT(URO_EXT_AETH), .payload = true },
+    [0xb1] = { "XRC_ACK",                   XRC_RSP, URO_ACK,          URO_ONLY,   EXT(URO_EXT_AETH) },
+    [0xb2] = { "XRC_ATOMIC_ACK",            XRC_RSP, URO_ATOMIC_ACK,   URO_ONLY,   EXT(URO_EXT_AETH | URO_EXT_ATOMIC_ACK) },
+    [0xb3] = { "XRC_CMP_SWAP",              XRC_REQ, URO_CMP_SWAP,     URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_ATOMIC) },
+    [0xb4] = { "XRC_FETCH_ADD",             XRC_REQ, URO_FETCH_ADD,    URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_ATOMIC) },
+    [0xb6] = { "XRC_SEND_LAST_INV",         XRC_REQ, URO_SEND,         URO_LAST,   EXT(URO_EXT_XRCETH | URO_EXT_INV), .payload = true },
+    [0xb7] = { "XRC_SEND_ONLY_INV",         XRC_REQ, URO_SEND,         URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_INV), .payload = true, .takes_recv = true },
+    [0xbc] = { "XRC_FLUSH",                 XRC_REQ, URO_FLUSH,        URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_FETH | URO_EXT_RETH) },
+    [0xbd] = { "XRC_ATOMIC_WRITE",          XRC_REQ, URO_ATOMIC_WRITE, URO_ONLY,   EXT(URO_EXT_XRCETH | URO_EXT_RETH), .payload = true },
 };
 /* clang-format on */
 
-/* Octets of each extension header, in the order of the URO_EXT_ bits. */
-static const uint8_t ext_lengths[URO_EXT_COUNT] = {
-    URO_XRCETH_LEN, URO_DETH_LEN,       URO_FETH_LEN, URO_RETH_LEN, URO_ATOMIC_LEN,
-    URO_AETH_LEN,   URO_ATOMIC_ACK_LEN, URO_IMM_LEN,  URO_INV_LEN,  URO_CNP_LEN,
-};
-
 uint32_t uro_ext_length(unsigned ext)
 {
-    uint32_t length = 0;
-
     URO_ASSERT(ext >> URO_EXT_COUNT == 0);
-    for (; ext != 0; ext &= ext - 1)
-        length += ext_lengths[__builtin_ctz(ext)];
-    return length;
+    return LENGTH(ext);
 }
 
 /* Where a service's operation 0 stands in the table. */
@@ -116,7 +113,8 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 
 #define PLACES   4u
 #define READ_RSP URO_VERB_COUNT /* READ is the one verb of both roles; this row is its response */
-#define VARIANTS 3u             /* plain, with immediate, with invalidate */
+#define VARIANTS 4u             /* plain, with immediate, with invalidate; none has both */
+static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "variants are told by the two bits");
 
 /* The low five bits of the opcode, plus one: 0 is "no such packet". */
 #define OP(number) ((number) + 1)
@@ -153,11 +151,8 @@ int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_verb 
     URO_ASSERT(service < URO_SERVICE_COUNT && verb < URO_VERB_COUNT);
     URO_ASSERT((ext & ~(URO_EXT_IMM | URO_EXT_INV)) == 0);
 
-    if (ext == (URO_EXT_IMM | URO_EXT_INV))
-        return -1;
     const unsigned row = verb == URO_READ && role == URO_RESPONSE ? READ_RSP : verb;
-    const unsigned variant = ext == URO_EXT_IMM ? 1 : ext == URO_EXT_INV ? 2 : 0;
-    const uint8_t operation = operations[row][place][variant];
+    const uint8_t operation = operations[row][place][ext / URO_EXT_IMM];
     if (operation == 0)
         return -1;
 

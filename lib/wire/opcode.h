@@ -64,9 +64,10 @@ struct uro_opcode {
     enum uro_role role;
     enum uro_verb verb;
     enum uro_place place;
-    unsigned ext;    /* set of URO_EXT_* */
-    bool payload;    /* payload octets may follow */
-    bool takes_recv; /* needs a receive work request at the responder with this packet */
+    unsigned ext;       /* set of URO_EXT_* */
+    uint8_t ext_length; /* their octets */
+    bool payload;       /* payload octets may follow */
+    bool takes_recv;    /* needs a receive work request at the responder with this packet */
 };
 
 /* By BTH opcode; .name is NULL where there is none. */

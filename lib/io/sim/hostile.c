@@ -60,7 +60,7 @@ static void forge_packet(struct uro_hostile *hostile, unsigned side)
                           .psn = below(hostile, 1u << 24) };
     if (as_peer || forged.bth.dest_qpn == 0)
         forged.bth.dest_qpn = 2 + below(hostile, (1u << 24) - 3);
-    put_random(hostile, &forged, uro_ext_length(uro_opcodes[opcode].ext) + length);
+    put_random(hostile, &forged, uro_opcodes[opcode].ext_length + length);
     for (uint32_t i = 0; i < forged.bth.pad_count; i++)
         forged.octets[forged.length++] = 0;
     deliver(hostile, &forged, side);

@@ -169,6 +169,8 @@ static void ext_length__is_the_sum_of_its_headers(void **state)
     assert_int_equal(uro_ext_length(URO_EXT_FETH | URO_EXT_RETH), 20);
     assert_int_equal(uro_ext_length(URO_EXT_DETH | URO_EXT_INV), 12);
     assert_int_equal(uro_ext_length(URO_EXT_CNP), 16);
+    for (unsigned opcode = 0; opcode < 256; opcode++)
+        assert_int_equal(uro_opcodes[opcode].ext_length, uro_ext_length(uro_opcodes[opcode].ext));
     assert_int_equal(uro_ext_length((1u << URO_EXT_COUNT) - 1),
                      4 + 8 + 4 + 16 + 28 + 4 + 8 + 4 + 4 + 16);
 }
