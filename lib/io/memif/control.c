@@ -105,16 +105,18 @@ bool uro_memif_is_eventfd(int fd, int another)
            is_named_eventfd(fd);
 }
 
-void uro_memif_empty(int eventfd)
+bool uro_memif_empty(int eventfd)
 {
     uint64_t count;
     struct iovec octets = { &count, sizeof count };
 
     if (eventfd < 0)
-        return;
+        return false;
     /* Whatever O_NONBLOCK says now; kernels before 5.8 cannot, and must believe it. */
-    if (preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
-        (void)!read(eventfd, &count, sizeof count);
+    ssize_t got = preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT);
+    if (got < 0 && errno == EOPNOTSUPP)
+        got = read(eventfd, &count, sizeof count);
+    return got > 0;
 }
 
 void uro_memif_say_end(int control, const char *reason)

@@ -21,7 +21,7 @@ bool uro_memif_watch(int epoll, int fd);
 /* Whether a descriptor that came is of the kind of @another, an eventfd: not what we may have to wait for. */
 URO_NODISCARD bool uro_memif_is_eventfd(int fd, int another);
 /* Takes what an eventfd has counted; never waits, though the other side has it, too. */
-void uro_memif_empty(int eventfd);
+bool uro_memif_empty(int eventfd);
 
 /* Tells the other side why it ends here, if it can be told. */
 void uro_memif_say_end(int control, const char *reason);

@@ -56,6 +56,7 @@ struct uro_memif {
     int epoll; /* what a sleeper waits for: what is in it comes and goes */
     int timer; /* a client's, to try again */
     bool timer_runs;
+    bool rung; /* a frame ended the last sleep */
 
     int control;      /* to the other side, or -1 */
     bool own_process; /* where the server is: this very thread may be the one that drives it */

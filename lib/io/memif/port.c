@@ -91,13 +91,16 @@ static bool look_again(const struct uro_memif *memif)
     return false;
 }
 
-/* Before a sleep nothing must be left that would end it at once. */
+/* Before a sleep nothing must be left that would end it at once, but after one that a frame ended nothing else is
+ * looked for: system calls that find nothing would keep who waits for the frame from the processor. */
 static bool arm(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
     const bool was_up = uro_memif_is_up(memif);
 
-    uro_memif_tend(memif);
+    /* What else came ends the next sleep at once. */
+    if (!memif->rung || !was_up || memif->complaint != NULL)
+        uro_memif_tend(memif);
     if (uro_memif_is_up(memif) != was_up)
         return false;
     if (!was_up) {
@@ -113,7 +116,7 @@ static void disarm(struct uro_port *port)
     struct uro_memif *memif = uro_memif_of(port);
 
     uro_memif_ask(memif, false);
-    uro_memif_empty(memif->in.doorbell);
+    memif->rung = uro_memif_empty(memif->in.doorbell);
     set_timer(memif, false);
 }
 

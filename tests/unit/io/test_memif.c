@@ -298,6 +298,31 @@ static void asleep__frame_comes__wakes(void **state)
     }
 }
 
+/* After a frame nothing but frames is looked for: the rest is found by a sleep that it ends. */
+static void asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once(void **state)
+{
+    (void)state;
+    start("role=server", "role=client", 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(server->ops->arm(server));
+        kit_send(client, kit_data(i, 1024));
+        if (i == 1)
+            kit_close(&client);
+        assert_true(kit_wakes(server, 0));
+        server->ops->disarm(server);
+        kit_expect(server, kit_data(i, 1024), true);
+    }
+    assert_true(server->ops->arm(server));
+    assert_true(uro_memif_is_up(uro_memif_of(server)));
+    assert_true(kit_wakes(server, 0));
+    server->ops->disarm(server);
+    assert_false(server->ops->arm(server));
+    assert_false(uro_memif_is_up(uro_memif_of(server)));
+    server->ops->disarm(server);
+    assert_true(server->ops->arm(server));
+    assert_false(kit_wakes(server, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +337,8 @@ int main(void)
         cmocka_unit_test_teardown(ring__sent_beyond_its_room__is_counted, stop),
         cmocka_unit_test_teardown(peer__leaves__link_is_down_and_comes_back, stop),
         cmocka_unit_test_teardown(asleep__frame_comes__wakes, stop),
+        cmocka_unit_test_teardown(asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once,
+                                  stop),
     };
     return cmocka_run_group_tests_name("io/memif", tests, NULL, NULL);
 }
