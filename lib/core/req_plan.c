@@ -55,8 +55,8 @@ static bool is_data(enum uro_verb verb)
 
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
 {
-    if (wqe->length == 0 || (!is_data(verb) && verb != URO_READ))
-        return 1;
+    if (wqe->length <= mtu || (!is_data(verb) && verb != URO_READ))
+        return 1; /* without a division, which takes as long as all else here */
     if (verb == URO_READ)
         URO_MARK("REQ.READ.PSN");
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
