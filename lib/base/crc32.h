@@ -19,21 +19,21 @@ uint32_t uro_crc32_copy(uint32_t reg, void *restrict to, const void *restrict fr
 
 /* A string begins with @head_length octets that do not count as they stand but octet i as
  * (octet | ones[PAD + i]) ^ flip[PAD + i]; the register to start with is part of flip. Before PAD, ones and
- * flip are all ones. */
-#define URO_CRC32_MASK_PAD 16u
+ * flip are all ones, and behind the head all zeros. */
+#define URO_CRC32_MASK_PAD 64u
 #define URO_CRC32_MASK_MAX 112u
 struct uro_crc32_mask {
-    uint8_t ones[URO_CRC32_MASK_PAD + URO_CRC32_MASK_MAX];
-    uint8_t flip[URO_CRC32_MASK_PAD + URO_CRC32_MASK_MAX];
+    uint8_t ones[URO_CRC32_MASK_PAD + 128];
+    uint8_t flip[URO_CRC32_MASK_PAD + 128];
 };
 
-/* Feeds such a head and the @length octets that follow it in memory. @head_length is a multiple of 4, 16 or
- * more; 12 octets before @head can be read and do not count. */
+/* Feeds such a head and the @length octets that follow it in memory. @head_length is a multiple of 4, 16 to 64;
+ * 12 octets before @head can be read and do not count. */
 uint32_t uro_crc32_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
                           size_t head_length, size_t length);
 
-/* Likewise with @length octets that are copied from @from to @to, as uro_crc32_copy(). The head is not
- * copied. */
+/* Likewise with @length octets that are copied from @from to @to, as uro_crc32_copy(). The head, of MASK_MAX octets at
+ * most, is not copied. */
 uint32_t uro_crc32_masked_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
                                size_t head_length, void *restrict to, const void *restrict from,
                                size_t length);

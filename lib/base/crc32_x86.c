@@ -285,10 +285,11 @@ INLINE_512 __m128i narrow(__m512i blocks)
     return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-INLINE_512 uint32_t run_512(__m128i before, struct cursor *c)
+/* @before: what is added to the first four blocks, as above. */
+INLINE_512 uint32_t run_512(__m512i before, struct cursor *c)
 {
     const __m512i by_512 = factors_512(MOVE_512);
-    __m512i a = _mm512_xor_si512(take_64(c), _mm512_zextsi128_si512(before));
+    __m512i a = _mm512_xor_si512(take_64(c), before);
 
     if (c->left >= 192) {
         const __m512i by_2048 = factors_512(MOVE_2048);
@@ -309,11 +310,36 @@ INLINE_512 uint32_t run_512(__m128i before, struct cursor *c)
     return finish(narrow(a), c);
 }
 
+INLINE_512 __m512i placed_512(uint32_t reg)
+{
+    return _mm512_zextsi128_si512(placed_128(reg));
+}
+
+/* As masked_head(), by 64 octets: @pad, below 64, is what the head lacks before its first one. Those are not read; those
+ * behind the head, up to a whole block, are part of the string. */
+INLINE_512 __m512i masked_head_512(const struct uro_crc32_mask *mask, const uint8_t *head,
+                                   size_t length, size_t pad)
+{
+    const uint8_t *ones = &mask->ones[URO_CRC32_MASK_PAD - pad];
+    const uint8_t *flip = &mask->flip[URO_CRC32_MASK_PAD - pad];
+    __m512i octets = _mm512_maskz_loadu_epi8(UINT64_MAX << pad, head - pad);
+    __m512i sum = _mm512_setzero_si512();
+
+    for (size_t at = 0; at < length + pad; at += 64) {
+        if (at > 0)
+            octets = _mm512_loadu_si512(head - pad + at);
+        const __m512i raised = _mm512_or_si512(octets, _mm512_loadu_si512(ones + at));
+        const __m512i block = _mm512_xor_si512(raised, _mm512_loadu_si512(flip + at));
+        sum = move_add(sum, factors_512(MOVE_512), block);
+    }
+    return sum;
+}
+
 TARGET_512 static uint32_t feed_512(uint32_t reg, const uint8_t *from, size_t length)
 {
     struct cursor c = { NULL, from, length };
 
-    return length < 64 ? feed_128(reg, from, length) : run_512(placed_128(reg), &c);
+    return length < 64 ? feed_128(reg, from, length) : run_512(placed_512(reg), &c);
 }
 
 TARGET_512 static uint32_t copy_512(uint32_t reg, uint8_t *restrict to,
@@ -322,17 +348,24 @@ TARGET_512 static uint32_t copy_512(uint32_t reg, uint8_t *restrict to,
     struct cursor c = { to, from, length };
 
     URO_HOT_ASSERT(to != NULL);
-    return length < 64 ? copy_128(reg, to, from, length) : run_512(placed_128(reg), &c);
+    return length < 64 ? copy_128(reg, to, from, length) : run_512(placed_512(reg), &c);
 }
 
+INLINE_512 __m512i moved_512(__m512i blocks)
+{
+    return move_add(blocks, factors_512(MOVE_512), _mm512_setzero_si512());
+}
+
+/* The whole string is cut so that its last octet ends a block. */
 TARGET_512 static uint32_t masked_512(const struct uro_crc32_mask *mask, const uint8_t *head,
                                       size_t head_length, size_t length)
 {
-    struct cursor c = { NULL, head + head_length, length };
+    const size_t pad = -(head_length + length) & 63u;
+    const size_t blocks = (head_length + pad + 63) / 64 * 64;
 
-    if (length < 64)
-        return masked_128(mask, head, head_length, length);
-    return run_512(move(masked_head(mask, head, head_length), MOVE_128), &c);
+    const __m512i sum = masked_head_512(mask, head, head_length, pad);
+    struct cursor c = { NULL, head - pad + blocks, head_length + length + pad - blocks };
+    return c.left == 0 ? reduce(narrow(sum)) : run_512(moved_512(sum), &c);
 }
 
 TARGET_512 static uint32_t masked_copy_512(const struct uro_crc32_mask *mask, const uint8_t *head,
@@ -343,7 +376,7 @@ TARGET_512 static uint32_t masked_copy_512(const struct uro_crc32_mask *mask, co
 
     if (length < 64)
         return masked_copy_128(mask, head, head_length, to, from, length);
-    return run_512(move(masked_head(mask, head, head_length), MOVE_128), &c);
+    return run_512(moved_512(masked_head_512(mask, head, head_length, -head_length & 63u)), &c);
 }
 
 static const struct uro_crc32_method method_512 = { "vpclmulqdq", feed_512, copy_512, masked_512,

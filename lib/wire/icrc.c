@@ -10,8 +10,9 @@
 #define V6(at)     (URO_CRC32_MASK_PAD + (at))
 #define V4_UDP(at) V4(URO_IPV4_LEN + (at))
 #define V6_UDP(at) V6(URO_IPV6_LEN + (at))
-#define PAD_OF_ONES                                                                                \
+#define ONES_16                                                                                    \
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff
+#define PAD_OF_ONES    ONES_16, ONES_16, ONES_16, ONES_16
 #define AFTER_LRH      0xe3, 0x20, 0xbb, 0xde
 #define UDP_CHECKSUM   6
 #define BTH_CONGESTION (URO_UDP_LEN + 4)

@@ -110,13 +110,14 @@ static void crc32__fed_in_pieces__is_the_crc_of_the_whole(void **state)
     }
 }
 
-/* Random, with all ones before the head. */
-static void make_mask(struct uro_crc32_mask *mask)
+/* Random, with all ones before the head and nothing behind it. */
+static void make_mask(struct uro_crc32_mask *mask, size_t head_length)
 {
     struct uro_rng rng;
 
     uro_rng_init_number(&rng, 3);
-    for (size_t i = 0; i < sizeof mask->ones; i++) {
+    memset(mask, 0, sizeof *mask);
+    for (size_t i = 0; i < URO_CRC32_MASK_PAD + head_length; i++) {
         bool before = i < URO_CRC32_MASK_PAD;
         mask->ones[i] = before ? 0xff : (uint8_t)(uro_rng_u32(&rng) & uro_rng_u32(&rng));
         mask->flip[i] = before ? 0xff : (uint8_t)uro_rng_u32(&rng);
@@ -136,38 +137,64 @@ static uint32_t expected_masked(const struct uro_crc32_mask *mask, const uint8_t
     return (uint32_t)crc32(crc32(0, whole, (uInt)head_length), from, (uInt)length);
 }
 
+#define PAGE 4096u
+
+/* Two pages, before and behind which there is one that nobody may touch. */
+static uint8_t *guarded(void)
+{
+    uint8_t *pages = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(pages != MAP_FAILED &&
+                mprotect(pages + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE) == 0);
+    memcpy(pages + PAGE, source, PAGE);
+    memcpy(pages + 2 * PAGE, source, PAGE);
+    return pages + PAGE;
+}
+
+static void unguard(uint8_t *pages)
+{
+    (void)munmap(pages - PAGE, 4 * PAGE);
+}
+
+#define BEFORE     12u /* octets before a head can be read */
+#define HEAD_MAX   64u
+#define MANY_UNTIL 200u
+
 static void crc32_masked__every_length__is_that_of_the_masked_octets(void **state)
 {
-    static const size_t more[] = { 64, 79, 80, 191, 192, 256, 257, 1024, 4000 };
-    const uint8_t *head = source + MARGIN + 2;
+    static const size_t more[] = { 256, 257, 319, 320, 1024, 4000 };
     struct uro_crc32_mask mask;
 
     use_or_skip(state);
-    make_mask(&mask);
-    for (size_t head_length = 16; head_length <= URO_CRC32_MASK_MAX; head_length += 4)
-        for (size_t i = 0; i < 64 + URO_ARRAY_LEN(more); i++) {
-            size_t length = i < 64 ? i : more[i - 64];
-            assert_int_equal(uro_crc32_finish(uro_crc32_masked(&mask, head, head_length, length)),
-                             expected_masked(&mask, head, head_length, head + head_length, length));
+    uint8_t *pages = guarded();
+    for (size_t head_length = 16; head_length <= HEAD_MAX; head_length += 4) {
+        make_mask(&mask, head_length);
+        for (size_t i = 0; i < MANY_UNTIL + URO_ARRAY_LEN(more); i++) {
+            size_t length = i < MANY_UNTIL ? i : more[i - MANY_UNTIL];
+            const uint8_t *heads[] = { pages + BEFORE, pages + 2 * PAGE - head_length - length };
+            for (unsigned end = 0; end < 2; end++)
+                assert_int_equal(
+                    uro_crc32_finish(uro_crc32_masked(&mask, heads[end], head_length, length)),
+                    expected_masked(&mask, heads[end], head_length, heads[end] + head_length,
+                                    length));
         }
+    }
+    unguard(pages);
 }
 
 /* Nothing but what is copied can be read: it begins and ends at a page nobody may touch. */
 static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 {
-    const size_t page = 4096;
-    const uint8_t *head = source + MARGIN + 2;
     struct uro_crc32_mask mask;
 
     use_or_skip(state);
-    make_mask(&mask);
-    uint8_t *pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0);
-    memcpy(pages + page, source, page);
-    for (size_t head_length = 16; head_length <= URO_CRC32_MASK_MAX; head_length += 4)
+    uint8_t *pages = guarded(), *heads = guarded();
+    for (size_t head_length = 16; head_length <= URO_CRC32_MASK_MAX; head_length += 4) {
+        make_mask(&mask, head_length);
         for (size_t length = 0; length <= 300; length++)
             for (unsigned end = 0; end < 2; end++) {
-                const uint8_t *from = pages + page + (end ? page - length : 0);
+                const uint8_t *from = pages + (end ? 2 * PAGE - length : 0);
+                const uint8_t *head = heads + (end ? 2 * PAGE - head_length : BEFORE);
                 memset(target, 0xa5, length + MARGIN);
                 uint32_t reg =
                     uro_crc32_masked_copy(&mask, head, head_length, target, from, length);
@@ -176,7 +203,9 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
                 assert_memory_equal(target, from, length);
                 assert_filled(target + length, target + length + MARGIN, 0xa5);
             }
-    munmap(pages, 3 * page);
+    }
+    unguard(pages);
+    unguard(heads);
 }
 
 static _Atomic bool stop;
