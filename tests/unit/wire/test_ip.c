@@ -84,9 +84,8 @@ static void ip_take_plain__any_octet_changed__says_what_the_thorough_one_says(vo
         uint32_t length = put_packet(octets, &rng) + uro_rng_below(&rng, TRAILER);
         for (uint32_t changes = uro_rng_below(&rng, 3); changes > 0; changes--) {
             uint32_t at = uro_rng_below(&rng, URO_IPV4_LEN + URO_UDP_LEN);
-            octets[at] = uro_rng_below(&rng, 2) == 0
-                             ? (uint8_t)uro_rng_below(&rng, 256)
-                             : octets[at] ^ (uint8_t)(1u << uro_rng_below(&rng, 8));
+            uint32_t value = uro_rng_below(&rng, 256), bit = uro_rng_below(&rng, 8);
+            octets[at] = (uint8_t)(uro_rng_below(&rng, 2) == 0 ? value : octets[at] ^ 1u << bit);
         }
         if (uro_rng_below(&rng, 4) != 0)
             repair_sum(octets);
