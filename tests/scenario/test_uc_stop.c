@@ -124,6 +124,20 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
     assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
+/* Only its last packet would carry the key: not even the first is sent. */
+static void uc__long_message_that_could_not_be_ended__is_not_begun(void **state)
+{
+    (void)state;
+    struct scene *s = scene_uc(.sq_psn = 7);
+
+    scene_post_send(s, SEND(.id = 1, .op = URO_WR_SEND_WITH_INV, .length = 3000));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
+    assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+    scene_expect_state(s, URO_QPS_SQE);
+    scene_close(s);
+}
+
 /* A window is bound between two sends of one burst. */
 static void uc__local_requests_among_sends__complete_in_their_turn(void **state)
 {
@@ -258,6 +272,7 @@ int main(void)
         cmocka_unit_test(uc_send__key_gone_inside_a_message__the_message_fails),
         cmocka_unit_test(uc_send__bad_local_key_and_the_cq_full__fails_altogether),
         cmocka_unit_test(uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes),
+        cmocka_unit_test(uc__long_message_that_could_not_be_ended__is_not_begun),
         cmocka_unit_test(uc__local_requests_among_sends__complete_in_their_turn),
         cmocka_unit_test(uc__drained__the_started_message_finishes_and_says_so),
         cmocka_unit_test(uc__to_error__sends_and_receives_are_flushed),
