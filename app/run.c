@@ -46,10 +46,10 @@ struct library {
     char path[PATH_MAX + 64];
 };
 
-/* Beside this program in the build tree, or as installed. */
+/* Beside this program as installed, or in the build tree, where this program's directory is app. */
 static bool is_there(struct library *library)
 {
-    const char *const places[] = { library->in_build, URO_LIBRARY_DIR_FROM_BIN };
+    const char *const places[] = { URO_LIBRARY_DIR_FROM_BIN, library->in_build };
     char self[PATH_MAX], candidate[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
@@ -57,7 +57,9 @@ static bool is_there(struct library *library)
         return false;
     self[length] = '\0';
     const char *bin = dirname(self);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    const char *last = strrchr(bin, '/');
+    const size_t count = last != NULL && strcmp(last, "/app") == 0 ? 2 : 1;
+    for (size_t i = 0; i < count; i++) {
         (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, places[i]);
         if (realpath(candidate, library->directory) == NULL)
             continue;

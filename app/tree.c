@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/trust.h"
 #include "paths/map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
@@ -119,9 +120,10 @@ static void fill(struct uro_tree *tree)
 
 /* ---- place and life ------------------------------------------------------------------------- */
 
-/* A directory in which nobody else can take away or replace what is ours. */
+/* A directory in which nobody else can take away or replace what is ours, and that nobody else can replace. */
 static bool is_safe(const char *path)
 {
+    char inside[URO_PATHS_TREE_MAX + PATH_MAX], room[192];
     struct stat is;
 
     if (path == NULL || path[0] != '/' ||
@@ -129,8 +131,8 @@ static bool is_safe(const char *path)
         return false;
     if (stat(path, &is) != 0 || !S_ISDIR(is.st_mode) || access(path, W_OK | X_OK) != 0)
         return false;
-    return (is.st_uid == geteuid() || is.st_uid == 0) &&
-           ((is.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (is.st_mode & S_ISVTX) != 0);
+    (void)snprintf(inside, sizeof inside, "%s/" URO_TREE_IN_RUNTIME, path);
+    return uro_trust_path(inside, room, sizeof room) == NULL;
 }
 
 /* NULL when there is no safe one. */

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin.c - finds and loads the ports of a link, once a device needs them. */
-#define _GNU_SOURCE /* dladdr, secure_getenv */
+#define _GNU_SOURCE /* secure_getenv */
 #include "host/plugin.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* A kind of port: its library is liburoce-KIND.so, in the build tree below lib/io/KIND. */
+#include "host/origin.h"
+
+/* A kind of port: its library is liburoce-KIND.so, in a build tree below lib/io/KIND. */
 enum kind { DPDK, MEMIF, PACKET, UDP, KINDS };
 
 static const char *const names[KINDS] = {
     [DPDK] = "dpdk", [MEMIF] = "memif", [PACKET] = "packet", [UDP] = "udp"
 };
 
-/* From the directory of the library or program that this code is in. */
-static const char *const places[KINDS][6] = {
-    [DPDK] = { "", "../io/dpdk/", "../lib/io/dpdk/", "../../io/dpdk/", "../../lib/io/dpdk/",
-               URO_LIBRARY_DIR_FROM_BIN "/" },
-    [MEMIF] = { "", "../io/memif/", "../lib/io/memif/", "../../io/memif/", "../../lib/io/memif/",
-                URO_LIBRARY_DIR_FROM_BIN "/" },
-    [PACKET] = { "", "../io/packet/", "../lib/io/packet/", "../../io/packet/",
-                 "../../lib/io/packet/", URO_LIBRARY_DIR_FROM_BIN "/" },
-    [UDP] = { "", "../io/udp/", "../lib/io/udp/", "../../io/udp/", "../../lib/io/udp/",
-              URO_LIBRARY_DIR_FROM_BIN "/" },
+/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that tree. No other
+ * directory above ours is looked into: it may be anybody's, such as /tmp. */
+static const struct place {
+    const char *directory; /* how the name of our own directory ends; "*" is any one name */
+    const char *plugins;   /* from there to the directory that has one for each kind */
+} build_tree[] = {
+    { "/lib/abi", "../io/" },
+    { "/app", "../lib/io/" },
+    { "/tests/*", "../../lib/io/" },
 };
 
 bool uro_plugin_is_udp(const char *link)
@@ -43,32 +46,51 @@ static enum kind kind_of(const char *link)
     return strncmp(link, "net_af_packet", strlen("net_af_packet")) == 0 ? PACKET : DPDK;
 }
 
-/* The directory of the library or program that this code is in. */
-static bool own_directory(char out[static PATH_MAX])
+/* Splits our own path: the directory stays in @own. Returns the name of the file. */
+static const char *split(char own[static PATH_MAX])
 {
-    Dl_info info;
-    char path[PATH_MAX];
+    char *slash = strrchr(own, '/');
 
-    if (dladdr(&places, &info) == 0 || realpath(info.dli_fname, path) == NULL)
-        return false;
-    char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return false;
     *slash = '\0';
-    memcpy(out, path, strlen(path) + 1);
-    return true;
+    return slash + 1;
 }
 
-static uro_port_open_fn *try_plugin(const char *directory, const char *below, enum kind kind,
-                                    char error[static URO_PORT_ERROR_MAX])
+static bool ends_with(const char *directory, const char *end)
 {
-    char path[PATH_MAX + 64];
+    size_t length = strlen(directory), wanted = strlen(end);
 
-    (void)snprintf(path, sizeof path, "%s/%sliburoce-%s.so", directory, below, names[kind]);
-    if (access(path, R_OK) != 0)
-        return NULL;
+    if (end[wanted - 1] == '*') { /* leave out the last name of both */
+        const char *last = strrchr(directory, '/');
+        length = last != NULL ? (size_t)(last - directory) : 0;
+        wanted -= 2;
+    }
+    return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
+}
+
+/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may be. */
+static const char *distrust(const char *path, const char *directory)
+{
+    struct stat file, above, own;
+    char origin[PATH_MAX];
+
+    if (stat(path, &file) != 0 || stat(directory, &above) != 0)
+        return strerror(errno);
+    bool colleague =
+        uro_origin_path(origin) && stat(origin, &own) == 0 && own.st_uid == file.st_uid;
+    if (file.st_uid != 0 && file.st_uid != geteuid() && !colleague)
+        return "the file belongs to another user; it must be yours or root's";
+    if ((file.st_mode & S_IWOTH) != 0)
+        return "the file can be written by others; chmod o-w it";
+    if ((above.st_mode & S_IWOTH) != 0 && (above.st_mode & S_ISVTX) == 0)
+        return "the directory can be written by others; chmod o-w it";
+    return NULL;
+}
+
+static uro_port_open_fn *load(const char *path, char error[static URO_PORT_ERROR_MAX])
+{
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, URO_PORT_OPEN_SYMBOL) : NULL;
+
     if (symbol == NULL) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", dlerror());
         return NULL;
@@ -78,23 +100,72 @@ static uro_port_open_fn *try_plugin(const char *directory, const char *below, en
     return open;
 }
 
+/* Loads DIRECTORY/BELOW/liburoce-KIND.so. NULL without an error when there is no such file. */
+static uro_port_open_fn *try_plugin(const char *directory, const char *below, enum kind kind,
+                                    char error[static URO_PORT_ERROR_MAX])
+{
+    char path[PATH_MAX + 64];
+
+    (void)snprintf(path, sizeof path, "%s/%s/liburoce-%s.so", directory, below, names[kind]);
+    return access(path, R_OK) == 0 ? load(path, error) : NULL;
+}
+
+/* The user's directory, UROCE_LIB_DIR. A relative one would depend on the current directory. */
+static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
+                                    char error[static URO_PORT_ERROR_MAX])
+{
+    char path[PATH_MAX + 64];
+
+    if (chosen[0] != '/') {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "UROCE_LIB_DIR=%.100s: must be an absolute path, which begins with /",
+                       chosen);
+        return NULL;
+    }
+    int length = snprintf(path, sizeof path, "%s/liburoce-%s.so", chosen, names[kind]);
+    if (length < 0 || (size_t)length >= sizeof path || access(path, R_OK) != 0)
+        return NULL;
+    const char *wrong = distrust(path, chosen);
+    if (wrong == NULL)
+        return load(path, error);
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "UROCE_LIB_DIR=%.100s, liburoce-%s.so: %s", chosen,
+                   names[kind], wrong);
+    return NULL;
+}
+
+/* Beside the library, where `uroce` as installed has the libraries, or in the build tree. */
+static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERROR_MAX])
+{
+    char own[PATH_MAX], below[128];
+
+    if (!uro_origin_path(own))
+        return NULL;
+    bool library = strncmp(split(own), "libibverbs.so", strlen("libibverbs.so")) == 0;
+    uro_port_open_fn *open = try_plugin(own, library ? "." : URO_LIBRARY_DIR_FROM_BIN, kind, error);
+    for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(build_tree); i++) {
+        if (!ends_with(own, build_tree[i].directory))
+            continue;
+        (void)snprintf(below, sizeof below, "%s%s", build_tree[i].plugins, names[kind]);
+        open = try_plugin(own, below, kind, error);
+    }
+    return open;
+}
+
 uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     const char *chosen = secure_getenv("UROCE_LIB_DIR");
     enum kind kind = kind_of(link);
-    char directory[PATH_MAX];
     uro_port_open_fn *open = NULL;
 
     error[0] = '\0';
-    if (chosen != NULL)
-        open = try_plugin(chosen, "", kind, error);
-    if (open == NULL && own_directory(directory))
-        for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(places[kind]); i++)
-            open = try_plugin(directory, places[kind][i], kind, error);
+    if (chosen != NULL && chosen[0] != '\0')
+        open = try_chosen(chosen, kind, error);
+    if (open == NULL && error[0] == '\0')
+        open = try_own(kind, error);
     if (open == NULL && error[0] == '\0')
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "no liburoce-%s.so found beside the library: %s set UROCE_LIB_DIR to its "
+                       "no liburoce-%s.so found beside the library: %sset UROCE_LIB_DIR to its "
                        "directory",
-                       names[kind], kind == DPDK ? "build with -Ddpdk=enabled, or" : "");
+                       names[kind], kind == DPDK ? "build with -Ddpdk=enabled, or " : "");
     return open;
 }

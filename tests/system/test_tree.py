@@ -148,10 +148,20 @@ def place__runtime_directory__and_for_the_user_alone(case: Case) -> None:
 
 
 def place__directory_that_others_can_write__is_not_used(case: Case) -> None:
-    case.scratch.chmod(0o777)
-    safe = case.scratch / "safe"
-    safe.mkdir(0o755)
-    found = case.environment("-d", LEFT, TMPDIR=str(safe))
+    anybodys, safe = case.scratch / "anybodys", case.scratch / "safe"
+    safe.mkdir()
+    anybodys.mkdir()
+    anybodys.chmod(0o777)
+    found = case.environment("-d", LEFT, XDG_RUNTIME_DIR=str(anybodys), TMPDIR=str(safe))
+    equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
+
+
+def place__directory_that_others_can_replace__is_not_used(case: Case) -> None:
+    inside, safe = case.scratch / "anybodys" / "inside", case.scratch / "safe"
+    safe.mkdir()
+    inside.mkdir(parents=True)
+    inside.parent.chmod(0o777)
+    found = case.environment("-d", LEFT, XDG_RUNTIME_DIR=str(inside), TMPDIR=str(safe))
     equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
 
 

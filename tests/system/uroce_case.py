@@ -24,12 +24,12 @@ class Case:
         self.uroce = build / "app" / "uroce"
         self.scratch = scratch
 
-    def call(self, *arguments: object, uroce: pathlib.Path | None = None,
-             **environment: str) -> subprocess.CompletedProcess:
+    def call(self, *arguments: object, uroce: pathlib.Path | str | None = None,
+             cwd: pathlib.Path | None = None, **environment: str) -> subprocess.CompletedProcess:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
         env["XDG_RUNTIME_DIR"] = str(self.scratch)
-        return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True,
+        return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True, cwd=cwd,
                               text=True, env={**env, **environment}, timeout=60, check=False)
 
     def environment(self, *options: object, **before: str) -> dict[str, str]:

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stranger.c - the library that test_planted.py puts in a program's way; it says when it was loaded. */
+#include <unistd.h>
+
+__attribute__((constructor)) static void say(void)
+{
+    static const char text[] = "the stranger's library was loaded\n";
+
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+}
