@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import patience
 from tally import Row
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -84,7 +85,7 @@ def corpus_of(name: str) -> pathlib.Path:
 def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
                   found: pathlib.Path) -> str:
     """Empty when nothing was found, else the last words; new inputs do not enter the tree."""
-    command = [str(program), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024",
+    command = [str(program), f"-max_total_time={seconds}", f"-timeout={patience.seconds(10):.0f}", "-rss_limit_mb=1024",
                f"-max_len={INPUT_MAX}", f"-artifact_prefix={found}/", str(learnt)]
     run = subprocess.run([*command, str(corpus_of(name))], capture_output=True, text=True,
                          check=False, env={**os.environ, **ENV}, errors="replace")

@@ -17,6 +17,7 @@ import time
 
 import mutants_results
 import mutants_rules
+import patience
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLES = ROOT / "tests" / "mutants"
@@ -161,7 +162,7 @@ def ran(command: list[str]) -> tuple[int | None, str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", cwd=BUILD)
     try:
-        said, _ = process.communicate(timeout=PATIENCE)
+        said, _ = process.communicate(timeout=patience.seconds(PATIENCE))
     except subprocess.TimeoutExpired:
         process.kill()
         said, _ = process.communicate()

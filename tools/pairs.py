@@ -14,6 +14,8 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+import patience
+
 LINK = "net_memif0,role={role},socket={where}/link.sock"
 ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
 NOBODY = 65534
@@ -71,7 +73,12 @@ def listens(port: int) -> bool:
 
 
 def wait_for(holds, seconds: float) -> bool:
-    """Whether holds() became true in time."""
+    """Whether holds() became true in @seconds of an idle machine."""
+    return wait_exactly(holds, patience.seconds(seconds))
+
+
+def wait_exactly(holds, seconds: float) -> bool:
+    """The same where running out of time is what usually happens."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -155,7 +162,7 @@ class Pair:
 
     def finish(self, role: str, process: subprocess.Popen, output: Output, seconds: float) -> None:
         try:
-            output.status = process.wait(timeout=seconds)
+            output.status = process.wait(timeout=patience.seconds(seconds))
         except subprocess.TimeoutExpired:
             self.end(process)
         output.text = self.said(role)

@@ -17,6 +17,7 @@ import time
 
 import covering
 import fuzzing
+import patience
 import tally
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -36,9 +37,9 @@ STAGES = {
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_gather", "host/test_lifetime", "host/test_progress", "host/test_round",
             "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_bells", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
-# One test under valgrind takes what ten take without.
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]
+SLOWER = 10  # valgrind and the thread sanitizer, than without
 UNDER_VALGRIND = ("fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
                   "scenario/test_xrc")
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
@@ -80,7 +81,7 @@ def run_tests(where: pathlib.Path, suites: tuple[str, ...], extra: dict[str, str
     """meson's own exit status is not looked at: tally reads what each test did."""
     log = where / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    command = ["meson", "test", "-C", str(where), "--no-rebuild", "--print-errorlogs"]
+    command = ["meson", "test", "-C", str(where), "--no-rebuild", "--print-errorlogs", "-t", str(patience.factor())]
     for suite in suites:
         command += ["--suite", suite]
     subprocess.run(command, env={**os.environ, **extra}, check=False)
@@ -113,10 +114,11 @@ def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[st
     """A few tests by name; meson builds what they need and nothing else."""
     row = tally.Row(stage, "some")
     print(f"=== {stage}: {' '.join(tests)}", flush=True)
+    limit = str(SLOWER * patience.factor())
     for old in where.glob("meson-logs/testlog*.json"):
         old.unlink()
-    run = subprocess.run(["meson", "test", "-C", str(where), "--print-errorlogs", "-t", "10", *extra,
-                          *tests], env={**os.environ, **env}, capture_output=True, text=True,
+    run = subprocess.run(["meson", "test", "-C", str(where), "--print-errorlogs", "-t", limit, *extra,
+                          *tests], env={**os.environ, patience.VARIABLE: limit, **env}, capture_output=True, text=True,
                          check=False)
     logs = list(where.glob("meson-logs/testlog*.json"))
     entries = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []

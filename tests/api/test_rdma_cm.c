@@ -15,7 +15,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS       2000
+#define WAIT_MS       60000 /* a guard against hanging */
 #define CYCLES        1000
 #define WARM_UP       10
 #define THREADS       4

@@ -17,7 +17,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS  5000
+#define WAIT_MS  60000 /* a guard against hanging */
 #define SHORT_MS 50
 
 union address {

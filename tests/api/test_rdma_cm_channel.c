@@ -17,7 +17,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS 5000
+#define WAIT_MS 60000 /* a guard against hanging */
 
 static struct rdma_event_channel *channel, *other;
 

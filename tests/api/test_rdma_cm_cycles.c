@@ -4,6 +4,7 @@
  * what they found.
  */
 #include "support/check.h"
+#include "support/patience.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -22,8 +23,8 @@
 #define PER                                                                                        \
     16 /* octets of each cycle: less than the smallest object; what is left is the heap's own */
 #define PORT    7471
-#define WAIT_MS 10000
-#define PATIENT 60 /* seconds, and one for each hundred cycles */
+#define WAIT_MS 60000 /* a guard against hanging */
+#define PATIENT 60    /* seconds, and one for each hundred cycles */
 #define WORD    "a word"
 
 /* In a child a failed condition is its exit status; cmocka belongs to the parent. */
@@ -186,7 +187,7 @@ static pid_t start(const char *role, const char *folder, const char *address, vo
         return child;
     (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s/link.sock;ip=%s/24",
                    role, folder, address);
-    (void)alarm(PATIENT + cycles() / 100); /* when the other side has ended, badly */
+    (void)alarm(patience(PATIENT) + cycles() / 100); /* when the other side has ended, badly */
     MUST(setenv("UROCE_DEVICES", device, 1) == 0);
     MUST(ibv_fork_init() == 0); /* and the library is linked */
     play(pipe_end);

@@ -4,6 +4,7 @@
  */
 #include "support/check.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,9 +19,9 @@
 #include <rdma/rdma_cma.h>
 
 #define PORT    7471
-#define WAIT_MS 5000
-#define PATIENT 30 /* seconds until a side that was not told gives up */
-#define QPN     77 /* no queue pair is needed to say that there is a connection */
+#define WAIT_MS 60000 /* a guard against hanging */
+#define PATIENT 30    /* seconds until a side that was not told gives up */
+#define QPN     77    /* no queue pair is needed to say that there is a connection */
 
 /* One process. What it says through the pipe the other can wait for; it is closed when it has gone. */
 struct side {
@@ -120,7 +121,7 @@ static void run_side(const char *role, const char *socket, const char *address, 
     side.say = say;
     side.hear = hear;
 
-    (void)alarm(PATIENT);
+    (void)alarm(patience(PATIENT));
     (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s;ip=%s/24", role,
                    socket, address);
     MUST(setenv("UROCE_DEVICES", device, 1) == 0);
@@ -336,6 +337,6 @@ int main(void)
         cmocka_unit_test(close_channel__connected__peer_is_told),
         cmocka_unit_test(exit__of_a_forked_child__the_connection_stays),
     };
-    (void)alarm(100);
+    (void)alarm(patience(100));
     return cmocka_run_group_tests_name("api/rdma_cm_end", tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS   2000
+#define WAIT_MS   60000 /* a guard against hanging */
 #define PORT      4100
 #define FIRST     32768 /* as Linux chooses */
 #define LAST      60999

@@ -23,7 +23,7 @@
 #define ROUNDS  100 /* of each client */
 #define SERVERS 3   /* threads that read one channel */
 #define CLIENTS 3
-#define WAIT_MS 5000
+#define WAIT_MS 60000 /* a guard against hanging */
 #define STOP    "stop"
 
 static struct rdma_event_channel *server_channel, *other_channel, *reaped;

@@ -13,7 +13,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define WAIT_MS 2000
+#define WAIT_MS 60000 /* a guard against hanging */
 
 struct stage {
     struct rdma_event_channel *channel;

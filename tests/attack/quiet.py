@@ -10,6 +10,7 @@ import forge
 import segment  # puts tests/system on the path
 import apart
 import pairs
+import patience
 from outcome import GOES_ON, Attack, Outcome
 
 PORT = 7471
@@ -42,7 +43,7 @@ class Voice:
 
     def __init__(self, path: pathlib.Path, process) -> None:
         self.line = socket.socket(socket.AF_UNIX)
-        self.line.settimeout(60)
+        self.line.settimeout(patience.seconds(60))
         if not pairs.wait_for(lambda: process.poll() is not None or self.called(path), 20):
             raise Unexpected(f"{path.name} does not answer")
         self.file = self.line.makefile("r")

@@ -14,6 +14,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
 import apart  # noqa: E402
 import pairs  # noqa: E402
+import patience  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 3
@@ -108,7 +109,7 @@ class Segment(apart.Pair):
     def overhear(self, fits, seconds: float = 20, role: str = "server") -> bytes | None:
         """The first frame of that victim's, to the RoCE port, that fits; only an attack that is
         given so much may look."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + patience.seconds(seconds)
         self.taps[role].settimeout(0.2)
         while time.monotonic() < until:
             try:

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "support/patience.h"
 #include "victim.h"
 
 #define PER_QUEUE  8u
@@ -60,7 +61,7 @@ static enum rdma_cm_event_type next(struct rdma_cm_id **id, const struct rdma_cm
     struct rdma_cm_event *event;
 
     for (;;) {
-        if (poll(&readable, 1, VICTIM_WAIT_MS) != 1)
+        if (poll(&readable, 1, (int)patience(VICTIM_WAIT_MS)) != 1)
             meet_die("no event");
         meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
         enum rdma_cm_event_type kind = event->event;

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 
 from sides import SERVER_GRACE, Unavailable, finish, tail
+import patience  # from tools/, which sides puts on the path
 
 TRIES_TOLD = 2  # of a client's, before the last
 HEARD = 2  # seconds until a sender of datagrams is started again, because nobody listened yet
@@ -167,7 +168,7 @@ def run(server, client, host, case, seconds):
         client_out, client_bad = finish_meeting(client, client.spawn(ask, seconds), meeting.asker, seconds, meeting)
         if meeting.refused:
             client_bad = "" if meeting.refused in client_out else client_bad or "was not refused"
-        heard = ends(serving, HEARD) if meeting.unheard else not client_bad
+        heard = ends(serving, patience.seconds(HEARD)) if meeting.unheard else not client_bad
         if heard or serving.poll() is not None or time.monotonic() > until:
             break
         tries.append(f"client before: {client_bad or 'ended well'}\n{tail(client_out)}\n")
@@ -180,7 +181,7 @@ def run(server, client, host, case, seconds):
         server.kill(meeting.tool, serving)
         server_out, server_bad = serving.communicate()[0], ""
     else:
-        server_out, server_bad = finish_meeting(server, serving, meeting.tool, 2 if client_bad else SERVER_GRACE,
+        server_out, server_bad = finish_meeting(server, serving, meeting.tool, 2 if client_bad else patience.seconds(SERVER_GRACE),
                                                 meeting)
     if not re.search(case.says, client_out if case.role == "client" else server_out):
         client_bad = client_bad or f"uroce does not say {case.says}"

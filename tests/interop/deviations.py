@@ -19,6 +19,7 @@ import tempfile
 import time
 
 from sides import ROOT, RXE_PEER, Namespace, Unavailable, must, noted
+import patience  # from tools/, which sides puts on the path
 
 PAGE = ROOT / "docs" / "DEVIATIONS.md"
 SCRIPTS = ROOT / "tests" / "peer"
@@ -98,14 +99,14 @@ class Guest:
               "-4", f"{GUEST}/24")
         must(RXE_PEER, "put", "-n", self.name, build / "tests/peer/peer_target", "/tmp/peer_target")
         self.target = subprocess.Popen(
-            [RXE_PEER, "exec", "-n", self.name, "-T", str(2 * SECONDS),
+            [RXE_PEER, "exec", "-n", self.name, "-T", str(2 * int(patience.seconds(SECONDS))),
              f"modprobe rdma_ucm; /tmp/peer_target {PORT} {GUEST}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.tap = f"rxetap-{self.name}"
         self.wait_listening()
 
     def wait_listening(self):
-        until = time.monotonic() + LISTEN_SECONDS
+        until = time.monotonic() + patience.seconds(LISTEN_SECONDS)
         while "LISTEN" not in must(RXE_PEER, "exec", "-n", self.name, "rdma resource show cm_id"):
             if time.monotonic() > until or self.target.poll() is not None:
                 raise Unavailable("the server does not listen in the guest")
@@ -121,7 +122,7 @@ def play_once(options, namespace, guest, names):
         namespace.command(options.build / "app" / "uroce", "peer", "-d",
                           LINK.format(guest.tap, OURS), "--peer", GUEST, "-p", PORT,
                           "--tap", "-q", *scripts(names)),
-        capture_output=True, text=True, timeout=SECONDS, check=False)
+        capture_output=True, text=True, timeout=patience.seconds(SECONDS), check=False)
     results = read_tap(done.stdout)
     if set(names) - set(results):
         raise Unavailable(f"not all was played: {done.stderr}{done.stdout[-500:]}")

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "meet.h"
+#include "support/patience.h"
 
 #define WAIT_MS   20000
 #define TEXT      16u /* octets of each end's private data */
@@ -46,7 +47,7 @@ static struct rdma_cm_event *expect(enum rdma_cm_event_type kind, int status, in
     struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
     struct rdma_cm_event *event;
 
-    if (poll(&readable, 1, WAIT_MS) != 1)
+    if (poll(&readable, 1, (int)patience(WAIT_MS)) != 1)
         meet_die("parting %d: no %s", parting, rdma_event_str(kind));
     meet_must(rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
     if (event->event != kind || event->status != status)

@@ -21,6 +21,7 @@ import connections
 import mpi
 from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
                    Rxe, Unavailable, Uroce, finish, must, tail)
+import patience  # from tools/, which sides puts on the path
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
@@ -161,7 +162,7 @@ def run_case(pair, case):
     pair.prepare(case)
     at = case.role == "client"  # the server's number
     server, client = pair.sides[at], pair.sides[1 - at]
-    seconds = SECONDS * (3 if case.impairment else 1)
+    seconds = int(patience.seconds(SECONDS * (3 if case.impairment else 1)))
 
     if case.job:
         return mpi.run(pair, case, 2 * seconds)
@@ -174,8 +175,8 @@ def run_case(pair, case):
         return f"the server does not listen\n{tail(out)}"
     asking = client.spawn(case.text(**client.where(case, pair.hosts[at], server)), seconds)
     client_out, client_bad = finish(client, asking, case.tool, seconds)
-    patience = 0 if case.refused else 2 if client_bad else SERVER_GRACE
-    server_out, server_bad = finish(server, serving, case.tool, patience)
+    grace = 0 if case.refused else 2 if client_bad else patience.seconds(SERVER_GRACE)
+    server_out, server_bad = finish(server, serving, case.tool, grace)
     if case.refused:
         client_bad, server_bad = "" if client_bad else "was not refused", ""
     if not re.search(case.says, client_out if case.role == "client" else server_out):

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "services.h"
+#include "support/patience.h"
 
 #define SECONDS 60
 
@@ -175,7 +176,7 @@ void services_post_send(struct services_end *end, uint32_t qp, struct ibv_send_w
 
 void services_wait(struct services_end *end, struct ibv_wc *wc)
 {
-    time_t until = time(NULL) + SECONDS;
+    time_t until = time(NULL) + patience(SECONDS);
     int taken;
 
     while ((taken = ibv_poll_cq(end->cq, 1, wc)) == 0)

@@ -7,7 +7,11 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import patience  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RXE_PEER = ROOT / "tools" / "rxe-peer" / "rxe-peer"
@@ -195,7 +199,7 @@ class Side:
         """Ends what a case left running."""
 
     def wait_listening(self, process, kind="tcp"):
-        until = time.monotonic() + LISTEN_SECONDS
+        until = time.monotonic() + patience.seconds(LISTEN_SECONDS)
         while process.poll() is None and time.monotonic() < until:
             if listens(self.listen_tables(kind), self.port, kind):
                 return True

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "meet.h"
+#include "support/patience.h"
 #include "verify_plan.h"
 
 enum direction { CLIENT_ASKS, SERVER_ASKS, BOTH_ASK, DIRECTION_COUNT };
@@ -177,7 +178,7 @@ static void wait(const struct verify_end *end, const struct progress *progress, 
 
 static void complete(const struct verify_end *end, struct progress *progress)
 {
-    time_t looked = time(NULL), until = looked + VERIFY_SECONDS;
+    time_t looked = time(NULL), until = looked + patience(VERIFY_SECONDS);
     struct ibv_wc wc;
 
     if (progress->asked != NULL)

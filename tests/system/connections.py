@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import programs
 import pairs
+import patience
 
 ROW = re.compile(r"^\| (\w+) \| `([^`]+)`( stays)? \| `([^`]+)`( again)? \| ([^|]+) \|$", re.M)
 SECONDS = 60  # for one row; the slowest take a tenth of it
@@ -74,14 +75,14 @@ def serve(pair: Pair, row: Connection) -> tuple[subprocess.Popen, pairs.Output]:
 
 def run(uroce, row: Connection, kind=Pair) -> str:
     """Empty when the row holds, else why not."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + patience.seconds(SECONDS)
     with kind(uroce) as pair:
         if "sent" in row.client:
             (pair.where / "sent").write_bytes(os.urandom(COPIED))
         server, served = serve(pair, row)
         while True:
             client, asked = pair.start("client", row.client)
-            pair.finish("client", client, asked, max(1, until - time.monotonic()))
+            pair.finish("client", client, asked, SECONDS)
             early = asked.status != 0 and server.poll() is None and EARLY.search(asked.text)
             unheard = row.again and not pairs.wait_for(lambda: server.poll() is not None, HEARD)
             if not (early or unheard) or time.monotonic() > until:

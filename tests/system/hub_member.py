@@ -8,6 +8,8 @@ import os
 import socket
 import struct
 
+import patience  # from tools/, which the tests that use this put on the path
+
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
 REPORT_BODY = struct.Struct("=2I")
 VERSION = 1
@@ -56,7 +58,7 @@ class Member:
 
     def __init__(self, address: str):
         self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.link.settimeout(10)
+        self.link.settimeout(patience.seconds(10))
         self.link.connect(f"\0uroce-hub-{os.geteuid()}-{address}".encode())
         self.say(HELLO, address, b"")
         record, descriptors, _, _ = socket.recv_fds(self.link, 4096, 1)
@@ -97,7 +99,7 @@ class Member:
                 kind, address, error = self.hear()
                 assert (kind, error) == (REPORT, errno.ECONNREFUSED), f"kind {kind}, errno {error}"
                 found.add(address)
-        self.link.settimeout(10)
+        self.link.settimeout(patience.seconds(10))
         return found
 
     def taken(self) -> set[str]:

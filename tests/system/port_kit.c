@@ -2,6 +2,7 @@
 /* port_kit.c - opens ports of the plug-in and moves frames that say themselves if they are whole. */
 #define _GNU_SOURCE
 #include "system/port_kit.h"
+#include "support/patience.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -164,7 +165,7 @@ static uint32_t take(struct uro_port *port, uint32_t *sequence)
 
 uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds)
 {
-    time_t end = now() + (time_t)seconds + 1;
+    time_t end = now() + (time_t)patience(seconds) + 1;
     uint32_t length;
 
     while ((length = take(port, sequence)) == 0 && now() < end) {
@@ -205,7 +206,7 @@ bool kit_wait(struct uro_port *port, unsigned seconds)
 
     for (uint32_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-    return poll(waits, count, (int)seconds * 1000) > 0;
+    return poll(waits, count, (int)patience(seconds) * 1000) > 0;
 }
 
 uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds,
@@ -226,7 +227,7 @@ uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned s
 
 bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
 {
-    time_t end = now() + (time_t)seconds + 1;
+    time_t end = now() + (time_t)patience(seconds) + 1;
     struct uro_pkt pkt;
 
     while (port->ops->link_up(port) != up) {

@@ -24,6 +24,7 @@ import uroce_case
 from uroce_case import Case, Skip, equal, has
 import figures  # from tools/, which apart puts on the path
 import pairs
+import patience
 
 SECONDS = 60      # in which everything is over, whatever happens
 SHORT_STOP = 0.3  # s
@@ -347,7 +348,7 @@ def interface__under_udp_down_moved_and_made_again__all_goes_on(case: Case) -> N
 def limited(case: Case, kind: int, most: int, **environment: str) -> subprocess.CompletedProcess:
     case.plugin()
     return subprocess.run([case.uroce, "devices", "--probe"], capture_output=True, text=True,
-                          timeout=SECONDS, check=False, env={**os.environ, **environment},
+                          timeout=patience.seconds(SECONDS), check=False, env={**os.environ, **environment},
                           preexec_fn=lambda: resource.setrlimit(kind, (most, most)))
 
 
@@ -407,7 +408,7 @@ def capture__of_a_program_that_is_killed__has_what_came_before(case: Case) -> No
     command = [case.uroce, "run", "--device", device, "--", "ibv_rc_pingpong", "-g", "1", "-p", str(pairs.free_port())]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + patience.seconds(20)
             while not (capture.exists() and capture.stat().st_size > FILE_HEADER):
                 assert time.monotonic() < deadline, "nothing was captured"
                 assert program.poll() is None, "the program ended"

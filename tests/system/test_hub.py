@@ -20,6 +20,7 @@ import time
 
 import programs
 import pairs  # from tools/, which programs put on the path
+import patience
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used
 from test_udp_paths import spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
@@ -217,9 +218,9 @@ def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
         asked = subprocess.Popen([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"])
-        pairs.wait_for(lambda: asked.poll() is not None, 1)  # it must not be: who says nothing may be going
+        pairs.wait_exactly(lambda: asked.poll() is not None, 1)  # it must not be: who says nothing may be going
         going.process.kill()
-        equal(asked.wait(30), 0)
+        equal(asked.wait(patience.seconds(30)), 0)
         going.process.wait()
         equal(len(brokers()), 1)
         connect(pair)
@@ -236,7 +237,7 @@ def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
 def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
     with Shared(case.uroce) as pair, broker(pair):
         run = subprocess.run([*pair.drop, case.uroce, "run", "--device", f"uroce0:udp,ip={SHARED_ADDRESS},hub=no", "--",
-                              "ibv_rc_pingpong", "-g", "1"], capture_output=True, text=True, timeout=60, check=False)
+                              "ibv_rc_pingpong", "-g", "1"], capture_output=True, text=True, timeout=patience.seconds(60), check=False)
     has(run.stderr, f"UDP port 4791 of {SHARED_ADDRESS} is taken by process ", "(uroce-hub)")
     assert run.returncode != 0
 

@@ -14,11 +14,12 @@ import socket
 import subprocess
 import sys
 
-import hub_member
 from test_hub import Broker, inside, start_broker, udp_sockets
 from test_udp import PORT, SUBNET, Namespaces, call, is_used
 from test_udp_paths import spaces_or_skip
+import hub_member
 import pairs  # from tools/, which test_udp's modules put on the path
+import patience
 from uroce_case import Case, equal, main
 
 SMALL_ONES = 400  # fill a socket that nobody reads from
@@ -54,8 +55,8 @@ def peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else(case: C
         # What a client of it asks comes by way of the broker, behind all that this one passed on.
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
                               "10.9.0.1", "-C", "1")
-        silent.wait(30)  # when it was served
-        client.wait(30)
+        silent.wait(patience.seconds(30))  # when it was served
+        client.wait(patience.seconds(30))
         equal(told("silent"), [])
 
 

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include "engine/engine.h"
+#include "support/patience.h"
 #include "system/port_kit.h"
 
 #define PATIENCE 20 /* seconds, when a machine is slow */
@@ -62,7 +63,7 @@ static int sender(int netns, const char *interface)
 static bool arrives(struct uro_port *port, int from, const struct uro_mac *to)
 {
     uint8_t frame[60] = { [6] = 2, [12] = 0x88, [13] = 0xb5 };
-    const uro_time until = now() + URO_MS(1000) * PATIENCE;
+    const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
     struct uro_pkt pkt;
     bool found = false;
 
@@ -168,7 +169,7 @@ static uint64_t counted(const struct station *s, enum uro_counter counter)
 /* True once the bridge does, or does not, know @group as wanted at the port to us. */
 static bool bridge_knows(struct station *s, const char *group, bool knows)
 {
-    const uro_time until = now() + URO_MS(1000) * PATIENCE;
+    const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
     char command[256];
 
     do {
@@ -225,7 +226,7 @@ static void send_to(int from, const char *group)
 static void bridge__packets_to_groups__come_for_those_that_were_joined(void **state)
 {
     const struct uro_gid group = gid("239.1.2.3");
-    const uro_time until = now() + URO_MS(1000) * PATIENCE;
+    const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
     uint64_t others;
 
     (void)state;

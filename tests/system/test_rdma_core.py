@@ -23,6 +23,7 @@ from multiprocessing import managers
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import pairs  # noqa: E402
+import patience  # noqa: E402
 
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"  # both sides are in one process
@@ -98,7 +99,7 @@ def read(text: str) -> dict[str, Module]:
 
 def barrier(name: str) -> threading.Barrier:
     with LOCK:
-        return BARRIERS.setdefault(name, threading.Barrier(2, timeout=BARRIER_SECONDS))
+        return BARRIERS.setdefault(name, threading.Barrier(2, timeout=patience.seconds(BARRIER_SECONDS)))
 
 
 def messages(name: str) -> queue.Queue:

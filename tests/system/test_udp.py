@@ -19,6 +19,7 @@ import connections
 import programs
 import test_programs
 import pairs  # from tools/, which programs put on the path
+import patience
 from uroce_case import Case, Skip, equal, has, main
 
 # A few of each kind; --all runs every row.
@@ -236,9 +237,9 @@ def on_a_wire__every_icrc_is_that_of_the_packet(case: Case) -> None:
         server = spaces.start("a", case.uroce, "run", "--device", "uroce0:udp", "--", *program)
         assert pairs.wait_for(lambda: ":4853" in spaces.sockets("a"), 20), "the server does not listen"
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp", "--", *program, "10.9.0.1")
-        equal((client.wait(30), server.wait(30)), (0, 0))
+        equal((client.wait(patience.seconds(30)), server.wait(patience.seconds(30))), (0, 0))
         watcher.terminate()
-        watcher.wait(10)
+        watcher.wait(patience.seconds(10))
     dump = case.call("dump", pcap).stdout
     cut = subprocess.run(["tcpdump", "-nvr", pcap], capture_output=True, text=True, check=True).stdout
     has(cut, "id 31,")  # the kernel did cut: else nothing is shown
@@ -299,8 +300,8 @@ def link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost(case: Case
         assert pairs.wait_for(lambda: ":4853" in spaces.sockets("a"), 20), "the server does not listen"
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp;verbose=yes", "--", *program, "10.9.0.1",
                               stderr=subprocess.PIPE)
-        said = client.communicate(timeout=30)[1].decode()
-        equal((client.returncode, server.wait(30)), (0, 0), said)
+        said = client.communicate(timeout=patience.seconds(30))[1].decode()
+        equal((client.returncode, server.wait(patience.seconds(30))), (0, 0), said)
     equal("timeouts" in said or "drop_icrc" in said, False, said)
 
 

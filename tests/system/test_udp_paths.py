@@ -16,6 +16,7 @@ import apart
 import connections
 import test_udp
 import pairs  # from tools/, which test_udp's modules put on the path
+import patience
 from uroce_case import Case, Skip, equal, has, main
 
 MARKED = ["--tclass", "43"]  # DSCP 10, and congestion experienced
@@ -41,12 +42,12 @@ class Run:
 
     def ends(self) -> tuple[int, str]:
         """The client's status and what it said to stderr."""
-        said = self.client.communicate(timeout=60)[1].decode()
+        said = self.client.communicate(timeout=patience.seconds(60))[1].decode()
         return self.client.returncode, said
 
     def both_end_well(self) -> None:
         status, said = self.ends()
-        equal((status, self.server.wait(30)), (0, 0), said)
+        equal((status, self.server.wait(patience.seconds(30))), (0, 0), said)
 
 
 def listens(spaces: test_udp.Namespaces) -> bool:
@@ -136,7 +137,7 @@ def interface_that_carries_less_for_a_while__the_port_says_so(case: Case) -> Non
             test_udp.call("ip", "-n", spaces.names["a"], "link", "set", "eth0", "mtu", str(mtu))
             assert pairs.wait_for(lambda: now() == payload, 20), f"{mtu} octets: {now()}, not {payload}"
         program.stdin.close()
-        equal(program.wait(20), 0)
+        equal(program.wait(patience.seconds(20)), 0)
         program.stdout.close()
 
 

@@ -6,7 +6,11 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import patience  # noqa: E402
 
 LIBRARY = "libibverbs.so.1"
 PATHS = "liburoce-paths.so"
@@ -30,7 +34,7 @@ class Case:
                if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
         env["XDG_RUNTIME_DIR"] = str(self.scratch)
         return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True, cwd=cwd,
-                              text=True, env={**env, **environment}, timeout=60, check=False)
+                              text=True, env={**env, **environment}, timeout=patience.seconds(60), check=False)
 
     def environment(self, *options: object, **before: str) -> dict[str, str]:
         """What a program started by `uroce run` finds."""

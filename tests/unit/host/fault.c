@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fault.c - see fault.h. */
 #include "fault.h"
+#include "support/patience.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ int fault_ending(void (*body)(void))
         const struct rlimit none = { 0 };
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)signal(SIGSEGV, SIG_DFL); /* cmocka's, and a sanitizer's */
-        (void)alarm(60);                /* a hang is a failure, not a night */
+        (void)alarm(patience(60));      /* a hang is a failure, not a night */
         body();
         _exit(0);
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/device.h"
+#include "support/patience.h"
 
 struct uro_device *device;
 
@@ -120,7 +121,7 @@ static void in_child(void **state)
         const struct CMUnitTest one[] = { *test };
         if (freopen("/dev/null", "w", stdout) == NULL)
             _exit(2);
-        (void)alarm(60); /* a hang is a failure, not a night */
+        (void)alarm(patience(60)); /* a hang is a failure, not a night */
         exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
     }
     assert_true(child > 0);

@@ -15,6 +15,7 @@
 #include "fake_port.h"
 #include "host/host.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 
@@ -421,6 +422,6 @@ int main(void)
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
         cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
     };
-    (void)alarm(60); /* a hang is a failure, not a night */
+    (void)alarm(patience(60)); /* a hang is a failure, not a night */
     return cmocka_run_group_tests_name("host/lifetime", tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "support/make_frame.h"
+#include "support/patience.h"
 #include "unit/io/memif_kit.h"
 
 #define RC_WRITE_MIDDLE 0x07
@@ -81,7 +82,7 @@ bool kit_wakes(struct uro_port *port, int ms)
 
     for (uint32_t i = 0; i < count; i++)
         looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-    return poll(looks, count, ms) > 0;
+    return poll(looks, count, (int)patience((unsigned)ms)) > 0;
 }
 
 static bool sleeps(struct uro_port *port)

@@ -13,6 +13,7 @@
 
 #include "io/udp/udp.h"
 #include "support/make_frame.h"
+#include "support/patience.h"
 #include "support/said.h"
 
 #define ROOM           16u
@@ -109,7 +110,7 @@ static void send_to_nobody(void)
     send_a_packet();
     (void)port->ops->wait_fds(port, fds);
     struct pollfd look = { .fd = fds[1] };
-    assert_int_equal(poll(&look, 1, 1000), 1);
+    assert_int_equal(poll(&look, 1, (int)patience(1000)), 1);
 }
 
 static void told_once(void)

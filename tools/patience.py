@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long a test waits before it takes something for hung, on this machine at this moment.
+
+A time limit of a test guards against hanging and measures nothing. Limits are written as what an idle
+machine could need in the worst case; factor() stretches them. tests/support/patience.h is the same in C.
+UROCE_TEST_PATIENCE sets the factor by hand.
+"""
+import os
+
+VARIABLE = "UROCE_TEST_PATIENCE"
+FLOOR = 5.0  # load can begin right after it was looked at
+
+
+def factor() -> float:
+    """At least FLOOR, and twice the number of processes that want each processor."""
+    try:
+        return max(1.0, float(os.environ[VARIABLE]))
+    except (KeyError, ValueError):
+        return max(FLOOR, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def seconds(limit: float) -> float:
+    """@limit seconds of an idle machine, stretched."""
+    return limit * factor()
