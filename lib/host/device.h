@@ -24,7 +24,7 @@ enum uro_device_life {
     URO_DEVICE_IDLE,
     URO_DEVICE_STARTING,
     URO_DEVICE_RUNNING,
-    URO_DEVICE_FAILED
+    URO_DEVICE_FAILED /* the next start tries again */
 };
 
 struct uro_quota_use {
@@ -41,7 +41,8 @@ struct uro_device {
     pthread_cond_t start_done;
     atomic_int life; /* enum uro_device_life; RUNNING is published last */
     int start_error;
-    char problem[URO_PORT_ERROR_MAX];
+    char problem[URO_PORT_ERROR_MAX]; /* why the last start failed, or "" */
+    char printed[URO_PORT_ERROR_MAX]; /* the last reason that stderr has been given */
     pthread_t thread;
     atomic_bool stopping;
 

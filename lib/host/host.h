@@ -53,9 +53,10 @@ const struct uro_device_config *const *uro_host_config(void);
 
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Opens the port and builds the engine, once; later calls return 0 at once. On failure returns
- * -ENODEV (the reason is printed once on stderr and kept in uro_device_problem()), -ENOMEM, or
- * -EIO in a forked child of a process whose engine ran. Thread: any; blocks while it starts. */
+/* Opens the port and builds the engine; does nothing when the device runs. On failure returns
+ * -ENODEV (stderr has the reason, uro_device_problem() keeps it), -ENOMEM, or -EIO in a forked child of a process
+ * whose engine ran. A call after a failure tries again; stderr is given each reason once, until another one takes its
+ * place. Thread: any; blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 bool uro_device_started(const struct uro_device *device);
 const char *uro_device_problem(const struct uro_device *device);

@@ -171,8 +171,22 @@ static void take_down(struct uro_device *device)
     free(device->engine_memory);
     free(device->tx);
     free(device->macs);
+    device->engine = NULL;
+    device->engine_memory = NULL;
+    device->tx = NULL;
+    device->macs = NULL;
     if (device->doorbell >= 0)
         (void)close(device->doorbell);
+    device->doorbell = -1;
+}
+
+/* Prints why the device does not start. A program may try for ever: it reads each reason once. Start lock held. */
+static void complain(struct uro_device *device)
+{
+    if (strcmp(device->problem, device->printed) == 0)
+        return;
+    fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
+    memcpy(device->printed, device->problem, sizeof device->printed);
 }
 
 /* EAL pins whoever initialises it, so the port is opened here and not in the caller. */
@@ -192,6 +206,10 @@ static void *thread_main(void *argument)
 
     (void)pthread_mutex_lock(&device->start_lock);
     device->start_error = error;
+    if (error != 0) {
+        complain(device);
+        (void)pthread_detach(pthread_self()); /* the next start makes another thread */
+    }
     atomic_store(&device->life, error == 0 ? URO_DEVICE_RUNNING : URO_DEVICE_FAILED);
     (void)pthread_cond_broadcast(&device->start_done);
     (void)pthread_mutex_unlock(&device->start_lock);
@@ -218,6 +236,20 @@ static int create_thread(struct uro_device *device)
     return error;
 }
 
+/* Begins a start, the first one or one after a failure. Start lock held. */
+static void begin(struct uro_device *device)
+{
+    device->problem[0] = '\0';
+    atomic_store(&device->life, URO_DEVICE_STARTING);
+    uro_unmapped_watch();
+    if (create_thread(device) == 0)
+        return;
+    (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
+    complain(device);
+    device->start_error = -ENOMEM;
+    atomic_store(&device->life, URO_DEVICE_FAILED);
+}
+
 int uro_device_start(struct uro_device *device)
 {
     if (uro_host_forked())
@@ -226,25 +258,11 @@ int uro_device_start(struct uro_device *device)
         return 0;
 
     (void)pthread_mutex_lock(&device->start_lock);
-    bool first = atomic_load(&device->life) == URO_DEVICE_IDLE;
-    bool created = false;
-    if (first) {
-        atomic_store(&device->life, URO_DEVICE_STARTING);
-        uro_unmapped_watch();
-        created = create_thread(device) == 0;
-        if (!created) {
-            (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
-            device->start_error = -ENOMEM;
-            atomic_store(&device->life, URO_DEVICE_FAILED);
-        }
-    }
+    int life = atomic_load(&device->life);
+    if (life == URO_DEVICE_IDLE || life == URO_DEVICE_FAILED)
+        begin(device);
     while (atomic_load(&device->life) == URO_DEVICE_STARTING)
         (void)pthread_cond_wait(&device->start_done, &device->start_lock);
-    if (first && atomic_load(&device->life) == URO_DEVICE_FAILED) {
-        fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
-        if (created)
-            (void)pthread_join(device->thread, NULL); /* it is on its way out */
-    }
     int error = atomic_load(&device->life) == URO_DEVICE_RUNNING ? 0 : device->start_error;
     (void)pthread_mutex_unlock(&device->start_lock);
     return error;

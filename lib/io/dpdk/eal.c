@@ -151,7 +151,9 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
     }
     if (state == FAILED) {
         uro_log_complaint(why, sizeof why);
-        snprintf(error, URO_PORT_ERROR_MAX, "DPDK does not start: %s%s",
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "DPDK does not start: %s%s; mend this and start the program again: a process can "
+                 "start DPDK only once",
                  why[0] != '\0' ? why : rte_strerror(rte_errno),
                  config->verbose ? "" : " (verbose=yes shows its log)");
         return -1;

@@ -263,8 +263,9 @@ static const struct uro_port_ops ops = {
 VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
                                        char error[static URO_PORT_ERROR_MAX])
 {
-    if (strstr(config->link, "broken") != NULL) {
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s is broken; mend it", config->link);
+    if (strstr(config->link, "broken") != NULL && !fake.mended) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s is %s; mend it", config->link,
+                       fake.breaks_otherwise ? "wet" : "broken");
         return NULL;
     }
     enter();

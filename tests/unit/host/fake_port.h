@@ -29,6 +29,8 @@ struct fake_port {
     uint32_t lengths[FAKE_QUEUE];
     uint32_t head, tail;
 
+    bool mended;           /* links that say "broken" open */
+    bool breaks_otherwise; /* such a link gives another reason than before */
     bool link_up;
     bool gone;               /* for ever, once the link is down */
     bool awaits_peer;        /* of the next port */
