@@ -3,6 +3,11 @@
  * on the way to a peer. */
 #include "host/device.h"
 
+#include <stdio.h>
+
+#include "core/limits.h"
+#include "core/shard.h"
+
 int uro_device_claim(struct uro_device *device, const struct uro_listened *what)
 {
     if (device->closed || device->port->ops->claim == NULL)
@@ -23,6 +28,23 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
     if (device->closed || device->port->ops->route_mtu == NULL)
         return 0;
     return device->port->ops->route_mtu(device->port, from, to);
+}
+
+void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,
+                          uint32_t payload)
+{
+    char text[URO_GID_TEXT_MAX];
+
+    if (device->told_narrow)
+        return;
+    uint32_t mtu = uro_device_route_mtu(device, &device->config.gids[from], to);
+    if (mtu == 0 || mtu >= payload + URO_ROCE_OVERHEAD)
+        return;
+    device->told_narrow = true;
+    fprintf(stderr,
+            "uroce: %s: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
+            "smaller path MTU in the program\n",
+            device->config.name, uro_gid_text(to, text), mtu, mtu);
 }
 
 /* A port that is being opened has nothing yet. */

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/kernel/fib.h"
+
 /* Longest IP packet of a device: a RoCE MTU of 4096 and its headers. Longer ones would only take more
  * of the sockets' buffers. */
 #define MTU_MOST  4224u
@@ -54,13 +56,12 @@ static struct uro_gid gid_of(const union address *address)
     return gid;
 }
 
-/* The address the kernel would send from, and how long packets may be that way; false when there is no way to
- * @far. */
-static bool source_towards(const char *far, struct uro_gid *source, uint32_t *mtu)
+/* The address the kernel would send from; false when there is no way to @far. */
+static bool source_towards(const char *far, struct uro_gid *source)
 {
     struct uro_gid gid;
     union address to, from = { 0 };
-    socklen_t length = sizeof from, mtu_length = sizeof *mtu;
+    socklen_t length = sizeof from;
 
     if (!uro_gid_parse(far, &gid))
         return false;
@@ -68,10 +69,7 @@ static bool source_towards(const char *far, struct uro_gid *source, uint32_t *mt
     int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool v6 = to.any.sa_family == AF_INET6;
-    bool good = connect(fd, &to.any, sizeof to) == 0 && getsockname(fd, &from.any, &length) == 0 &&
-                getsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, mtu,
-                           &mtu_length) == 0;
+    bool good = connect(fd, &to.any, sizeof to) == 0 && getsockname(fd, &from.any, &length) == 0;
     (void)close(fd);
     if (good)
         *source = gid_of(&from);
@@ -83,9 +81,8 @@ static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
 bool uro_defaults_udp_routed(void)
 {
     struct uro_gid gid;
-    uint32_t mtu;
 
-    return source_towards(far[0], &gid, &mtu) || source_towards(far[1], &gid, &mtu);
+    return source_towards(far[0], &gid) || source_towards(far[1], &gid);
 }
 
 static bool has(const struct uro_device_config *config, const struct uro_gid *gid)
@@ -103,8 +100,7 @@ static void add_auto(struct uro_entry *entry)
 
     for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
         struct uro_gid gid;
-        uint32_t mtu;
-        if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && source_towards(far[i], &gid, &mtu) &&
+        if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && source_towards(far[i], &gid) &&
             !has(config, &gid))
             config->gids[config->gid_count++] = gid;
     }
@@ -171,10 +167,11 @@ static uint32_t least_mtu(const struct uro_device_config *config)
             }
     freeifaddrs(list);
     for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
-        struct uro_gid gid;
-        uint32_t mtu;
-        if (source_towards(far[i], &gid, &mtu) && has(config, &gid))
-            least = mtu < least ? mtu : least;
+        struct uro_gid from, to;
+        if (!source_towards(far[i], &from) || !has(config, &from) || !uro_gid_parse(far[i], &to))
+            continue;
+        uint32_t mtu = uro_fib_mtu(&from, &to, 0);
+        least = mtu != 0 && mtu < least ? mtu : least;
     }
     return least;
 }

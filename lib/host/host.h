@@ -127,6 +127,11 @@ void uro_device_unclaim(struct uro_device *device, const struct uro_listened *wh
 uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
                               const struct uro_gid *to);
 
+/* Warns on stderr, once for the device, when the kernel's route from its address number @from to @to carries no
+ * packets of @payload octets, which a queue pair is about to send. The engine lock is held. */
+void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,
+                          uint32_t payload);
+
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/shard.h"
 #include "verbs/objects.h"
 #include "wire/grh.h"
 
@@ -31,6 +32,9 @@ static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
     uro_device_lock(device);
     int error = uro_engine_ah_create(uro_device_engine(device), &ah->core, ah->ibv.pd->handle,
                                      &address, uro_device_now());
+    if (error == 0)
+        uro_device_check_way(device, address.sgid_index, &address.dest,
+                             uro_shard_path_mtu(uro_device_shard(device)));
     uro_device_unlock(device);
     return -error;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -91,4 +92,31 @@ static inline bool own_net_report(const struct uro_gid *from, const struct uro_g
     uro_put_be16(icmp + 6, mtu);
     uro_put_be16(icmp + 2, uro_ip_sum_finish(uro_ip_sum(0, icmp, sizeof packet - URO_IPV4_LEN)));
     return own_net_send(packet, sizeof packet);
+}
+
+/* The same of IPv6, from @address to itself: the packet was too big for @mtu. */
+static inline bool own_net_report6(const struct uro_gid *address, uint32_t mtu)
+{
+    const uint16_t octets = 300; /* of the packet, as if */
+    uint8_t icmp[8 + URO_IPV6_LEN + URO_UDP_LEN] = { ICMP6_PACKET_TOO_BIG };
+    struct sockaddr_in6 to = { .sin6_family = AF_INET6 };
+    const struct uro_ip ip = { .v6 = true,
+                               .hop_limit = 64,
+                               .protocol = URO_IPPROTO_UDP,
+                               .payload_length = (uint16_t)(URO_UDP_LEN + octets),
+                               .source = *address,
+                               .dest = *address };
+    const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = (uint16_t)(URO_UDP_LEN + octets) };
+
+    uro_put_be32(icmp + 4, mtu);
+    (void)uro_ip_put(icmp + 8, &ip);
+    uro_udp_encode(icmp + 8 + URO_IPV6_LEN, &udp);
+    memcpy(&to.sin6_addr, address->octets, sizeof to.sin6_addr);
+    int raw = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6); /* it makes the checksum */
+    bool sent = raw >= 0 && sendto(raw, icmp, sizeof icmp, 0, (const struct sockaddr *)&to,
+                                   sizeof to) == (ssize_t)sizeof icmp;
+    (void)close(raw);
+    return sent;
 }

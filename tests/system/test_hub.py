@@ -22,7 +22,7 @@ import programs
 import pairs  # from tools/, which programs put on the path
 import patience
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used
-from test_udp_paths import spaces_or_skip
+from test_udp_paths import inside, spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
 LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # more than there are places
@@ -179,11 +179,6 @@ def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> No
         before = lines()
         assert pairs.wait_for(lambda: lines() > before + 3 or client.poll() is not None, 30), pair.said("client")
         assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
-
-
-def inside(spaces: Namespaces, side: str, *command: str) -> str:
-    return subprocess.run(["ip", "netns", "exec", spaces.names[side], *command], check=True, capture_output=True,
-                          text=True).stdout
 
 
 def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Popen:

@@ -14,9 +14,9 @@ import socket
 import subprocess
 import sys
 
-from test_hub import Broker, inside, start_broker, udp_sockets
+from test_hub import Broker, start_broker, udp_sockets
 from test_udp import PORT, SUBNET, Namespaces, call, is_used
-from test_udp_paths import spaces_or_skip
+from test_udp_paths import inside, spaces_or_skip
 import hub_member
 import pairs  # from tools/, which test_udp's modules put on the path
 import patience

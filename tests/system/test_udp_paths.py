@@ -20,6 +20,7 @@ import patience
 from uroce_case import Case, Skip, equal, has, main
 
 MARKED = ["--tclass", "43"]  # DSCP 10, and congestion experienced
+SAY_NARROW = pathlib.Path(__file__).resolve().parent / "say_narrow.py"
 PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-c", "-s", "3000", "-n", "20"]  # whose hop limit is 1
 
 
@@ -57,6 +58,11 @@ def listens(spaces: test_udp.Namespaces) -> bool:
 
 def route(spaces: test_udp.Namespaces, side: str, *words: str) -> None:
     test_udp.call("ip", "-n", spaces.names[side], "route", "replace", *words)
+
+
+def inside(spaces: test_udp.Namespaces, side: str, *command: str) -> str:
+    return subprocess.run(["ip", "netns", "exec", spaces.names[side], *command], check=True, capture_output=True,
+                          text=True).stdout
 
 
 def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: str) -> None:
@@ -112,6 +118,30 @@ def default_route_that_is_narrow__is_what_the_device_goes_by(case: Case) -> None
         listed = subprocess.run(["ip", "netns", "exec", spaces.names["a"], case.uroce, "devices"], check=False,
                                 capture_output=True, text=True, env={**os.environ, "UROCE_DEVICES": "uroce0:udp"})
         has(listed.stdout, "mtu   700, IB MTU 512")
+
+
+def say_narrow(spaces: test_udp.Namespaces, writer: str, host: str, peer: str, protocol: str) -> None:
+    """By ICMP, about a packet from @host to @peer; the kernel of @host believes it."""
+    inside(spaces, writer, "/usr/bin/python3", str(SAY_NARROW), host, peer, "600", protocol)
+    has(inside(spaces, "ab"[writer == "a"], "ip", "route", "get", peer), "mtu 600")
+
+
+def default_route_that_a_stranger_says_is_narrow__the_device_is_as_before(case: Case) -> None:
+    with spaces_or_skip() as spaces:
+        say_narrow(spaces, "b", "10.9.0.1", "192.0.2.1", "icmp")
+        listed = subprocess.run(["ip", "netns", "exec", spaces.names["a"], case.uroce, "devices"], check=False,
+                                capture_output=True, text=True, env={**os.environ, "UROCE_DEVICES": "uroce0:udp"})
+        has(listed.stdout, "mtu   1500, IB MTU 1024")
+
+
+def path_that_a_stranger_says_is_narrow__connections_go_on_and_begin(case: Case) -> None:
+    with spaces_or_skip() as spaces:
+        stream = ["ib_write_bw", "-F", "-x", "1", "-m", "1024", "-n", "40000", "-s", "65536"]
+        run = Run(case, spaces, stream, (",hub=no", ",hub=no"))
+        assert pairs.wait_for(lambda: sent(spaces, "b") > 2000 or run.client.poll() is not None, 20)
+        say_narrow(spaces, "a", "10.9.0.2", "10.9.0.1", "udp")
+        run.both_end_well()
+        Run(case, spaces, [*PINGPONG, "-m", "1024"]).both_end_well()
 
 
 def interface_that_carries_less_for_a_while__the_port_says_so(case: Case) -> None:
@@ -276,6 +306,8 @@ CASES = [narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_rou
          narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device,
          traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
          hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
+         default_route_that_a_stranger_says_is_narrow__the_device_is_as_before,
+         path_that_a_stranger_says_is_narrow__connections_go_on_and_begin,
          interface_that_carries_less_for_a_while__the_port_says_so,
          vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,
          several_packets_in_one_frame__are_understood_and_sent_by_af_packet,

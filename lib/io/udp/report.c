@@ -8,7 +8,23 @@
 #include "io/udp/sent.h"
 #include "io/udp/share.h"
 
-/* A path that is too narrow is told once to everybody: nothing else would explain why nothing arrives. */
+/* Says once that a path is too narrow, also when nobody watches: nothing else would explain why nothing arrives. What
+ * the network says of it may be forged, and changes nothing but this line. */
+static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
+{
+    char text[URO_GID_TEXT_MAX];
+    const struct uro_gid gid = uro_sock_gid_of(&report->to);
+
+    if (sock->said_narrow)
+        return;
+    sock->said_narrow = true;
+    fprintf(stderr,
+            "uroce: %sthe path to %s carries IP packets of %u octets only: %sset mtu=%u, or a "
+            "smaller path MTU in the program\n",
+            report->network ? "a router reports that " : "", uro_gid_text(&gid, text), report->info,
+            report->network ? "if long messages are lost, " : "", report->info);
+}
+
 static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
@@ -18,18 +34,10 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
     if (report->network && sock->share != NULL && sock->sent != NULL &&
         !uro_sent_has(sock->sent, &gid))
         return;
-    if (report->error != EMSGSIZE) {
-        if (sock->verbose)
-            fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text),
-                    strerror((int)report->error));
-        return;
-    }
-    if (!sock->said_narrow)
-        fprintf(stderr,
-                "uroce: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
-                "smaller path MTU in the program\n",
-                uro_gid_text(&gid, text), report->info, report->info);
-    sock->said_narrow = true;
+    if (report->error == EMSGSIZE)
+        tell_narrow(sock, report);
+    else if (sock->verbose)
+        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
 uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried)

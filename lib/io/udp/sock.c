@@ -77,19 +77,20 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
 }
 
-/* With DF and without a peer the identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most
- * senders of RoCE leave the UDP checksum out, because the ICRC is there. */
+/* PROBE sets DF and sends as much as the interface carries, whatever ICMP "fragmentation needed" said of the peer:
+ * any host can write such a message. With DF and without a peer the identification is 0, or for segments 0, 1, 2 ...
+ * Over IPv6, too, most senders of RoCE leave the UDP checksum out, because the ICRC is there. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)
         return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
-               set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+               set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
                set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
                set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
                set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, URO_SOCK_HOP_LIMIT) &&
                set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
                set(fd, IPPROTO_UDP, UDP_OPTION_NO_CHECK6_RX, 1);
-    return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+    return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) &&
            set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1) &&
            set(fd, IPPROTO_IP, IP_TTL, URO_SOCK_HOP_LIMIT) && set(fd, IPPROTO_IP, IP_RECVERR, 1);
 }

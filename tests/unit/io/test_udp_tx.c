@@ -186,6 +186,18 @@ static void too_narrow_for_others__costs_no_packet(void **state)
     all_are_sent(FEW);
 }
 
+/* Any host can write such a message of a path of ours: the packets that do not fit it leave all the same. */
+static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state)
+{
+    (void)state;
+    forge(OWN_NET_NARROW, 600);
+    send_packets(FEW, 1000);
+    send_packets(1, 1000);
+    assert_int_equal(arrived(1000), FEW + 1);
+    assert_int_equal(tx.dropped, 0);
+    assert_true(sock.segments);
+}
+
 /* A report that the socket's buffer has no room for is lost, the error is not. */
 static void report_without_room__costs_no_packet(void **state)
 {
@@ -275,6 +287,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(source_route_failed__is_not_that_the_kernel_cannot_cut,
                                         start, stop),
         cmocka_unit_test_setup_teardown(too_narrow_for_others__costs_no_packet, start, stop),
+        cmocka_unit_test_setup_teardown(narrower_than_a_packet_says_a_stranger__costs_no_packet,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(report_without_room__costs_no_packet, start, stop),
         cmocka_unit_test_setup_teardown(nobody_listens__every_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_cannot_cut__packets_leave_one_by_one_from_then_on,
