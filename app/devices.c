@@ -7,6 +7,7 @@
 
 #include "app.h"
 #include "host/host.h"
+#include "run.h"
 
 static void help(FILE *out)
 {
@@ -26,7 +27,7 @@ static uint32_t ib_mtu(uint32_t mtu)
 
 static void print_config(const struct uro_device_config *config, const char *state)
 {
-    char text[URO_GID_TEXT_MAX];
+    char text[URO_GID_TEXT_MAX], warning[URO_HOST_LOOPBACK_MAX];
     const uint8_t *mac = config->mac.octets;
 
     (void)printf("%s  %s\n", config->name, state);
@@ -39,6 +40,8 @@ static void print_config(const struct uro_device_config *config, const char *sta
     for (uint32_t i = 0; i < config->gid_count; i++)
         (void)printf("  gid %-2u  %s/%u\n", i, uro_gid_text(&config->gids[i], text),
                      config->prefix[i]);
+    if (config->loopback)
+        (void)printf("  %s\n", uro_host_loopback_text(config, warning));
 }
 
 static struct uro_device *device_named(const char *name)
@@ -49,11 +52,14 @@ static struct uro_device *device_named(const char *name)
     return NULL;
 }
 
+static bool is_lone_default; /* nothing is configured: the one device is that of `uroce run` */
+
 /* Returns whether the device is usable. */
 static bool show(const struct uro_device_config *config, bool probe)
 {
     if (config->problem[0] != '\0') {
-        (void)printf("%s  not usable: %s\n", config->name, config->problem);
+        (void)printf("%s  not usable: %s\n", config->name,
+                     is_lone_default ? uro_run_default_problem(config) : config->problem);
         return false;
     }
     struct uro_device *device = probe ? device_named(config->name) : NULL;
@@ -88,11 +94,11 @@ int uro_app_devices(int argc, char **argv)
         }
         probe = true;
     }
-    const struct uro_device_config *const *config = uro_host_config();
-    if (*config == NULL)
-        (void)printf("no device is configured; set UROCE_DEVICES or UROCE_CONFIG, for example\n"
-                     "  UROCE_DEVICES='uroce0:net_af_packet0,iface=eth0'\n");
-    for (; *config != NULL; config++)
+    is_lone_default = uro_run_choose_default();
+    if (is_lone_default)
+        (void)printf("no device is configured; `uroce run` then makes this one:\n");
+    for (const struct uro_device_config *const *config = uro_host_config(); *config != NULL;
+         config++)
         usable &= show(*config, probe);
     return usable ? 0 : 1;
 }

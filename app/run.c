@@ -29,14 +29,17 @@
 static void help(FILE *out)
 {
     (void)fprintf(
-        out, "usage: uroce run [--device SPEC]... [--config FILE] [--] PROGRAM [ARGS...]\n\n"
-             "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
-             "  -c, --config FILE   an ini file with a section for each device\n"
-             "      --no-paths      show the program no files of the devices in /sys and /dev\n\n"
-             "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are; without these\n"
-             "the device is uroce0 over UDP, at the address this machine sends from. Example:\n"
-             "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
-             " -- ibv_rc_pingpong -g 1\n");
+        out,
+        "usage: uroce run [--device SPEC]... [--config FILE] [-q] [--] PROGRAM [ARGS...]\n\n"
+        "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
+        "  -c, --config FILE   an ini file with a section for each device\n"
+        "  -q, --quiet         do not print the line on the device that is chosen when none is\n"
+        "                      configured; warnings stay\n"
+        "      --no-paths      show the program no files of the devices in /sys and /dev\n\n"
+        "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are; without these\n"
+        "the device is uroce0 over UDP, at the address this machine sends from. Example:\n"
+        "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
+        " -- ibv_rc_pingpong -g 1\n");
 }
 
 struct library {
@@ -104,6 +107,11 @@ static void prepend(const char *name, const char *value, char separator)
     free(both);
 }
 
+struct settings {
+    char *devices; /* the texts of --device, or NULL */
+    bool paths, quiet;
+};
+
 static bool add_device(char **devices, const char *spec)
 {
     char *more = NULL;
@@ -169,12 +177,13 @@ static bool load_paths(void)
     return true;
 }
 
-static int execute(char **argv, bool paths)
+static int execute(char **argv, const struct settings *settings)
 {
     (void)unsetenv("UROCE_TREE"); /* that of a `uroce run` around this one */
-    uro_run_default_device();
+    if (!uro_run_default_device(settings->quiet))
+        return STATUS_USAGE;
     uro_run_brokers();
-    if (!load_verbs() || (paths && !load_paths()))
+    if (!load_verbs() || (settings->paths && !load_paths()))
         return STATUS_NO_EXEC;
     (void)execvp(argv[0], argv);
     int status = errno == ENOENT ? STATUS_NO_FILE : STATUS_NO_EXEC;
@@ -186,26 +195,28 @@ static int execute(char **argv, bool paths)
 #define GO_ON (-1)
 
 /* Reads the options. Returns GO_ON, or the exit status. */
-static int parse(int argc, char **argv, char **devices, bool *paths)
+static int parse(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = { { "device", required_argument, NULL, 'd' },
-                                             { "config", required_argument, NULL, 'c' },
-                                             { "no-paths", no_argument, NULL, 'n' },
-                                             { "help", no_argument, NULL, 'h' },
-                                             { NULL, 0, NULL, 0 } };
+    static const struct option options[] = {
+        { "device", required_argument, NULL, 'd' }, { "config", required_argument, NULL, 'c' },
+        { "quiet", no_argument, NULL, 'q' },        { "no-paths", no_argument, NULL, 'n' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+    };
     int option;
 
-    while ((option = getopt_long(argc, argv, "+d:c:h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+d:c:qh", options, NULL)) != -1) {
         if (option == 'h') {
             help(stdout);
             return 0;
         }
-        if (option == 'd' && !add_device(devices, optarg))
+        if (option == 'd' && !add_device(&settings->devices, optarg))
             return STATUS_NO_EXEC;
         if (option == 'c' && !use_config(optarg))
             return STATUS_USAGE;
         if (option == 'n')
-            *paths = false;
+            settings->paths = false;
+        if (option == 'q')
+            settings->quiet = true;
         if (option == '?') {
             help(stderr);
             return STATUS_USAGE;
@@ -216,17 +227,16 @@ static int parse(int argc, char **argv, char **devices, bool *paths)
 
 int uro_app_run(int argc, char **argv)
 {
-    char *devices = NULL;
-    bool paths = true;
-    int status = parse(argc, argv, &devices, &paths);
+    struct settings settings = { .paths = true };
+    int status = parse(argc, argv, &settings);
 
     if (status == GO_ON && optind == argc) {
         (void)fprintf(stderr, "uroce run: no program given\n");
         help(stderr);
         status = STATUS_USAGE;
     }
-    if (status == GO_ON && devices != NULL)
-        (void)setenv("UROCE_DEVICES", devices, 1);
-    free(devices);
-    return status == GO_ON ? execute(argv + optind, paths) : status;
+    if (status == GO_ON && settings.devices != NULL)
+        (void)setenv("UROCE_DEVICES", settings.devices, 1);
+    free(settings.devices);
+    return status == GO_ON ? execute(argv + optind, &settings) : status;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "host/defaults_udp.h"
 #include "host/host.h"
 #include "host/plugin.h"
 #include "run.h"
@@ -24,18 +23,55 @@ static bool is_set(const char *name)
     return value != NULL && value[strspn(value, " \t\n")] != '\0';
 }
 
-void uro_run_default_device(void)
+bool uro_run_choose_default(void)
 {
-    char text[URO_GID_TEXT_MAX];
-
     if (is_set("UROCE_DEVICES") || is_set("UROCE_CONFIG"))
-        return;
-    (void)setenv("UROCE_DEVICES",
-                 uro_defaults_udp_routed() ? "uroce0:udp,ip=auto" : "uroce0:udp,ip=127.0.0.1", 1);
-    const struct uro_device_config *const *config = uro_host_config();
-    (void)fprintf(
-        stderr, "uroce run: no device is configured: uroce0 is %s, over UDP; others by --device\n",
-        uro_gid_text(&(*config)->gids[1], text));
+        return false;
+    (void)setenv("UROCE_DEVICES", "uroce0:udp,ip=auto", 1);
+    return true;
+}
+
+/* The program reads the configuration again: the warning has been printed, so the address is now meant. */
+static void settle_loopback(const struct uro_device_config *config)
+{
+    char text[URO_GID_TEXT_MAX], devices[URO_GID_TEXT_MAX + sizeof "uroce0:udp,ip="];
+
+    (void)snprintf(devices, sizeof devices, "uroce0:udp,ip=%s",
+                   uro_gid_text(&config->gids[1], text));
+    (void)setenv("UROCE_DEVICES", devices, 1);
+}
+
+const char *uro_run_default_problem(const struct uro_device_config *config)
+{
+    const char *sentence = strstr(config->problem, "ip=auto: ");
+
+    return sentence != NULL ? sentence + strlen("ip=auto: ") : config->problem;
+}
+
+bool uro_run_default_device(bool quiet)
+{
+    char text[URO_GID_TEXT_MAX], warning[URO_HOST_LOOPBACK_MAX];
+
+    if (!uro_run_choose_default())
+        return true;
+    const struct uro_device_config *config = *uro_host_config();
+    if (config->problem[0] != '\0') {
+        (void)fprintf(stderr,
+                      "uroce run: no device is configured, and none can be chosen: %s. Example: "
+                      "uroce run --device uroce0:udp,ip=ADDRESS PROGRAM\n",
+                      uro_run_default_problem(config));
+        return false;
+    }
+    if (!quiet)
+        (void)fprintf(stderr,
+                      "uroce run: no device is configured: uroce0 is %s, over UDP. Choose others "
+                      "with --device; -q leaves this line out\n",
+                      uro_gid_text(&config->gids[1], text));
+    if (config->loopback) {
+        (void)fprintf(stderr, "uroce run: %s\n", uro_host_loopback_text(config, warning));
+        settle_loopback(config);
+    }
+    return true;
 }
 
 /* Whether the link says hub=no. */

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/defaults.h"
+#include "host/local.h"
 #include "io/kernel/fib.h"
 
 /* Longest IP packet of a device: a RoCE MTU of 4096 and its headers. Longer ones would only take more
@@ -78,19 +80,75 @@ static bool source_towards(const char *far, struct uro_gid *source)
 
 static const char *const far[] = { FAR_IPV4, FAR_IPV6 };
 
-bool uro_defaults_udp_routed(void)
-{
-    struct uro_gid gid;
-
-    return source_towards(far[0], &gid) || source_towards(far[1], &gid);
-}
-
 static bool has(const struct uro_device_config *config, const struct uro_gid *gid)
 {
     for (uint32_t i = 1; i < config->gid_count; i++)
         if (uro_gid_equal(gid, &config->gids[i]))
             return true;
     return false;
+}
+
+static void add(struct uro_device_config *config, const struct uro_gid *gid)
+{
+    if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && !has(config, gid))
+        config->gids[config->gid_count++] = *gid;
+}
+
+static void add_all(struct uro_device_config *config, const struct uro_local_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        add(config, &list->at[i].gid);
+}
+
+/* The only address of its version. */
+static void add_only(struct uro_device_config *config, const struct uro_local_list *list, bool ipv4)
+{
+    if (uro_local_count(list, ipv4) != 1)
+        return;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (uro_gid_is_ipv4(&list->at[i].gid) == ipv4)
+            add(config, &list->at[i].gid);
+}
+
+/* No address is global: 127.0.0.1 or ::1, if the loopback interface is up. */
+static void add_loopback(struct uro_entry *entry)
+{
+    struct uro_local_list list;
+
+    uro_local_read(&list);
+    uro_local_keep_interface(&list, "lo");
+    if (list.count == 0) {
+        uro_entry_refuse(entry, entry->where,
+                         "ip=auto: no interface of this network namespace is up; try `ip link set "
+                         "lo up`, or give an interface an address");
+        return;
+    }
+    add(&entry->config, &list.at[0].gid);
+    entry->config.loopback = true;
+}
+
+/* There is no default route. IPv4 decides: a device need not have an address of both versions. */
+static void add_unrouted(struct uro_entry *entry)
+{
+    struct uro_local_list list;
+    char text[URO_LOCAL_TEXT_MAX], first[URO_GID_TEXT_MAX];
+
+    uro_local_read(&list);
+    uro_local_keep_global(&list);
+    const bool ipv4 = uro_local_count(&list, true) > 0;
+    if (list.count == 0) {
+        add_loopback(entry);
+    } else if (uro_local_count(&list, ipv4) > 1) {
+        uro_entry_refuse(entry, entry->where,
+                         "ip=auto: this machine has no default route and several addresses: %s; "
+                         "choose by an address (udp,ip=%s), a net (udp,ip=10.44.0.0/24) or an "
+                         "interface (udp,iface=%s)",
+                         uro_local_text(&list, text), uro_gid_text(&list.at[0].gid, first),
+                         list.at[0].interface);
+    } else {
+        add_only(&entry->config, &list, ipv4);
+        add_only(&entry->config, &list, !ipv4);
+    }
 }
 
 static void add_auto(struct uro_entry *entry)
@@ -100,14 +158,86 @@ static void add_auto(struct uro_entry *entry)
 
     for (size_t i = 0; i < URO_ARRAY_LEN(far); i++) {
         struct uro_gid gid;
-        if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && source_towards(far[i], &gid) &&
-            !has(config, &gid))
-            config->gids[config->gid_count++] = gid;
+        if (source_towards(far[i], &gid))
+            add(config, &gid);
     }
     if (config->gid_count == before && before == 1)
+        add_unrouted(entry);
+}
+
+/* The addresses of the interface that the link names; its link-local one if it has no other. */
+static void add_interface(struct uro_entry *entry, const char *interface)
+{
+    struct uro_local_list list;
+
+    uro_local_read(&list);
+    uro_local_keep_interface(&list, interface);
+    for (uint32_t i = 0; i < list.count; i++)
+        if (list.at[i].global || uro_gid_is_loopback(&list.at[i].gid))
+            add(&entry->config, &list.at[i].gid);
+    if (entry->config.gid_count == 1)
+        add_all(&entry->config, &list);
+    if (entry->config.gid_count == 1)
         uro_entry_refuse(entry, entry->where,
-                         "ip=auto: this machine has no default route; name one of its addresses, "
-                         "such as ip=127.0.0.1");
+                         "iface=%s: the interface is down or has no address; see `ip address show "
+                         "dev %s`",
+                         interface, interface);
+}
+
+/* Puts our address in the net gids[@i] into its place. @interface: of that interface only, unless "". */
+static void find_in_net(struct uro_entry *entry, uint32_t i, unsigned bits, const char *interface)
+{
+    struct uro_local_list all, list;
+    const struct uro_gid gid = entry->config.gids[i];
+    char net[URO_GID_TEXT_MAX], text[URO_LOCAL_TEXT_MAX];
+    const unsigned length = bits - (uro_gid_is_ipv4(&gid) ? 96u : 0u);
+
+    memset(&entry->config.gids[i], 0, sizeof gid);
+    (void)uro_gid_text(&gid, net);
+    uro_local_read(&all);
+    list = all;
+    if (interface[0] != '\0')
+        uro_local_keep_interface(&list, interface);
+    uro_local_keep_net(&list, &gid, bits);
+    if (list.count == 0)
+        uro_entry_refuse(
+            entry, entry->where,
+            "ip=%s/%u: no address of this machine is in this net%s%s; its addresses: %s", net,
+            length, interface[0] != '\0' ? " on " : "", interface, uro_local_text(&all, text));
+    else if (list.count > 1)
+        uro_entry_refuse(
+            entry, entry->where,
+            "ip=%s/%u: several addresses of this machine are in this net: %s; name one "
+            "of them, a smaller net, or the interface (udp,iface=%s)",
+            net, length, uro_local_text(&list, text), list.at[0].interface);
+    else if (has(&entry->config, &list.at[0].gid))
+        uro_entry_refuse(entry, entry->where, "ip=%s/%u: the same address is given twice", net,
+                         length);
+    else
+        entry->config.gids[i] = list.at[0].gid;
+}
+
+/* The addresses that were given: nets become addresses, and all must be on the interface that was given, too. */
+static void settle_given(struct uro_entry *entry, const char *interface)
+{
+    struct uro_device_config *config = &entry->config;
+    struct uro_local_list list;
+    char text[URO_GID_TEXT_MAX];
+
+    for (uint32_t i = 1; i < config->gid_count; i++)
+        if ((config->ip_nets >> i & 1) != 0)
+            find_in_net(entry, i,
+                        config->prefix[i] + (uro_gid_is_ipv4(&config->gids[i]) ? 96u : 0u),
+                        interface);
+    config->ip_nets = 0;
+    if (interface[0] == '\0' || config->problem[0] != '\0')
+        return;
+    uro_local_read(&list);
+    uro_local_keep_interface(&list, interface);
+    for (uint32_t i = 1; i < config->gid_count; i++)
+        if (!uro_local_has(&list, &config->gids[i]))
+            uro_entry_refuse(entry, entry->where, "ip=%s: is no address of the interface %s",
+                             uro_gid_text(&config->gids[i], text), interface);
 }
 
 /* The ip= among the words of the link. */
@@ -121,6 +251,19 @@ static void add_words(struct uro_entry *entry)
     while ((word = strsep(&rest, ",")) != NULL)
         if (strncmp(word, "ip=", 3) == 0)
             uro_entry_set(entry, entry->where, "ip", word + 3);
+}
+
+/* The value of iface= among the words of the link, or "". False when there is no such interface. */
+static bool find_interface(struct uro_entry *entry, char name[static IF_NAMESIZE])
+{
+    name[0] = '\0';
+    if (strstr(entry->config.link, ",iface=") == NULL)
+        return true;
+    if (uro_defaults_interface(entry->config.link, name) && if_nametoindex(name) != 0)
+        return true;
+    uro_entry_refuse(entry, entry->where,
+                     "there is no interface \"%s\" in this network namespace; see `ip link`", name);
+    return false;
 }
 
 static uint32_t interface_mtu(const char *interface)
@@ -179,9 +322,17 @@ static uint32_t least_mtu(const struct uro_device_config *config)
 void uro_defaults_udp(struct uro_entry *entry)
 {
     struct uro_device_config *config = &entry->config;
+    char interface[IF_NAMESIZE];
 
     add_words(entry);
-    if (config->ip_auto || config->gid_count == 1)
+    if (!find_interface(entry, interface))
+        return;
+    settle_given(entry, interface);
+    if (config->problem[0] != '\0')
+        return;
+    if (interface[0] != '\0' && (config->ip_auto || config->gid_count == 1))
+        add_interface(entry, interface);
+    else if (config->ip_auto || config->gid_count == 1)
         add_auto(entry);
     for (uint32_t i = 0; i < config->gid_count; i++)
         config->prefix[i] = 0;

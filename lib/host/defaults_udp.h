@@ -4,10 +4,8 @@
 
 #include "host/entry.h"
 
-/* Addresses: ip= of the entry, ip= among the words of its link, those the kernel would send from (auto).
- * All destinations are one subnet, for the kernel has the routes. GID 0 repeats GID 1, so that both
- * can be used. May find a problem. */
+/* Addresses: ip= of the entry, ip= among the words of its link, those of its iface=. An ip= that is a net is our address
+ * in that net. Without any, or with ip=auto: those the kernel would send from by default; without a default route the
+ * one global address of this machine; if it has none, a loopback address, and config.loopback is set. All destinations
+ * are one subnet, for the kernel has the routes. GID 0 repeats GID 1, so that both can be used. May find a problem. */
 void uro_defaults_udp(struct uro_entry *entry);
-
-/* Whether the machine has a default route, so that ip=auto finds an address. */
-bool uro_defaults_udp_routed(void);

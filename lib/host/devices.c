@@ -50,10 +50,29 @@ static void read_all(void)
 /* To those who use devices; `uroce devices` shows problems itself. */
 static void complain(void)
 {
+    char text[URO_HOST_LOOPBACK_MAX];
+
     (void)pthread_once(&once, read_all);
-    for (const struct uro_device_config *const *entry = entries; *entry != NULL; entry++)
+    for (const struct uro_device_config *const *entry = entries; *entry != NULL; entry++) {
         if ((*entry)->problem[0] != '\0')
             fprintf(stderr, "uroce: %s\n", (*entry)->problem);
+        if ((*entry)->loopback)
+            fprintf(stderr, "uroce: %s\n", uro_host_loopback_text(*entry, text));
+    }
+}
+
+char *uro_host_loopback_text(const struct uro_device_config *entry,
+                             char text[static URO_HOST_LOOPBACK_MAX])
+{
+    char address[URO_GID_TEXT_MAX];
+
+    (void)snprintf(
+        text, URO_HOST_LOOPBACK_MAX,
+        "WARNING: %s has the address %s and reaches nothing but this machine, because no "
+        "interface but lo has a usable address; give one an address, or write ip=%s to "
+        "mean it",
+        entry->name, uro_gid_text(&entry->gids[1], address), address);
+    return text;
 }
 
 struct uro_device *const *uro_host_devices(void)

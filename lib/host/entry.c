@@ -58,6 +58,19 @@ static const char *set_link(struct uro_device_config *config, const char *value)
     return set_text(config->link, sizeof config->link, value);
 }
 
+/* Whether the text is that of a whole net, such as 10.44.0.0/24: no bit is set behind the prefix. */
+static bool is_net(const char *text, const struct uro_gid *gid, unsigned prefix)
+{
+    const unsigned bits = prefix + (uro_gid_is_ipv4(gid) ? 96u : 0u);
+
+    if (strchr(text, '/') == NULL || bits == 128)
+        return false;
+    for (unsigned bit = bits; bit < 128; bit++)
+        if ((gid->octets[bit / 8] >> (7 - bit % 8) & 1) != 0)
+            return false;
+    return true;
+}
+
 static const char *add_address(struct uro_device_config *config, const char *text)
 {
     struct uro_gid gid;
@@ -73,6 +86,8 @@ static const char *add_address(struct uro_device_config *config, const char *tex
         return "a device has at most 15 addresses";
     config->gids[config->gid_count] = gid;
     config->prefix[config->gid_count] = prefix;
+    if (is_net(text, &gid, prefix))
+        config->ip_nets |= UINT32_C(1) << config->gid_count;
     config->gid_count++;
     return NULL;
 }

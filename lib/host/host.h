@@ -25,7 +25,10 @@ struct uro_device_config {
     struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0 = link-local, then ip= in order */
     uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
     uint32_t gid_count;
-    bool ip_auto; /* and the addresses the kernel would send from */
+    uint32_t
+        ip_nets; /* bit i: gids[i] was given as a net, as 10.44.0.0/24; with UDP, our address there */
+    bool ip_auto;  /* and the addresses the kernel would send from */
+    bool loopback; /* ip=auto found nothing but a loopback address */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
     uint32_t mtu;       /* largest IP packet */
@@ -50,6 +53,11 @@ struct uro_device *const *uro_host_devices(void);
 
 /* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
+
+#define URO_HOST_LOOPBACK_MAX 320u
+/* Writes the warning for an entry with ->loopback set to @text. Returns @text. */
+char *uro_host_loopback_text(const struct uro_device_config *entry,
+                             char text[static URO_HOST_LOOPBACK_MAX]);
 
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 

@@ -354,9 +354,8 @@ def without_address__that_of_the_default_route(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
-        except OSError:
-            has(listed(case, "uroce0:udp"), "no default route", "ip=127.0.0.1")
-            return
+        except OSError as why:
+            raise Skip("this machine has no default route; test_addresses.py has the cases without one") from why
         has(listed(case, "uroce0:udp"), f"gid 1   {probe.getsockname()[0]}")
 
 

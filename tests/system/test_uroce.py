@@ -138,10 +138,11 @@ def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
 
 # ---- devices ----------------------------------------------------------------
 
-def devices__none__is_no_error(case: Case) -> None:
+def devices__none__shows_the_one_that_run_makes(case: Case) -> None:
     run = case.call("devices")
-    equal((run.returncode, run.stderr), (0, ""))
-    has(run.stdout, "no device is configured")
+    equal(run.stderr, "")
+    has(run.stdout, "no device is configured; `uroce run` then makes this one:\nuroce0  ")
+    assert run.returncode == 0 or "uroce0  not usable: " in run.stdout, run.stdout
 
 
 def devices__configured__all_of_it_is_shown(case: Case) -> None:

@@ -53,7 +53,8 @@ static int read_word(const char *key, const char *value, uint32_t *chosen,
     }
     (void)snprintf(
         error, URO_PORT_ERROR_MAX,
-        "link udp: unknown word \"%.40s\"; known: ip= gso= gro= ident= hub= busy-poll=", key);
+        "link udp: unknown word \"%.40s\"; known: ip= iface= gso= gro= ident= hub= busy-poll=",
+        key);
     return -1;
 }
 
@@ -84,7 +85,8 @@ int uro_udp_words(const char *link, struct uro_udp_words *words,
     while ((word = strsep(&rest, ",")) != NULL) {
         char *value = word;
         const char *key = strsep(&value, "=");
-        if (strcmp(key, "ip") == 0)
+        if (strcmp(key, "ip") == 0 ||
+            strcmp(key, "iface") == 0) /* host/defaults_udp.c reads them */
             continue;
         if (strcmp(key, "busy-poll") == 0) {
             if (!read_busy_poll(value != NULL ? value : "", &words->sock.busy_poll, error))
