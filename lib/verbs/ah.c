@@ -67,7 +67,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     return &ah->ibv;
 }
 
-int ibv_destroy_ah(struct ibv_ah *ibv)
+int uro_ibv_destroy_ah(struct ibv_ah *ibv)
 {
     struct uro_ibv_ah *ah = uro_ibv_ah(ibv);
 

@@ -24,7 +24,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     return &channel->ibv;
 }
 
-int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+int uro_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
     struct uro_ibv_channel *channel = uro_ibv_channel(ibv);
 

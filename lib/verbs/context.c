@@ -17,34 +17,20 @@
 /* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP. */
 static void fill_operations(struct verbs_context *verbs)
 {
-    verbs->query_port = uro_ibv_query_port;
-    verbs->query_device_ex = uro_ibv_query_device_ex;
-    verbs->query_rt_values = uro_ibv_query_rt_values;
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
     verbs->create_qp_ex = uro_ibv_create_qp_ex;
     verbs->open_qp = uro_ibv_open_qp;
     verbs->create_srq_ex = uro_ibv_create_srq_ex;
-    verbs->get_srq_num = uro_ibv_get_srq_num;
     verbs->open_xrcd = uro_ibv_open_xrcd;
-    verbs->close_xrcd = uro_ibv_close_xrcd;
     verbs->alloc_null_mr = uro_ibv_alloc_null_mr;
-    verbs->advise_mr = uro_ibv_advise_mr;
     verbs->alloc_dm = uro_ibv_alloc_dm;
-    verbs->free_dm = uro_ibv_free_dm;
     verbs->reg_dm_mr = uro_ibv_reg_dm_mr;
     verbs->alloc_td = uro_ibv_alloc_td;
-    verbs->dealloc_td = uro_ibv_dealloc_td;
     verbs->alloc_parent_domain = uro_ibv_alloc_parent_domain;
+    uro_errors_fill(verbs);
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     verbs->context.ops.alloc_mw = uro_ibv_alloc_mw;
-    verbs->context.ops.bind_mw = uro_ibv_bind_mw;
-    verbs->context.ops.dealloc_mw = uro_ibv_dealloc_mw;
-    verbs->context.ops.post_srq_recv = uro_ibv_post_srq_recv;
-    verbs->context.ops.post_send = uro_ibv_post_send;
-    verbs->context.ops.post_recv = uro_ibv_post_recv;
-    verbs->context.ops.poll_cq = uro_ibv_poll_cq;
-    verbs->context.ops.req_notify_cq = uro_ibv_req_notify_cq;
 }
 
 static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_device *device)

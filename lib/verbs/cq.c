@@ -119,7 +119,7 @@ static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, i
     return unused;
 }
 
-int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
     void *ring;
@@ -146,7 +146,7 @@ static void settle(struct uro_ibv_cq *cq)
     pthread_mutex_unlock(&cq->ibv.mutex);
 }
 
-int ibv_destroy_cq(struct ibv_cq *ibv)
+int uro_ibv_destroy_cq(struct ibv_cq *ibv)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
 

@@ -53,7 +53,7 @@ static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t
 
     if (error == 0 && length > 0)
         memcpy(origin->octets + offset, from, length);
-    return error;
+    return uro_errors_keep(error);
 }
 
 static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
@@ -63,7 +63,7 @@ static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t lengt
 
     if (error == 0 && length > 0)
         memcpy(to, origin->octets + offset, length);
-    return error;
+    return uro_errors_keep(error);
 }
 
 /* ---- handles -------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
 }
 
 /* rule MCAST.ATTACH */
-int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;
@@ -75,7 +75,7 @@ static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
     free(membership);
 }
 
-int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+int uro_ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;

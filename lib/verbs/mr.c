@@ -397,7 +397,7 @@ void uro_ibv_mr_drop(struct uro_ibv_mr *mr)
     uro_region_free(origin);
 }
 
-int ibv_dereg_mr(struct ibv_mr *ibv)
+int uro_ibv_dereg_mr(struct ibv_mr *ibv)
 {
     struct uro_ibv_mr *mr = uro_ibv_mr(ibv);
     int error = uro_host_forked() ? 0 : deregister(origin_of(mr));

@@ -26,6 +26,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "host/host.h"
+#include "verbs/errors.h"
 #include "verbs/events.h"
 
 /* verbs.h makes these macros for callers. */

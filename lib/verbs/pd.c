@@ -123,7 +123,7 @@ static void end(struct uro_ibv_pd *pd)
     free(pd);
 }
 
-int ibv_dealloc_pd(struct ibv_pd *ibv)
+int uro_ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     struct uro_ibv_pd *pd = uro_ibv_pd(ibv);
 

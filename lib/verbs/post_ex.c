@@ -320,7 +320,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
     struct uro_ibv_qp *qp = qp_of(ex);
 
     if (uro_host_forked())
-        return EIO;
+        return uro_errors_keep(EIO);
     end_newest(qp);
     int error = qp->batch.error; /* rule POST.BATCH: all, or nothing */
     uint32_t count = error == 0 ? qp->batch.count : 0;
@@ -329,7 +329,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
     if (count > 0)
         uro_device_progress(qp->object.context->device, true);
-    return error;
+    return uro_errors_keep(error);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)

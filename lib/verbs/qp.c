@@ -374,7 +374,7 @@ static void settle(struct uro_ibv_qp *qp)
     pthread_mutex_unlock(&qp->ibv.mutex);
 }
 
-int ibv_destroy_qp(struct ibv_qp *ibv)
+int uro_ibv_destroy_qp(struct ibv_qp *ibv)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
 

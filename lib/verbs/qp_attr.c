@@ -147,7 +147,7 @@ static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *a
     return 0;
 }
 
-int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
+int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;
@@ -182,8 +182,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     return -error;
 }
 
-int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
-                 struct ibv_qp_init_attr *init_attr)
+int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+                     struct ibv_qp_init_attr *init_attr)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.context->device;

@@ -55,7 +55,7 @@ static int most(struct ibv_context *context, enum uro_quota quota)
     return (int)uro_quota_most(uro_ibv_host(context), quota);
 }
 
-int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     if (uro_host_forked())
         return EIO;
@@ -116,7 +116,7 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
 
     if ((input != NULL && input->comp_mask != 0) || size < sizeof all.orig_attr)
         return EINVAL;
-    int error = ibv_query_device(context, &all.orig_attr);
+    int error = uro_ibv_query_device(context, &all.orig_attr);
     if (error != 0)
         return error;
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
@@ -184,14 +184,6 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
     return 0;
 }
 
-/* For programs built before the struct grew its last field. */
-int ibv_query_port(struct ibv_context *context, uint8_t port_num,
-                   struct _compat_ibv_port_attr *port_attr)
-{
-    return uro_ibv_query_port(context, port_num, (struct ibv_port_attr *)(void *)port_attr,
-                              offsetof(struct ibv_port_attr, port_cap_flags2));
-}
-
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /* The entry, zero when the slot is empty. */
@@ -230,8 +222,8 @@ static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index
 }
 
 /* ENODATA for an empty slot, which ibv_query_gid answers with zeros. */
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
-                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+int uro_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+                         struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
     if (uro_host_forked())
         return EIO;
@@ -243,8 +235,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
     return 0;
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
-                             size_t max_entries, uint32_t flags, size_t entry_size)
+ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                                size_t max_entries, uint32_t flags, size_t entry_size)
 {
     uint32_t count = config_of(context)->gid_count;
 

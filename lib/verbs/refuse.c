@@ -25,13 +25,13 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
     return nothing();
 }
 
-int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+int uro_ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     (void)qp, (void)ece;
     return EOPNOTSUPP;
 }
 
-int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+int uro_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     (void)qp, (void)ece;
     return EOPNOTSUPP;

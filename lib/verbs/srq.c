@@ -176,7 +176,7 @@ static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, un
     return unused;
 }
 
-int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given)
+int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
     struct uro_device *device = srq->object.context->device;
@@ -202,7 +202,7 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given)
     return error;
 }
 
-int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
+int uro_ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
     struct uro_device *device = srq->object.context->device;
@@ -236,7 +236,7 @@ static void settle(struct uro_ibv_srq *srq)
     pthread_mutex_unlock(&srq->ibv.mutex);
 }
 
-int ibv_destroy_srq(struct ibv_srq *ibv)
+int uro_ibv_destroy_srq(struct ibv_srq *ibv)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
 
