@@ -185,10 +185,13 @@ static int execute(char **argv, const struct settings *settings)
     uro_run_brokers();
     if (!load_verbs() || (settings->paths && !load_paths()))
         return STATUS_NO_EXEC;
+    uro_run_look_at(argv[0]);
     (void)execvp(argv[0], argv);
     int status = errno == ENOENT ? STATUS_NO_FILE : STATUS_NO_EXEC;
     (void)fprintf(stderr, "uroce run: %s: %s\n", argv[0],
-                  errno == ENOENT ? "there is no such program in PATH" : strerror(errno));
+                  errno == ENOENT && strchr(argv[0], '/') == NULL
+                      ? "there is no such program in PATH"
+                      : strerror(errno));
     return status;
 }
 

@@ -18,3 +18,7 @@ bool uro_run_default_device(bool quiet);
 
 /* Starts the brokers of the addresses that devices over UDP have. */
 void uro_run_brokers(void);
+
+/* Warns on stderr when uroce cannot be loaded into @program, as execvp() would find it: when it is static, has more
+ * rights than its caller, or is built with AddressSanitizer. */
+void uro_run_look_at(const char *program);

@@ -156,6 +156,9 @@ void uro_defaults_fill(struct uro_entry *entry)
     }
     if (uro_defaults_interface(config->link, interface))
         fill_from_interface(entry, interface);
+    else if (strncmp(config->link, "net_af_", strlen("net_af_")) == 0) /* packet, xdp */
+        uro_entry_refuse(entry, entry->where, "link=%.60s: names no interface: write iface=NAME",
+                         config->link);
     if (config->mtu == 0)
         config->mtu = strncmp(config->link, "net_memif", 9) == 0 ||
                               strncmp(config->link, "net_ring", 8) == 0 ||

@@ -378,6 +378,10 @@ void uro_entry_finish(struct uro_entry *entry)
     if (config->link[0] == '\0')
         uro_entry_refuse(entry, entry->where,
                          "has no link=, such as link=net_af_packet0,iface=veth0");
+    else if (!uro_plugin_knows(config->link))
+        uro_entry_refuse(entry, entry->where,
+                         "link=%.60s: there is no such kind of link: must be " URO_PLUGIN_LINKS,
+                         config->link);
     if (config->ip_auto && !uro_plugin_is_udp(config->link))
         uro_entry_refuse(entry, entry->where, "ip=auto: only a link over UDP (link=udp) has it");
     if (config->vlan != 0 && uro_plugin_is_udp(config->link))

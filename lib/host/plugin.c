@@ -37,6 +37,52 @@ bool uro_plugin_is_udp(const char *link)
     return strncmp(link, "udp", 3) == 0 && (link[3] == '\0' || link[3] == ',');
 }
 
+/* Names of links other than udp, before their number. One that the plug-in for DPDK was built without (net_af_xdp, net_pcap)
+ * is refused by that. */
+static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp",
+                                       "net_tap",   "net_vhost",     "net_virtio_user",
+                                       "net_pcap",  "net_ring",      "net_null" };
+
+/* 0000:00:05.0, or without the domain. */
+static bool is_pci_address(const char *link)
+{
+    unsigned domain, bus, device, function;
+    int end = 0;
+
+    if (sscanf(link, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 &&
+        sscanf(link, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3)
+        return false;
+    return link[end] == '\0' || link[end] == ',';
+}
+
+static bool is_of_driver(const char *link, const char *driver)
+{
+    const size_t length = strlen(driver);
+
+    if (strncmp(link, driver, length) != 0)
+        return false;
+    link += length;
+    link += strspn(link, "0123456789");
+    return *link == '\0' || *link == ',';
+}
+
+/* The user's directory of plug-ins, or NULL. */
+static const char *chosen_directory(void)
+{
+    const char *chosen = secure_getenv("UROCE_LIB_DIR");
+
+    return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
+}
+
+bool uro_plugin_knows(const char *link)
+{
+    bool known = uro_plugin_is_udp(link) || is_pci_address(link) || chosen_directory() != NULL;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(drivers); i++)
+        known |= is_of_driver(link, drivers[i]);
+    return known;
+}
+
 static enum kind kind_of(const char *link)
 {
     if (uro_plugin_is_udp(link))
@@ -153,12 +199,12 @@ static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERRO
 
 uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
-    const char *chosen = secure_getenv("UROCE_LIB_DIR");
+    const char *chosen = chosen_directory();
     enum kind kind = kind_of(link);
     uro_port_open_fn *open = NULL;
 
     error[0] = '\0';
-    if (chosen != NULL && chosen[0] != '\0')
+    if (chosen != NULL)
         open = try_chosen(chosen, kind, error);
     if (open == NULL && error[0] == '\0')
         open = try_own(kind, error);

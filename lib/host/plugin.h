@@ -4,8 +4,16 @@
 
 #include "engine/port.h"
 
-/* A link over UDP sockets; all others are DPDK's. */
+/* A link over UDP sockets. */
 bool uro_plugin_is_udp(const char *link);
+
+/* For a message about a link that is not known. */
+#define URO_PLUGIN_LINKS                                                                           \
+    "udp; net_memif, net_af_packet, net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, "   \
+    "net_ring or net_null, with a number (net_memif0); or a PCI address (0000:00:05.0)"
+
+/* Whether there is such a kind of link. Its plug-in has the last word. A plug-in in UROCE_LIB_DIR may know others. */
+bool uro_plugin_knows(const char *link);
 
 /* The function of the plug-in for @link, or NULL with a sentence in @error. Looks in UROCE_LIB_DIR, beside
  * ourselves, and in the build tree. */

@@ -234,6 +234,12 @@ bool uro_plugin_is_udp(const char *link)
     return false;
 }
 
+bool uro_plugin_knows(const char *link)
+{
+    (void)link;
+    return true;
+}
+
 uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     (void)link;

@@ -163,8 +163,8 @@ static void explains(const char *link, const char *words)
 static void open__wrong_words__says_what_is_wrong(void **state)
 {
     (void)state;
-    explains("memif0", "neither a PCI address nor");
-    explains("", "neither a PCI address nor");
+    explains("memif0", "neither udp, a PCI address nor");
+    explains("", "neither udp, a PCI address nor");
     explains("net_af_packet0", "write net_af_packet0,iface=NAME");
     explains("net_af_packet0,iface=none0", "no network interface none0");
     explains("0000:00:1f.7", "PCI");

@@ -5,14 +5,17 @@
     test_uroce.py BUILD_DIRECTORY [--match REGEX]
 """
 import os
+import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
 import uroce_case
 from uroce_case import LEFT, LIBRARY, PATHS, PLUGIN, Case, Skip, equal, has
 
+NOBODY = 65534
 WRONG = "wrong:net_null0;mtu=12"
 
 
@@ -104,6 +107,13 @@ def run__program_not_found__status_127(case: Case) -> None:
     has(run.stderr, "uroce run: no-such-program: there is no such program in PATH\n")
 
 
+def run__path_to_nothing__is_not_looked_for_in_PATH(case: Case) -> None:
+    case.environment()
+    run = case.call("run", "--", "./no-such-program")
+    equal(run.returncode, 127)
+    has(run.stderr, "uroce run: ./no-such-program: No such file or directory\n")
+
+
 def run__file_that_is_no_program__status_126(case: Case) -> None:
     case.environment()
     file = case.scratch / "text"
@@ -134,6 +144,81 @@ def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
     run = case.call("run", "--", "true", uroce=tree / "app" / "uroce")
     equal(run.returncode, 126)
     has(run.stderr, "it has a blank or a colon")
+
+
+def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.Path:
+    """A program in which octets are others. It need not run any more."""
+    found = shutil.which(program)
+    if found is None:
+        raise Skip(f"{program} is not installed")
+    octets = pathlib.Path(found).read_bytes()
+    for before, after in changes:
+        assert before in octets, f"no {before!r} in {found}"
+        octets = octets.replace(before, after, 1)
+    copy = case.scratch / program
+    copy.write_bytes(octets)
+    copy.chmod(0o755)
+    return copy
+
+
+def without_loader(case: Case) -> pathlib.Path:
+    """As a static program: no program header names a loader."""
+    copy = copy_of(case, "env")
+    octets = bytearray(copy.read_bytes())
+    if octets[4] != 2:
+        raise Skip("programs here are not of 64 bits")
+    start, size, count = (*struct.unpack_from("=Q", octets, 32), *struct.unpack_from("=HH", octets, 54))
+    for at in range(start, start + size * count, size):
+        if struct.unpack_from("=I", octets, at)[0] == 3:  # PT_INTERP
+            struct.pack_into("=I", octets, at, 0)
+    copy.write_bytes(octets)
+    return copy
+
+
+def run__static_program__is_warned_of(case: Case) -> None:
+    case.environment()
+    program = without_loader(case)
+    has(case.call("run", "-q", "-d", LEFT, "--", program).stderr,
+        f"uroce run: WARNING: {program} is linked statically, so uroce cannot be loaded into it")
+    run = case.call("run", "-d", LEFT, "--", program.name, PATH=f"/nowhere:{case.scratch}")
+    has(run.stderr, f"{program} is linked statically")
+
+
+def run__program_with_address_sanitizer__is_warned_of(case: Case) -> None:
+    case.environment()
+    program = copy_of(case, "ibv_devices", (b"\0libibverbs.so.1\0", b"\0libasan.so.8\0\0\0\0"))
+    has(case.call("run", "-d", LEFT, "--", program).stderr,
+        f"uroce run: WARNING: {program} is built with AddressSanitizer",
+        "set ASAN_OPTIONS=verify_asan_link_order=0")
+    run = case.call("run", "-d", LEFT, "--", program, ASAN_OPTIONS="a=1:verify_asan_link_order=0")
+    assert "WARNING" not in run.stderr, run.stderr
+
+
+def run__program_with_more_rights__is_warned_of(case: Case) -> None:
+    case.environment()
+    if os.geteuid() != 0:
+        raise Skip("only root can give a program to another user")
+    program = copy_of(case, "true")
+    for owner, group, mode, kind in ((NOBODY, 0, 0o4755, "set-user-ID"), (0, NOBODY, 0o2755, "set-group-ID")):
+        os.chown(program, owner, group)
+        program.chmod(mode)
+        run = case.call("run", "-d", LEFT, "--", program)
+        equal(run.returncode, 0, run.stderr)
+        if os.statvfs(program).f_flag & os.ST_NOSUID:
+            raise Skip(f"{case.scratch} is on a file system without set-user-ID")
+        has(run.stderr, f"uroce run: WARNING: {program} is {kind}, so the system does not load uroce into it")
+    program.chmod(0o755)
+    equal(case.call("run", "-d", LEFT, "--", program).stderr, "")
+
+
+def run__ordinary_program_or_script__is_not_warned_of(case: Case) -> None:
+    case.environment()
+    script = case.scratch / "script"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    script.chmod(0o755)
+    for program in ("true", script, sys.executable):
+        run = case.call("run", "-d", LEFT, "--", program, "-V")
+        equal((run.returncode, run.stderr), (0, ""), str(program))
 
 
 # ---- devices ----------------------------------------------------------------
@@ -169,6 +254,16 @@ def devices__one_wrong__is_said_and_the_other_shown(case: Case) -> None:
     equal(run.stderr, "")
 
 
+def devices__link_that_does_not_exist__is_refused_without_a_probe(case: Case) -> None:
+    for link in ("upd", "net_rign0", "eth0"):
+        run = case.call("devices", UROCE_DEVICES=f"uroce0:{link}")
+        equal((run.returncode, run.stderr), (1, ""))
+        has(run.stdout, f"link={link}: there is no such kind of link: must be udp; net_memif, ")
+    run = case.call("devices", UROCE_DEVICES="uroce0:net_af_packet0")
+    equal(run.returncode, 1)
+    has(run.stdout, "names no interface: write iface=NAME")
+
+
 def devices__file_not_to_be_trusted__is_said(case: Case) -> None:
     file = case.scratch / "open.ini"
     file.write_text("[a]\nlink=net_null0\n")
@@ -187,9 +282,9 @@ def devices__probe__opens_the_port(case: Case) -> None:
 
 def devices__probe_of_a_link_that_cannot_be__says_why(case: Case) -> None:
     case.plugin()
-    run = case.call("devices", "--probe", UROCE_DEVICES="a:net_no_such_driver0")
+    run = case.call("devices", "--probe", UROCE_DEVICES="a:net_virtio_user0,path=/no/such.sock")
     equal(run.returncode, 1)
-    has(run.stdout, "a  not usable: ", "net_no_such_driver0")
+    has(run.stdout, "a  not usable: ", "net_virtio_user0")
 
 
 def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:

@@ -127,11 +127,12 @@ static int read_words(const char *words, struct uro_link *link,
     if (length < sizeof link->name)
         memcpy(link->name, words, length);
     if (length >= sizeof link->name || !find_kind(link->name, &link->kind)) {
-        snprintf(error, URO_PORT_ERROR_MAX,
-                 "link %.40s is neither a PCI address nor one of net_af_packet, net_af_xdp, "
-                 "net_memif, net_pcap, net_ring, net_null, net_tap, net_vhost, net_virtio_user, "
-                 "each with a number (net_ring0)",
-                 words);
+        snprintf(
+            error, URO_PORT_ERROR_MAX,
+            "link %.40s is neither udp, a PCI address nor one of net_memif, net_af_packet, "
+            "net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, net_ring, net_null, each "
+            "with a number (net_ring0)",
+            words);
         return -1;
     }
     if (strlen(words) > sizeof link->words - 128) {

@@ -128,6 +128,11 @@ static void line__address_without_length__subnet_of_24_or_64(void **state)
     check_gid(d, 2, "fd00::5", 64);
 }
 
+#define NO_SUCH_LINK                                                                               \
+    "there is no such kind of link: must be udp; net_memif, net_af_packet, net_af_xdp, net_tap, "  \
+    "net_vhost, net_virtio_user, net_pcap, net_ring or net_null, with a number (net_memif0); or "  \
+    "a PCI address (0000:00:05.0)"
+
 /* Each line is one device with one mistake; the message names the place, the key, the value. */
 static const struct {
     const char *line, *problem;
@@ -143,6 +148,14 @@ static const struct {
     { "a:net_null0;vlan=10",
       "vlan=10: needs an ip=, for the interface's own addresses are not on it" },
     { "a:net_null0;vlan=4095", "vlan=4095: must be a number from 1 to 4094" },
+    { "a:upd", "link=upd: " NO_SUCH_LINK },
+    { "a:udpx,ip=10.0.0.1", "link=udpx,ip=10.0.0.1: " NO_SUCH_LINK },
+    { "a:net_rign0", "link=net_rign0: " NO_SUCH_LINK },
+    { "a:net_ring0x", "link=net_ring0x: " NO_SUCH_LINK },
+    { "a:0000:00:05", "link=0000:00:05: " NO_SUCH_LINK },
+    { "a:net_af_packet0", "link=net_af_packet0: names no interface: write iface=NAME" },
+    { "a:net_af_xdp0,queue_count=1",
+      "link=net_af_xdp0,queue_count=1: names no interface: write iface=NAME" },
     { "a:udp,ip=127.0.0.1;gateway=127.0.0.2",
       "gateway=127.0.0.2: the routes of a link over UDP are the kernel's: see `ip route`" },
     { "a:udp,ip=::1;gateway6=fe80::1",
@@ -346,8 +359,8 @@ static void line__longest_link__fits_and_one_more_does_not(void **state)
     char line[600];
 
     (void)state;
-    (void)snprintf(line, sizeof line, "a:%.*s", 255, "");
-    memset(line + 2, 'x', 256);
+    (void)snprintf(line, sizeof line, "a:net_null0,");
+    memset(line + strlen(line), 'x', 256);
     line[2 + 255] = '\0';
     assert_int_equal(strlen(read_right(line)->link), 255);
     line[2 + 255] = 'x';
@@ -364,7 +377,7 @@ static void expand__variables__are_replaced_in_values(void **state)
 
     assert_string_equal(d->link, "net_memif7,id=7");
     check_gid(d, 1, "10.0.0.7", 24);
-    assert_string_equal(read_right("a:100%")->link, "100%");
+    assert_string_equal(read_right("a:net_null0,100%")->link, "net_null0,100%");
 }
 
 /* A value from outside cannot become a key or a device. */
@@ -372,9 +385,9 @@ static void expand__separators_in_a_variable__stay_in_the_value(void **state)
 {
     (void)state;
     assert_int_equal(setenv("URO_TEST_RANK", "x;mtu=9000 b:net_null1", 1), 0);
-    const struct uro_device_config *d = read_right("a:%{URO_TEST_RANK}");
+    const struct uro_device_config *d = read_right("a:net_pcap0,%{URO_TEST_RANK}");
 
-    assert_string_equal(d->link, "x;mtu=9000 b:net_null1");
+    assert_string_equal(d->link, "net_pcap0,x;mtu=9000 b:net_null1");
     assert_int_equal(d->mtu, 1500);
 }
 
