@@ -16,6 +16,7 @@
 #include "fake_port.h"
 #include "host/host.h"
 #include "support/must.h"
+#include "support/patience.h"
 
 #define BROKEN "one:broken0;ip=10.0.0.1/24"
 
@@ -173,6 +174,6 @@ int main(void)
         cmocka_unit_test(start__failed_many_times__nothing_is_left_open),
         cmocka_unit_test(start__many_threads_try_while_it_is_mended__it_starts_once),
     };
-    (void)alarm(60); /* a hang is a failure, not a night */
+    (void)alarm(patience(60)); /* a hang is a failure, not a night */
     return cmocka_run_group_tests_name("host/start_again", tests, NULL, NULL);
 }
