@@ -76,7 +76,7 @@ static void come_up(struct uro_memif *memif, const uint8_t *name)
         fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->words.path,
                 (int)URO_MEMIF_NAME, (const char *)name);
     uro_memif_queue_start(memif);
-    (void)uro_memif_watch(memif->epoll, memif->in.doorbell);
+    (void)uro_memif_watch_doorbell(memif->epoll, memif->in.doorbell);
     memif->step = URO_MEMIF_UP;
 }
 
@@ -90,6 +90,20 @@ static bool is_own_process(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.pid == getpid();
 }
 
+/* Whether it is worth telling the secret. */
+static bool is_welcome(struct uro_memif *memif, int fd)
+{
+    if (uro_memif_is_from(fd, memif->words.user))
+        return true;
+    if (!memif->warned)
+        fprintf(stderr,
+                "uroce: memif: socket=%s: a process of another user listens there; it is told "
+                "nothing. Choose another socket=, or allow it with user=\n",
+                memif->words.path);
+    memif->warned = true;
+    return false;
+}
+
 static void call_server(struct uro_memif *memif)
 {
     struct sockaddr_un address;
@@ -97,7 +111,7 @@ static void call_server(struct uro_memif *memif)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     memif->since = now_ms();
-    if (fd >= 0 && connect(fd, (const void *)&address, length) == 0) {
+    if (fd >= 0 && connect(fd, (const void *)&address, length) == 0 && is_welcome(memif, fd)) {
         memif->own_process = is_own_process(fd);
         begin(memif, fd, URO_MEMIF_AWAITS_HELLO);
     } else if (fd >= 0) {
@@ -227,7 +241,7 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
 
     if (uro_memif_get16(message, URO_MEMIF_RING_INDEX) != 0 || queue->ring != NULL)
         return "there is one ring each way";
-    if (*fd >= 0 && !uro_memif_is_eventfd(*fd, memif->called))
+    if (*fd >= 0 && !uro_memif_given_is_eventfd(&memif->given, *fd))
         return "a ring is woken by an eventfd";
     const char *why =
         uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
@@ -236,8 +250,7 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
     if (why == NULL) {
         queue->doorbell = *fd;
         *fd = -1;
-        /* Its own way to write it is the client's. */
-        if (queue->doorbell >= 0)
+        if (queue->doorbell >= 0 && uro_memif_given_waits(&memif->given))
             (void)fcntl(queue->doorbell, F_SETFL, O_NONBLOCK);
     }
     return why;
@@ -284,12 +297,22 @@ static const char *hear(struct uro_memif *memif, const struct uro_memif_message 
                                        : client_hears(memif, message);
 }
 
+/* Only who tells a server the parts has a descriptor to give. */
+static enum uro_memif_heard hear_next(const struct uro_memif *memif,
+                                      struct uro_memif_message *message, int *fd)
+{
+    *fd = -1;
+    return memif->step == URO_MEMIF_LEARNS
+               ? uro_memif_hear_with_fd(memif->control, message, &memif->given, fd)
+               : uro_memif_hear(memif->control, message);
+}
+
 static void hear_all(struct uro_memif *memif)
 {
     while (memif->control >= 0) {
         struct uro_memif_message message;
         int fd;
-        enum uro_memif_heard heard = uro_memif_hear(memif->control, &message, &fd);
+        enum uro_memif_heard heard = hear_next(memif, &message, &fd);
 
         if (heard == URO_MEMIF_NOTHING)
             break;
@@ -297,7 +320,7 @@ static void hear_all(struct uro_memif *memif)
         if (heard == URO_MEMIF_HEARD)
             why = hear(memif, &message, &fd);
         if (fd >= 0)
-            (void)close(fd);
+            uro_memif_given_close(&memif->given, fd);
         if (why != NULL)
             uro_memif_leave(memif, why);
     }

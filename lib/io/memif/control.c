@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - see control.h. */
-#define _GNU_SOURCE /* MSG_CMSG_CLOEXEC, preadv2 */
+#define _GNU_SOURCE /* MSG_CMSG_CLOEXEC, struct ucred */
 #include "io/memif/control.h"
 
 #include <errno.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define FDS_MAX 4u /* that somebody may send beside a message; one is right */
+#define WATCHED_MAX                                                                                \
+    8 /* descriptors in the epoll of a port: listener, called or timer, control, doorbell */
 
 union fds {
     struct cmsghdr header;
@@ -36,8 +36,8 @@ bool uro_memif_say(int control, const struct uro_memif_message *message, int fd)
     return sendmsg(control, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *message;
 }
 
-/* The only descriptor that came; -1 when there is none. Others are closed. */
-static int take_fd(struct msghdr *header)
+/* The first descriptor that came; -1 when there is none. Others are closed. */
+static int take_fd(struct msghdr *header, const struct uro_memif_given *given)
 {
     int first = -1;
 
@@ -50,13 +50,23 @@ static int take_fd(struct msghdr *header)
             if (first < 0)
                 first = fd;
             else
-                (void)close(fd);
+                uro_memif_given_close(given, fd);
         }
     }
     return first;
 }
 
-enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message, int *fd)
+enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message)
+{
+    ssize_t length = recv(control, message, sizeof *message, MSG_DONTWAIT | MSG_TRUNC);
+
+    if (length < 0)
+        return errno == EAGAIN || errno == EINTR ? URO_MEMIF_NOTHING : URO_MEMIF_GONE;
+    return length == (ssize_t)sizeof *message ? URO_MEMIF_HEARD : URO_MEMIF_GONE;
+}
+
+enum uro_memif_heard uro_memif_hear_with_fd(int control, struct uro_memif_message *message,
+                                            const struct uro_memif_given *given, int *fd)
 {
     union fds fds;
     struct iovec octets = { message, sizeof *message };
@@ -65,58 +75,57 @@ enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *messa
     };
 
     *fd = -1;
+    if (!uro_memif_given_may_take())
+        return URO_MEMIF_GONE;
     ssize_t length = recvmsg(control, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0)
         return errno == EAGAIN || errno == EINTR ? URO_MEMIF_NOTHING : URO_MEMIF_GONE;
-    *fd = take_fd(&header);
+    *fd = take_fd(&header, given);
     if (length == (ssize_t)sizeof *message && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
         return URO_MEMIF_HEARD;
     if (*fd >= 0)
-        (void)close(*fd);
+        uro_memif_given_close(given, *fd);
     *fd = -1;
     return URO_MEMIF_GONE;
 }
 
-bool uro_memif_watch(int epoll, int fd)
+bool uro_memif_is_from(int control, uint32_t user)
 {
-    struct epoll_event event = { .events = EPOLLIN };
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    return getsockopt(control, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           (user == URO_MEMIF_ANY_USER || peer.uid == 0 || peer.uid == user);
+}
+
+static bool watch(int epoll, int fd, uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.fd = fd };
 
     return fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static bool is_named_eventfd(int fd)
+bool uro_memif_watch(int epoll, int fd)
 {
-    static const char right[] = "anon_inode:[eventfd]";
-    char path[32], name[sizeof right];
-
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return readlink(path, name, sizeof name) == (ssize_t)(sizeof right - 1) &&
-           memcmp(name, right, sizeof right - 1) == 0;
+    return watch(epoll, fd, EPOLLIN);
 }
 
-/* They have one inode in common with what else the kernel makes of nothing: no file, pipe or socket. Should a
- * kernel give each its own, their names tell. */
-bool uro_memif_is_eventfd(int fd, int another)
+bool uro_memif_watch_doorbell(int epoll, int doorbell)
 {
-    struct stat status, right;
-
-    return (fstat(fd, &status) == 0 && fstat(another, &right) == 0 &&
-            status.st_dev == right.st_dev && status.st_ino == right.st_ino) ||
-           is_named_eventfd(fd);
+    return watch(epoll, doorbell, EPOLLIN | EPOLLET);
 }
 
-bool uro_memif_empty(int eventfd)
+bool uro_memif_was_rung(int epoll, int doorbell)
 {
-    uint64_t count;
-    struct iovec octets = { &count, sizeof count };
+    struct epoll_event events[WATCHED_MAX];
+    bool rung = false;
 
-    if (eventfd < 0)
+    if (doorbell < 0)
         return false;
-    /* Whatever O_NONBLOCK says now; kernels before 5.8 cannot, and must believe it. */
-    ssize_t got = preadv2(eventfd, &octets, 1, -1, RWF_NOWAIT);
-    if (got < 0 && errno == EOPNOTSUPP)
-        got = read(eventfd, &count, sizeof count);
-    return got > 0;
+    int count = epoll_wait(epoll, events, WATCHED_MAX, 0);
+    for (int i = 0; i < count; i++)
+        rung = rung || events[i].data.fd == doorbell;
+    return rung;
 }
 
 void uro_memif_say_end(int control, const char *reason)

@@ -226,6 +226,17 @@ static void forget(struct uro_memif_listener *listener, uint32_t i)
     listener->strangers[i] = -1;
 }
 
+static const char other_user[] = "only processes of the server's user may connect: see user=";
+
+/* Whether any interface wants a client of this user: others would only take places of those who may connect. */
+static bool is_welcome(const struct uro_memif_listener *listener, int fd)
+{
+    for (const struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
+        if (uro_memif_is_from(fd, at->words.user))
+            return true;
+    return false;
+}
+
 static void greet(struct uro_memif_listener *listener, int fd)
 {
     struct uro_memif_message hello = uro_memif_message(URO_MEMIF_HELLO);
@@ -271,7 +282,8 @@ static int let_in(struct uro_memif_listener *listener)
 }
 
 /* NULL, or why not. */
-static const char *refuse(const struct uro_memif *memif, const struct uro_memif_message *message)
+static const char *refuse(const struct uro_memif *memif, int fd,
+                          const struct uro_memif_message *message)
 {
     if (uro_memif_type_of(message) != URO_MEMIF_INIT)
         return "INIT was to come first";
@@ -281,6 +293,8 @@ static const char *refuse(const struct uro_memif *memif, const struct uro_memif_
         return "interfaces are Ethernet's here";
     if (memif == NULL)
         return "no interface has this id";
+    if (!uro_memif_is_from(fd, memif->words.user))
+        return other_user;
     if (memcmp(message->octets + URO_MEMIF_INIT_SECRET, memif->words.secret, URO_MEMIF_SECRET) != 0)
         return "the secret is another one";
     if (memif->taken)
@@ -291,20 +305,18 @@ static const char *refuse(const struct uro_memif *memif, const struct uro_memif_
 static void hear_stranger(struct uro_memif_listener *listener, uint32_t i)
 {
     struct uro_memif_message message;
-    int fd = listener->strangers[i], came;
-    enum uro_memif_heard heard = uro_memif_hear(fd, &message, &came);
+    int fd = listener->strangers[i];
+    enum uro_memif_heard heard = uro_memif_hear(fd, &message);
 
     if (heard == URO_MEMIF_NOTHING)
         return;
-    if (came >= 0)
-        (void)close(came);
     forget(listener, i);
     if (heard == URO_MEMIF_GONE) {
         (void)close(fd);
         return;
     }
     struct uro_memif *memif = find_user(listener, uro_memif_get32(&message, URO_MEMIF_INIT_ID));
-    const char *why = refuse(memif, &message);
+    const char *why = refuse(memif, fd, &message);
     if (why != NULL) {
         uro_memif_say_end(fd, why);
         (void)close(fd);
@@ -327,7 +339,12 @@ int uro_memif_accept(struct uro_memif *memif)
         fd = let_in(listener);
         if (fd < 0)
             break;
-        greet(listener, fd);
+        if (is_welcome(listener, fd)) {
+            greet(listener, fd);
+        } else {
+            uro_memif_say_end(fd, other_user);
+            (void)close(fd);
+        }
     }
     for (uint32_t i = 0; i < STRANGERS; i++)
         if (listener->strangers[i] >= 0)

@@ -8,6 +8,7 @@
  *   words.c    what a user writes
  *   proto.h    the protocol's messages and rings
  *   control.c  messages between the two sides
+ *   given.c    descriptors that the other side gave
  *   listen.c   servers' sockets, each of which several interfaces of the process may have
  *   connect.c  how two sides find each other, and part
  *   memory.c   the memory that both have
@@ -16,6 +17,7 @@
 #pragma once
 
 #include "engine/port.h"
+#include "io/memif/given.h"
 #include "io/memif/memory.h"
 #include "io/memif/words.h"
 
@@ -59,6 +61,7 @@ struct uro_memif {
     bool rung; /* a frame ended the last sleep */
 
     int control;      /* to the other side, or -1 */
+    bool warned;      /* that the server is somebody else's */
     bool own_process; /* where the server is: this very thread may be the one that drives it */
     enum uro_memif_step step;
     int64_t since;         /* ms: when the client last tried, or began to connect */
@@ -70,6 +73,7 @@ struct uro_memif {
     int offered; /* a client that was found by a sibling, or -1; the listener's lock */
     int called; /* eventfd of a server: rung when there is one, for it may have slept since before */
 
+    struct uro_memif_given given;
     struct uro_memif_region regions[URO_MEMIF_REGIONS];
     struct uro_memif_queue in;
     struct uro_memif_queue out;

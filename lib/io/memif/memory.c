@@ -6,10 +6,15 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Offsets have 32 bits. More would only take addresses away from the process. */
 #define REGION_MAX ((uint64_t)1 << 32)
+
+/* Its maker can take huge pages back from the file at any time. Without others in their pool an access ends the
+ * process, whatever was populated before. */
+#define HUGE_PAGES 0x958458f6ul /* HUGETLBFS_MAGIC */
 
 static bool map(struct uro_memif_region *region, int fd, size_t size)
 {
@@ -36,12 +41,15 @@ bool uro_memif_region_make(struct uro_memif_region *region, size_t size)
 
 const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64_t size)
 {
+    struct statfs system;
     struct stat status;
     int seals = fcntl(fd, F_GET_SEALS);
 
     *region = (struct uro_memif_region){ .fd = -1 };
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
         return "memory must be a memfd that is sealed against shrinking";
+    if (fstatfs(fd, &system) != 0 || (unsigned long)system.f_type == HUGE_PAGES)
+        return "memory must not be of huge pages";
     if (size > REGION_MAX)
         return "a region is larger than descriptors can name";
     if (size == 0 || fstat(fd, &status) != 0 || status.st_size < 0 ||

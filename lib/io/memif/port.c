@@ -116,7 +116,7 @@ static void disarm(struct uro_port *port)
     struct uro_memif *memif = uro_memif_of(port);
 
     uro_memif_ask(memif, false);
-    memif->rung = uro_memif_empty(memif->in.doorbell);
+    memif->rung = uro_memif_was_rung(memif->epoll, memif->in.doorbell);
     set_timer(memif, false);
 }
 
@@ -134,6 +134,7 @@ static void close_port(struct uro_port *port)
         (void)close(memif->timer);
     if (memif->epoll >= 0)
         (void)close(memif->epoll);
+    uro_memif_given_stop(&memif->given);
     free(memif->heads);
     free(memif->longest);
     free(memif->longest_out);
@@ -201,6 +202,9 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
         return -1;
     }
     memif->port.mac = choose_mac(memif, config);
+    uro_memif_given_start(&memif->given);
+    if (uro_memif_given_waits(&memif->given))
+        memif->words.user = geteuid();
     if (memif->words.server && uro_memif_listen(memif, error) != 0)
         return -1;
     return start_waiting(memif, error);
@@ -236,6 +240,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
                                  .control = -1,
                                  .offered = -1,
                                  .called = -1,
+                                 .given = { .file = -1 },
                                  .in = { .doorbell = -1 },
                                  .out = { .doorbell = -1 } };
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)

@@ -435,7 +435,6 @@ uint32_t uro_memif_room(struct uro_port *port)
 static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
-    const uint64_t one = 1;
 
     atomic_store_explicit(memif->words.server ? &out->ring->tail : &out->ring->head, out->next,
                           memory_order_release);
@@ -443,7 +442,7 @@ static void publish(struct uro_memif *memif)
     if ((atomic_load_explicit(&out->ring->flags, memory_order_relaxed) & URO_MEMIF_NO_INTERRUPT) ==
             0 &&
         out->doorbell >= 0)
-        (void)!write(out->doorbell, &one, sizeof one);
+        uro_memif_given_ring(&memif->given, out->doorbell);
 }
 
 void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)

@@ -2,12 +2,13 @@
 /* words.c - see words.h.
  *
  *     net_memifN[,role=client|server][,socket=PATH][,socket-abstract=yes|no][,id=N][,bsize=OCTETS][,rsize=LOG2]
- *     [,mac=ADDRESS][,secret=TEXT][,zero-copy=yes|no]
+ *     [,mac=ADDRESS][,secret=TEXT][,user=any|NUMBER][,zero-copy=yes|no]
  */
 #include "io/memif/words.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/plugin/words.h"
 
@@ -57,6 +58,16 @@ static bool read_buffer(const char *value, void *into)
     return uro_words_number(value, BUFFER_MIN, BUFFER_MAX, 1, &words->buffer);
 }
 
+static bool read_user(const char *value, void *into)
+{
+    struct uro_memif_words *words = into;
+
+    words->has_user = true;
+    words->user = URO_MEMIF_ANY_USER;
+    return strcmp(value, "any") == 0 ||
+           uro_words_number(value, 0, URO_MEMIF_ANY_USER - 1, 1, &words->user);
+}
+
 static bool read_slots(const char *value, void *into)
 {
     struct uro_memif_words *words = into;
@@ -100,6 +111,8 @@ static const struct uro_word known[] = {
     { "rsize", "5 to 14: the logarithm of the slots of a ring", read_slots, false },
     { "mac", "the address of one station, such as 02:00:00:00:00:01", read_mac, false },
     { "secret", "at most 24 characters", read_secret, true },
+    { "user", "any, or the number of the user whose process is at the other side", read_user,
+      false },
     { "zero-copy", "yes or no", read_zero_copy, false },
 };
 
@@ -126,5 +139,8 @@ int uro_memif_words(const char *link, uint32_t frame_max, struct uro_memif_words
     if (uro_words_read(DRIVER, link, known, URO_ARRAY_LEN(known), words, error) != 0)
         return -1;
     words->buffer = words->buffer / LINE * LINE;
+    /* Who may connect to a name in the file system is said by its permissions. */
+    if (!words->has_user)
+        words->user = words->server && !words->abstract ? URO_MEMIF_ANY_USER : geteuid();
     return holds_a_frame(words, frame_max, error);
 }

@@ -5,6 +5,7 @@
 #include "engine/port.h"
 #include "io/memif/proto.h"
 
+#define URO_MEMIF_ANY_USER UINT32_MAX
 #define URO_MEMIF_PATH_MAX 108u /* of a UNIX socket */
 
 struct uro_memif_words {
@@ -13,6 +14,8 @@ struct uro_memif_words {
     uint32_t id;         /* of the interface among those at one socket */
     uint32_t buffer;     /* octets of each */
     uint32_t slots_log2; /* of each ring */
+    uint32_t user;       /* of the other side, besides root; URO_MEMIF_ANY_USER */
+    bool has_user;       /* the link names it */
     bool has_mac;
     struct uro_mac mac;
     char path[URO_MEMIF_PATH_MAX];

@@ -16,12 +16,17 @@
 #define RC_WRITE_MIDDLE 0x07
 #define ETHER_TYPE      0x88b5 /* local experiments */
 
-const char *kit_name(void)
+const char *kit_name_of(pid_t process)
 {
     static _Thread_local char name[64];
 
-    (void)snprintf(name, sizeof name, "/uroce-unit-%ld", (long)getpid());
+    (void)snprintf(name, sizeof name, "/uroce-unit-%ld", (long)process);
     return name;
+}
+
+const char *kit_name(void)
+{
+    return kit_name_of(getpid());
 }
 
 /* ---- ports -------------------------------------------------------------- */

@@ -2,14 +2,17 @@
 /* memif_kit.h - memif ports of one process, driven by one thread, for test_memif*.c. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "engine/port.h"
 #include "support/memif_peer.h"
 
 #define KIT_STEPS     20u /* more than it takes two sides to find each other */
 #define KIT_FRAME_MAX 9618u
 
-/* The abstract name that ports are at. */
+/* The abstract name that ports of this process, or of another one, are at. */
 const char *kit_name(void);
+const char *kit_name_of(pid_t process);
 extern uro_port_open_fn uro_port_open;
 
 /* Opens "net_memif0,socket=..." with @words behind it; fails the test with the port's own words. */

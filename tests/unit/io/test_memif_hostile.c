@@ -5,6 +5,7 @@
 #include "support/check.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -38,6 +39,8 @@ static int stop(void **state)
 static void ended(struct memif_peer *peer, const char *reason)
 {
     kit_ended(server, peer, reason);
+    for (unsigned i = 0; i < 1000000 && kit_fds() > fds_before; i++)
+        (void)sched_yield(); /* a thread closes what might wait */
     assert_int_equal(kit_fds(), fds_before);
     assert_int_equal(kit_maps(), 0);
     client = kit_open("role=client", 0);

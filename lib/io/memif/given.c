@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* given.c - see given.h. */
+#define _GNU_SOURCE /* memfd_create, F_GET_SEALS, syscall */
+#include "io/memif/given.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLOSERS_MAX   16u         /* threads that wait for a close() */
+#define UNKNOWN_FLAGS 0x40000000u /* of a read: no kernel knows them */
+
+void uro_memif_given_start(struct uro_memif_given *given)
+{
+    aio_context_t requests = 0;
+
+    *given = (struct uro_memif_given){ .file = memfd_create("uroce-doorbell", MFD_CLOEXEC) };
+    if (given->file >= 0 && syscall(SYS_io_setup, 1, &requests) == 0)
+        given->requests = requests;
+}
+
+void uro_memif_given_stop(struct uro_memif_given *given)
+{
+    if (given->requests != 0)
+        (void)syscall(SYS_io_destroy, given->requests);
+    if (given->file >= 0)
+        (void)close(given->file);
+    *given = (struct uro_memif_given){ .file = -1 };
+}
+
+bool uro_memif_given_waits(const struct uro_memif_given *given)
+{
+    return given->requests == 0;
+}
+
+/* Reads nothing from our own file, which completes at once and then signals @eventfd. Returns 0 or errno. */
+static int submit(const struct uro_memif_given *given, int eventfd, __kernel_rwf_t flags)
+{
+    struct iocb request = { .aio_lio_opcode = IOCB_CMD_PREAD,
+                            .aio_fildes = (uint32_t)given->file,
+                            .aio_buf = (uintptr_t)given,
+                            .aio_rw_flags = flags,
+                            .aio_flags = IOCB_FLAG_RESFD,
+                            .aio_resfd = (uint32_t)eventfd };
+    struct iocb *list = &request;
+
+    return syscall(SYS_io_submit, given->requests, 1, &list) == 1 ? 0 : errno;
+}
+
+/* Takes away the results of earlier requests; does not wait for more. */
+static void reap(const struct uro_memif_given *given)
+{
+    struct io_event results[64];
+
+    while (syscall(SYS_io_getevents, given->requests, 0, URO_ARRAY_LEN(results), results, NULL) ==
+           URO_ARRAY_LEN(results))
+        continue;
+}
+
+static bool is_named_eventfd(int fd)
+{
+    static const char right[] = "anon_inode:[eventfd]";
+    char path[32], name[sizeof right];
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return readlink(path, name, sizeof name) == (ssize_t)(sizeof right - 1) &&
+           memcmp(name, right, sizeof right - 1) == 0;
+}
+
+/* The kernel looks at the descriptor to be signalled before it looks at the flags of the read, and refuses each with an
+ * error of its own. */
+bool uro_memif_given_is_eventfd(const struct uro_memif_given *given, int fd)
+{
+    int error;
+
+    if (given->requests == 0)
+        return is_named_eventfd(fd);
+    error = submit(given, fd, UNKNOWN_FLAGS);
+    if (error == EAGAIN) {
+        reap(given);
+        error = submit(given, fd, UNKNOWN_FLAGS);
+    }
+    return error == EOPNOTSUPP;
+}
+
+void uro_memif_given_ring(const struct uro_memif_given *given, int eventfd)
+{
+    const uint64_t one = 1;
+
+    if (given->requests == 0) {
+        (void)!write(eventfd, &one, sizeof one);
+    } else if (submit(given, eventfd, 0) == EAGAIN) { /* its results fill their ring */
+        reap(given);
+        (void)submit(given, eventfd, 0);
+    }
+}
+
+/* ---- closing ------------------------------------------------------------------------------------------ */
+
+static atomic_uint closers;
+
+static void *close_it(void *fd)
+{
+    (void)close((int)(intptr_t)fd);
+    atomic_fetch_sub(&closers, 1);
+    return NULL;
+}
+
+/* False when there is no thread for it. */
+static bool close_by_thread(int fd)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    (void)sigfillset(&all);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_fetch_add(&closers, 1);
+    bool made = pthread_create(&thread, &attributes, close_it, (void *)(intptr_t)fd) == 0;
+    if (!made)
+        atomic_fetch_sub(&closers, 1);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return made;
+}
+
+/* A file in memory is the only kind that has seals. One that no thread could be made for stays open. */
+void uro_memif_given_close(const struct uro_memif_given *given, int fd)
+{
+    if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_given_is_eventfd(given, fd))
+        (void)close(fd);
+    else
+        (void)!close_by_thread(fd);
+}
+
+bool uro_memif_given_may_take(void)
+{
+    return atomic_load(&closers) < CLOSERS_MAX;
+}
