@@ -12,9 +12,11 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "app.h"
 
@@ -192,25 +194,25 @@ static int parse(int argc, char **argv, struct options *options)
     return STATUS_USAGE;
 }
 
-/* The parent returns: everything is ready. */
-static bool go_to_background(void)
+/* Everything is ready. Returns what fork() does; all of the broker is the child's. */
+static pid_t go_to_background(void)
 {
     pid_t child = fork();
 
     if (child != 0)
-        return false;
+        return child;
     (void)setsid();
     (void)chdir("/");
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2 && null >= 0; fd++)
         (void)dup2(null, fd);
-    return true;
+    return 0;
 }
 
 int uro_app_hub(int argc, char **argv)
 {
     struct options options;
-    struct hub hub = { .listener = -1 };
+    struct hub hub = { .lock = -1, .listener = -1 };
     int status = parse(argc, argv, &options);
 
     if (status != GO_ON)
@@ -228,8 +230,13 @@ int uro_app_hub(int argc, char **argv)
         hub_close(&hub);
         return first == 0 ? 0 : 1;
     }
-    if (!options.background || go_to_background())
+    pid_t child = options.background ? go_to_background() : 0;
+    if (child > 0)
+        return 0;
+    if (child == 0)
         serve(&hub, &options);
+    else
+        (void)fprintf(stderr, "uroce hub: fork: %s\n", strerror(errno));
     hub_close(&hub);
-    return 0;
+    return child == 0 ? 0 : 1;
 }

@@ -17,6 +17,9 @@ struct hub_member {
 
 struct hub {
     struct uro_gid address;
+    struct sockaddr_un name; /* of its listener */
+    int lock;                /* on the file beside it: -1, or this is the broker of the address */
+    char lock_path[URO_MEET_PATH_MAX];
     int listener;
     int socks[URO_SHARES]; /* by share; [0] is ours, all but it and [1 .. URO_SHARES - 2] unused */
     struct hub_member members[URO_SHARES];

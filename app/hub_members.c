@@ -2,9 +2,11 @@
 /* hub_members.c - the sockets of a shared address, and who has them. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <linux/filter.h>
 
@@ -43,6 +45,10 @@ void hub_close(struct hub *hub)
     }
     if (hub->listener >= 0)
         (void)close(hub->listener);
+    if (hub->lock < 0)
+        return;
+    (void)unlink(hub->name.sun_path);
+    uro_meet_unlock(hub->lock, hub->lock_path);
 }
 
 bool hub_open_socks(struct hub *hub)
@@ -66,9 +72,10 @@ bool hub_open_socks(struct hub *hub)
     return true;
 }
 
-/* Whoever has the name: one that serves, or will when it is ready, finds this connection ended already and
- * counts its idle seconds anew; one that is going resets it. One that says nothing for long has it, still. */
-static bool other_serves(const struct sockaddr_un *name, socklen_t length)
+/* Another broker has the lock. One that serves finds this connection ended already, counts its idle seconds anew, and
+ * ends the connection; one that is going, or not yet there, refuses or resets it. One that says nothing for long has
+ * the address, still. */
+static bool other_serves(const struct sockaddr_un *name)
 {
     const struct timeval patience = { .tv_sec = 2 };
     char octet;
@@ -78,35 +85,101 @@ static bool other_serves(const struct sockaddr_un *name, socklen_t length)
         return true;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    bool serves = connect(fd, (const struct sockaddr *)name, length) == 0 &&
+    bool serves = connect(fd, (const struct sockaddr *)name, sizeof *name) == 0 &&
                   shutdown(fd, SHUT_WR) == 0 && recv(fd, &octet, sizeof octet, 0) == 0;
     int why = errno;
     (void)close(fd);
-    return serves || (why != ECONNREFUSED && why != ECONNRESET);
+    return serves || (why != ECONNREFUSED && why != ECONNRESET && why != ENOENT);
+}
+
+/* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker has it and serves, or
+ * -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor goes. */
+static int lock_there(struct hub *hub, const struct uro_meet *meet)
+{
+    const struct timespec nap = { .tv_nsec = 1000000 };
+
+    if (!uro_hub_address(meet, &hub->address, &hub->name) ||
+        !uro_meet_path(meet, "hub", &hub->address, ".lock", hub->lock_path))
+        return -ENAMETOOLONG;
+    for (unsigned i = 0; i < TRIES; i++) {
+        hub->lock = uro_meet_lock(hub->lock_path, false);
+        if (hub->lock >= 0)
+            return 1;
+        if (hub->lock != -EWOULDBLOCK)
+            return hub->lock;
+        if (other_serves(&hub->name))
+            return 0;
+        (void)nanosleep(&nap, NULL);
+    }
+    return -EWOULDBLOCK;
+}
+
+/* Takes the lock in the first place there is, unless another broker has it in any of them. Returns as lock_there();
+ * -ENOENT: there is no place; -EPERM: nor that, and somebody else has @meet. */
+static int lock_anywhere(struct hub *hub, struct uro_meet *meet)
+{
+    int result = -ENOENT;
+
+    for (unsigned number = 0; number < URO_MEET_PLACES; number++) {
+        if (uro_meet_find(meet, number, false) != 0)
+            continue;
+        result = lock_there(hub, meet);
+        if (result == 0 || result == -EWOULDBLOCK)
+            return result;
+        if (result == 1)
+            uro_meet_unlock(hub->lock, hub->lock_path);
+        hub->lock = -1;
+    }
+    result = -ENOENT;
+    for (unsigned number = 0; number < URO_MEET_PLACES && result < 0; number++) {
+        struct uro_meet place;
+        int found = uro_meet_find(&place, number, true);
+        if (found == 0)
+            uro_meet_sweep(&place);
+        if (found == 0)
+            found = lock_there(hub, &place);
+        if (found == 0 || found == 1 || result == -ENOENT)
+            result = found;
+        if (found == -EPERM)
+            *meet = place;
+    }
+    return result;
+}
+
+static int complain_of_place(int why, const struct uro_meet *meet)
+{
+    if (why == -EPERM)
+        (void)fprintf(stderr,
+                      "uroce hub: %s belongs to another user, or others may write to it: set "
+                      "XDG_RUNTIME_DIR to a directory of your own\n",
+                      meet->directory);
+    else if (why == -ENOENT || why == -ENAMETOOLONG)
+        (void)fprintf(stderr,
+                      "uroce hub: there is no directory for its socket: set XDG_RUNTIME_DIR "
+                      "to one of your own, with a short name\n");
+    else if (why == -EWOULDBLOCK)
+        (void)fprintf(stderr, "uroce hub: another one of this address neither serves nor ends\n");
+    else
+        (void)fprintf(stderr, "uroce hub: %s\n", strerror(-why));
+    return -1;
 }
 
 int hub_open_listener(struct hub *hub)
 {
-    const struct timespec nap = { .tv_nsec = 1000000 };
-    struct sockaddr_un name;
-    socklen_t length = uro_hub_address(&hub->address, &name);
+    struct uro_meet meet = { 0 };
+    int result = lock_anywhere(hub, &meet);
 
+    if (result == 0)
+        return 0;
+    if (result < 0)
+        return complain_of_place(result, &meet);
+    (void)unlink(hub->name.sun_path); /* of one that was killed */
     hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    for (unsigned i = 0; hub->listener >= 0 && i < TRIES; i++) {
-        if (bind(hub->listener, (const struct sockaddr *)&name, length) == 0) {
-            if (listen(hub->listener, BACKLOG) == 0)
-                return 1;
-            break;
-        }
-        if (errno != EADDRINUSE)
-            break;
-        if (other_serves(&name, length))
-            return 0;
-        (void)nanosleep(&nap, NULL); /* it closes its sockets before its name is free */
-        errno = EADDRINUSE;
-    }
-    (void)fprintf(stderr, "uroce hub: %s\n", strerror(errno));
-    return -1;
+    if (hub->listener >= 0 &&
+        bind(hub->listener, (const struct sockaddr *)&hub->name, sizeof hub->name) == 0 &&
+        listen(hub->listener, BACKLOG) == 0)
+        return 1;
+    return complain_of_place(-errno, &meet);
 }
 
 /* ---- members ------------------------------------------------------------ */

@@ -5,14 +5,16 @@ import ctypes
 import errno
 import ipaddress
 import os
+import pathlib
 import socket
 import struct
 
-import patience  # from tools/, which the tests that use this put on the path
+import pairs  # from tools/, which the tests that use this put on the path, as patience
+import patience
 
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
 REPORT_BODY = struct.Struct("=2I")
-VERSION = 1
+VERSION = 2
 HELLO, WELCOME, FULL, SERVICES, DATAGRAM, REPORT = range(6)
 PORT = 4791
 BTH = 12        # octets
@@ -32,6 +34,15 @@ def within(space: str):
             yield
         finally:
             libc.setns(own.fileno(), CLONE_NEWNET)
+
+
+def places() -> list[pathlib.Path]:
+    """Where processes that share an address may meet (lib/io/udp/meet.h), of us and of a plain user."""
+    runtime = [os.environ["XDG_RUNTIME_DIR"]] if "XDG_RUNTIME_DIR" in os.environ else []
+    users = {os.geteuid(), pairs.NOBODY}
+    names = [f"{place}/uroce" for place in (*runtime, *(f"/run/user/{user}" for user in users))]
+    names += [f"{place}/uroce-{user}" for place in ("/tmp", "/var/tmp") for user in users]
+    return [pathlib.Path(name) for name in dict.fromkeys(names)]
 
 
 def sockaddr(address: str) -> bytes:
@@ -59,12 +70,20 @@ class Member:
     def __init__(self, address: str):
         self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.link.settimeout(patience.seconds(10))
-        self.link.connect(f"\0uroce-hub-{os.geteuid()}-{address}".encode())
+        self.connect(f"hub-{os.stat('/proc/thread-self/ns/net').st_ino}-{address}")
         self.say(HELLO, address, b"")
         record, descriptors, _, _ = socket.recv_fds(self.link, 4096, 1)
         _, kind, self.share, _, _ = HEADER.unpack(record)
         assert kind == WELCOME and len(descriptors) == 1, f"answered by {kind}"
         self.sock = socket.socket(fileno=descriptors[0])
+
+    def connect(self, name: str) -> None:
+        """In the first place that has a broker of ours."""
+        for place in places():
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, PermissionError):
+                self.link.connect(str(place / name))
+                return
+        raise FileNotFoundError(f"no {name} in {places()}")
 
     def __enter__(self) -> "Member":
         return self

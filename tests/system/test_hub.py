@@ -8,6 +8,7 @@ many. Writes TAP.
 """
 import contextlib
 import ctypes
+import fcntl
 import os
 import pathlib
 import random
@@ -20,8 +21,9 @@ import time
 
 import programs
 import pairs  # from tools/, which programs put on the path
+import hub_member
 import patience
-from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used
+from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used, shares
 from test_udp_paths import inside, spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
@@ -305,16 +307,32 @@ class Listener:
         self.process.wait()
 
 
+def is_locked(file: pathlib.Path) -> bool:
+    with file.open() as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def listened_for() -> int:
     """Services at our addresses that some process has for itself."""
-    names = pathlib.Path("/proc/net/unix").read_text()
-    return len(re.findall(rf"@uroce-listen-\d+-{re.escape(SUBNET)}\.", names))
+    return sum(is_locked(file) for place in hub_member.places() for file in place.glob(f"listen-*-{SUBNET}.*"))
 
 
-def shares() -> int:
-    """Processes that have the shared address."""
-    lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
-    return sum(line.split()[5] == "03" and line.endswith(f"-{SHARED_ADDRESS}") for line in lines if "@uroce-hub-" in line)
+def files_of_the_killed__are_removed_by_the_next_broker(case: Case) -> None:
+    with Shared(case.uroce) as pair:
+        with broker(pair):
+            listener = Listener(pair)
+            equal(listener.listen("a"), "ok")
+            listener.kill()
+        left = [file for place in hub_member.places() for file in place.glob(f"*-{SHARED_ADDRESS}*")]
+        other = Broker(case.uroce, pair.drop, TAKEN_ADDRESS)
+        try:
+            equal([file for file in left if file.exists()], [])
+        finally:
+            other.end()
 
 
 def two_listen_on_one_port__the_second_may_when_the_first_no_longer_does(case: Case) -> None:
@@ -395,11 +413,11 @@ def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> N
         try:
             equal(first("stop", "a"), "ok")
             equal((second.listen("a"), second.listen("b", port=LISTENS_ON + 1)), ("ok", "EADDRINUSE"))
-            equal(shares(), 2)
+            equal(shares(SHARED_ADDRESS), 2)
             first.kill()
             equal(second.listen("b", port=LISTENS_ON + 1), "ok")
             # Else the broker gives the dead one what is for its successor.
-            assert pairs.wait_for(lambda: shares() == 1, 10), f"{shares()} processes have the address"
+            assert pairs.wait_for(lambda: shares(SHARED_ADDRESS) == 1, 10), f"{shares(SHARED_ADDRESS)} processes have the address"
         finally:
             os.killpg(first.process.pid, signal.SIGKILL)
 
@@ -407,7 +425,7 @@ def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> N
 CASES = [two_listen_on_one_port__the_second_may_when_the_first_no_longer_does, rping_where_another_listens__says_so,
          place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found,
          wildcard_that_meets_a_listener__listens_nowhere, while_there_is_no_broker__a_port_is_still_that_of_one_process,
-         child_of_a_process_that_listens__keeps_the_port_from_nobody,
+         child_of_a_process_that_listens__keeps_the_port_from_nobody, files_of_the_killed__are_removed_by_the_next_broker,
          processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
          another_broker_after_the_first_was_killed__traffic_goes_on,

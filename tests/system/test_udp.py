@@ -67,9 +67,14 @@ def is_bound(address: str) -> bool:
 def is_used(address: str, table: str | None = None) -> bool:
     """By a process. The port itself is the broker's, who outlives those that share it and drops what comes for none:
     a client that asks then asks again after five seconds."""
+    return shares(address, table) > 0
+
+
+def shares(address: str, table: str | None = None) -> int:
+    """Processes that have it."""
     table = table or pathlib.Path("/proc/net/unix").read_text()
-    return any(line.split()[5] == "03" and line.endswith(f"-{address}")
-               for line in table.splitlines() if "@uroce-hub-" in line)
+    name = re.compile(rf"/uroce(-\d+)?/hub-\d+-{re.escape(address)}$")
+    return sum(line.split()[5] == "03" and name.search(line) is not None for line in table.splitlines())
 
 
 class Pair(pairs.Pair):

@@ -7,65 +7,66 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "io/udp/udp.h"
 
-static bool is_shared(const struct uro_udp_port *udp, const struct uro_gid *address)
+/* The share of the address, or NULL when it is not shared. */
+static const struct uro_share *share_of(const struct uro_udp_port *udp,
+                                        const struct uro_gid *address)
 {
     for (uint32_t i = 0; i < udp->sock_count; i++)
         if (uro_gid_equal(&udp->socks[i].address, address))
-            return udp->socks[i].share != NULL;
-    return false;
+            return udp->socks[i].share;
+    return NULL;
 }
 
-/* A socket that has the name and does nothing. Returns it, or -errno. */
-static int have_name(const struct uro_listened *what)
+static bool path_of(const struct uro_share *share, const struct uro_listened *what,
+                    char path[static URO_MEET_PATH_MAX])
 {
-    struct sockaddr_un name = { .sun_family = AF_UNIX };
-    char text[URO_GID_TEXT_MAX];
+    char suffix[32];
 
-    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "uroce-listen-%u-%s-%" PRIx64,
-                        (unsigned)geteuid(), uro_gid_text(&what->address, text), what->id);
-    const size_t length = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (const struct sockaddr *)&name, (socklen_t)length) == 0)
-        return fd;
-    int why = errno;
-    (void)close(fd);
-    return -why;
+    (void)snprintf(suffix, sizeof suffix, "-%" PRIx64, what->id);
+    return uro_meet_path(&share->meet, "listen", &what->address, suffix, path);
 }
 
 int uro_claim_take(struct uro_port *port, const struct uro_listened *what)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
     struct uro_claims *claims = &udp->claims;
+    const struct uro_share *share = share_of(udp, &what->address);
+    char path[URO_MEET_PATH_MAX];
 
-    if (!is_shared(udp, &what->address))
+    if (share == NULL)
         return 0;
+    if (!path_of(share, what, path))
+        return -ENAMETOOLONG;
     struct uro_claim *all = realloc(claims->all, (claims->count + 1) * sizeof *all);
     if (all == NULL)
         return -ENOMEM;
     claims->all = all;
-    int fd = have_name(what);
+    int fd = uro_meet_lock(path, false);
     if (fd < 0)
-        return fd;
+        return fd == -EWOULDBLOCK ? -EADDRINUSE : fd;
     all[claims->count++] = (struct uro_claim){ fd, *what };
     return 0;
 }
 
 void uro_claim_give(struct uro_port *port, const struct uro_listened *what)
 {
-    struct uro_claims *claims = &uro_udp_of(port)->claims;
+    struct uro_udp_port *udp = uro_udp_of(port);
+    struct uro_claims *claims = &udp->claims;
+    const struct uro_share *share = share_of(udp, &what->address);
+    char path[URO_MEET_PATH_MAX];
 
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct uro_claim *claim = &claims->all[i];
         if (claim->what.id != what->id || !uro_gid_equal(&claim->what.address, &what->address))
             continue;
-        (void)close(claim->fd);
+        if (share != NULL && path_of(share, what, path))
+            uro_meet_unlock(claim->fd, path);
+        else
+            (void)close(claim->fd);
         claims->all[i] = claims->all[--claims->count];
         return;
     }

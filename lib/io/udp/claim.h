@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* claim.h - at an address that several processes share, one of them at most listens for a service.
  *
- * Who listens holds an abstract Unix socket whose name says user, address and service. The kernel keeps two
- * from having it, in the network namespace whose port it is, and takes it back from who dies; the broker has
- * no part in it, so that it holds while there is none.
+ * The process that listens holds a lock on a file whose name contains network namespace, address and service, in a
+ * directory of the user's (meet.h). The kernel frees the lock when the process dies. The broker has no part in it, so
+ * that a claim holds while there is none.
  */
 #pragma once
 

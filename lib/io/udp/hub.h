@@ -10,24 +10,24 @@
  * What the network reports of packets that it could not deliver comes to any of the sockets. Who reads one, a process
  * or for what nobody has the broker, has all the others told.
  *
- * They meet at an abstract Unix socket (SOCK_SEQPACKET), of the network namespace like the port itself, and
- * each makes sure that the other is of the same user. A record is a header and what follows it.
+ * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (meet.h), and each makes sure that the other
+ * is of the same user. A record is a header and what follows it.
  */
 #pragma once
 
-#include <stdio.h>
+#include <string.h>
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "core/shard.h"
 #include "engine/engine.h"
+#include "io/udp/meet.h"
 #include "io/udp/sock.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
 
-#define URO_HUB_VERSION 1u
+#define URO_HUB_VERSION 2u
 #define URO_HUB_RECORD  66000u /* octets, at most */
 #define URO_HUB_AT_QPN  5u     /* in the BTH */
 
@@ -60,14 +60,16 @@ static inline uint32_t uro_hub_share_of(const uint8_t *bth)
     return bth[URO_HUB_AT_QPN] >> (8 - URO_SHARE_BITS);
 }
 
-/* Where the broker of @address, run by the same user, is met. */
-static inline socklen_t uro_hub_address(const struct uro_gid *address, struct sockaddr_un *out)
+/* Where the broker of @address is met in that directory. Returns false when the name is too long. */
+static inline bool uro_hub_address(const struct uro_meet *meet, const struct uro_gid *address,
+                                   struct sockaddr_un *out)
 {
-    char text[URO_GID_TEXT_MAX];
+    char path[URO_MEET_PATH_MAX];
 
     memset(out, 0, sizeof *out);
     out->sun_family = AF_UNIX;
-    int used = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "uroce-hub-%u-%s",
-                        (unsigned)geteuid(), uro_gid_text(address, text));
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+    if (!uro_meet_path(meet, "hub", address, "", path) || strlen(path) >= sizeof out->sun_path)
+        return false;
+    memcpy(out->sun_path, path, strlen(path));
+    return true;
 }

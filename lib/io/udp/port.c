@@ -21,18 +21,23 @@ __attribute__((visibility("default"))) struct uro_port *uro_port_open(
 #define WINDOW_LEAST    8u
 #define PACKET_OVERHEAD 512u /* of the kernel, for each */
 #define SHARE_ROUNDS    16u  /* brokers pass on what is not in a hurry */
+#define ANSWER_MS       2000 /* at most, for a broker that has nothing else to do */
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Asks the broker of @sock's address, if there is one, for the port's share. */
-static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock,
+/* Asks the broker of @sock's address, if there is one, for the port's share, and waits so long for the answer; 0: takes
+ * it when it is there, and else returns ASKED. */
+static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock, int wait_ms,
                                   char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_share *share = &udp->shares[sock - udp->socks];
+    enum uro_share_result result = URO_SHARE_ASKED;
     int fd;
 
-    enum uro_share_result result =
-        uro_share_join(share, &sock->address, udp->port.share, &fd, error);
+    if (!share->asked)
+        result = uro_share_ask(share, &sock->address, udp->port.share, wait_ms, error);
+    if (result == URO_SHARE_ASKED)
+        result = uro_share_answer(share, wait_ms, &fd, error);
     if (result != URO_SHARE_JOINED)
         return result;
     udp->port.share = (uint8_t)share->number;
@@ -44,14 +49,13 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
 /* The broker is gone: another one makes the sockets anew, so this one must go as well. */
 static void lose(struct uro_sock *sock)
 {
-    (void)close(sock->share->fd);
-    sock->share->fd = -1;
+    uro_share_lose(sock->share);
     uro_sock_close(sock);
 }
 
 static void hear_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 {
-    if (sock->share->fd >= 0 && !uro_rx_take_passed(&udp->rx, sock))
+    if (sock->share->fd >= 0 && !sock->share->asked && !uro_rx_take_passed(&udp->rx, sock))
         lose(sock);
 }
 
@@ -188,7 +192,7 @@ static bool link_up(struct uro_port *port)
         sock->said_down = sock->fd < 0;
         if (sock->fd >= 0)
             continue;
-        if (!said || join(udp, sock, error) != URO_SHARE_JOINED) {
+        if (!said || join(udp, sock, 0, error) != URO_SHARE_JOINED) {
             up = false;
             continue;
         }
@@ -333,7 +337,7 @@ static int call_witness(struct uro_sock *sock, enum uro_ident_rule rule,
 static enum uro_share_result open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
                                        char error[static URO_PORT_ERROR_MAX])
 {
-    enum uro_share_result result = alone ? URO_SHARE_NO_BROKER : join(udp, sock, error);
+    enum uro_share_result result = alone ? URO_SHARE_NO_BROKER : join(udp, sock, ANSWER_MS, error);
 
     if (result == URO_SHARE_REFUSED || result == URO_SHARE_TAKEN)
         return result;

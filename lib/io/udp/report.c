@@ -3,6 +3,7 @@
 #include "io/udp/report.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "io/udp/sent.h"

@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define ANSWER_MS 2000 /* the broker has nothing else to do */
+#define NAP_MS 5 /* before a broker that is asked by too many is asked again */
 
 static struct uro_hub_header header_of(enum uro_hub_kind kind, uint32_t share)
 {
@@ -25,21 +27,42 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-static int call_broker(const struct uro_gid *address)
+/* The broker that is met there. Returns a connection to it, or -errno: -EAGAIN when too many wait for it. */
+static int call_there(const struct uro_meet *meet, const struct uro_gid *address)
 {
     struct sockaddr_un name;
-    socklen_t length = uro_hub_address(address, &name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&name, length) == 0 && is_ours(fd))
+    if (!uro_hub_address(meet, address, &name))
+        return -ENOENT;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    int why = connect(fd, (const struct sockaddr *)&name, sizeof name) != 0 ? errno : 0;
+    if (why == 0 && is_ours(fd))
         return fd;
-    if (fd >= 0)
-        (void)close(fd);
-    return -1;
+    (void)close(fd);
+    return why != 0 ? -why : -ECONNREFUSED;
 }
 
-/* The answer to HELLO; the socket that came with it in @sock, or -1. */
-static bool hear_answer(int fd, struct uro_hub_header *answer, int *sock)
+/* Returns a connection, or -errno; -ENOENT: there is no broker. */
+static int call_broker(struct uro_share *share, const struct uro_gid *address)
+{
+    for (unsigned number = 0; number < URO_MEET_PLACES; number++) {
+        struct uro_meet meet;
+        if (uro_meet_find(&meet, number, false) != 0)
+            continue;
+        int fd = call_there(&meet, address);
+        if (fd >= 0)
+            share->meet = meet;
+        if (fd != -ENOENT && fd != -ECONNREFUSED)
+            return fd;
+    }
+    return -ENOENT;
+}
+
+/* The answer to HELLO; the socket that came with it in @sock, or -1. Returns 0, or -errno: -EAGAIN when there is none
+ * yet, -EMFILE when this process has no descriptor for the socket, -EPROTO when it is no answer. */
+static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct iovec octets = { answer, sizeof *answer };
@@ -50,13 +73,18 @@ static bool hear_answer(int fd, struct uro_hub_header *answer, int *sock)
     struct pollfd ready = { .fd = fd, .events = POLLIN };
 
     *sock = -1;
-    if (poll(&ready, 1, ANSWER_MS) != 1 ||
-        recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *answer)
-        return false;
+    if (poll(&ready, 1, wait_ms) != 1)
+        return -EAGAIN;
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof *answer)
+        return -EPROTO;
     struct cmsghdr *at = CMSG_FIRSTHDR(&message);
     if (at != NULL && at->cmsg_type == SCM_RIGHTS && at->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(sock, CMSG_DATA(at), sizeof *sock);
-    return answer->version == URO_HUB_VERSION;
+    if (answer->version != URO_HUB_VERSION)
+        return -EPROTO;
+    if (answer->kind == URO_HUB_WELCOME && *sock < 0)
+        return (message.msg_flags & MSG_CTRUNC) != 0 ? -EMFILE : -EPROTO;
+    return 0;
 }
 
 static void explain(const struct uro_gid *address, bool full, uint32_t wanted,
@@ -84,43 +112,87 @@ static void explain(const struct uro_gid *address, bool full, uint32_t wanted,
             text);
 }
 
-enum uro_share_result uro_share_join(struct uro_share *share, const struct uro_gid *address,
-                                     uint32_t wanted, int *sock,
-                                     char error[static URO_PORT_ERROR_MAX])
+static void explain_call(const struct uro_gid *address, int why,
+                         char error[static URO_PORT_ERROR_MAX])
+{
+    char text[URO_GID_TEXT_MAX];
+
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "the broker of %s (uroce hub) cannot be asked for a share: %s%s",
+                   uro_gid_text(address, text), strerror(why),
+                   why == EMFILE ? " (EMFILE); raise `ulimit -n` for this process" : "");
+}
+
+enum uro_share_result uro_share_ask(struct uro_share *share, const struct uro_gid *address,
+                                    uint32_t wanted, int wait_ms,
+                                    char error[static URO_PORT_ERROR_MAX])
 {
     const struct uro_hub_header hello = header_of(URO_HUB_HELLO, wanted);
-    struct uro_hub_header answer = { 0 };
 
-    share->fd = call_broker(address);
-    if (share->fd < 0)
+    share->fd = -1;
+    int fd = call_broker(share, address);
+    for (; fd == -EAGAIN && wait_ms > 0; wait_ms -= NAP_MS) {
+        (void)poll(NULL, 0, NAP_MS);
+        fd = call_broker(share, address);
+    }
+    if (fd == -ENOENT)
         return URO_SHARE_NO_BROKER;
-    bool heard = send(share->fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello &&
-                 hear_answer(share->fd, &answer, sock);
-    if (heard && answer.kind == URO_HUB_WELCOME && *sock >= 0 && share->record == NULL)
+    if (fd < 0) {
+        explain_call(address, -fd, error);
+        return URO_SHARE_REFUSED;
+    }
+    if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
+        (void)close(fd);
+        return URO_SHARE_NO_BROKER; /* it went */
+    }
+    share->fd = fd;
+    share->address = *address;
+    share->wanted = wanted;
+    share->asked = true;
+    return URO_SHARE_ASKED;
+}
+
+enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int *sock,
+                                       char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_hub_header answer = { 0 };
+    int result = hear_answer(share->fd, &answer, wait_ms, sock);
+
+    if (result == -EAGAIN && wait_ms == 0)
+        return URO_SHARE_ASKED;
+    share->asked = false;
+    if (result == 0 && answer.kind == URO_HUB_WELCOME && share->record == NULL)
         share->record = malloc(URO_HUB_RECORD);
-    if (heard && answer.kind == URO_HUB_WELCOME && *sock >= 0 && share->record != NULL) {
+    if (result == 0 && answer.kind == URO_HUB_WELCOME && share->record != NULL) {
         share->number = answer.share;
-        share->address = *address;
         return URO_SHARE_JOINED;
     }
-    bool full = heard && answer.kind == URO_HUB_FULL;
-    explain(address, full, wanted, error);
+    bool full = result == 0 && answer.kind == URO_HUB_FULL;
+    if (result == -EMFILE)
+        explain_call(&share->address, EMFILE, error);
+    else
+        explain(&share->address, full, share->wanted, error);
     if (*sock >= 0)
         (void)close(*sock);
-    (void)close(share->fd);
+    uro_share_lose(share);
+    return full && share->wanted != 0 ? URO_SHARE_TAKEN : URO_SHARE_REFUSED;
+}
+
+void uro_share_lose(struct uro_share *share)
+{
+    if (share->fd >= 0)
+        (void)close(share->fd);
     share->fd = -1;
-    return full && wanted != 0 ? URO_SHARE_TAKEN : URO_SHARE_REFUSED;
+    share->asked = false;
 }
 
 void uro_share_leave(struct uro_share *share)
 {
-    if (share->fd >= 0)
-        (void)close(share->fd);
+    uro_share_lose(share);
     free(share->services);
     free(share->record);
     share->services = NULL;
     share->record = NULL;
-    share->fd = -1;
 }
 
 static bool say(const struct uro_share *share, const struct uro_hub_header *header,

@@ -5,7 +5,10 @@
 #include "io/udp/hub.h"
 
 struct uro_share {
-    int fd; /* to the broker, or -1 */
+    int fd;               /* to the broker, or -1 */
+    bool asked;           /* it was asked for a share, and has not answered yet */
+    uint32_t wanted;      /* then: which; 0: any */
+    struct uro_meet meet; /* where it was met last */
     uint32_t number;
     struct uro_gid address;
     struct uro_listened *services; /* as told last, to be told again to another broker */
@@ -15,17 +18,27 @@ struct uro_share {
 
 enum uro_share_result {
     URO_SHARE_JOINED,
+    URO_SHARE_ASKED, /* the broker has not answered yet */
     URO_SHARE_NO_BROKER,
-    URO_SHARE_TAKEN, /* @wanted is another process' */
+    URO_SHARE_TAKEN, /* the wanted one is another process' */
     URO_SHARE_REFUSED
 };
 
-/* Asks the broker of @address for @wanted (0: any) and for its socket. With TAKEN and REFUSED a sentence is in
- * @error. */
-URO_NODISCARD enum uro_share_result uro_share_join(struct uro_share *share,
-                                                   const struct uro_gid *address, uint32_t wanted,
-                                                   int *sock,
-                                                   char error[static URO_PORT_ERROR_MAX]);
+/* Asks the broker of @address for @wanted (0: any). When too many ask at once it tries again for so long; 0: it does
+ * not wait. Returns ASKED, NO_BROKER, or REFUSED with a sentence in @error. */
+URO_NODISCARD enum uro_share_result uro_share_ask(struct uro_share *share,
+                                                  const struct uro_gid *address, uint32_t wanted,
+                                                  int wait_ms,
+                                                  char error[static URO_PORT_ERROR_MAX]);
+
+/* Takes the answer, and with JOINED the socket, for which it waits so long at most; 0: it does not. With TAKEN and
+ * REFUSED a sentence is in @error, and the broker may be asked again. */
+URO_NODISCARD enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms,
+                                                     int *sock,
+                                                     char error[static URO_PORT_ERROR_MAX]);
+
+/* Ends the connection to the broker; another one may be asked. */
+void uro_share_lose(struct uro_share *share);
 void uro_share_leave(struct uro_share *share);
 
 /* Tells the broker what is listened for. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/udp/udp.h"
+#include "support/own_runtime.h"
 
 static struct uro_udp_port first, second; /* as of two processes */
 static struct uro_listened what;
@@ -20,6 +21,7 @@ static void fill(struct uro_udp_port *udp)
     udp->socks[0].address = own;
     udp->socks[1].address = what.address;
     udp->socks[1].share = &udp->shares[1];
+    assert_int_equal(uro_meet_find(&udp->shares[1].meet, 0, true), 0);
 }
 
 static int start(void **state)
@@ -115,5 +117,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(claim__without_a_descriptor_left__says_so, start, stop),
     };
 
-    return cmocka_run_group_tests_name("io/claim", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("io/claim", tests, own_runtime_make, own_runtime_remove);
 }

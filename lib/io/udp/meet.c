@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* meet.c - see meet.h. */
+#define _GNU_SOURCE /* secure_getenv */
+#include "io/udp/meet.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REPLACED_MOST 16 /* times that a lock's file was removed between opening and locking it */
+
+/* ---- the directory ------------------------------------------------------ */
+
+/* Whether nobody else can rename or remove what is ours in @path. */
+static bool keeps_ours(const char *path)
+{
+    struct stat is;
+
+    return stat(path, &is) == 0 && S_ISDIR(is.st_mode) &&
+           (is.st_uid == 0 || is.st_uid == geteuid()) &&
+           ((is.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (is.st_mode & S_ISVTX) != 0);
+}
+
+static bool is_ours_alone(const char *path)
+{
+    struct stat is;
+
+    return lstat(path, &is) == 0 && S_ISDIR(is.st_mode) && is.st_uid == geteuid() &&
+           (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+/* The directory that is to have ours, and the name of ours in it. Returns false when there is none. */
+static bool name_place(unsigned number, char parent[static 64], char name[static 32])
+{
+    const unsigned user = (unsigned)geteuid();
+    const char *runtime = number == 0 ? secure_getenv("XDG_RUNTIME_DIR") : NULL;
+    int length = 0;
+
+    (void)snprintf(name, 32, "uroce");
+    switch (number) {
+    case 0:
+        if (runtime == NULL || runtime[0] != '/')
+            return false;
+        length = snprintf(parent, 64, "%s", runtime);
+        break;
+    case 1:
+        length = snprintf(parent, 64, "/run/user/%u", user);
+        break;
+    default:
+        (void)snprintf(name, 32, "uroce-%u", user);
+        length = snprintf(parent, 64, "%s", number == 2 ? "/tmp" : "/var/tmp");
+    }
+    return length > 0 && length < 64;
+}
+
+/* The number of the network namespace that the calling thread is in. */
+static uint64_t net_number(void)
+{
+    struct stat is;
+
+    if (stat("/proc/thread-self/ns/net", &is) != 0 && stat("/proc/self/ns/net", &is) != 0)
+        return 0;
+    return (uint64_t)is.st_ino;
+}
+
+int uro_meet_find(struct uro_meet *meet, unsigned number, bool make)
+{
+    char parent[64], name[32];
+
+    meet->directory[0] = '\0';
+    meet->net = net_number();
+    if (!name_place(number, parent, name) || !keeps_ours(parent))
+        return -ENOENT;
+    int length = snprintf(meet->directory, sizeof meet->directory, "%s/%s", parent, name);
+    if (length < 0 || (size_t)length >= sizeof meet->directory)
+        return -ENOENT;
+    if (make && mkdir(meet->directory, S_IRWXU) != 0 && errno != EEXIST)
+        return -errno;
+    if (access(meet->directory, F_OK) != 0 && errno == ENOENT)
+        return -ENOENT;
+    return is_ours_alone(meet->directory) ? 0 : -EPERM;
+}
+
+/* ---- names in it -------------------------------------------------------- */
+
+bool uro_meet_path(const struct uro_meet *meet, const char *kind, const struct uro_gid *address,
+                   const char *suffix, char path[static URO_MEET_PATH_MAX])
+{
+    char text[URO_GID_TEXT_MAX];
+
+    int length = snprintf(path, URO_MEET_PATH_MAX, "%s/%s-%" PRIu64 "-%s%s", meet->directory, kind,
+                          meet->net, uro_gid_text(address, text), suffix);
+    return meet->directory[0] != '\0' && length > 0 && (unsigned)length < URO_MEET_PATH_MAX;
+}
+
+/* ---- locks -------------------------------------------------------------- */
+
+/* Whether @path still leads to @fd: who lets go of a lock removes its file before. */
+static bool is_same(int fd, const char *path)
+{
+    struct stat here, there;
+
+    return fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
+           here.st_dev == there.st_dev;
+}
+
+int uro_meet_lock(const char *path, bool shared)
+{
+    for (int i = 0; i < REPLACED_MOST; i++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+        if (fd < 0)
+            return -errno;
+        if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+            int why = errno;
+            (void)close(fd);
+            return -why;
+        }
+        if (is_same(fd, path))
+            return fd;
+        (void)close(fd);
+    }
+    return -EWOULDBLOCK;
+}
+
+void uro_meet_unlock(int fd, const char *path)
+{
+    if (is_same(fd, path))
+        (void)unlink(path);
+    (void)close(fd);
+}
+
+/* ---- what is left over -------------------------------------------------- */
+
+/* @name without @end; "": it does not end so. */
+static void cut_off(const char *name, const char *end, char out[static NAME_MAX + 1])
+{
+    size_t length = strlen(name), tail = strlen(end);
+
+    out[0] = '\0';
+    if (length > tail && strcmp(name + length - tail, end) == 0)
+        (void)snprintf(out, NAME_MAX + 1, "%.*s", (int)(length - tail), name);
+}
+
+/* A lock that nobody holds is of no use. With that of a broker goes its socket. */
+static void sweep_file(int directory, const char *parent, const char *name)
+{
+    char path[URO_MEET_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];
+
+    cut_off(name, ".lock", socket);
+    if (socket[0] == '\0' && strncmp(name, "listen-", strlen("listen-")) != 0)
+        return;
+    (void)snprintf(path, sizeof path, "%s/%s", parent, name);
+    int fd = uro_meet_lock(path, false);
+    if (fd < 0)
+        return;
+    if (socket[0] != '\0')
+        (void)unlinkat(directory, socket, 0);
+    uro_meet_unlock(fd, path);
+}
+
+void uro_meet_sweep(const struct uro_meet *meet)
+{
+    DIR *files = opendir(meet->directory);
+
+    if (files == NULL)
+        return;
+    for (struct dirent *at; (at = readdir(files)) != NULL;)
+        sweep_file(dirfd(files), meet->directory, at->d_name);
+    (void)closedir(files);
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""An address over UDP that processes of one user share, and another user of the machine who wants to be in their way.
+As root, which can be both users. Writes TAP.
+
+    test_hub_strangers.py BUILD [--match REGEX]
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from test_hub import LISTENS_ON, Listener, connect
+from test_udp import SHARED_ADDRESS, SUBNET, Shared
+import pairs  # from tools/, which test_udp's modules put on the path
+from uroce_case import Case, Skip, equal, has, main
+
+USER, STRANGER = 65000 + os.getpid() % 200, 65300  # uids that nobody has: their directories are not there yet
+PROGRAM = pathlib.Path(__file__).resolve().parent / "stranger.py"
+PLACES = [f"{place}/uroce-{USER}" for place in ("/tmp", "/var/tmp")]
+
+
+def drop_to(user: int) -> list[str]:
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+
+
+class Dropped(Shared):
+    """The processes are those of USER, who has no XDG_RUNTIME_DIR."""
+
+    def __enter__(self) -> "Dropped":
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            raise Skip("needs root and setpriv")
+        super().__enter__()
+        if not self.drop:
+            raise Skip("the build directory is readable for root only")
+        self.drop = drop_to(USER)
+        os.chown(self.where, USER, USER)
+        self.runtime = os.environ.pop("XDG_RUNTIME_DIR", None)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        super().__exit__(*why)
+        for pid in brokers():
+            os.kill(pid, 9)
+        for place in PLACES:
+            shutil.rmtree(place, ignore_errors=True)
+        if self.runtime is not None:
+            os.environ["XDG_RUNTIME_DIR"] = self.runtime
+
+
+def brokers() -> list[int]:
+    """Of USER and the shared address."""
+    found = subprocess.run(["pgrep", "-U", str(USER), "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True,
+                           text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+@contextlib.contextmanager
+def stranger(*words: str):
+    process = subprocess.Popen([*drop_to(STRANGER), "/usr/bin/python3", PROGRAM, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        equal(process.stdout.readline().strip(), "ready")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def works(pair: Shared) -> None:
+    """Devices start, two processes meet, and one listens."""
+    connect(pair)
+    equal(Listener(pair).listen("a"), "ok")
+
+
+def abstract_names_that_a_stranger_took__are_in_nobodys_way(case: Case) -> None:
+    service = 0x106 << 16 | LISTENS_ON
+    with Dropped(case.uroce) as pair:
+        with stranger("abstract", f"uroce-hub-{USER}-{SHARED_ADDRESS}", f"uroce-listen-{USER}-{SHARED_ADDRESS}-{service:x}"):
+            works(pair)
+
+
+def directory_that_a_stranger_made__another_is_taken(case: Case) -> None:
+    with Dropped(case.uroce) as pair, stranger("directory", PLACES[0]):
+        works(pair)
+        equal(os.listdir(PLACES[0]), [])
+
+
+def directories_that_a_stranger_made__are_named(case: Case) -> None:
+    with Dropped(case.uroce) as pair, stranger("directory", *PLACES):
+        said = pair.alone(["/usr/bin/true"])
+        has(said.text, f"uroce hub: {PLACES[1]} belongs to another user", "set XDG_RUNTIME_DIR")
+        equal(said.status, 0)
+
+
+CASES = [abstract_names_that_a_stranger_took__are_in_nobodys_way, directory_that_a_stranger_made__another_is_taken,
+         directories_that_a_stranger_made__are_named]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, CASES))

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the processes of a user that share an address meet: nobody else can be there first, and nobody waits there. */
+#define _GNU_SOURCE /* unshare */
+#include "support/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/udp/share.h"
+#include "support/must.h"
+#include "support/own_runtime.h"
+
+static struct uro_meet meet;
+static struct uro_gid address;
+static char directory[64];
+
+static int start(void **state)
+{
+    (void)state;
+    assert_true(uro_gid_parse("127.77.0.5", &address));
+    (void)snprintf(directory, sizeof directory, "%s/uroce", own_runtime);
+    assert_int_equal(uro_meet_find(&meet, 0, true), 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    char path[URO_MEET_PATH_MAX];
+
+    (void)state;
+    if (uro_meet_path(&meet, "hub", &address, "", path))
+        (void)unlink(path);
+    (void)unlink(directory);
+    (void)rmdir(directory);
+    return chmod(own_runtime, 0700);
+}
+
+/* ---- the directory ------------------------------------------------------ */
+
+static void directory__that_is_made__is_the_users_alone(void **state)
+{
+    struct stat is;
+
+    (void)state;
+    assert_string_equal(meet.directory, directory);
+    assert_int_equal(stat(directory, &is), 0);
+    assert_int_equal(is.st_mode & 0777, 0700);
+}
+
+static void directory__that_nobody_made__is_not_there(void **state)
+{
+    (void)state;
+    assert_int_equal(rmdir(directory), 0);
+    assert_int_equal(uro_meet_find(&meet, 0, false), -ENOENT);
+}
+
+static void directory__that_others_may_use__is_refused(void **state)
+{
+    (void)state;
+    for (mode_t others = 1; others <= 0070; others = others == 7 ? 0010 : others + 1) {
+        assert_int_equal(chmod(directory, 0700 | others), 0);
+        assert_int_equal(uro_meet_find(&meet, 0, true), -EPERM);
+        assert_string_equal(meet.directory, directory);
+    }
+}
+
+static void directory__that_is_a_link_to_another_of_the_users__is_refused(void **state)
+{
+    char other[64];
+
+    (void)state;
+    (void)snprintf(other, sizeof other, "%s/other", own_runtime);
+    assert_int_equal(rename(directory, other), 0);
+    assert_int_equal(symlink(other, directory), 0);
+    assert_int_equal(uro_meet_find(&meet, 0, true), -EPERM);
+    assert_int_equal(rmdir(other), 0);
+}
+
+static void directory__in_one_that_others_may_write_to__is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(own_runtime, 0770), 0);
+    assert_int_equal(uro_meet_find(&meet, 0, true), -ENOENT);
+    assert_int_equal(chmod(own_runtime, 01777), 0); /* as /tmp */
+    assert_int_equal(uro_meet_find(&meet, 0, true), 0);
+}
+
+static void look_from_another_net(void)
+{
+    char here[URO_MEET_PATH_MAX], there[URO_MEET_PATH_MAX];
+
+    MUST(uro_meet_find(&meet, 0, false) == 0 && uro_meet_path(&meet, "hub", &address, "", here));
+    if (unshare(CLONE_NEWNET) != 0)
+        exit(77);
+    MUST(uro_meet_find(&meet, 0, false) == 0 && uro_meet_path(&meet, "hub", &address, "", there));
+    MUST(strcmp(here, there) != 0);
+}
+
+static void path__in_another_network_namespace__is_another(void **state)
+{
+    (void)state;
+    int status = must_status(look_from_another_net);
+    if (status == 77)
+        skip(); /* needs CAP_SYS_ADMIN */
+    assert_int_equal(status, 0);
+}
+
+/* ---- locks -------------------------------------------------------------- */
+
+static void lock__of_another__is_refused_at_once_until_it_is_given_back(void **state)
+{
+    char path[URO_MEET_PATH_MAX];
+
+    (void)state;
+    assert_true(uro_meet_path(&meet, "listen", &address, "-1", path));
+    int fd = uro_meet_lock(path, false);
+    assert_true(fd >= 0);
+    assert_int_equal(uro_meet_lock(path, false), -EWOULDBLOCK);
+    assert_int_equal(uro_meet_lock(path, true), -EWOULDBLOCK);
+    uro_meet_unlock(fd, path);
+    assert_int_equal(access(path, F_OK), -1);
+    int first = uro_meet_lock(path, true), second = uro_meet_lock(path, true);
+    assert_true(first >= 0 && second >= 0);
+    (void)close(first);
+    uro_meet_unlock(second, path);
+}
+
+/* Who had it may remove the file of its successor: only if it is the same. */
+static void lock__whose_file_is_another_by_now__leaves_that(void **state)
+{
+    char path[URO_MEET_PATH_MAX];
+
+    (void)state;
+    assert_true(uro_meet_path(&meet, "listen", &address, "-1", path));
+    int first = uro_meet_lock(path, false);
+    assert_int_equal(unlink(path), 0);
+    int second = uro_meet_lock(path, false);
+    assert_true(first >= 0 && second >= 0);
+    uro_meet_unlock(first, path);
+    assert_int_equal(uro_meet_lock(path, false), -EWOULDBLOCK);
+    uro_meet_unlock(second, path);
+}
+
+/* ---- a broker that does not answer -------------------------------------- */
+
+/* Listens where a broker does. */
+static int listen_there(void)
+{
+    struct sockaddr_un name;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_true(uro_hub_address(&meet, &address, &name));
+    assert_int_equal(bind(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    return fd;
+}
+
+static void broker__that_says_nothing__is_not_waited_for(void **state)
+{
+    struct uro_share share = { .fd = -1 };
+    char error[URO_PORT_ERROR_MAX] = "";
+    int listener = listen_there(), sock;
+
+    (void)state;
+    assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_ASKED);
+    assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_ASKED);
+    assert_true(share.asked);
+    (void)close(listener); /* with it ends the connection that it never took */
+    assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_REFUSED);
+    assert_int_equal(share.fd, -1);
+    assert_false(share.asked);
+}
+
+static void broker__that_takes_no_more_connections__is_not_waited_for(void **state)
+{
+    struct uro_share shares[4];
+    char error[URO_PORT_ERROR_MAX] = "";
+    int listener = listen_there();
+    unsigned asked = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < URO_ARRAY_LEN(shares); i++) {
+        shares[i] = (struct uro_share){ .fd = -1 };
+        asked += uro_share_ask(&shares[i], &address, 0, 0, error) == URO_SHARE_ASKED;
+    }
+    assert_in_range(asked, 1, URO_ARRAY_LEN(shares) - 1);
+    assert_non_null(strstr(error, "cannot be asked for a share"));
+    for (unsigned i = 0; i < URO_ARRAY_LEN(shares); i++)
+        uro_share_leave(&shares[i]);
+    (void)close(listener);
+}
+
+static void broker__that_was_killed__is_none(void **state)
+{
+    struct uro_share share = { .fd = -1 };
+    char error[URO_PORT_ERROR_MAX] = "";
+
+    (void)state;
+    (void)close(listen_there());
+    assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_NO_BROKER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(directory__that_is_made__is_the_users_alone, start, stop),
+        cmocka_unit_test_setup_teardown(directory__that_nobody_made__is_not_there, start, stop),
+        cmocka_unit_test_setup_teardown(directory__that_others_may_use__is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(
+            directory__that_is_a_link_to_another_of_the_users__is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(directory__in_one_that_others_may_write_to__is_none, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(path__in_another_network_namespace__is_another, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(lock__of_another__is_refused_at_once_until_it_is_given_back,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(lock__whose_file_is_another_by_now__leaves_that, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(broker__that_says_nothing__is_not_waited_for, start, stop),
+        cmocka_unit_test_setup_teardown(broker__that_takes_no_more_connections__is_not_waited_for,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(broker__that_was_killed__is_none, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("io/meet", tests, own_runtime_make, own_runtime_remove);
+}
