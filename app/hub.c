@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -115,7 +116,7 @@ static void serve_share(struct hub *hub, uint32_t share, short ready)
         from_network(hub);
 }
 
-/* Serves until nobody has been a member for as long as the user said. */
+/* Serves until nobody has been a member for as long as the user said, and no program of `uroce run` lives. */
 static void serve(struct hub *hub, const struct options *options)
 {
     enum { LISTENER = HUB_MEMBERS + 1 };
@@ -126,9 +127,9 @@ static void serve(struct hub *hub, const struct options *options)
             ready[share] = look_at(hub, share);
         ready[LISTENER] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
         int found = poll(ready, LISTENER + 1, hub->member_count == 0 ? options->idle_ms : -1);
-        if (found == 0)
+        if (found == 0 && !hub_has_users(hub))
             return;
-        if (found < 0)
+        if (found <= 0)
             continue;
         for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
             if (ready[share].revents != 0)
@@ -142,14 +143,16 @@ static void serve(struct hub *hub, const struct options *options)
 
 static void help(FILE *out)
 {
-    (void)fprintf(out,
-                  "usage: uroce hub --address ADDRESS [--idle SECONDS] [--background]\n\n"
-                  "  -a, --address ADDRESS   of this machine, for links over UDP (udp,ip=ADDRESS)\n"
-                  "  -i, --idle SECONDS      ends when no process has used it for so long\n"
-                  "  -b, --background        returns when it is ready\n\n"
-                  "Lets up to %u processes of one user share the address. `uroce run` starts one\n"
-                  "when it is needed.\n",
-                  HUB_MEMBERS);
+    (void)fprintf(
+        out,
+        "usage: uroce hub --address ADDRESS [--idle SECONDS] [--background]\n\n"
+        "  -a, --address ADDRESS   of this machine, for links over UDP (udp,ip=ADDRESS)\n"
+        "  -i, --idle SECONDS      ends when no process has used it for so long, and no program\n"
+        "                          lives that `uroce run` started\n"
+        "  -b, --background        returns when it is ready\n\n"
+        "Lets up to %u processes of one user share the address. `uroce run` starts one\n"
+        "when it is needed.\n",
+        HUB_MEMBERS);
 }
 
 static int refuse(const char *option, const char *value, const char *right)
@@ -209,15 +212,27 @@ static pid_t go_to_background(void)
     return 0;
 }
 
+/* It needs a descriptor for each share, each process and a few more. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int uro_app_hub(int argc, char **argv)
 {
     struct options options;
-    struct hub hub = { .lock = -1, .listener = -1 };
+    struct hub hub = { .lock = -1, .listener = -1, .spare = -1 };
     int status = parse(argc, argv, &options);
 
     if (status != GO_ON)
         return status;
     (void)prctl(PR_SET_NAME, "uroce-hub"); /* what who finds the port taken is told */
+    raise_limit();
     hub.address = options.address;
     for (uint32_t share = 0; share < URO_SHARES; share++) {
         hub.socks[share] = -1;

@@ -20,7 +20,9 @@ struct hub {
     struct sockaddr_un name; /* of its listener */
     int lock;                /* on the file beside it: -1, or this is the broker of the address */
     char lock_path[URO_MEET_PATH_MAX];
+    char users_path[URO_MEET_PATH_MAX]; /* of the lock that each `uroce run` shares (run_hub.c) */
     int listener;
+    int spare; /* a descriptor that is closed when there is no other for who asks; -1: there is none */
     int socks[URO_SHARES]; /* by share; [0] is ours, all but it and [1 .. URO_SHARES - 2] unused */
     struct hub_member members[URO_SHARES];
     uint32_t member_count;
@@ -36,6 +38,8 @@ int hub_open_listener(struct hub *hub);
 /* False when the port cannot be had, which is said. */
 bool hub_open_socks(struct hub *hub);
 void hub_close(struct hub *hub);
+/* Whether a program lives that `uroce run` started. */
+bool hub_has_users(const struct hub *hub);
 
 /* Somebody asks for a share. One that says nothing within a second is sent away. */
 void hub_welcome(struct hub *hub);

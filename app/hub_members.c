@@ -2,6 +2,7 @@
 /* hub_members.c - the sockets of a shared address, and who has them. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,8 @@ void hub_close(struct hub *hub)
     }
     if (hub->listener >= 0)
         (void)close(hub->listener);
+    if (hub->spare >= 0)
+        (void)close(hub->spare);
     if (hub->lock < 0)
         return;
     (void)unlink(hub->name.sun_path);
@@ -99,7 +102,8 @@ static int lock_there(struct hub *hub, const struct uro_meet *meet)
     const struct timespec nap = { .tv_nsec = 1000000 };
 
     if (!uro_hub_address(meet, &hub->address, &hub->name) ||
-        !uro_meet_path(meet, "hub", &hub->address, ".lock", hub->lock_path))
+        !uro_meet_path(meet, "hub", &hub->address, ".lock", hub->lock_path) ||
+        !uro_meet_path(meet, "users", &hub->address, "", hub->users_path))
         return -ENAMETOOLONG;
     for (unsigned i = 0; i < TRIES; i++) {
         hub->lock = uro_meet_lock(hub->lock_path, false);
@@ -177,9 +181,21 @@ int hub_open_listener(struct hub *hub)
     hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (hub->listener >= 0 &&
         bind(hub->listener, (const struct sockaddr *)&hub->name, sizeof hub->name) == 0 &&
-        listen(hub->listener, BACKLOG) == 0)
+        listen(hub->listener, BACKLOG) == 0) {
+        hub->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
         return 1;
+    }
     return complain_of_place(-errno, &meet);
+}
+
+bool hub_has_users(const struct hub *hub)
+{
+    int fd = uro_meet_lock(hub->users_path, false);
+
+    if (fd < 0)
+        return fd == -EWOULDBLOCK;
+    uro_meet_unlock(fd, hub->users_path);
+    return false;
 }
 
 /* ---- members ------------------------------------------------------------ */
@@ -219,16 +235,16 @@ static uint32_t choose_share(const struct hub *hub, uint32_t wanted)
     return 0;
 }
 
-static bool answer(int fd, uint32_t share, int sock)
+static bool answer(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof sock)] = { 0 };
     struct uro_hub_header header = { .version = URO_HUB_VERSION,
-                                     .kind = share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL,
+                                     .kind = (uint32_t)kind,
                                      .share = share };
     struct iovec octets = { &header, sizeof header };
     struct msghdr message = { .msg_iov = &octets, .msg_iovlen = 1 };
 
-    if (share != 0) {
+    if (kind == URO_HUB_WELCOME) {
         message.msg_control = control;
         message.msg_controllen = sizeof control;
         struct cmsghdr *at = CMSG_FIRSTHDR(&message);
@@ -241,24 +257,51 @@ static bool answer(int fd, uint32_t share, int sock)
 }
 
 /* A process that has connected says HELLO at once; one that does not is sent away. */
+static bool hear_hello(int fd, struct uro_hub_header *hello)
+{
+    const struct timeval patience = { .tv_sec = 1 };
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    return same_user(fd) && recv(fd, hello, sizeof *hello, 0) == (ssize_t)sizeof *hello &&
+           hello->version == URO_HUB_VERSION && hello->kind == URO_HUB_HELLO;
+}
+
+/* No descriptor is left for who asks. The listener would stay readable, so the spare one is used to tell him. */
+static void send_away(struct hub *hub)
+{
+    const struct timespec nap = { .tv_nsec = 50000000 };
+    struct uro_hub_header hello;
+
+    if (hub->spare >= 0)
+        (void)close(hub->spare);
+    int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        (void)nanosleep(&nap, NULL); /* the whole system has none */
+    else if (hear_hello(fd, &hello))
+        (void)answer(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
+    if (fd >= 0)
+        (void)close(fd);
+    hub->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 void hub_welcome(struct hub *hub)
 {
     int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
     struct uro_hub_header hello;
-    const struct timeval patience = { .tv_sec = 1 };
 
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        send_away(hub);
     if (fd < 0)
         return;
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (!same_user(fd) || recv(fd, &hello, sizeof hello, 0) != (ssize_t)sizeof hello ||
-        hello.version != URO_HUB_VERSION || hello.kind != URO_HUB_HELLO) {
+    if (!hear_hello(fd, &hello)) {
         (void)close(fd);
         return;
     }
     uint32_t share = choose_share(hub, hello.share);
     if (share != 0)
         clear(hub->socks[share], hub->socks[0]);
-    if (!answer(fd, share, hub->socks[share]) || share == 0) {
+    if (!answer(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, hub->socks[share]) ||
+        share == 0) {
         (void)close(fd);
         return;
     }

@@ -16,7 +16,8 @@ const char *uro_run_default_problem(const struct uro_device_config *config);
  * loopback address, in any case. False when there is no such device; stderr says why. */
 bool uro_run_default_device(bool quiet);
 
-/* Starts the brokers of the addresses that devices over UDP have. */
+/* Starts the brokers of the addresses that devices over UDP have, and keeps them until this process, which is the
+ * program soon, and all of its children have ended. */
 void uro_run_brokers(void);
 
 /* Warns on stderr when uroce cannot be loaded into @program, as execvp() would find it: when it is static, has more

@@ -15,7 +15,7 @@ import patience
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
 REPORT_BODY = struct.Struct("=2I")
 VERSION = 2
-HELLO, WELCOME, FULL, SERVICES, DATAGRAM, REPORT = range(6)
+HELLO, WELCOME, FULL, NO_DESCRIPTOR, SERVICES, DATAGRAM, REPORT = range(7)
 PORT = 4791
 BTH = 12        # octets
 AT_QPN = 5      # in the BTH; the upper six bits there are the share

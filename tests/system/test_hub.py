@@ -42,8 +42,9 @@ EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 class Broker:
     """Of the shared address, not one that `uroce run` started."""
 
-    def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS):
-        self.process = subprocess.Popen([*drop, uroce, "hub", "--address", address], stderr=subprocess.PIPE)
+    def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS,
+                 more: list[str] | None = None):
+        self.process = subprocess.Popen([*drop, uroce, "hub", "--address", address, *(more or [])], stderr=subprocess.PIPE)
         assert pairs.wait_for(lambda: self.process.poll() is not None or len(self.descriptors()) > 63, 10)
         assert self.process.poll() is None, self.process.stderr.read()
 

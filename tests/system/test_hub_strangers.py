@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 
-from test_hub import LISTENS_ON, Listener, connect
-from test_udp import SHARED_ADDRESS, SUBNET, Shared
+from test_hub import LISTENS_ON, Broker, Listener, connect
+from test_udp import SHARED_ADDRESS, Shared
 import pairs  # from tools/, which test_udp's modules put on the path
 from uroce_case import Case, Skip, equal, has, main
 
@@ -95,7 +95,18 @@ def directories_that_a_stranger_made__are_named(case: Case) -> None:
         equal(said.status, 0)
 
 
-CASES = [abstract_names_that_a_stranger_took__are_in_nobodys_way, directory_that_a_stranger_made__another_is_taken,
+def address_that_another_users_hub_has__names_the_user(case: Case) -> None:
+    with Dropped(case.uroce) as pair:
+        hub = Broker(case.uroce, drop_to(pairs.NOBODY))
+        try:
+            said = pair.alone(["ibv_rc_pingpong", "-g", "1"])
+        finally:
+            hub.end()
+        has(said.text, f"uroce hub: UDP port 4791 of {SHARED_ADDRESS} is taken by a hub of user nobody; one user can share an address")
+        assert said.status, f"ended with {said.status}"
+
+
+CASES = [address_that_another_users_hub_has__names_the_user, abstract_names_that_a_stranger_took__are_in_nobodys_way, directory_that_a_stranger_made__another_is_taken,
          directories_that_a_stranger_made__are_named]
 
 if __name__ == "__main__":

@@ -22,25 +22,54 @@ static void proc_text(const struct uro_gid *address, bool v6, char out[static 33
         (void)snprintf(out, 33, "%08X", words[3]);
 }
 
-/* The inode of the socket that has the port, of this address or of all; 0: none seen. */
-static unsigned long find_inode(const char *file, const char *address, uint16_t port, bool *found)
+/* The sockets that have the port, of this address or of all. */
+struct sockets {
+    uint32_t count; /* a hub has several */
+    unsigned user;  /* of the first */
+    unsigned long inode;
+};
+
+static struct sockets find_sockets(const char *file, const char *address, uint16_t port)
 {
+    struct sockets found = { 0 };
     FILE *in = fopen(file, "r");
     char line[512];
-    unsigned long inode = 0;
 
-    if (in == NULL)
-        return 0;
-    while (!*found && fgets(line, sizeof line, in) != NULL) {
+    while (in != NULL && fgets(line, sizeof line, in) != NULL) {
         char local[33];
-        unsigned at;
-        if (sscanf(line, " %*[^:]: %32[0-9A-F]:%X %*s %*s %*s %*s %*s %*s %*s %lu", local, &at,
-                   &inode) == 3 &&
-            at == port && (strcmp(local, address) == 0 || strspn(local, "0") == strlen(local)))
-            *found = true;
+        unsigned at, user;
+        unsigned long inode;
+        if (sscanf(line, " %*[^:]: %32[0-9A-F]:%X %*s %*s %*s %*s %*s %u %*s %lu", local, &at,
+                   &user, &inode) != 4 ||
+            at != port || (strcmp(local, address) != 0 && strspn(local, "0") != strlen(local)))
+            continue;
+        if (found.count++ == 0) {
+            found.user = user;
+            found.inode = inode;
+        }
     }
-    (void)fclose(in);
-    return *found ? inode : 0;
+    if (in != NULL)
+        (void)fclose(in);
+    return found;
+}
+
+/* By /etc/passwd alone: a directory service may take long. */
+static void name_user(unsigned user, char name[static 33])
+{
+    FILE *in = fopen("/etc/passwd", "r");
+    char line[512];
+
+    (void)snprintf(name, 33, "%u", user);
+    while (in != NULL && fgets(line, sizeof line, in) != NULL) {
+        char known[33];
+        unsigned number;
+        if (sscanf(line, "%32[^:]:%*[^:]:%u:", known, &number) == 2 && number == user) {
+            memcpy(name, known, sizeof known);
+            break;
+        }
+    }
+    if (in != NULL)
+        (void)fclose(in);
 }
 
 static bool has_descriptor(const char *pid, const char *target)
@@ -91,15 +120,21 @@ static bool find_process(unsigned long inode, char text[static URO_HOLDER_TEXT_M
 void uro_holder_find(const struct uro_gid *address, uint16_t port,
                      char text[static URO_HOLDER_TEXT_MAX])
 {
-    bool v6 = !uro_gid_is_ipv4(address), found = false;
-    char local[33];
+    const bool v6 = !uro_gid_is_ipv4(address);
+    char local[33], user[33];
 
     proc_text(address, v6, local);
-    unsigned long inode = find_inode(v6 ? "/proc/net/udp6" : "/proc/net/udp", local, port, &found);
-    if (!v6 && !found) /* a socket of both versions */
-        inode = find_inode("/proc/net/udp6", "", port, &found);
-    if (found && inode == 0)
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "the kernel (an rxe device? see `rdma link`)");
-    else if (!found || !find_process(inode, text))
+    struct sockets found = find_sockets(v6 ? "/proc/net/udp6" : "/proc/net/udp", local, port);
+    if (!v6 && found.count == 0) /* a socket of both versions */
+        found = find_sockets("/proc/net/udp6", "", port);
+    name_user(found.user, user);
+    if (found.count == 0)
         (void)snprintf(text, URO_HOLDER_TEXT_MAX, "another process");
+    else if (found.inode == 0)
+        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "the kernel (an rxe device? see `rdma link`)");
+    else if (found.count > 1 && found.user != geteuid())
+        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "a hub of user %s; one user can share an address",
+                       user);
+    else if (!find_process(found.inode, text))
+        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "a process of user %s", user);
 }

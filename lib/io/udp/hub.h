@@ -32,12 +32,13 @@
 #define URO_HUB_AT_QPN  5u     /* in the BTH */
 
 enum uro_hub_kind {
-    URO_HUB_HELLO,    /* process: may I have `share` (0: any)? */
-    URO_HUB_WELCOME,  /* broker: `share` is yours, and here is its socket */
-    URO_HUB_FULL,     /* broker: all, or that one, are taken */
-    URO_HUB_SERVICES, /* process: struct uro_listened[], what is listened for from now on */
-    URO_HUB_DATAGRAM, /* either way: from `from`, for whoever it names */
-    URO_HUB_REPORT,   /* either way: struct uro_hub_report, of something that was sent to `from` */
+    URO_HUB_HELLO,         /* process: may I have `share` (0: any)? */
+    URO_HUB_WELCOME,       /* broker: `share` is yours, and here is its socket */
+    URO_HUB_FULL,          /* broker: all, or that one, are taken */
+    URO_HUB_NO_DESCRIPTOR, /* broker: it can open no more files */
+    URO_HUB_SERVICES,      /* process: struct uro_listened[], what is listened for from now on */
+    URO_HUB_DATAGRAM,      /* either way: from `from`, for whoever it names */
+    URO_HUB_REPORT, /* either way: struct uro_hub_report, of something that was sent to `from` */
 };
 
 struct uro_hub_header {

@@ -155,7 +155,8 @@ static void sweep_file(int directory, const char *parent, const char *name)
     char path[URO_MEET_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];
 
     cut_off(name, ".lock", socket);
-    if (socket[0] == '\0' && strncmp(name, "listen-", strlen("listen-")) != 0)
+    if (socket[0] == '\0' && strncmp(name, "listen-", strlen("listen-")) != 0 &&
+        strncmp(name, "users-", strlen("users-")) != 0)
         return;
     (void)snprintf(path, sizeof path, "%s/%s", parent, name);
     int fd = uro_meet_lock(path, false);

@@ -87,23 +87,29 @@ static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *
     return 0;
 }
 
-static void explain(const struct uro_gid *address, bool full, uint32_t wanted,
+/* Why the broker gave no share, by the kind of its answer. */
+static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wanted,
                     char error[static URO_PORT_ERROR_MAX])
 {
     char text[URO_GID_TEXT_MAX];
 
     uro_gid_text(address, text);
-    if (full && wanted != 0)
+    if (kind == URO_HUB_FULL && wanted != 0)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "among the processes that share %s and the other addresses of this one "
                        "there is no place that is free at all of them: end some, or give this one "
                        "other addresses with ip=",
                        text);
-    else if (full)
+    else if (kind == URO_HUB_FULL)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "%u processes share %s already, and more cannot: give this one another "
                        "address with ip=",
                        URO_SHARES - 2, text);
+    else if (kind == URO_HUB_NO_DESCRIPTOR)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "the broker of %s (uroce hub) has no file descriptor left (EMFILE): end it, "
+                       "and start another where `ulimit -Hn` is higher",
+                       text);
     else
         (void)snprintf(
             error, URO_PORT_ERROR_MAX,
@@ -167,15 +173,15 @@ enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int
         share->number = answer.share;
         return URO_SHARE_JOINED;
     }
-    bool full = result == 0 && answer.kind == URO_HUB_FULL;
+    const uint32_t kind = result == 0 ? answer.kind : URO_HUB_HELLO; /* which is no answer */
     if (result == -EMFILE)
         explain_call(&share->address, EMFILE, error);
     else
-        explain(&share->address, full, share->wanted, error);
+        explain(&share->address, kind, share->wanted, error);
     if (*sock >= 0)
         (void)close(*sock);
     uro_share_lose(share);
-    return full && share->wanted != 0 ? URO_SHARE_TAKEN : URO_SHARE_REFUSED;
+    return kind == URO_HUB_FULL && share->wanted != 0 ? URO_SHARE_TAKEN : URO_SHARE_REFUSED;
 }
 
 void uro_share_lose(struct uro_share *share)

@@ -121,6 +121,11 @@ static void explain(const struct uro_gid *address, int why, char error[static UR
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "this machine has no address %s: see `ip address`, or use ip=auto", text);
         break;
+    case EMFILE:
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "UDP port %u of %s: no file descriptor is left (EMFILE): raise `ulimit -n`",
+                       URO_ROCE_PORT, text);
+        break;
     default:
         (void)snprintf(error, URO_PORT_ERROR_MAX, "UDP port %u of %s: %s", URO_ROCE_PORT, text,
                        strerror(why));

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "io/udp/share.h"
@@ -204,6 +205,24 @@ static void broker__that_was_killed__is_none(void **state)
     assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_NO_BROKER);
 }
 
+static void broker__and_no_descriptor_to_ask_it_with__says_so(void **state)
+{
+    struct uro_share share = { .fd = -1 };
+    struct rlimit before, none;
+    char error[URO_PORT_ERROR_MAX] = "";
+    int listener = listen_there();
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ 0, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum uro_share_result result = uro_share_ask(&share, &address, 0, 0, error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(result, URO_SHARE_REFUSED);
+    assert_non_null(strstr(error, "EMFILE"));
+    (void)close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +243,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(broker__that_takes_no_more_connections__is_not_waited_for,
                                         start, stop),
         cmocka_unit_test_setup_teardown(broker__that_was_killed__is_none, start, stop),
+        cmocka_unit_test_setup_teardown(broker__and_no_descriptor_to_ask_it_with__says_so, start,
+                                        stop),
     };
 
     return cmocka_run_group_tests_name("io/meet", tests, own_runtime_make, own_runtime_remove);
