@@ -12,6 +12,10 @@
 
 #include "verbs/objects.h"
 
+/* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits memory that a confidential
+ * machine does not protect. No memory of ours needs that. */
+#define ALLOW_UNPROTECTED (1u << 2)
+
 static atomic_uint last_number; /* never reused: an old key cannot meet a new domain */
 
 static struct uro_list all = { { &all.head, &all.head } };
@@ -174,8 +178,8 @@ int uro_ibv_dealloc_td(struct ibv_td *ibv)
 static bool parent_valid(const struct ibv_context *context,
                          const struct ibv_parent_domain_init_attr *attr)
 {
-    const uint32_t known =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                           IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | ALLOW_UNPROTECTED;
 
     return attr->pd != NULL && attr->pd->context == context && (attr->comp_mask & ~known) == 0 &&
            (attr->td == NULL || attr->td->context == context);

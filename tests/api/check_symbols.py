@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds the exported symbols of our libibverbs.so.1 against the system's, node by node."""
+"""Holds the exported symbols of our libibverbs.so.1 against another one's, node by node: the system's, or a list."""
 import pathlib
 import re
 import subprocess
@@ -27,6 +27,12 @@ def exported(library: str) -> dict[tuple[str, str], str]:
     return symbols
 
 
+def listed(path: pathlib.Path) -> dict[tuple[str, str], str]:
+    """The same from a list of symbols, as rdma-core-65.txt is."""
+    rows = [line.split() for line in path.read_text().splitlines() if not line.startswith("#")]
+    return {(node, name): kind for node, name, kind in rows}
+
+
 def dynamic(library: str, tag: str) -> list[str]:
     out = subprocess.run(["readelf", "-d", library], capture_output=True, text=True,
                          check=True).stdout
@@ -43,10 +49,10 @@ def differences(ours: dict, theirs: dict):
         if symbol not in ours:
             yield f"missing: {symbol[1]}@{symbol[0]}"
         elif ours[symbol] != kind:
-            yield f"{symbol[1]}@{symbol[0]} is {ours[symbol]}, the system's is {kind}"
+            yield f"{symbol[1]}@{symbol[0]} is {ours[symbol]}, theirs is {kind}"
     for node, name in ours:
         if (node, name) not in theirs and "PRIVATE" not in node and minor(node) <= newest:
-            yield f"not in the system's: {name}@{node}"
+            yield f"not in theirs: {name}@{node}"
 
 
 def main() -> int:
@@ -54,7 +60,8 @@ def main() -> int:
     if not pathlib.Path(system).exists():
         print(f"NOT CHECKED: {system} is not installed (libibverbs1)")
         return SKIPPED
-    ours, theirs = exported(library), exported(system)
+    ours = exported(library)
+    theirs = listed(pathlib.Path(system)) if system.endswith(".txt") else exported(system)
     problems = list(differences(ours, theirs))
     if dynamic(library, "SONAME") != ["libibverbs.so.1"]:
         problems.append(f"SONAME is {dynamic(library, 'SONAME')}")
