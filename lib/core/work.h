@@ -170,6 +170,12 @@ static inline void uro_wq_finish(struct uro_wq *wq, uint32_t head)
 }
 
 /* Octets of slot memory for a queue; fills in everything but where it is. Limits: core/limits.h. */
+/* The slots of a queue that takes @wanted requests, at most URO_WR_MAX: a power of two. 0 for 0. */
+static inline uint32_t uro_wq_slot_count(uint32_t wanted)
+{
+    return wanted == 0 ? 0 : uro_pow2_at_least(wanted);
+}
+
 size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,
                           uint32_t inline_max);
 size_t uro_wq_layout_recv(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max);

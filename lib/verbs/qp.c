@@ -74,20 +74,26 @@ static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_i
     return cq_valid(context, attr->recv_cq);
 }
 
-/* At least what was asked, of the queues it has: a slot that holds elements can hold as many octets
- * inline. */
+/* The slots of a queue that is asked to take @wanted requests; too many stay too many. */
+static uint32_t slots(uint32_t wanted)
+{
+    return wanted <= URO_WR_MAX ? uro_wq_slot_count(wanted) : wanted;
+}
+
+/* What was asked, of the queues that the type has, rounded up to what there is: every slot of a queue, and the octets
+ * of a slot's elements for inline data. */
 static struct ibv_qp_cap granted(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
 {
     struct ibv_qp_cap cap = { 0 };
 
     if (has_sends(type)) {
         uint32_t slot = attr->cap.max_send_sge * (uint32_t)sizeof(struct uro_sge);
-        cap.max_send_wr = attr->cap.max_send_wr;
+        cap.max_send_wr = slots(attr->cap.max_send_wr);
         cap.max_send_sge = attr->cap.max_send_sge;
         cap.max_inline_data = attr->cap.max_inline_data < slot ? slot : attr->cap.max_inline_data;
     }
     if (has_receives(type) && attr->srq == NULL) {
-        cap.max_recv_wr = attr->cap.max_recv_wr;
+        cap.max_recv_wr = slots(attr->cap.max_recv_wr);
         cap.max_recv_sge = attr->cap.max_recv_sge;
     }
     return cap;

@@ -73,13 +73,14 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         free(srq);
         return NULL;
     }
-    if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(attr->max_wr, attr->max_sge)) !=
-        0) {
+    uint32_t capacity = uro_wq_slot_count(attr->max_wr);
+    if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(capacity, attr->max_sge)) != 0) {
         uro_object_refund(&srq->object);
         free(srq);
         errno = ENOMEM;
         return NULL;
     }
+    attr->max_wr = capacity;
     srq->ibv.context = parts->context;
     srq->ibv.srq_context = parts->user;
     srq->ibv.pd = parts->pd;
@@ -159,7 +160,8 @@ static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int
 static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, unsigned mask,
                     void *slots, int *error)
 {
-    uint32_t capacity = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->core.wq.capacity;
+    uint32_t capacity =
+        mask & IBV_SRQ_MAX_WR ? uro_wq_slot_count(attr->max_wr) : srq->core.wq.capacity;
     uint32_t before = srq->core.limit;
     void *unused = slots;
 

@@ -80,6 +80,33 @@ static void capabilities__asked_for__are_granted_and_written_back(void **state)
     ibv_destroy_cq(cq);
 }
 
+/* Queues have a power of two of slots. */
+static void capabilities__of_queues__are_all_their_slots(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp_init_attr init = api_qp_attr(cq), shown;
+    struct ibv_qp_attr attr;
+    uint64_t taken = 0;
+
+    init.cap.max_send_wr = 33;
+    init.cap.max_recv_wr = 100;
+    struct ibv_qp *qp = ibv_create_qp(api->pd, &init);
+    assert_non_null(qp);
+    assert_int_equal(init.cap.max_send_wr, 64);
+    assert_int_equal(init.cap.max_recv_wr, 128);
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_CAP, &shown), 0);
+    assert_memory_equal(&attr.cap, &init.cap, sizeof attr.cap);
+    assert_memory_equal(&shown.cap, &init.cap, sizeof attr.cap);
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
+    while (api_post_id(qp, taken) == 0)
+        taken++;
+    assert_int_equal(api_post_id(qp, taken), ENOMEM);
+    assert_int_equal(taken, 128);
+    ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
 static void capabilities__beyond_the_limits__are_einval(void **state)
 {
     static const struct ibv_qp_cap caps[] = {
@@ -415,6 +442,7 @@ int main(void)
         API_TEST(qp__just_made__is_in_reset_and_shows_what_it_was_made_of),
         API_TEST(qps__made_one_after_another__have_numbers_that_do_not_tell_the_next),
         API_TEST(capabilities__asked_for__are_granted_and_written_back),
+        API_TEST(capabilities__of_queues__are_all_their_slots),
         API_TEST(capabilities__beyond_the_limits__are_einval),
         API_TEST(types_that_roce_has_not__are_eopnotsupp),
         API_TEST(xrc_recv__from_a_pd__is_einval),
