@@ -279,16 +279,24 @@ static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, 
     return range;
 }
 
+/* Whether the arguments of ibv_rereg_mr() are of use with these flags; libibverbs refuses the same ones. */
+static bool arguments_fit(int flags, const void *addr, size_t length, int access)
+{
+    if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
+        return false;
+    if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (addr == NULL || length == 0))
+        return false;
+    return access == 0 || (flags & IBV_REREG_MR_CHANGE_ACCESS);
+}
+
 /* 0, or why @mr cannot be changed so. */
-static int change_refusal(const struct uro_ibv_mr *mr, int flags, const struct ibv_pd *pd,
+static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
                           const struct range *range)
 {
     if (uro_host_forked())
         return EIO;
     if (imported(mr) || mr->key.kind != URO_KEY_REGION || mr->dm != 0)
         return EINVAL; /* not all of it is this handle's */
-    if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
-        return EINVAL;
     if (pd == NULL || pd->context != mr->ibv.context)
         return EINVAL;
     return refusal(range);
@@ -333,7 +341,8 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
     const struct range range = changed(mr, flags, addr, length, access);
     struct ibv_pd *before = ibv->pd;
     struct ibv_pd *after = flags & IBV_REREG_MR_CHANGE_PD ? pd : before;
-    int error = change_refusal(mr, flags, after, &range);
+    int error =
+        arguments_fit(flags, addr, length, access) ? change_refusal(mr, after, &range) : EINVAL;
 
     if (error == 0)
         error = change(mr, flags & IBV_REREG_MR_CHANGE_TRANSLATION, after, &range);

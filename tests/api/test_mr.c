@@ -169,9 +169,19 @@ static void rereg_mr__asked_wrongly__leaves_the_old_region_valid(void **state)
     assert_int_equal(
         ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
         IBV_REREG_MR_ERR_INPUT);
+    errno = 0;
     assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 64, 0),
                      IBV_REREG_MR_ERR_INPUT);
-    assert_int_equal(errno, EFAULT);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 64,
+                                  IBV_ACCESS_LOCAL_WRITE), /* which is for CHANGE_ACCESS */
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_rereg_mr(mr, 1 << 3, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 9),
                      IBV_REREG_MR_ERR_INPUT);

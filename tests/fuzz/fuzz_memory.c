@@ -32,6 +32,10 @@ static bool may_change(const struct ibv_mr *mr, const struct change *change)
         return false;
     if ((change->flags & IBV_REREG_MR_CHANGE_PD) && change->pd->context != mr->context)
         return false;
+    if ((change->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && change->length == 0)
+        return false;
+    if (change->access != 0 && !(change->flags & IBV_REREG_MR_CHANGE_ACCESS))
+        return false;
     return !(change->flags & IBV_REREG_MR_CHANGE_ACCESS) || !(change->access & NEEDS_LOCAL) ||
            (change->access & IBV_ACCESS_LOCAL_WRITE);
 }
