@@ -217,8 +217,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     struct uro_key *window = uro_key_find(shard, bind->old_rkey);
     struct uro_key *region = uro_key_find(shard, bind->lkey);
 
-    if (window == NULL || !may_bind(window, bind) ||
-        bind->old_rkey >> URO_KEY_LOW_BITS != bind->new_rkey >> URO_KEY_LOW_BITS)
+    if (window == NULL || !may_bind(window, bind))
         return false;
     if (bind->length > 0 && (region == NULL || !may_open(region, bind))) {
         URO_MARK("MW.BIND");

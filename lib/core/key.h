@@ -113,7 +113,7 @@ struct uro_key_bind {
     uint32_t pd; /* of the queue pair */
     uint32_t qpn;
     uint32_t old_rkey;
-    uint32_t new_rkey; /* differs at most in the low octet */
+    uint32_t new_rkey; /* only its low octet counts */
     uint32_t lkey;     /* of the region */
     uint32_t access;
     uint64_t address; /* in the region */

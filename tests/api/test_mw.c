@@ -106,6 +106,23 @@ static void expect_written(const struct stage *stage, uint32_t from, uint32_t le
         assert_int_equal(stage->memory[i], i - from < length ? 0x77 : CANARY);
 }
 
+/* The other octets of the wanted key do not count, as on a NIC. */
+static void bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one(void **state)
+{
+    struct stage stage;
+
+    open_stage(&stage, *state);
+    struct ibv_mw *mw = ibv_alloc_mw(stage.api->pd, IBV_MW_TYPE_2);
+    struct ibv_mw_bind_info info = info_of(&stage);
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    assert_int_equal(post_bind_2(&stage.pair.b, mw, rkey ^ 0x5a5a5a00, &info), 0);
+    api_expect(stage.pair.b.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, rkey, info.addr, 8), IBV_WC_SUCCESS);
+    expect_written(&stage, BEGIN, 8);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    close_stage(&stage);
+}
+
 /* ---- allocating ----------------------------------------------------------------------------- */
 
 static void mw__asked_wrongly__is_einval(void **state)
@@ -467,6 +484,7 @@ int main(void)
         API_TEST(bind_mw__to_a_full_queue__is_enomem_and_the_key_stays),
         API_TEST(bind_mw__beyond_the_region__is_an_error_completion),
         API_TEST(bind_mw__of_length_0__unbinds),
+        API_TEST(bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one),
         API_TEST(window_2__bound_and_zero_based__is_used_by_offsets),
         API_TEST(window_2__invalidated_here__is_closed),
         API_TEST(window_2__invalidated_by_the_peers_send__is_closed_and_said),

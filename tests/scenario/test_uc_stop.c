@@ -161,8 +161,8 @@ static void uc__local_requests_among_sends__complete_in_their_turn(void **state)
             continue;
         struct uro_wqe *wqe = uro_wq_slot(uro_qp_send_queue(s->qp), (uint32_t)id - 1);
         wqe->imm = uro_key_number(&window);
-        wqe->rkey = id == 2 ? uro_key_number(&window) : ~uro_key_number(&window); /* refused */
-        wqe->bind.lkey = uro_key_number(&region);
+        wqe->rkey = uro_key_number(&window);
+        wqe->bind.lkey = id == 2 ? uro_key_number(&region) : ~uro_key_number(&region); /* refused */
         wqe->bind.access = URO_ACCESS_REMOTE_READ;
         wqe->remote_address = region.base;
         wqe->window_length = 64;

@@ -88,10 +88,6 @@ static void region_as_window(const struct attempt *a)
 {
     a->request->imm = a->request->rkey = uro_key_number(a->region);
 }
-static void key_of_another(const struct attempt *a)
-{
-    a->request->rkey ^= 0x80000000;
-}
 static void nothing_to_bind(const struct attempt *a)
 {
     a->window->kind = URO_KEY_WINDOW_2;
@@ -124,7 +120,6 @@ static void (*const wrongs[])(const struct attempt *attempt) = {
     no_such_window,
     window_as_region,
     region_as_window,
-    key_of_another,
     nothing_to_bind,
     zero_based_window_1,
     null_region,
