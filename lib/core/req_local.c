@@ -34,7 +34,7 @@ static enum uro_wc_status invalidate(struct uro_qp *qp, struct uro_wqe *wqe)
     if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_qp_number(qp))) {
         URO_MARK("MW.INVALIDATE.REFUSED");
         wqe->why = URO_WHY_NOT_INVALIDATABLE;
-        return URO_WC_LOC_QP_OP_ERR;
+        return URO_WC_MW_BIND_ERR; /* "memory management operation error" */
     }
     uro_key_invalidate(qp->shard, wqe->imm);
     return URO_WC_SUCCESS;

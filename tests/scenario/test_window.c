@@ -282,10 +282,10 @@ static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **sta
         if (i == 4)
             window.pd = 2;
         /* a region, type 1, free, stale, of another domain, none; the third below: not by a */
-        windows_invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], URO_WC_LOC_QP_OP_ERR);
+        windows_invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], URO_WC_MW_BIND_ERR);
         assert_true(uro_mark_hit("MW.INVALIDATE.REFUSED"));
         assert_int_equal(window.bound, i != 2);
-        windows_invalidate(s, &s->a, uro_key_number(&window), URO_WC_LOC_QP_OP_ERR);
+        windows_invalidate(s, &s->a, uro_key_number(&window), URO_WC_MW_BIND_ERR);
         uro_key_deregister(windows_shard(s), &window);
         twins_close(&opened);
     }

@@ -241,10 +241,9 @@ static bool expected(const struct uro_load_end *end, const struct uro_load_op *o
     case URO_LOAD_UNSUPPORTED:
         return status == URO_WC_LOC_QP_OP_ERR;
     case URO_LOAD_BAD_WINDOW:
-        if (op->opcode == URO_WR_BIND_MW)
+        if (op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV)
             return status == URO_WC_MW_BIND_ERR;
-        return status ==
-               (op->opcode == URO_WR_LOCAL_INV ? URO_WC_LOC_QP_OP_ERR : URO_WC_REM_ACCESS_ERR);
+        return status == URO_WC_REM_ACCESS_ERR;
     }
     return false;
 }
