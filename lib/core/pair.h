@@ -218,6 +218,8 @@ void uro_pair_enter_error(struct uro_qp *qp);
 
 /* Appends an asynchronous event for the owner. */
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);
+/* Everything that was started before SQD is done: raises SQ_DRAINED if the application asked for it. */
+void uro_pair_drained(struct uro_qp *qp);
 
 /* To ERR, or of UC and UD to SQE. The send request at index @guilty completes with @status, the others and all receives
  * are flushed in queue order. URO_PAIR_NOBODY: only flushes. */

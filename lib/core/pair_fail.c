@@ -14,6 +14,13 @@ void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
         uro_list_append(&qp->shard->qp_events, &qp->event_link);
 }
 
+void uro_pair_drained(struct uro_qp *qp)
+{
+    qp->attr.sq_draining = false;
+    if (qp->attr.sqd_notify)
+        uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+}
+
 void uro_pair_set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
     atomic_store(&qp->state, (int)state);

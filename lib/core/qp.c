@@ -366,9 +366,10 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         configure(qp);
     uro_pair_set_state(qp, to);
     if (to == URO_QPS_SQD && from == URO_QPS_RTS) {
+        qp->attr.sqd_notify = (mask & URO_ATTR_SQD_NOTIFY) && qp->attr.sqd_notify;
         qp->attr.sq_draining = uro_wq_head(&qp->send) != qp->req.started;
         if (!qp->attr.sq_draining)
-            uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+            uro_pair_drained(qp);
     }
     if (to == URO_QPS_RTS)
         uro_schedule_request(qp);

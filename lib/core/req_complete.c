@@ -146,8 +146,7 @@ static void drained(struct uro_qp *qp)
 {
     if (qp->attr.sq_draining && head_of(qp) == qp->req.started) {
         URO_MARK("QP.SQD");
-        qp->attr.sq_draining = false;
-        uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+        uro_pair_drained(qp);
     }
 }
 

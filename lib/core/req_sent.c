@@ -22,8 +22,7 @@ static void drained(struct uro_qp *qp)
     if (uro_pair_state(qp) != URO_QPS_SQD || !qp->attr.sq_draining ||
         uro_wq_head(&qp->send) != qp->req.started)
         return;
-    qp->attr.sq_draining = false;
-    uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+    uro_pair_drained(qp);
 }
 
 static void settle(struct uro_qp *qp)

@@ -171,8 +171,9 @@ static int needed(enum ibv_qp_type type, enum ibv_qp_state state)
         return less ? API_TO_RTR & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) : API_TO_RTR;
     case IBV_QPS_RTS:
         return less ? IBV_QP_STATE | IBV_QP_SQ_PSN : API_TO_RTS;
-    case IBV_QPS_RESET:
     case IBV_QPS_SQD:
+        return IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+    case IBV_QPS_RESET:
     case IBV_QPS_SQE:
     case IBV_QPS_ERR:
     case IBV_QPS_UNKNOWN:
@@ -186,6 +187,7 @@ int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, ui
     struct ibv_qp_attr attr = api_attr(api, peer);
 
     attr.qp_state = state;
+    attr.en_sqd_async_notify = 1; /* with SQD only */
     return ibv_modify_qp(qp, &attr, needed(qp->qp_type, state));
 }
 

@@ -198,6 +198,27 @@ static void drained_send_queue__is_told_of_on_the_async_descriptor(void **state)
     api_pair_close(&pair);
 }
 
+/* A drained send queue of the other queue pair, which is asked for later, comes first. */
+static void drained_send_queue__that_was_not_asked_for__is_not_told_of(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 0 };
+    struct ibv_qp_attr back = { .qp_state = IBV_QPS_RTS };
+    struct pair pair;
+
+    api_pair_open(api, &pair, NULL);
+    assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(api_go(api, pair.b.qp, IBV_QPS_SQD, 0), 0);
+    assert_ptr_equal(expect_async(api, IBV_EVENT_SQ_DRAINED).element.qp, pair.b.qp);
+    assert_int_equal(ibv_modify_qp(pair.a.qp, &back, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_modify_qp(pair.b.qp, &back, IBV_QP_STATE), 0);
+    attr.en_sqd_async_notify = 1;
+    assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0); /* not in the mask */
+    assert_int_equal(api_go(api, pair.b.qp, IBV_QPS_SQD, 0), 0);
+    assert_ptr_equal(expect_async(api, IBV_EVENT_SQ_DRAINED).element.qp, pair.b.qp);
+    api_pair_close(&pair);
+}
+
 static void refused_access__is_an_event_of_the_responders_qp(void **state)
 {
     const struct api *api = *state;
@@ -312,6 +333,7 @@ int main(void)
         API_TEST(destroy_cq__with_an_event_nobody_took__takes_it_along),
         API_TEST(destroy_cq__with_an_event_not_acknowledged__waits_for_it),
         API_TEST(drained_send_queue__is_told_of_on_the_async_descriptor),
+        API_TEST(drained_send_queue__that_was_not_asked_for__is_not_told_of),
         API_TEST(refused_access__is_an_event_of_the_responders_qp),
         API_TEST(full_cq__is_an_event_and_keeps_what_it_has),
         API_TEST(destroy_qp__with_an_event_nobody_took__takes_it_along),

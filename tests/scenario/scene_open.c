@@ -86,10 +86,10 @@ static void modify(struct scene *scene, struct uro_qp_attr *attr, enum uro_qp_st
 
 void scene_to_state(struct scene *scene, enum uro_qp_state to)
 {
-    const struct uro_qp_attr attr = { .state = to };
+    const struct uro_qp_attr attr = { .state = to, .sqd_notify = true };
+    unsigned mask = to == URO_QPS_SQD ? URO_ATTR_STATE | URO_ATTR_SQD_NOTIFY : URO_ATTR_STATE;
 
-    assert_int_equal(
-        uro_engine_qp_modify(scene->engine, scene->qp, &attr, URO_ATTR_STATE, scene->now), 0);
+    assert_int_equal(uro_engine_qp_modify(scene->engine, scene->qp, &attr, mask, scene->now), 0);
 }
 
 /* Not of a queue pair: its tag has no priority. */

@@ -61,7 +61,7 @@ static void qp__drained__started_messages_finish_and_no_new_one_starts(void **st
     scene_post_send(s, SEND(.id = 1, .length = 2048));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 1024, .fill = 0));
     scene_post_send(s, SEND(.id = 2, .text = "b", .at = 4096));
-    assert_int_equal(to_state(s, URO_QPS_SQD), 0);
+    scene_to_state(s, URO_QPS_SQD);
     uro_qp_query(s->qp, &attr);
     assert_true(attr.sq_draining);
     assert_int_equal(to_state(s, URO_QPS_RTS), -22);
@@ -77,6 +77,45 @@ static void qp__drained__started_messages_finish_and_no_new_one_starts(void **st
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 12, .msn = 2));
     scene_expect_sent(s, 2, URO_WC_SUCCESS);
     scene_expect_mark(s, "QP.SQD");
+    scene_close(s);
+}
+
+/* Modifies to SQD, and says @notify if @given. */
+static void drain(struct scene *s, bool given, bool notify)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_SQD, .sqd_notify = notify };
+    unsigned mask = given ? URO_ATTR_STATE | URO_ATTR_SQD_NOTIFY : URO_ATTR_STATE;
+
+    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now), 0);
+}
+
+static void qp__drained__raises_the_event_only_if_it_was_asked_for(void **state)
+{
+    static const struct {
+        bool given, notify;
+    } asked[] = { { true, true }, { true, false }, { false, false } };
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+    struct uro_qp_attr attr;
+    struct uro_event event;
+    uint32_t psn = 10;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(asked); i++) {
+        drain(s, asked[i].given, asked[i].notify); /* nothing is in flight */
+        assert_int_equal(uro_engine_event(s->engine, &event), asked[i].notify);
+        scene_to_state(s, URO_QPS_RTS);
+        scene_post_send(s, SEND(.id = psn, .text = "a"));
+        scene_expect_tx(s, 0,
+                        PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
+        drain(s, asked[i].given, asked[i].notify);
+        assert_false(uro_engine_event(s->engine, &event));
+        scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = psn, .msn = psn - 9));
+        scene_expect_sent(s, psn++, URO_WC_SUCCESS);
+        assert_int_equal(uro_engine_event(s->engine, &event), asked[i].notify);
+        uro_qp_query(s->qp, &attr);
+        assert_false(attr.sq_draining);
+        scene_to_state(s, URO_QPS_RTS);
+    }
     scene_close(s);
 }
 
@@ -370,6 +409,7 @@ int main(void)
         cmocka_unit_test(qp__moved_to_error__everything_posted_is_flushed_in_order),
         cmocka_unit_test(qp__reset_and_connected_again__starts_afresh),
         cmocka_unit_test(qp__drained__started_messages_finish_and_no_new_one_starts),
+        cmocka_unit_test(qp__drained__raises_the_event_only_if_it_was_asked_for),
         cmocka_unit_test(qp__first_packet_in_rtr__raises_established_once_and_is_served),
         cmocka_unit_test(cq__full__overrun_is_an_event_and_the_queue_pair_fails),
         cmocka_unit_test(cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes),

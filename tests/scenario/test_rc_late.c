@@ -110,14 +110,13 @@ static void qp__draining_two_messages__the_event_waits_for_the_second(void **sta
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
-    const struct uro_qp_attr attr = { .state = URO_QPS_SQD };
     struct uro_event event;
 
     for (uint32_t i = 0; i < 2; i++) {
         scene_post_send(s, SEND(.id = i, .text = "a"));
         expect_send(s, 0, 10 + i, "a");
     }
-    assert_int_equal(uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now), 0);
+    scene_to_state(s, URO_QPS_SQD);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
     scene_expect_sent(s, 0, URO_WC_SUCCESS);
     assert_false(uro_engine_event(s->engine, &event));

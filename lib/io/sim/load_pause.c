@@ -21,9 +21,9 @@ static uro_time pause_next(const struct uro_node *node)
 static void modify(struct uro_load_pause *pause, enum uro_qp_state state)
 {
     struct uro_world *world = pause->load->world;
-    const struct uro_qp_attr attr = { .state = state };
-    int result =
-        uro_engine_qp_modify(pause->station->engine, pause->qp, &attr, URO_ATTR_STATE, world->now);
+    const struct uro_qp_attr attr = { .state = state, .sqd_notify = true };
+    unsigned mask = state == URO_QPS_SQD ? URO_ATTR_STATE | URO_ATTR_SQD_NOTIFY : URO_ATTR_STATE;
+    int result = uro_engine_qp_modify(pause->station->engine, pause->qp, &attr, mask, world->now);
 
     uro_journal_note(world->journal, world->now, "qp 0x%06x %s", uro_qp_number(pause->qp),
                      state == URO_QPS_SQD ? "is to drain" : "goes on");
