@@ -25,7 +25,7 @@
 static const struct operation {
     unsigned types;  /* 0: nobody */
     bool can_inline; /* its buffer is only read */
-    bool atomic;     /* eight octets, aligned at the peer */
+    bool atomic;     /* eight octets */
     bool no_buffer;
 } operations[] = {
     /* clang-format off */
@@ -130,7 +130,7 @@ int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe *wqe)
         return EINVAL;
     if (!operations[wqe->opcode].atomic)
         return 0;
-    return wqe->length == ATOMIC_LENGTH && wqe->remote_address % ATOMIC_LENGTH == 0 ? 0 : EINVAL;
+    return wqe->length == ATOMIC_LENGTH ? 0 : EINVAL; /* alignment is the responder's to refuse */
 }
 
 void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count)

@@ -214,7 +214,7 @@ static void post_send__inline__is_einval_when_too_long_or_not_read_from(void **s
     stand_close(&stand);
 }
 
-static void post_send__atomics__need_eight_octets_and_an_aligned_address(void **state)
+static void post_send__atomics__need_eight_octets(void **state)
 {
     struct stand stand;
     struct ibv_send_wr *bad;
@@ -226,8 +226,6 @@ static void post_send__atomics__need_eight_octets_and_an_aligned_address(void **
                                                   IBV_WR_ATOMIC_WRITE };
     for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++) {
         stand.wr.opcode = opcodes[i];
-        stand.wr.wr.atomic.remote_addr = 0x1004;
-        expect_refusal(&stand, EINVAL);
         stand.wr.wr.atomic.remote_addr = 0x1008;
         stand.sge.length = 4;
         expect_refusal(&stand, EINVAL);
@@ -306,7 +304,7 @@ int main(void)
         API_TEST(post_send__elements_out_of_range__is_einval),
         API_TEST(post_send__unknown_or_foreign_opcodes__are_einval),
         API_TEST(post_send__inline__is_einval_when_too_long_or_not_read_from),
-        API_TEST(post_send__atomics__need_eight_octets_and_an_aligned_address),
+        API_TEST(post_send__atomics__need_eight_octets),
         API_TEST(posting__in_error__is_taken_and_flushed),
         API_TEST(modify_qp__to_reset__drops_what_was_posted_and_makes_room),
         API_TEST(destroy_qp__takes_its_completions_along),

@@ -306,6 +306,32 @@ static void keys__of_another_domain__open_nothing(void **state)
     api_pair_close(&pair);
 }
 
+/* Whether an address may be used is the peer's to say, here as on a NIC. */
+static void atomics__at_a_misaligned_address__are_refused_by_the_peer(void **state)
+{
+    static const enum ibv_wr_opcode opcodes[] = { IBV_WR_ATOMIC_CMP_AND_SWP,
+                                                  IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                                  IBV_WR_ATOMIC_WRITE };
+
+    for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++) {
+        struct pair pair;
+        api_pair_open(*state, &pair, NULL);
+        struct ibv_sge here = api_sge(&pair.a, 0, 8);
+        struct ibv_send_wr wr = api_send(opcodes[i], &here);
+        if (opcodes[i] == IBV_WR_ATOMIC_WRITE) {
+            wr.wr.rdma.remote_addr = (uintptr_t)pair.b.buffer + 4;
+            wr.wr.rdma.rkey = pair.b.mr->rkey;
+        } else {
+            wr.wr.atomic.remote_addr = (uintptr_t)pair.b.buffer + 4;
+            wr.wr.atomic.rkey = pair.b.mr->rkey;
+        }
+        post(&pair.a, &wr);
+        api_expect(pair.a.cq, 1, IBV_WC_REM_INV_REQ_ERR);
+        api_expect_async(*state, IBV_EVENT_QP_REQ_ERR, pair.b.qp);
+        api_pair_close(&pair);
+    }
+}
+
 static void send__from_memory_that_is_not_registered__completes_in_error(void **state)
 {
     struct pair pair;
@@ -371,6 +397,7 @@ int main(void)
         API_TEST(rdma_write__then_read_back__is_what_was_written),
         API_TEST(rdma_read__of_a_peer_that_gave_the_right_late__is_answered),
         API_TEST(atomics__return_the_old_value_and_store_the_new),
+        API_TEST(atomics__at_a_misaligned_address__are_refused_by_the_peer),
         API_TEST(zero_based_region__is_addressed_from_zero),
         API_TEST(region_with_an_iova__is_addressed_by_it),
         API_TEST(write__to_a_deregistered_region__is_refused_and_writes_nothing),
