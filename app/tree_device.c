@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/defaults.h"
+#include "host/netdev.h"
 #include "tree.h"
 
 #define GIDS     URO_ENGINE_ADDRESSES_MAX
@@ -62,20 +62,19 @@ static void say_gid(const struct device *device, unsigned int index)
 
 /* What kind of GID it is, and which interface it belongs to; of an empty slot the kernel cannot
  * say either. */
-static void say_gid_attributes(const struct device *device, unsigned int index,
-                               const char *interface)
+static void say_gid_attributes(const struct device *device, unsigned int index)
 {
-    char name[64];
+    char name[64], interface[IF_NAMESIZE];
 
     (void)snprintf(name, sizeof name, "ports/1/gid_attrs/types/%u", index);
     say(device, name, "RoCE v2");
-    if (interface[0] == '\0')
+    if (!uro_netdev_name(device->config, index, interface))
         return;
     (void)snprintf(name, sizeof name, "ports/1/gid_attrs/ndevs/%u", index);
     say(device, name, interface);
 }
 
-static void say_port(const struct device *device, const char *interface)
+static void say_port(const struct device *device)
 {
     char path[PATH];
 
@@ -92,7 +91,7 @@ static void say_port(const struct device *device, const char *interface)
     for (unsigned int i = 0; i < GIDS; i++)
         say_gid(device, i);
     for (unsigned int i = 0; i < device->config->gid_count; i++)
-        say_gid_attributes(device, i, interface);
+        say_gid_attributes(device, i);
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/gid_attrs/ndevs"));
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/counters"));
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
@@ -114,15 +113,18 @@ static void say_cpus(const struct device *device)
     say(device, "device/local_cpus", text);
 }
 
-static void say_interface(const struct device *device, const char *interface)
+/* Each interface once, however many addresses it has: a link that is there already stays. */
+static void say_interfaces(const struct device *device)
 {
-    char name[64], path[PATH], target[64];
+    char interface[IF_NAMESIZE], name[64], path[PATH], target[64];
 
-    if (interface[0] == '\0')
-        return;
-    (void)snprintf(name, sizeof name, "device/net/%s", interface);
-    (void)snprintf(target, sizeof target, "/sys/class/net/%s", interface);
-    uro_tree_link(device->tree, path_of(device, path, name), target);
+    for (uint32_t i = 0; i < device->config->gid_count; i++) {
+        if (!uro_netdev_name(device->config, i, interface))
+            continue;
+        (void)snprintf(name, sizeof name, "device/net/%s", interface);
+        (void)snprintf(target, sizeof target, "/sys/class/net/%s", interface);
+        uro_tree_link(device->tree, path_of(device, path, name), target);
+    }
 }
 
 /* The other two places know a device by its number. */
@@ -144,10 +146,7 @@ void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *conf
                      unsigned int index)
 {
     const struct device device = { tree, config };
-    char interface[IF_NAMESIZE];
 
-    if (!uro_defaults_interface(config->link, interface))
-        interface[0] = '\0';
     say(&device, "node_type", "1: CA");
     say_guid(&device, "node_guid");
     say_guid(&device, "sys_image_guid");
@@ -155,7 +154,7 @@ void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *conf
     say(&device, "hca_type", "uroce");
     say(&device, "device/numa_node", "-1");
     say_cpus(&device);
-    say_interface(&device, interface);
-    say_port(&device, interface);
+    say_interfaces(&device);
+    say_port(&device);
     say_verbs(&device, index);
 }

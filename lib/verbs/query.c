@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "host/netdev.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -218,7 +219,8 @@ static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index
     return (struct ibv_gid_entry){ .gid = gid_at(context, index),
                                    .gid_index = index,
                                    .port_num = URO_PORT,
-                                   .gid_type = IBV_GID_TYPE_ROCE_V2 };
+                                   .gid_type = IBV_GID_TYPE_ROCE_V2,
+                                   .ndev_ifindex = uro_netdev_index(config_of(context), index) };
 }
 
 /* ENODATA for an empty slot, which ibv_query_gid answers with zeros. */

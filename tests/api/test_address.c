@@ -6,6 +6,7 @@
 #include "api/api.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,12 +263,40 @@ static void interface__deleted_and_made_again__works_again_and_hears_its_groups(
     api_side_close(&to);
 }
 
+static uint32_t interface_of(const struct api *api, uint32_t index)
+{
+    struct ibv_gid_entry entry;
+
+    assert_int_equal(ibv_query_gid_ex(api->context, API_PORT, index, &entry, 0), 0);
+    return entry.ndev_ifindex;
+}
+
+static void gid__over_udp__says_the_interface_that_has_its_address(void **state)
+{
+    const struct stage *stage = *state;
+    struct ibv_gid_entry entries[4];
+
+    for (uint32_t i = 0; i <= API_GID; i++) {
+        assert_int_equal(interface_of(&stage->sides[0], i), if_nametoindex("one"));
+        assert_int_equal(interface_of(&stage->sides[1], i), if_nametoindex("other"));
+    }
+    assert_int_equal(ibv_query_gid_table(stage->sides[1].context, entries, 4, 0), 2);
+    assert_int_equal(entries[API_GID].ndev_ifindex, if_nametoindex("other"));
+    run("ip link set one down && ip link set one name three && ip link set three up");
+    assert_int_equal(interface_of(&stage->sides[0], API_GID), if_nametoindex("three"));
+    run("ip address del 10.1.0.1/24 dev three");
+    assert_int_equal(interface_of(&stage->sides[0], API_GID), 0);
+    run("ip address add 10.1.0.1/24 dev three && ip link set three down && "
+        "ip link set three name one && ip link set one up");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
         STAGED(address__removed__requests_fail_and_the_next_connection_works_when_it_is_back),
         STAGED(address__back_before_requests_fail__they_succeed),
+        STAGED(gid__over_udp__says_the_interface_that_has_its_address),
         STAGED(interface__down_and_up__is_told),
         STAGED(interface__renamed__is_followed),
         STAGED(interface__deleted_and_made_again__works_again_and_hears_its_groups),

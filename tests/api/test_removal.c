@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,9 +160,30 @@ static void interface__is_removed__all_bound_to_it_are_told_and_the_other_device
     rdma_destroy_event_channel(stage.channel);
 }
 
+static void gid__over_an_interface__says_its_index(void **state)
+{
+    static const char *const names[] = { "one", "two" };
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_gid_entry entry;
+
+    (void)state;
+    assert_non_null(list);
+    for (int i = 0; i < 2; i++) {
+        struct ibv_context *context = ibv_open_device(list[i]);
+        assert_non_null(context);
+        for (uint32_t gid = 0; gid <= API_GID; gid++) {
+            assert_int_equal(ibv_query_gid_ex(context, API_PORT, gid, &entry, 0), 0);
+            assert_int_equal(entry.ndev_ifindex, if_nametoindex(names[i]));
+        }
+        assert_int_equal(ibv_close_device(context), 0);
+    }
+    ibv_free_device_list(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gid__over_an_interface__says_its_index),
         cmocka_unit_test(
             interface__is_removed__all_bound_to_it_are_told_and_the_other_device_goes_on),
     };

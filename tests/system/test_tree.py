@@ -72,6 +72,14 @@ def tree__interface_of_the_link__is_in_it(case: Case) -> None:
         equal((run.stdout, run.stderr), (wanted, ""))
 
 
+def tree__interfaces_of_addresses_over_udp__are_in_it(case: Case) -> None:
+    both = "u0:udp,ip=127.0.0.1,hub=no"
+    for name, wanted in (("ports/1/gid_attrs/ndevs/0", "lo\n"), ("ports/1/gid_attrs/ndevs/1", "lo\n"),
+                         ("device/net/lo/ifindex", "1\n")):
+        run = case.call("run", "-d", both, "--", "cat", f"/sys/class/infiniband/u0/{name}")
+        equal((run.stdout, run.stderr), (wanted, ""))
+
+
 def tree__machine__all_cpus_and_no_node(case: Case) -> None:
     equal(device(case, "device/numa_node"), "-1")
     mask = int(device(case, "device/local_cpus").replace(",", ""), 16)
