@@ -37,7 +37,7 @@ static void say(const struct device *device, const char *name, const char *value
 
 static void say_guid(const struct device *device, const char *name)
 {
-    uint64_t guid = uro_guid_from_mac(&device->config->mac);
+    uint64_t guid = device->config->guid;
     char text[32];
 
     (void)snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),

@@ -10,6 +10,8 @@
 #include "host/device.h"
 #include "host/fork.h"
 
+#define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
+
 static struct uro_config config;
 static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
@@ -29,6 +31,25 @@ static struct uro_device *make(const struct uro_device_config *from)
     return device;
 }
 
+static bool guid_taken(uint64_t guid, uint32_t before)
+{
+    for (uint32_t i = 0; i < before; i++)
+        if (config.entries[i].config.guid == guid)
+            return true;
+    return false;
+}
+
+/* Programs, and librdmacm for them, tell devices apart by their GUID. Devices may have one MAC: on several VLANs of an
+ * interface, or on several addresses of it. */
+static void choose_guid(uint32_t index)
+{
+    struct uro_device_config *entry = &config.entries[index].config;
+
+    entry->guid = uro_guid_from_mac(&entry->mac);
+    while (guid_taken(entry->guid, index))
+        entry->guid += UINT64_C(1) << GUID_MIDDLE;
+}
+
 static void read_all(void)
 {
     uint32_t count = 0;
@@ -37,6 +58,7 @@ static void read_all(void)
     uro_quota_set_process(config.process.config.most);
     for (uint32_t i = 0; i < config.count; i++) {
         const struct uro_device_config *entry = &config.entries[i].config;
+        choose_guid(i);
         entries[i] = entry;
         if (entry->problem[0] != '\0')
             continue;

@@ -31,6 +31,7 @@ struct uro_device_config {
     bool loopback; /* ip=auto found nothing but a loopback address */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
+    uint64_t guid;      /* of mac; with other middle octets if an earlier device has this one */
     uint32_t mtu;       /* largest IP packet */
     uint32_t vlan;      /* 802.1Q, of every frame; 0: none */
     uint32_t vendor_part_id;

@@ -33,7 +33,6 @@ static void describe(struct uro_ibv_device *device, struct uro_device *host, int
     device->ops = ops_of_ours;
     device->reference_count = 1;
     device->host = host;
-    device->index = index;
     uro_list_init(&device->contexts);
 }
 
@@ -98,7 +97,8 @@ const char *ibv_get_device_name(struct ibv_device *device)
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-    return uro_ibv_device(device)->index;
+    (void)device;
+    return -1; /* the kernel knows no such device: netlink would confirm none */
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
@@ -107,7 +107,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
     uint8_t octets[8];
     __be64 guid;
 
-    uro_put_be64(octets, uro_guid_from_mac(&config->mac));
+    uro_put_be64(octets, config->guid);
     memcpy(&guid, octets, sizeof guid);
     return guid;
 }

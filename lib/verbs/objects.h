@@ -49,7 +49,6 @@ struct uro_ibv_device {
     void *sysfs;
     uint64_t core_support;
     struct uro_device *host;
-    int index;
     struct uro_list contexts; /* open ones, under the context list lock */
     atomic_size_t dm_used;    /* octets of device memory */
 };

@@ -80,6 +80,13 @@ def tree__interfaces_of_addresses_over_udp__are_in_it(case: Case) -> None:
         equal((run.stdout, run.stderr), (wanted, ""))
 
 
+def tree__devices_with_one_mac__have_guids_of_their_own(case: Case) -> None:
+    same = "a:net_null0;ip=10.0.0.1/24;mac=02:00:00:00:00:07 b:net_null1;ip=10.0.1.1/24;mac=02:00:00:00:00:07"
+    guids = [case.call("run", "-d", same, "--", "cat", f"/sys/class/infiniband/{name}/node_guid").stdout
+             for name in "ab"]
+    equal(guids, ["0000:00ff:fe00:0007\n", "0000:00ff:ff00:0007\n"])
+
+
 def tree__machine__all_cpus_and_no_node(case: Case) -> None:
     equal(device(case, "device/numa_node"), "-1")
     mask = int(device(case, "device/local_cpus").replace(",", ""), 16)
