@@ -54,9 +54,13 @@ static const char *tree_of_process(void)
     return usable(path) ? path : NULL;
 }
 
-/* The part of @name that the tree has too, and in @entry how long the name is up to there; NULL for
- * nearly every name there is. */
-static const char *part_in_tree(const char *name, size_t *entry)
+/* Where the parts of a name end: "/sys/class/infiniband" and "/sys/class/infiniband/ours0". */
+struct parts {
+    size_t place, entry;
+};
+
+/* The part of @name that the tree has too; NULL for nearly every name there is. */
+static const char *part_in_tree(const char *name, struct parts *parts)
 {
     static const struct {
         const char *name;
@@ -72,8 +76,9 @@ static const char *part_in_tree(const char *name, size_t *entry)
         if (strncmp(name, places[i].name, length) != 0 ||
             (name[length] != '/' && name[length] != '\0'))
             continue;
+        parts->place = length;
         length += strspn(name + length, "/");
-        *entry = length + strcspn(name + length, "/");
+        parts->entry = length + strcspn(name + length, "/");
         return name + places[i].skip;
     }
     return NULL;
@@ -91,34 +96,74 @@ static bool is_ours(const char *entry, const char *name, size_t length)
     return (size_t)octets != length || memcmp(target, name, length) != 0;
 }
 
-/* True when @name is in the tree; the room then has it. */
-static bool find(const char *name, struct uro_paths_room *room)
+/* True when @name is in the tree; the room then has it. The kernel follows "." and ".." in it. */
+static bool find(const char *name, struct uro_paths_room *room, struct parts *parts)
 {
-    size_t entry;
-    const char *below = name[0] == '/' ? part_in_tree(name, &entry) : NULL;
+    const char *below = name[0] == '/' ? part_in_tree(name, parts) : NULL;
     const char *top = below != NULL ? tree_of_process() : NULL;
 
     if (top == NULL || !trusted(top))
         return false;
     size_t before = strlen(top), length = strlen(below);
-    size_t until = entry - (size_t)(below - name);
-    /* "..", which leads out of what we have, begins with a dot; no entry of ours does. */
-    if (length >= URO_PATHS_NAME_MAX || strstr(name, "/.") != NULL)
+    size_t until = parts->entry - (size_t)(below - name);
+    if (length >= URO_PATHS_NAME_MAX)
         return false;
     memcpy(room->text, top, before);
     memcpy(room->text + before, below, length + 1);
     room->text[before + until] = '\0';
-    if (!is_ours(room->text, name, entry))
+    if (!is_ours(room->text, name, parts->entry))
         return false;
     room->text[before + until] = below[until];
     return true;
 }
 
+/* What follows the ".." of @name that leads above the place; NULL when none does. */
+static const char *way_out(const char *name, const struct parts *parts)
+{
+    int depth = 0;
+
+    for (const char *at = name + parts->place; *(at += strspn(at, "/")) != '\0';) {
+        size_t length = strcspn(at, "/");
+        bool up = length == 2 && memcmp(at, "..", 2) == 0;
+        bool here = length == 1 && *at == '.';
+        at += length;
+        depth += up ? -1 : !here;
+        if (depth < 0)
+            return at;
+    }
+    return NULL;
+}
+
+/* The name to use instead of @name, which is in the tree and leads out of it by @rest: that of the machine's own
+ * directory, "/sys/class" or "/dev", and the rest. */
+static const char *map_outside(const char *name, const struct parts *parts, const char *rest,
+                               struct uro_paths_room *room)
+{
+    char outside[URO_PATHS_NAME_MAX + sizeof "/sys"];
+    size_t parent = parts->place, length = strlen(rest);
+
+    while (name[--parent] != '/')
+        ;
+    memcpy(outside, name, parent);
+    memcpy(outside + parent, rest, length + 1);
+    const char *mapped = uro_paths_map(outside, room);
+    if (mapped == outside) {
+        memcpy(room->text, outside, parent + length + 1);
+        mapped = room->text;
+    }
+    return mapped;
+}
+
 const char *uro_paths_map(const char *name, struct uro_paths_room *room)
 {
     int before = errno;
-    bool found = name != NULL && find(name, room);
+    struct parts parts;
+    const char *mapped = name;
 
+    if (name != NULL && find(name, room, &parts)) {
+        const char *rest = way_out(name, &parts);
+        mapped = rest == NULL ? room->text : map_outside(name, &parts, rest, room);
+    }
     errno = before;
-    return found ? room->text : name;
+    return mapped;
 }

@@ -115,7 +115,7 @@ def tree__rdma_cm__is_not_there(case: Case) -> None:
 
 
 def tree__ls__shows_all_and_complains_of_nothing(case: Case) -> None:
-    run = case.call("run", "-d", DEVICES, "--", "ls", "-lR", "/sys/class/infiniband",
+    run = case.call("run", "-d", DEVICES, "--", "ls", "-laR", "/sys/class/infiniband",
                     "/sys/class/infiniband_verbs", "/dev/infiniband")
     equal((run.returncode, run.stderr), (0, ""))
     has(run.stdout, " left\n", " right\n", "node_guid", "uverbs1")

@@ -70,6 +70,15 @@ static void expect_as_it_is(const char *name)
     assert_int_equal(errno, EXDEV);
 }
 
+static void expect_outside(const char *name, const char *wanted)
+{
+    struct uro_paths_room room;
+
+    errno = EXDEV;
+    assert_string_equal(uro_paths_map(name, &room), wanted);
+    assert_int_equal(errno, EXDEV);
+}
+
 static void map__directories__are_the_trees(void **state)
 {
     (void)state;
@@ -121,12 +130,28 @@ static void map__other_names__stay(void **state)
     expect_as_it_is("/dev/null");
 }
 
-static void map__way_out_of_the_tree__stays(void **state)
+static void map__way_out_of_the_tree__is_that_of_the_machine(void **state)
 {
     (void)state;
-    expect_as_it_is("/sys/class/infiniband/../net");
-    expect_as_it_is("/sys/class/infiniband/ours0/../../../../etc/passwd");
-    expect_as_it_is("/dev/infiniband/.");
+    expect_outside("/sys/class/infiniband/..", "/sys/class");
+    expect_outside("/sys/class/infiniband/../net", "/sys/class/net");
+    expect_outside("/sys/class/infiniband//..//net/", "/sys/class//net/");
+    expect_outside("/sys/class/infiniband/ours0/../../../../etc/passwd",
+                   "/sys/class/../../etc/passwd");
+    expect_outside("/dev/infiniband/./..", "/dev");
+    expect_as_it_is("/sys/class/infiniband/nothing/../..");
+}
+
+/* Programs that list a directory look at these two, as well. */
+static void map__dots_inside__are_in_the_tree(void **state)
+{
+    (void)state;
+    expect_in_tree("/sys/class/infiniband/.", "/class/infiniband/.");
+    expect_in_tree("/sys/class/infiniband/ours0/..", "/class/infiniband/ours0/..");
+    expect_in_tree("/sys/class/infiniband/ours0/./../ours0", "/class/infiniband/ours0/./../ours0");
+    expect_in_tree("/sys/class/infiniband/../infiniband/ours0", "/class/infiniband/ours0");
+    expect_in_tree("/dev/infiniband/.", "/dev/infiniband/.");
+    expect_as_it_is("/sys/class/infiniband/.hidden");
 }
 
 static void map__name_longer_than_any_of_ours__stays(void **state)
@@ -191,7 +216,8 @@ int main(void)
         cmocka_unit_test(map__device_of_the_kernel__stays),
         cmocka_unit_test(map__what_the_tree_has_not__stays),
         cmocka_unit_test(map__other_names__stay),
-        cmocka_unit_test(map__way_out_of_the_tree__stays),
+        cmocka_unit_test(map__way_out_of_the_tree__is_that_of_the_machine),
+        cmocka_unit_test(map__dots_inside__are_in_the_tree),
         cmocka_unit_test(map__name_longer_than_any_of_ours__stays),
         cmocka_unit_test(map__environment_changed_later__is_as_it_was),
         cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
