@@ -199,7 +199,9 @@ static void conn_event(struct uro_device *device, const struct uro_conn_event *w
                                          .status = (uint32_t)what->status };
     if (what->kind == URO_CONN_RESPONSE)
         fill(&event, id, 0);
-    else if (what->kind == URO_CONN_REJECTED && id->qp_type != IBV_QPT_UD)
+    else if (what->kind == URO_CONN_REJECTED && id->qp_type == IBV_QPT_UD)
+        event.param.ud.private_data_len = copy_data(event.param.ud.private_data, what->conn, 0);
+    else if (what->kind == URO_CONN_REJECTED)
         event.param.conn.private_data_len = copy_data(event.param.conn.private_data, what->conn, 0);
     (void)!uro_channel_raise(id, NULL, NULL, &event);
 }

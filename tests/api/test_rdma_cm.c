@@ -378,6 +378,28 @@ static void datagrams__service_is_asked_for__and_its_queue_pair_reached(void **s
     finish(&talk);
 }
 
+static void datagrams__service_rejects__its_data_arrives(void **state)
+{
+    struct talk talk = { 0 };
+    struct rdma_conn_param param = { 0 };
+    struct rdma_cm_event *event;
+    char data[SIDR_REP_ROOM] = "full up";
+
+    (void)state;
+    listen_in(&talk, RDMA_PS_UDP, "10.0.0.1");
+    resolve_in(&talk, RDMA_PS_UDP);
+    assert_int_equal(rdma_connect(talk.client.id, &param), 0);
+    talk.server.id = expect(&talk.server, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
+    assert_int_equal(rdma_reject(talk.server.id, data, sizeof data), 0);
+    assert_int_equal(rdma_get_cm_event(talk.client.channel, &event), 0);
+    assert_int_equal(event->event, RDMA_CM_EVENT_UNREACHABLE);
+    assert_int_equal(event->status, 2); /* rejected */
+    assert_int_equal(event->param.ud.private_data_len, sizeof data);
+    assert_string_equal(event->param.ud.private_data, data);
+    rdma_ack_cm_event(event);
+    finish(&talk);
+}
+
 /* Both descriptors are ready when, and only when, an event waits. */
 static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **state)
 {
@@ -438,6 +460,7 @@ int main(void)
         cmocka_unit_test(nobody_listens__rejected),
         cmocka_unit_test(server_rejects__its_data_arrives),
         cmocka_unit_test(datagrams__service_is_asked_for__and_its_queue_pair_reached),
+        cmocka_unit_test(datagrams__service_rejects__its_data_arrives),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
         cmocka_unit_test(migrate__waiting_events_come_along),
     };
