@@ -61,7 +61,7 @@ static int find_out(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
         return error;
     out->qp_attr_mask = mask;
     from_conn(id, &attr, out);
-    if ((mask & IBV_QP_TIMEOUT) && id->ack_timeout != 0)
+    if ((mask & IBV_QP_TIMEOUT) && id->ack_timeout_set)
         out->timeout = id->ack_timeout;
     return 0;
 }

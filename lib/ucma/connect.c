@@ -17,7 +17,7 @@
 #define ACK_TIMEOUT_MOST 31u
 
 /* What was asked for by ACK_TIMEOUT is a packet's lifetime and one more; the wait must also cover the
- * peer's delay. */
+ * peer's delay. 0 disables the timer of the queue pair only, not those of these messages. */
 static uint8_t ack_timeout(const struct uro_id *id)
 {
     unsigned timeout = id->ack_timeout;

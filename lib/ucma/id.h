@@ -67,10 +67,13 @@ struct uro_id {
     struct uro_list mcasts;
     uint32_t qkey;
     uint8_t tos;
-    uint8_t ack_timeout; /* 0: the default */
+    uint8_t ack_timeout; /* of its queue pair, if ack_timeout_set; 0: none */
     bool anywhere;       /* no address of its own was asked for */
-    bool reuse;
-    bool family_only;
+    bool ack_timeout_set;
+    bool reuse; /* until it listens */
+    bool
+        family_only; /* of its port and of what it hears; the family says so unless family_only_set */
+    bool family_only_set;
     bool known;   /* the program was told its number, by CREATE_ID or by an event it fetched */
     bool removed; /* with its device: it can only be destroyed */
 };

@@ -37,6 +37,7 @@ static int set_family_only(struct uro_id *id, const uint8_t *value)
     if (id->state != URO_ID_IDLE && id->state != URO_ID_BOUND)
         return -EINVAL;
     id->family_only = on != 0;
+    id->family_only_set = true;
     return 0;
 }
 
@@ -45,6 +46,7 @@ static int set_ack_timeout(struct uro_id *id, const uint8_t *value)
     if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || *value > ACK_TIMEOUT_MOST)
         return -EINVAL;
     id->ack_timeout = *value;
+    id->ack_timeout_set = true;
     return 0;
 }
 

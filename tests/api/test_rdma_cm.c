@@ -208,15 +208,13 @@ static void tutorial__connect__transfer__disconnect(void **state)
     finish(&talk);
 }
 
-/* It is the queue pair's own, and what the peer is told. */
-static void ack_timeout__is_that_of_the_queue_pair(void **state)
+/* Connects with the option set, and returns the timeout of the client's queue pair. */
+static uint8_t timeout_with(uint8_t wanted)
 {
     struct talk talk = { 0 };
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
-    uint8_t wanted = 9;
 
-    (void)state;
     listen_at(&talk, "10.0.0.1");
     resolve(&talk);
     assert_int_equal(rdma_set_option(talk.client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
@@ -224,9 +222,22 @@ static void ack_timeout__is_that_of_the_queue_pair(void **state)
                      0);
     establish(&talk);
     assert_int_equal(ibv_query_qp(talk.client.id->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
-    assert_int_equal(attr.timeout, wanted);
     disconnect(&talk);
     finish(&talk);
+    return attr.timeout;
+}
+
+/* It is the queue pair's own, and what the peer is told. */
+static void ack_timeout__is_that_of_the_queue_pair(void **state)
+{
+    (void)state;
+    assert_int_equal(timeout_with(9), 9);
+}
+
+static void ack_timeout__of_0__disables_the_timer(void **state)
+{
+    (void)state;
+    assert_int_equal(timeout_with(0), 0);
 }
 
 static void notify__of_what_is_known__is_eisconn(void **state)
@@ -454,6 +465,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tutorial__connect__transfer__disconnect),
         cmocka_unit_test(ack_timeout__is_that_of_the_queue_pair),
+        cmocka_unit_test(ack_timeout__of_0__disables_the_timer),
         cmocka_unit_test(notify__of_what_is_known__is_eisconn),
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
