@@ -326,6 +326,8 @@ static int start_listening(struct uro_id *id, uint32_t backlog)
         backlog = BACKLOG_MOST;
     /* Those with REUSEADDR may share a port until one of them listens. */
     int error = id->reuse ? check(id, &id->source, uro_sock_port(&id->source), false) : 0;
+    if (error == 0)
+        id->reuse = false;
     if (error == 0 && id->ears == NULL)
         error = grow_ears(id);
     if (error != 0)

@@ -123,6 +123,26 @@ static void port__in_use__is_refused_unless_all_share_it(void **state)
     rdma_destroy_id(same);
 }
 
+/* Who listens shares its port with nobody any more. */
+static void port__of_who_listens__is_not_shared(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *first = another(stage, RDMA_PS_TCP), *second = another(stage, RDMA_PS_TCP);
+    int on = 1;
+
+    assert_int_equal(
+        rdma_set_option(first, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(
+        rdma_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind_id(first, "10.0.0.1", 4001), 0);
+    assert_int_equal(rdma_listen(first, 1), 0);
+    assert_fails(bind_id(second, "10.0.0.1", 4001), EADDRINUSE);
+    assert_fails(bind_id(second, "0.0.0.0", 4001), EADDRNOTAVAIL);
+    rdma_destroy_id(first);
+    assert_int_equal(bind_id(second, "10.0.0.1", 4001), 0);
+    rdma_destroy_id(second);
+}
+
 static void resolve__where_no_route_leads_or_nobody_answers__fails(void **state)
 {
     struct stage *stage = *state;
@@ -260,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(bind__to_what_is_not_ours_or_twice__fails),
         TEST(port__in_use__is_refused_unless_all_share_it),
+        TEST(port__of_who_listens__is_not_shared),
         TEST(resolve__where_no_route_leads_or_nobody_answers__fails),
         TEST(calls__out_of_order__fail),
         TEST(private_data__longer_than_the_request_has_room__is_refused),
