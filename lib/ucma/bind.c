@@ -3,6 +3,7 @@
 #include "ucma/bind.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,25 @@ bool uro_bind_take_first(struct uro_sock *sock)
     return false;
 }
 
+/* Whether an IPv6 identifier leaves IPv4 to others, as sockets do: net.ipv6.bindv6only. */
+static bool v6_only(void)
+{
+    FILE *in = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+    int on = in != NULL ? fgetc(in) : EOF;
+
+    if (in != NULL)
+        (void)fclose(in);
+    return on == '1';
+}
+
+static void set_family_only(struct uro_id *id, const struct uro_sock *source)
+{
+    if (id->family_only_set)
+        return;
+    id->family_only =
+        source->any.sa_family == AF_INET || (source->any.sa_family == AF_INET6 && v6_only());
+}
+
 int uro_bind_to(struct uro_id *id, struct uro_sock *source)
 {
     if (id->state != URO_ID_IDLE)
@@ -160,6 +180,7 @@ int uro_bind_to(struct uro_id *id, struct uro_sock *source)
     if (uro_bind_stands_for_us(source))
         (void)uro_bind_take_first(source);
     id->source = *source;
+    set_family_only(id, source);
     int error = uro_sock_is_wildcard(source) ? 0 : find_device(id);
     if (error == 0)
         error = take_port(id, source);

@@ -5,6 +5,8 @@
 #include "api/api.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,13 +139,12 @@ static void wildcard__hears_its_family__ipv6_both_unless_told(void **state)
     rdma_destroy_id(six);
 }
 
-/* Each family has the port to itself only when both say so. */
+/* Each family has the port to itself only when both keep to themselves, as IPv4 does by itself. */
 static void families__share_a_port_when_both_keep_to_themselves(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
 
-    only_its_family(four);
     assert_int_equal(bind_at(four, "0.0.0.0", PORT), 0);
     errno = 0;
     assert_int_equal(bind_at(six, "::", PORT), -1);
@@ -155,6 +156,49 @@ static void families__share_a_port_when_both_keep_to_themselves(void **state)
     ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT, four);
     ask(stage, RDMA_PS_TCP, "fd00::1", PORT, six);
     rdma_destroy_id(four);
+    rdma_destroy_id(six);
+}
+
+static void ipv4__told_not_to_keep_to_itself__shares_no_port(void **state)
+{
+    struct stage *stage = *state;
+    struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
+    int off = 0;
+
+    assert_int_equal(rdma_set_option(four, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &off, sizeof off),
+                     0);
+    assert_int_equal(bind_at(four, "0.0.0.0", PORT), 0);
+    only_its_family(six);
+    errno = 0;
+    assert_int_equal(bind_at(six, "::", PORT), -1);
+    assert_int_equal(errno, EADDRNOTAVAIL);
+    rdma_destroy_id(four);
+    rdma_destroy_id(six);
+}
+
+/* Writes net.ipv6.bindv6only of this network namespace; false when that is not ours to write. */
+static bool set_bindv6only(char to)
+{
+    int fd = open("/proc/sys/net/ipv6/bindv6only", O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, &to, 1) == 1;
+
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+/* As sockets. */
+static void ipv6__keeps_to_itself_if_the_system_says_so(void **state)
+{
+    struct stage *stage = *state;
+
+    if (unshare(CLONE_NEWNET) != 0 || !set_bindv6only('1'))
+        skip();
+    struct rdma_cm_id *six = make(stage, RDMA_PS_TCP);
+    assert_int_equal(bind_at(six, "::", PORT), 0);
+    assert_int_equal(rdma_listen(six, 4), 0);
+    ask(stage, RDMA_PS_TCP, "10.0.0.1", PORT, NULL);
+    ask(stage, RDMA_PS_TCP, "fd00::1", PORT, six);
     rdma_destroy_id(six);
 }
 
@@ -221,6 +265,9 @@ int main(void)
         TEST(specific__hears_its_own_address_only),
         TEST(port_spaces__do_not_hear_each_other),
         TEST(port_0__each_gets_one_of_its_own),
+        TEST(ipv4__told_not_to_keep_to_itself__shares_no_port),
+        TEST(
+            ipv6__keeps_to_itself_if_the_system_says_so), /* the last one: it leaves the namespace */
     };
     return API_RUN(tests);
 }
