@@ -47,9 +47,9 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     struct uro_ibv_cq *cq = cq_of(ex);
 
     if (uro_host_forked())
-        return EIO;
+        return uro_errors_keep(EIO);
     if (attr->comp_mask != 0)
-        return EINVAL;
+        return uro_errors_keep(EINVAL);
     if (!cq->single_threaded)
         pthread_mutex_lock(&cq->batch);
     if (advance(cq)) {
@@ -70,7 +70,7 @@ static int next_poll(struct ibv_cq_ex *ex)
     struct uro_ibv_cq *cq = cq_of(ex);
 
     if (uro_host_forked())
-        return EIO;
+        return uro_errors_keep(EIO);
     if (advance(cq))
         return 0;
     if (cq->ran_dry) {

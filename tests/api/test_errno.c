@@ -204,6 +204,19 @@ static void fail_posts(struct stage *stage)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void fail_polls(struct stage *stage)
+{
+    struct ibv_cq_ex *cq = api_cq_ex(stage->api, 4, 0);
+    struct ibv_poll_cq_attr attr = { .comp_mask = 1 };
+
+    FAILS("ibv_start_poll", ibv_start_poll(cq, &attr));
+    attr.comp_mask = 0;
+    errno = ENOTTY; /* an empty queue is no error */
+    assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
+    assert_int_equal(errno, ENOTTY);
+    api_destroy_cq_ex(cq);
+}
+
 static void fail_changes(struct stage *stage)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
@@ -407,6 +420,7 @@ static void errno__after_every_verb_that_failed__is_the_error(void **state)
     open_stage(&stage, *state);
     fail_in_use(&stage);
     fail_posts(&stage);
+    fail_polls(&stage);
     fail_changes(&stage);
     fail_queries(&stage);
     refuse_new_objects(&stage);
