@@ -39,6 +39,8 @@ void uro_key_register(struct uro_shard *shard, struct uro_key *key)
         key->region = NULL;
     else
         key->windows = 0;
+    if (key->kind == URO_KEY_REGION && key->reachable != NULL)
+        shard->on_demand++;
     key->registered = true;
     uro_table_insert(&shard->keys, &key->node);
 }
@@ -66,6 +68,8 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
         URO_MARK("KEY.WINDOWS");
         return -EBUSY;
     }
+    if (key->kind == URO_KEY_REGION && key->reachable != NULL)
+        shard->on_demand--;
     unbind(key);
     key->registered = false;
     uro_table_remove(&shard->keys, &key->node);
@@ -118,6 +122,15 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
         return at;
     URO_MARK("KEY.ABSENT");
     return NULL;
+}
+
+bool uro_key_may_fault(const struct uro_shard *shard, uint32_t number)
+{
+    const struct uro_key *key = uro_key_find(shard, number);
+
+    if (key != NULL && is_window(key))
+        key = key->region;
+    return key != NULL && key->kind == URO_KEY_REGION && key->reachable != NULL;
 }
 
 static bool overlaps(const struct uro_key *key, uintptr_t first, uintptr_t last)

@@ -93,6 +93,9 @@ uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t 
  * not do. */
 bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length);
 
+/* Whether the memory of that key may vanish at any moment: an on-demand region, or a window into one. */
+bool uro_key_may_fault(const struct uro_shard *shard, uint32_t number);
+
 /* What a peer claims. */
 struct uro_key_claim {
     uint32_t number;

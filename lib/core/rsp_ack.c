@@ -131,6 +131,8 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
         const struct uro_key_claim claim = { rd->rkey, rd->pd, uro_qp_number(qp),
                                              URO_ACCESS_REMOTE_READ };
         tx->spans[0].at = uro_key_remote(qp->shard, &claim, rd->va + offset, length);
+        if (tx->spans[0].at != NULL)
+            tx->spans[0].at = uro_touch_read(qp->shard, rd->rkey, tx->spans[0].at, length);
         if (tx->spans[0].at == NULL)
             return false;
     }

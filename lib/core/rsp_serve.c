@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/copy.h"
 #include "base/mark.h"
 #include "core/key.h"
 #include "core/limits.h"
@@ -12,6 +11,7 @@
 #include "core/schedule.h"
 #include "core/sgl.h"
 #include "core/shard.h"
+#include "core/touch.h"
 
 #define MSN_MASK 0xffffffu
 
@@ -89,8 +89,8 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
     return URO_RSP_ACCEPT;
 }
 
-static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
-                        const struct uro_rsp_target *target)
+static enum uro_rsp_verdict serve_write(struct uro_qp *qp, const struct uro_frame *frame,
+                                        const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -102,8 +102,9 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
         rsp->rkey = frame->reth.rkey;
         rsp->length = frame->reth.length;
     }
-    if (frame->payload_length > 0)
-        uro_copy_in_order(target->memory, frame->payload, frame->payload_length);
+    if (frame->payload_length > 0 && !uro_touch_write(qp->shard, rsp->rkey, target->memory,
+                                                      frame->payload, frame->payload_length))
+        return URO_RSP_BAD_ACCESS;
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
         if (frame->op->takes_recv) {
@@ -114,15 +115,14 @@ static void serve_write(struct uro_qp *qp, const struct uro_frame *frame,
         uro_count(&qp->shard->counters, URO_COUNT_RX_WRITES);
         next_message(qp);
     }
+    return URO_RSP_ACCEPT;
 }
 
 enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
                                      const struct uro_rsp_target *target)
 {
-    if (frame->op->verb == URO_SEND)
-        return serve_send(qp, frame, target);
-    serve_write(qp, frame, target);
-    return URO_RSP_ACCEPT;
+    return frame->op->verb == URO_SEND ? serve_send(qp, frame, target)
+                                       : serve_write(qp, frame, target);
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
@@ -174,17 +174,38 @@ static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
     return 0;
 }
 
+struct word {
+    const struct uro_frame *frame;
+    uint8_t *memory;
+    uint64_t original;
+};
+
+static void modify(void *argument)
+{
+    struct word *word = argument;
+
+    word->original = modify_word(word->frame, word->memory);
+}
+
 /* Atomics, ATOMIC_WRITE and FLUSH: executed once, answered with one packet, remembered. */
-static void serve_word(struct uro_qp *qp, const struct uro_frame *frame, uint8_t *memory)
+static enum uro_rsp_verdict serve_word(struct uro_qp *qp, const struct uro_frame *frame,
+                                       uint8_t *memory)
 {
     bool atomic = frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD;
-    uint64_t original = modify_word(frame, memory);
+    struct word word = { frame, memory, 0 };
+
+    if (frame->op->verb == URO_FLUSH)
+        modify(&word); /* it touches nothing */
+    else if (!uro_touch_word(qp->shard, atomic ? frame->atomic.rkey : frame->reth.rkey, modify,
+                             &word, memory))
+        return URO_RSP_BAD_ACCESS;
 
     *remember(&qp->rsp) =
         (struct uro_rd){ .va = atomic ? frame->atomic.va : frame->reth.va,
-                         .original = original,
+                         .original = word.original,
                          .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
                          .what = uro_rd_what(frame->op->verb, uro_psn_make(frame->bth.psn)) };
+    return URO_RSP_ACCEPT;
 }
 
 enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
@@ -194,16 +215,17 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     bool acknowledged = frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE;
     uro_psn psn = rsp->expected;
     uint32_t psns = 1;
+    enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
 
-    if (acknowledged) {
-        enum uro_rsp_verdict verdict = uro_rsp_execute(qp, frame, target);
-        if (verdict != URO_RSP_ACCEPT)
-            return verdict;
-    } else {
-        if (frame->op->verb == URO_READ)
-            psns = serve_read(qp, frame, target->pd);
-        else
-            serve_word(qp, frame, target->memory);
+    if (acknowledged)
+        verdict = uro_rsp_execute(qp, frame, target);
+    else if (frame->op->verb == URO_READ)
+        psns = serve_read(qp, frame, target->pd);
+    else
+        verdict = serve_word(qp, frame, target->memory);
+    if (verdict != URO_RSP_ACCEPT)
+        return verdict;
+    if (!acknowledged) {
         uro_count(&qp->shard->counters,
                   frame->op->verb == URO_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
         next_message(qp);

@@ -2,9 +2,10 @@
 /* sgl.c - walks over scatter/gather lists. */
 #include "core/sgl.h"
 
-#include "base/copy.h"
 #include "base/mark.h"
 #include "core/key.h"
+#include "core/shard.h"
+#include "core/touch.h"
 
 /* A piece of one element that a walk over [offset, offset + length) comes to. */
 struct piece {
@@ -52,7 +53,7 @@ bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, ui
     return true;
 }
 
-bool uro_sgl_gather(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
+bool uro_sgl_gather(struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx)
 {
     struct piece piece = { 0 };
@@ -63,6 +64,8 @@ bool uro_sgl_gather(const struct uro_shard *shard, const struct uro_sgl *sgl, ui
     tx->span_count = 0;
     while (next_piece(sgl, &piece, &offset, &left)) {
         const uint8_t *at = resolve(shard, sgl, &piece, 0);
+        if (at != NULL)
+            at = uro_touch_read(shard, piece.element->lkey, at, piece.length);
         if (at == NULL)
             return false;
         tx->spans[tx->span_count++] = (struct uro_span){ .at = at, .length = piece.length };
@@ -77,9 +80,8 @@ bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, u
 
     while (next_piece(sgl, &piece, &offset, &length)) {
         uint8_t *at = resolve(shard, sgl, &piece, URO_ACCESS_LOCAL_WRITE);
-        if (at == NULL)
+        if (at == NULL || !uro_touch_write(shard, piece.element->lkey, at, from, piece.length))
             return false;
-        uro_copy_in_order(at, from, piece.length);
         from += piece.length;
     }
     return true;

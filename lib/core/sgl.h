@@ -18,7 +18,7 @@ bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, ui
 
 /* Names [offset, offset + length) of the list, which is at least that long, as spans of @tx. False
  * when an element may not be read by its key. */
-bool uro_sgl_gather(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
+bool uro_sgl_gather(struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
 /* Copies @length octets to [offset, ...) of the list, which is long enough, in ascending order.

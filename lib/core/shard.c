@@ -27,9 +27,14 @@ static size_t many(const struct uro_shard_config *config)
     return buckets_of(config->table_bits);
 }
 
-size_t uro_shard_table_size(const struct uro_shard_config *config)
+static size_t bucket_octets(const struct uro_shard_config *config)
 {
     return 2 * (many(config) + few(config)) * sizeof(struct uro_table_bucket);
+}
+
+size_t uro_shard_table_size(const struct uro_shard_config *config)
+{
+    return bucket_octets(config) + uro_touch_size();
 }
 
 static struct uro_table_bucket *init_table(struct uro_table *table,
@@ -44,7 +49,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
 {
     struct uro_table_bucket *buckets = tables;
 
-    memset(tables, 0, uro_shard_table_size(config));
+    memset(tables, 0, bucket_octets(config));
     memset(&shard->counters, 0, sizeof shard->counters);
     shard->config = *config;
     atomic_init(&shard->mtu, config->mtu);
@@ -54,6 +59,10 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     buckets = init_table(&shard->keys, buckets, many(config));
     buckets = init_table(&shard->ahs, buckets, few(config));
     (void)init_table(&shard->srqs, buckets, few(config));
+    shard->on_demand = 0;
+    shard->copies = (uint8_t *)tables + bucket_octets(config);
+    shard->copied = 0;
+    shard->attempt = NULL;
     for (unsigned i = 0; i < URO_SHARD_GROUP_BUCKETS; i++)
         uro_list_init(&shard->groups[i]);
     uro_list_init(&shard->responses);

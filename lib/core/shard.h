@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/wheel.h"
 #include "core/early.h"
+#include "core/touch.h"
 #include "wire/gid.h"
 
 /* Of an address that several processes use: the upper bits of a number that peers send to say whose it is.
@@ -60,6 +61,10 @@ struct uro_shard {
     struct uro_list qp_events;  /* queue pairs with an event to fetch */
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     bool requests_owed;         /* the last round was all responses, or who drives says so */
+    uint32_t on_demand;         /* regions in keys that may fault */
+    uint8_t *copies;            /* uro_touch_size() octets */
+    size_t copied;              /* octets of them that are lent */
+    uro_touch_attempt *attempt; /* how memory that may fault is touched; NULL: it does not */
     uro_time now;               /* of the round in progress */
     atomic_uint mtu;            /* of the link now, at most config.mtu; uro_engine_set_mtu() */
     _Alignas(64) struct uro_bells bells; /* rung by posting threads */

@@ -120,7 +120,10 @@ static int build_engine(struct uro_device *device)
     device->macs = calloc(URO_ENGINE_MACS_MAX, sizeof *device->macs);
     if (device->engine_memory == NULL || device->tx == NULL || device->macs == NULL)
         return -ENOMEM;
-    return uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
+    error = uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
+    if (error == 0)
+        uro_engine_shard(device->engine)->attempt = uro_unmapped_attempt;
+    return error;
 }
 
 static int bring_up(struct uro_device *device)
@@ -227,6 +230,7 @@ static int create_thread(struct uro_device *device)
 
     (void)sigfillset(&others);
     (void)sigdelset(&others, SIGSEGV);
+    (void)sigdelset(&others, SIGBUS);
     (void)pthread_sigmask(SIG_SETMASK, &others, &before);
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, THREAD_STACK);

@@ -2,8 +2,12 @@
 /* On-demand regions: memory that comes and goes while it is registered. */
 #include "api/api.h"
 
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RIGHTS                                                                                     \
@@ -223,6 +227,80 @@ static void prefetch__brings_pages_in(void **state)
     munmap(at, 4 * page);
 }
 
+#define FLICKERS 400u
+#define FLICKER  (1u << 18) /* octets */
+
+static atomic_bool enough;
+
+/* Comes and goes as fast as a thread can. */
+static void *flicker(void *at)
+{
+    while (!atomic_load(&enough)) {
+        if (mmap(at, FLICKER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                 0) == MAP_FAILED)
+            return NULL;
+        (void)munmap(at, FLICKER);
+    }
+    return at;
+}
+
+/* Uses memory that flickers, a connection each. Returns the number of requests that ended otherwise than they may. */
+static unsigned use_flickering(const struct api *api, uint8_t *at, const struct ibv_mr *mr)
+{
+    static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+                                                  IBV_WR_ATOMIC_FETCH_AND_ADD };
+    uint8_t *own = map(FLICKER, PROT_READ | PROT_WRITE);
+    struct ibv_mr *own_mr = ibv_reg_mr(api->pd, own, FLICKER, IBV_ACCESS_LOCAL_WRITE);
+    struct pair pair;
+    unsigned wrong = 0;
+
+    for (unsigned i = 0; i < FLICKERS; i++) {
+        const enum ibv_wr_opcode opcode = opcodes[i % 3];
+        const uint32_t length = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : FLICKER;
+        api_pair_open(api, &pair, NULL);
+        enum ibv_wc_status status =
+            one_sided(&pair, opcode, (struct ibv_sge){ (uintptr_t)own, length, own_mr->lkey },
+                      (uintptr_t)at, mr->rkey);
+        wrong += status != IBV_WC_SUCCESS && status != IBV_WC_REM_ACCESS_ERR;
+        api_pair_close(&pair);
+    }
+    (void)ibv_dereg_mr(own_mr);
+    munmap(own, FLICKER);
+    return wrong;
+}
+
+/* A process of its own: the test library has handlers for faults, which take the place of ours. */
+static int flickering_process(void)
+{
+    void *state, *result;
+    pthread_t thread;
+
+    (void)alarm(100);
+    (void)api_open(&state);
+    struct api *api = state;
+    uint8_t *at = map(FLICKER, PROT_READ | PROT_WRITE);
+    struct ibv_mr *mr = ibv_reg_mr(api->pd, at, FLICKER, RIGHTS);
+    if (mr == NULL || pthread_create(&thread, NULL, flicker, at) != 0)
+        return 1;
+    unsigned wrong = use_flickering(api, at, mr);
+    atomic_store(&enough, true);
+    return pthread_join(thread, &result) != 0 || result != at || wrong > 0;
+}
+
+static void memory__another_thread_unmaps_it_during_the_copy__is_refused_and_nothing_dies(
+    void **state)
+{
+    char program[] = "/proc/self/exe", word[] = "flicker";
+    char *const words[] = { program, word, NULL };
+    pid_t child;
+    int status;
+
+    (void)state;
+    assert_int_equal(posix_spawn(&child, program, NULL, NULL, words, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void prefetch__asked_wrongly__says_how(void **state)
 {
     const struct api *api = *state;
@@ -254,14 +332,18 @@ static void prefetch__asked_wrongly__says_how(void **state)
     munmap(at, page);
 }
 
-int main(void)
+int main(int count, char **words)
 {
+    (void)words;
+    if (count > 1)
+        return flickering_process();
     const struct CMUnitTest tests[] = {
         API_TEST(device__says_what_faults_it_takes),
         API_TEST(implicit_mr__opens_all_of_memory__also_what_is_mapped_later),
         API_TEST(explicit_mr__registered_before_it_is_mapped__faults_when_it_is_used),
         API_TEST(memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies),
         API_TEST(memory__gone_when_it_is_our_own__is_a_protection_error),
+        API_TEST(memory__another_thread_unmaps_it_during_the_copy__is_refused_and_nothing_dies),
         API_TEST(prefetch__brings_pages_in),
         API_TEST(prefetch__asked_wrongly__says_how),
     };

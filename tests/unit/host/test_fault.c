@@ -47,6 +47,34 @@ static void program__faults_itself__dies_as_ever(void **state)
     assert_int_equal(fault_ending(while_commanding), DIED);
 }
 
+/* Of memory behind the end of its file. */
+static void beyond_a_file(void)
+{
+    fault_start(HYBRID);
+    int file = memfd_create("short", MFD_CLOEXEC);
+    uint8_t *cut = mmap(NULL, fault_page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    MUST(file >= 0 && cut != MAP_FAILED);
+    fault_touch(cut);
+}
+
+static void on_bus_error(int number)
+{
+    _exit(number == SIGBUS ? CAUGHT : 1);
+}
+
+static void beyond_a_file_with_a_handler(void)
+{
+    (void)signal(SIGBUS, on_bus_error);
+    beyond_a_file();
+}
+
+static void program__bus_error_of_its_own__is_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(beyond_a_file), 128 + SIGBUS);
+    assert_int_equal(fault_ending(beyond_a_file_with_a_handler), CAUGHT);
+}
+
 /* ---- with one --------------------------------------------------------------------------------------- */
 
 static void *expected;
@@ -284,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program__faults_itself__dies_as_ever),
+        cmocka_unit_test(program__bus_error_of_its_own__is_its_own),
         cmocka_unit_test(handler_from_before__gets_the_programs_faults_as_it_asked_for_them),
         cmocka_unit_test(handler_from_before__hears_of_crashes_of_the_service_thread),
         cmocka_unit_test(handler_from_after__is_the_only_one),

@@ -95,12 +95,80 @@ static void round__other_faults__kill(void **state)
     assert_int_equal(fault_ending(no_memory), DIED);
 }
 
+static size_t touched_octets;
+
+static void touch_octets(void *at)
+{
+    memset(at, 0x55, touched_octets);
+}
+
+static bool attempt(uint8_t *at, size_t length)
+{
+    touched_octets = length;
+    return uro_unmapped_attempt(touch_octets, at, at, length);
+}
+
+/* Unmapped, protected, and cut off its file. */
+static void attempts(void)
+{
+    fault_start(CALLER);
+    const size_t octets = 2 * fault_page;
+    int file = memfd_create("short", MFD_CLOEXEC);
+    uint8_t *cut = mmap(NULL, fault_page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    MUST(file >= 0 && cut != MAP_FAILED);
+    for (unsigned again = 0; again < 3; again++) {
+        MUST(attempt(fault_there, fault_page));
+        MUST(!attempt(fault_there, octets));
+        MUST(fault_there[fault_page - 1] == 0x55);
+        MUST(!attempt(cut, fault_page));
+        MUST(mprotect(fault_there, fault_page, PROT_READ) == 0);
+        MUST(!attempt(fault_there, fault_page));
+        MUST(mprotect(fault_there, fault_page, PROT_READ | PROT_WRITE) == 0);
+    }
+    MUST(fault_pages() == 0);
+}
+
+static void attempt__memory_vanishes__ends_and_the_thread_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(attempts), 0);
+}
+
+static void touch_null(void *argument)
+{
+    (void)argument;
+    fault_touch_null();
+}
+
+static void attempt_elsewhere(void)
+{
+    fault_start(CALLER);
+    (void)uro_unmapped_attempt(touch_null, NULL, fault_there, fault_page);
+}
+
+static void attempt_over(void)
+{
+    fault_start(CALLER);
+    MUST(!attempt(fault_there, 2 * fault_page));
+    MUST(attempt(fault_there, fault_page));
+    fault_touch_second();
+}
+
+static void attempt__touches_something_else_or_is_over__kills(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_ending(attempt_elsewhere), DIED);
+    assert_int_equal(fault_ending(attempt_over), DIED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it),
         cmocka_unit_test(round__of_the_service_thread__likewise),
         cmocka_unit_test(round__other_faults__kill),
+        cmocka_unit_test(attempt__memory_vanishes__ends_and_the_thread_goes_on),
+        cmocka_unit_test(attempt__touches_something_else_or_is_over__kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_vanish.c - on-demand memory that is there when a packet asks for it and gone when its octets are copied:
+ * refused like memory that was not there, and the engine goes on. Rule KEY.VANISHED. */
+#include "core/shard.h"
+#include "scene.h"
+
+static bool vanished;
+static unsigned attempts;
+
+static bool there(const uint8_t *at, uint64_t length, bool write)
+{
+    (void)at;
+    (void)length;
+    (void)write;
+    return true;
+}
+
+/* Like the host's: false when the memory went. */
+static bool try_to(void (*touch)(void *argument), void *argument, const uint8_t *at, size_t length)
+{
+    (void)at;
+    assert_true(length > 0);
+    attempts++;
+    if (!vanished)
+        touch(argument);
+    return !vanished;
+}
+
+static void make_on_demand(struct scene *s, struct uro_key *key)
+{
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+
+    assert_int_equal(uro_key_deregister(shard, key), 0);
+    key->reachable = there;
+    uro_key_register(shard, key);
+    shard->attempt = try_to;
+    vanished = false;
+    attempts = 0;
+}
+
+/* A connection whose memory, that of the peer or our own, is on demand. */
+static struct scene *open_on_demand(bool local)
+{
+    struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+
+    make_on_demand(s, local ? &s->local_key : &s->remote_key);
+    return s;
+}
+
+static void refused(struct scene *s, const struct scene_packet *packet)
+{
+    vanished = true;
+    scene_rx(s, 0, packet);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = packet->psn, .syndrome = 0x62));
+    scene_expect_mark(s, "KEY.VANISHED");
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    assert_int_equal(scene_counter(s, URO_COUNT_ACCESS_REFUSED), 1);
+    scene_close(s);
+}
+
+static void rc_write__memory_vanishes__access_nak(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(false);
+    refused(s, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .dma = 64, .length = 64));
+}
+
+static void rc_atomic__memory_vanishes__access_nak(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(false);
+    refused(s, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .swap_add = 1));
+}
+
+static void rc_read__memory_vanishes__access_nak(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(false);
+    vanished = true;
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 64));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62, .msn = 1));
+    scene_expect_mark(s, "KEY.VANISHED");
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_close(s);
+}
+
+/* What is sent is what was copied then, whatever becomes of the memory. */
+static void rc_read__on_demand__sends_a_copy(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(false);
+    scene_fill(s->remote, 7, 3000);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 3000));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024, .fill = 7));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 101, .length = 1024, .fill = 7 + 1024));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 952,
+                           .fill = 7 + 2048));
+    assert_int_equal(attempts, 3);
+    scene_close(s);
+}
+
+static void rc_send__own_memory_vanishes__local_protection_error(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(true);
+    vanished = true;
+    scene_post_send(s, SEND(.id = 1, .length = 64));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    scene_expect_mark(s, "KEY.VANISHED");
+    scene_expect_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
+static void rc_memory__ordinary__is_touched_without_attempts(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(true); /* another region of the device */
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .dma = 64, .length = 64));
+    scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 101, .swap_add = 0));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_ATOMIC_ACK", .psn = 101, .msn = 2,
+                           .original = *(uint64_t *)(void *)s->remote));
+    assert_int_equal(attempts, 0);
+    scene_close(s);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rc_write__memory_vanishes__access_nak),
+        TEST(rc_atomic__memory_vanishes__access_nak),
+        TEST(rc_read__memory_vanishes__access_nak),
+        TEST(rc_read__on_demand__sends_a_copy),
+        TEST(rc_send__own_memory_vanishes__local_protection_error),
+        TEST(rc_memory__ordinary__is_touched_without_attempts),
+    };
+    return cmocka_run_group_tests_name("scenario/rc_vanish", tests, NULL, NULL);
+}
