@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/patience.h"
+
 #define RIGHTS                                                                                     \
     (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |                     \
      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -275,7 +277,7 @@ static int flickering_process(void)
     void *state, *result;
     pthread_t thread;
 
-    (void)alarm(100);
+    (void)alarm(patience(20));
     (void)api_open(&state);
     struct api *api = state;
     uint8_t *at = map(FLICKER, PROT_READ | PROT_WRITE);

@@ -18,7 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIFE_S   30
+#include "support/patience.h"
+
+#define LIFE_S   20         /* longer than the tests that use it may take */
 #define REQUEST  (1u << 17) /* octets, at most */
 #define FILE_INO 2u
 
@@ -137,7 +139,7 @@ static void be_daemon(int channel, const char *folder)
 {
     char options[96];
 
-    (void)alarm(LIFE_S);
+    (void)alarm(patience(LIFE_S));
     const unsigned user = geteuid(), group = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
         _exit(1);

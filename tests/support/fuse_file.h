@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* Returns a descriptor of the file and the process that serves it, or -1 where that cannot be. The process ends by
- * itself after 30 seconds. */
+ * itself long after any test. */
 int fuse_file_open(pid_t *daemon);
 bool fuse_file_is_served(pid_t daemon);
 /* Ends the process, and closes @file. */

@@ -25,7 +25,7 @@ int fault_ending(void (*body)(void))
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)signal(SIGSEGV, SIG_DFL); /* cmocka's, and a sanitizer's */
         (void)signal(SIGBUS, SIG_DFL);
-        (void)alarm(patience(60));      /* a hang is a failure, not a night */
+        (void)alarm(patience(60)); /* a hang is a failure, not a night */
         body();
         _exit(0);
     }

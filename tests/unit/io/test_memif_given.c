@@ -19,17 +19,18 @@
 
 #include "io/memif/memif.h"
 #include "support/fuse_file.h"
+#include "support/patience.h"
 #include "unit/io/memif_kit.h"
 
 #define STRANGER 65534u /* a user */
-#define HANGS_S  60     /* the process is ended: something waits for ever */
+#define HANGS_S  10     /* something waits for ever: the process is ended */
 
 static struct uro_port *server, *client;
 
 static int start_server(void **state)
 {
     (void)state;
-    (void)alarm(HANGS_S);
+    (void)alarm(patience(HANGS_S));
     server = kit_open("role=server", 0);
     return 0;
 }
@@ -39,7 +40,6 @@ static int stop(void **state)
     (void)state;
     kit_close(&client);
     kit_close(&server);
-    (void)alarm(0);
     return 0;
 }
 
@@ -110,7 +110,7 @@ static void doorbell__full_and_blocking__client_rings_on(void **state)
     int listener = memif_peer_listen(kit_name());
 
     (void)state;
-    (void)alarm(HANGS_S);
+    (void)alarm(patience(HANGS_S));
     client = kit_open("role=client", 0);
     struct memif_peer peer = kit_peer_serve(client, listener);
     fill(peer.wakes_server);
