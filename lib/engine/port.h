@@ -29,6 +29,8 @@ struct uro_port_config {
     const struct uro_gid *addresses; /* our IP addresses: af_packet and tap keep the kernel from
                                         answering for them */
     uint32_t address_count;
+    bool
+        forked; /* the process is a forked child: whoever has the name of the link may be its parent */
     bool verbose; /* let the driver's own log through to stderr */
 };
 
@@ -81,8 +83,9 @@ struct uro_port_ops {
      * It may be more than `mtu`. NULL where the port does not choose the way. */
     uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
                           const struct uro_gid *to);
-    /* In a forked child, which has no use of the port: lets go of what others could not have as long as it
-     * lives. The parent keeps all of it. NULL: nothing. */
+    /* In a forked child: closes the child's copies of descriptors and unmaps memory that others have, too. Sends nothing
+     * and changes nothing that the parent goes on with. No lock of the port may be taken: a thread that the child does
+     * not have may hold it. The port is used no more, close() included. NULL: nothing to do. */
     void (*forked)(struct uro_port *port);
 };
 

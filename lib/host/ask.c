@@ -46,12 +46,3 @@ void uro_device_check_way(struct uro_device *device, uint32_t from, const struct
             "smaller path MTU in the program\n",
             device->config.name, uro_gid_text(to, text), mtu, mtu);
 }
-
-/* A port that is being opened has nothing yet. */
-void uro_ask_forked(struct uro_device *device)
-{
-    bool runs = atomic_load(&device->life) == URO_DEVICE_RUNNING && !device->closed;
-
-    if (runs && device->port->ops->forked != NULL)
-        device->port->ops->forked(device->port);
-}

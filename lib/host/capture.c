@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "host/fork.h"
 #include "io/pcap/pcap_write.h"
 
 int uro_capture_open(struct uro_device *device)
@@ -14,8 +16,14 @@ int uro_capture_open(struct uro_device *device)
 
     if (path[0] == '\0')
         return 0;
+    char own[sizeof device->config.pcap + 16];
+    /* A forked child must not empty the file that its parent writes. */
+    if (uro_fork_generation() > 1)
+        (void)snprintf(own, sizeof own, "%s.%d", path, (int)getpid());
+    else
+        (void)snprintf(own, sizeof own, "%s", path);
     int error =
-        uro_pcap_write_open(path, uro_host_wall_clock() - uro_device_now(), &device->capture);
+        uro_pcap_write_open(own, uro_host_wall_clock() - uro_device_now(), &device->capture);
     if (error != 0)
         (void)snprintf(device->problem, sizeof device->problem, "pcap=%.120s: %s", path,
                        strerror(-error));
@@ -48,6 +56,12 @@ void uro_capture_flush(struct uro_device *device)
 {
     if (device->capture != NULL)
         complain(device, uro_pcap_write_flush(device->capture));
+}
+
+void uro_capture_forked(struct uro_device *device)
+{
+    uro_pcap_write_abandon(device->capture);
+    device->capture = NULL;
 }
 
 void uro_capture_close(struct uro_device *device)

@@ -19,3 +19,5 @@ void uro_capture_flush(struct uro_device *device);
 
 /* Says how many frames are missing, if any. */
 void uro_capture_close(struct uro_device *device);
+/* In a forked child: closes the child's copy of the file. The parent writes what it has in memory. */
+void uro_capture_forked(struct uro_device *device);

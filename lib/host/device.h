@@ -36,6 +36,9 @@ struct uro_device {
     struct uro_device_config config;
     struct uro_quota_use quota_use; /* quota.c */
 
+    uint32_t generation;       /* of the process that it belongs to; fork.h */
+    struct uro_device *before; /* in a forked child: the parent's, or NULL */
+
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;
     pthread_cond_t start_done;
@@ -133,16 +136,13 @@ void uro_round_tell_gone(struct uro_device *device, bool *told);
 /* The service thread looks so often, at least, whether callers drive. */
 #define URO_STAND_BACK_MAX URO_US(1000)
 
-/* ask.c: this is a forked child, and @device may run in its parent. */
-void uro_ask_forked(struct uro_device *device);
-
 /* progress.c: the service thread's body, once the port and the engine are there. */
 void uro_progress_serve(struct uro_device *device);
 /* Makes the service thread look at the device now. Thread: any. */
 void uro_progress_wake(struct uro_device *device);
 
-/* devices.c: the devices read so far, without reading the configuration. NULL-terminated. */
-struct uro_device *const *uro_host_known(void);
+/* devices.c: in a forked child, a new device in place of the parent's. Without memory for it: @device. */
+struct uro_device *uro_device_again(struct uro_device *device);
 
 /* finish.c: closes all devices when the process ends. */
 void uro_finish_watch(void);

@@ -24,7 +24,8 @@ static struct uro_device *make(const struct uro_device_config *from)
 
     if (device == NULL)
         return NULL;
-    *device = (struct uro_device){ .config = *from, .doorbell = -1 };
+    *device =
+        (struct uro_device){ .config = *from, .generation = uro_fork_generation(), .doorbell = -1 };
     (void)pthread_mutex_init(&device->start_lock, NULL);
     (void)pthread_cond_init(&device->start_done, NULL);
     (void)pthread_mutex_init(&device->mutex, NULL);
@@ -54,6 +55,7 @@ static void read_all(void)
 {
     uint32_t count = 0;
 
+    uro_fork_watch(devices); /* first: a device has a generation */
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
     uro_quota_set_process(config.process.config.most);
     for (uint32_t i = 0; i < config.count; i++) {
@@ -66,7 +68,16 @@ static void read_all(void)
         if (devices[count] != NULL)
             count++;
     }
-    uro_fork_watch(devices);
+}
+
+struct uro_device *uro_device_again(struct uro_device *device)
+{
+    struct uro_device *again = make(&device->config);
+
+    if (again == NULL)
+        return device;
+    again->before = device;
+    return again;
 }
 
 /* To those who use devices; `uroce devices` shows problems itself. */

@@ -100,7 +100,7 @@ static void finish(struct uro_device *device)
 
 static void finish_all(void)
 {
-    if (uro_host_forked())
+    if (uro_host_cloned()) /* what runs is the parent's */
         return;
     uro_host_set_sink(NULL);
     uro_host_set_conn_sink(NULL);

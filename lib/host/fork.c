@@ -1,60 +1,250 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.c - a child of a process whose engine ran has the memory but neither the service thread nor
- * a port of its own: DPDK cannot be initialised twice. Its devices answer EIO. The parent goes on
- * undisturbed, because the engine copies packets with the CPU and pins no pages. */
+/* fork.c - see fork.h. The child has the memory of its parent, but neither its threads nor a right to its ports. It
+ * abandons the parent's devices: their descriptors are closed, their memory stays as it was, and nobody uses it any more.
+ * The parent goes on undisturbed, because the engine copies packets with the CPU and pins no pages.
+ */
+#define _GNU_SOURCE /* MADV_WIPEONFORK, pthread_cond_clockwait */
 #include "host/fork.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "host/capture.h"
 #include "host/device.h"
+#include "host/plugin.h"
 
-static struct uro_device *const *watched;
-static atomic_bool dead;
+#define PARTS        4u
+#define START_NS_MAX URO_MS(1000) /* that fork() waits for a device that is starting */
 
-bool uro_host_forked(void)
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* since Linux 4.14 */
+#endif
+
+static struct uro_device **watched;
+static bool
+    skipped; /* prepare() did nothing: in a child that was made without it, any lock may be held */
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
+
+/* ---- generations --------------------------------------------------------- */
+
+/* The number lies in a page that the kernel wipes in each child. An older kernel does not: then only children of fork()
+ * are known. */
+static _Atomic uint32_t first = 1;
+static _Atomic uint32_t *number = &first;
+static uint32_t last = 1; /* what the number was before it was wiped */
+
+static void make_page(void)
 {
-    return atomic_load_explicit(&dead, memory_order_relaxed);
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, size, MADV_WIPEONFORK) != 0) {
+        (void)munmap(page, size);
+        return;
+    }
+    number = page;
+    atomic_store(number, last);
 }
 
-/* The engine stands still while the address space is copied: the child sees whole objects. */
+uint32_t uro_fork_generation(void)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static const struct uro_fork_part *parts[URO_FORK_RANKS][PARTS];
+static atomic_uint part_counts[URO_FORK_RANKS];
+static unsigned called[URO_FORK_RANKS]; /* by prepare(): another thread may join meanwhile */
+static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+
+void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part)
+{
+    (void)pthread_mutex_lock(&joining);
+    unsigned count = atomic_load(&part_counts[rank]);
+    URO_ASSERT(count < PARTS);
+    parts[rank][count] = part;
+    atomic_store(&part_counts[rank], count + 1);
+    (void)pthread_mutex_unlock(&joining);
+}
+
+static void prepare_parts(enum uro_fork_rank rank)
+{
+    called[rank] = atomic_load(&part_counts[rank]);
+    for (unsigned i = 0; i < called[rank]; i++)
+        parts[rank][i]->prepare();
+}
+
+static void end_parts(enum uro_fork_rank rank, bool child)
+{
+    for (unsigned i = called[rank]; i-- > 0;)
+        child ? parts[rank][i]->child() : parts[rank][i]->parent();
+}
+
+/* ---- before -------------------------------------------------------------- */
+
+/* Locks the device's start. Of a device that is just starting the child could not know the descriptors: the start is waited
+ * for, but not for ever. */
+static void lock_start(struct uro_device *device)
+{
+    const uro_time until = uro_device_now() + START_NS_MAX;
+    const struct timespec end = { .tv_sec = (time_t)(until / 1000000000u),
+                                  .tv_nsec = (long)(until % 1000000000u) };
+
+    (void)pthread_mutex_lock(&device->start_lock);
+    while (atomic_load(&device->life) == URO_DEVICE_STARTING)
+        if (pthread_cond_clockwait(&device->start_done, &device->start_lock, CLOCK_MONOTONIC,
+                                   &end) != 0)
+            return;
+}
+
+/* The engines stand still while the address space is copied: the child sees whole objects. */
 static void prepare(void)
 {
-    for (struct uro_device *const *device = watched; *device != NULL; device++) {
-        (void)pthread_mutex_lock(&(*device)->start_lock);
+    skipped = uro_host_cloned();
+    if (skipped)
+        return;
+    (void)pthread_mutex_lock(&forking);
+    prepare_parts(URO_FORK_OUTER);
+    for (struct uro_device **device = watched; *device != NULL; device++)
+        lock_start(*device);
+    for (struct uro_device **device = watched; *device != NULL; device++)
         (void)pthread_mutex_lock(&(*device)->mutex);
-    }
+    prepare_parts(URO_FORK_INNER);
 }
 
-static void release(void)
+static void unlock(struct uro_device *device)
 {
-    for (struct uro_device *const *device = watched; *device != NULL; device++) {
-        (void)pthread_mutex_unlock(&(*device)->mutex);
-        (void)pthread_mutex_unlock(&(*device)->start_lock);
-    }
+    (void)pthread_mutex_unlock(&device->mutex);
+    (void)pthread_mutex_unlock(&device->start_lock);
 }
 
 /* Who posted meanwhile left it to whoever had the lock. */
 static void in_parent(void)
 {
-    release();
-    for (struct uro_device *const *device = watched; *device != NULL; device++)
+    if (skipped)
+        return;
+    end_parts(URO_FORK_INNER, false);
+    for (struct uro_device **device = watched; *device != NULL; device++) {
+        unlock(*device);
         if (atomic_load(&(*device)->life) == URO_DEVICE_RUNNING)
             uro_progress_wake(*device);
+    }
+    end_parts(URO_FORK_OUTER, false);
+    (void)pthread_mutex_unlock(&forking);
+}
+
+/* ---- in the child -------------------------------------------------------- */
+
+static void close_descriptors(struct uro_device *device)
+{
+    uro_capture_forked(device);
+    if (device->doorbell >= 0)
+        (void)close(device->doorbell);
+    device->doorbell = -1;
+    if (device->port != NULL && !device->closed && device->port->ops->forked != NULL)
+        device->port->ops->forked(device->port);
+}
+
+static bool was_used(const struct uro_device *device)
+{
+    const int life = atomic_load(&device->life);
+
+    return life == URO_DEVICE_STARTING || life == URO_DEVICE_RUNNING;
+}
+
+/* What DPDK keeps for the process cannot be made anew, whichever of its devices made it. */
+static bool dpdk_was_used(void)
+{
+    for (struct uro_device **device = watched; *device != NULL; device++)
+        if (uro_plugin_is_dpdk((*device)->config.link) &&
+            atomic_load(&(*device)->life) != URO_DEVICE_IDLE)
+            return true;
+    return false;
+}
+
+static bool abandoned; /* a device, when this process was forked */
+
+bool uro_fork_abandoned(void)
+{
+    return abandoned;
 }
 
 static void in_child(void)
 {
-    for (struct uro_device *const *device = watched; *device != NULL; device++)
-        if (atomic_load(&(*device)->life) != URO_DEVICE_IDLE) {
-            atomic_store(&dead, true);
-            uro_ask_forked(*device);
+    if (skipped)
+        return;
+    const bool without_dpdk = dpdk_was_used();
+
+    abandoned = false;
+    atomic_store(number, ++last);
+    for (struct uro_device **at = watched; *at != NULL; at++) {
+        struct uro_device *device = *at;
+        const bool dpdk = uro_plugin_is_dpdk(device->config.link);
+        unlock(device);
+        if (was_used(device)) {
+            close_descriptors(device);
+            atomic_store(&device->life, URO_DEVICE_FAILED);
+            abandoned = true;
+            if (!dpdk)
+                *at = uro_device_again(device);
+        } else if (!dpdk || !without_dpdk) {
+            device->generation = last;
         }
-    release();
+    }
+    uro_quota_forked();
+    end_parts(URO_FORK_INNER, true);
+    end_parts(URO_FORK_OUTER, true);
+    (void)pthread_mutex_unlock(&forking);
 }
 
-void uro_fork_watch(struct uro_device *const *devices)
+void uro_fork_watch(struct uro_device **devices)
 {
     watched = devices;
+    make_page();
     (void)pthread_atfork(prepare, in_parent, in_child);
+}
+
+/* ---- what is dead -------------------------------------------------------- */
+
+bool uro_device_dead(const struct uro_device *device)
+{
+    return device->generation != uro_fork_generation();
+}
+
+bool uro_host_cloned(void)
+{
+    return uro_fork_generation() == 0;
+}
+
+/* Of a dead device. */
+static const char *why_dead(const struct uro_device *device)
+{
+    if (uro_host_cloned())
+        return "this process was made by clone() or _Fork(), without the handlers of fork(): "
+               "it can use no device before it calls exec()";
+    for (struct uro_device **at = watched; *at != NULL; at++)
+        if (*at == device)
+            return "a child of fork() cannot use DPDK when its parent did: fork before the device "
+                   "is used, or choose link udp, net_memif or net_af_packet";
+    return "objects that were made before fork() are the parent's: open the device again in the "
+           "child";
+}
+
+int uro_device_refusal(const struct uro_device *device)
+{
+    static atomic_uint said; /* the generation that was told */
+
+    if (!uro_device_dead(device))
+        return 0;
+    if (atomic_exchange(&said, last + uro_host_cloned()) != last + uro_host_cloned())
+        fprintf(stderr, "uroce: %s: %s\n", device->config.name, why_dead(device));
+    return -EIO;
 }

@@ -52,6 +52,9 @@ struct uro_device_config {
  * Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
+/* The same without reading the configuration: empty when nobody has. For handlers of fork(). */
+struct uro_device *const *uro_host_known(void);
+
 /* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
 
@@ -63,8 +66,8 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
 /* Opens the port and builds the engine; does nothing when the device runs. On failure returns
- * -ENODEV (stderr has the reason, uro_device_problem() keeps it), -ENOMEM, or -EIO in a forked child of a process
- * whose engine ran. A call after a failure tries again; stderr is given each reason once, until another one takes its
+ * -ENODEV (stderr has the reason, uro_device_problem() keeps it), -ENOMEM, or -EIO when the device
+ * is dead. A call after a failure tries again; stderr is given each reason once, until another one takes its
  * place. Thread: any; blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 bool uro_device_started(const struct uro_device *device);
@@ -144,5 +147,12 @@ void uro_device_check_way(struct uro_device *device, uint32_t from, const struct
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);
 
-/* True in a child forked after an engine ran: every call but freeing must fail with EIO. */
-bool uro_host_forked(void);
+/* The device ran in the process that this one was forked from (fork.h): whatever was made on it may be freed, and every
+ * other call must fail with EIO. Two loads: it is asked by each post and each poll. */
+bool uro_device_dead(const struct uro_device *device);
+
+/* 0, or -EIO when the device is dead: stderr has been given the reason once. */
+URO_NODISCARD int uro_device_refusal(const struct uro_device *device);
+
+/* This is a child made without the handlers of fork(): threads that it does not have may hold any lock. */
+bool uro_host_cloned(void);

@@ -14,6 +14,7 @@
 #include "core/shard.h"
 #include "host/capture.h"
 #include "host/device.h"
+#include "host/fork.h"
 #include "host/plugin.h"
 #include "host/unmapped.h"
 #include "wire/ip.h"
@@ -74,6 +75,7 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
         .memory_mib = config->memory_mib,
         .addresses = config->gids,
         .address_count = config->gid_count,
+        .forked = uro_fork_generation() > 1,
         .verbose = config->verbose,
     };
     uro_port_open_fn *open = uro_plugin_find(config->link, error);
@@ -81,11 +83,15 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
     return open != NULL ? open(&wanted, error) : NULL;
 }
 
+/* Processes that were forked from each other draw different numbers, with seed=, too. */
 static int seed(const struct uro_device_config *config, uint8_t out[static 32])
 {
+    const uint64_t child = uro_fork_generation() > 1 ? (uint64_t)getpid() : 0;
+
     memset(out, 0, 32);
     if (config->seed != 0) {
         memcpy(out, &config->seed, sizeof config->seed);
+        memcpy(out + sizeof config->seed, &child, sizeof child);
         return 0;
     }
     return getrandom(out, 32, 0) == 32 ? 0 : -EIO;
@@ -256,7 +262,7 @@ static void begin(struct uro_device *device)
 
 int uro_device_start(struct uro_device *device)
 {
-    if (uro_host_forked())
+    if (uro_device_refusal(device) != 0)
         return -EIO;
     if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING)
         return 0;

@@ -92,6 +92,11 @@ static enum kind kind_of(const char *link)
     return strncmp(link, "net_af_packet", strlen("net_af_packet")) == 0 ? PACKET : DPDK;
 }
 
+bool uro_plugin_is_dpdk(const char *link)
+{
+    return kind_of(link) == DPDK;
+}
+
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */
 static const char *split(char own[static PATH_MAX])
 {

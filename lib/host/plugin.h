@@ -6,6 +6,8 @@
 
 /* A link over UDP sockets. */
 bool uro_plugin_is_udp(const char *link);
+/* A link that DPDK drives. */
+bool uro_plugin_is_dpdk(const char *link);
 
 /* For a message about a link that is not known. */
 #define URO_PLUGIN_LINKS                                                                           \

@@ -83,6 +83,19 @@ bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t am
 
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
+    if (uro_device_dead(device))
+        return;
     atomic_fetch_sub(&device->quota_use.used[quota], amount);
     atomic_fetch_sub(&process.used[quota], amount);
+}
+
+void uro_quota_forked(void)
+{
+    for (unsigned i = 0; i < URO_QUOTA_COUNT; i++) {
+        uint64_t used = 0;
+        for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+            if (!uro_device_dead(*device))
+                used += atomic_load(&(*device)->quota_use.used[i]);
+        atomic_store(&process.used[i], used);
+    }
 }

@@ -36,4 +36,7 @@ uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota);
 /* Counts @amount more, unless that is more than the device or the process may have: then false, with
  * errno ENOMEM, and the first time stderr says which bound it was. Thread: any. */
 URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount);
+/* In a forked child: what the parent has counts no more. */
+void uro_quota_forked(void);
+/* Nothing happens when the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);

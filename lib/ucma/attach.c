@@ -13,10 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/fork.h"
+#include "ucma/bind.h"
 #include "ucma/command.h"
 #include "ucma/got.h"
 #include "ucma/tell.h"
 #include "verbs/caller.h"
+#include "verbs/fork.h"
 #include "verbs/objects.h"
 
 #define LIBRARY "librdmacm.so"
@@ -26,7 +29,7 @@
 
 static int open_device(int flags)
 {
-    int fd = uro_host_forked() ? -EIO : uro_channel_open((flags & O_NONBLOCK) != 0);
+    int fd = uro_host_cloned() ? -EIO : uro_channel_open((flags & O_NONBLOCK) != 0);
 
     if (fd >= 0)
         return fd;
@@ -90,7 +93,7 @@ static int answer_close(int fd)
 
     if (channel == NULL)
         return close(fd);
-    if (!uro_host_forked()) {
+    if (!uro_host_cloned() && !uro_channel_dead(channel)) {
         uro_command_lock();
         while (!uro_list_empty(&channel->ids))
             (void)uro_id_destroy(
@@ -101,7 +104,7 @@ static int answer_close(int fd)
     return close(fd);
 }
 
-/* ---- and one of libibverbs ------------------------------------------------------------------ */
+/* ---- and three of libibverbs ------------------------------------------------------------------ */
 
 /* The datagram sockets of rsockets know the way to their own port as InfiniBand has it, by its LID
  * alone. On RoCE that is no way at all, and everybody else who asks for it is told so. */
@@ -122,6 +125,25 @@ static struct ibv_ah *answer_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     return ibv_create_ah(pd, &own);
 }
 
+/* librdmacm opens a device once in its life, and the process may be forked afterwards. */
+static struct ibv_context *answer_open_device(struct ibv_device *device)
+{
+    struct ibv_context *context = ibv_open_device(device);
+
+    if (context != NULL)
+        uro_ibv_keep_context(context);
+    return context;
+}
+
+static struct ibv_pd *answer_alloc_pd(struct ibv_context *context)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+
+    if (pd != NULL)
+        uro_ibv_keep_pd(pd);
+    return pd;
+}
+
 /* ---- leading them here --------------------------------------------------------------------- */
 
 typedef void function(void);
@@ -139,8 +161,10 @@ static int lead(const void *caller)
     const struct uro_got_change stat_before[] = {
         { { "__fxstat", "__fxstat64" }, (function *)answer_fxstat },
     };
-    const struct uro_got_change handle[] = {
+    const struct uro_got_change verbs[] = {
         { { "ibv_create_ah" }, (function *)answer_create_ah },
+        { { "ibv_open_device" }, (function *)answer_open_device },
+        { { "ibv_alloc_pd" }, (function *)answer_alloc_pd },
     };
     int error = uro_got_change(caller, stat_now, 1);
 
@@ -150,15 +174,34 @@ static int lead(const void *caller)
         error = uro_got_change(caller, changes, sizeof changes / sizeof changes[0]);
     if (error != 0)
         return error;
-    error = uro_got_change(caller, handle, 1);
-    return error == -ENOENT ? 0 : error; /* it has no datagram sockets */
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        error = uro_got_change(caller, &verbs[i], 1);
+        if (error != 0 && error != -ENOENT) /* an old one has no datagram sockets */
+            return error;
+    }
+    return 0;
 }
 
-/* In a child forked while a command ran, nobody would ever let go of the lock. */
+/* What the parent's identifiers have, the child's can have anew. */
+static void abandon(void)
+{
+    if (uro_fork_abandoned()) {
+        uro_channel_abandon();
+        uro_bind_abandon();
+    }
+    uro_command_unlock();
+}
+
+/* In a child forked while a command ran, nobody would ever let go of the locks. */
 static void watch_forks(void)
 {
-    (void)uro_host_devices(); /* first: its locks are taken after ours */
-    (void)pthread_atfork(uro_command_lock, uro_command_unlock, uro_command_unlock);
+    static const struct uro_fork_part commands = { uro_command_lock, uro_command_unlock, abandon };
+    static const struct uro_fork_part channels = { uro_channel_lock, uro_channel_unlock,
+                                                   uro_channel_unlock };
+
+    (void)uro_host_devices();
+    uro_fork_join(URO_FORK_OUTER, &commands);
+    uro_fork_join(URO_FORK_INNER, &channels);
     uro_host_set_conn_sink(&uro_tell_sink);
 }
 

@@ -28,6 +28,11 @@ static struct uro_list *bucket(uint16_t port)
     return list;
 }
 
+void uro_bind_abandon(void)
+{
+    memset(ports, 0, sizeof ports);
+}
+
 /* ---- ports --------------------------------------------------------------------------------- */
 
 /* Whether @id, at address @source, and @other get into each other's way on the same port. */

@@ -34,3 +34,6 @@ void uro_bind_forget(struct uro_id *id, const struct uro_device *device);
 
 /* The port is free for others. */
 void uro_bind_release(struct uro_id *id);
+
+/* In a forked child, after uro_channel_abandon(): no identifier has a port. */
+void uro_bind_abandon(void);

@@ -17,6 +17,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uro_table_bucket buckets[BUCKETS];
 static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
 
+static uint32_t epoch; /* how often this process and its parents lost their channels by fork() */
+
+bool uro_channel_dead(const struct uro_channel *channel)
+{
+    return channel->epoch != epoch;
+}
+
+void uro_channel_abandon(void)
+{
+    epoch++;
+}
+
 void uro_channel_lock(void)
 {
     (void)pthread_mutex_lock(&lock);
@@ -25,6 +37,13 @@ void uro_channel_lock(void)
 void uro_channel_unlock(void)
 {
     (void)pthread_mutex_unlock(&lock);
+}
+
+static struct uro_channel *find(int fd)
+{
+    struct uro_table_node *node = uro_table_find(&channels, (uint32_t)fd);
+
+    return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_channel, node);
 }
 
 int uro_channel_open(bool nonblocking)
@@ -39,20 +58,18 @@ int uro_channel_open(bool nonblocking)
         return -errno;
     }
     channel->node.number = (uint32_t)fd;
+    channel->epoch = epoch;
     channel->users = 1;
     uro_list_init(&channel->ids);
     uro_list_init(&channel->events);
     uro_channel_lock();
+    struct uro_channel *left =
+        find(fd); /* a forked child closed the descriptor behind librdmacm's back */
+    if (left != NULL)
+        uro_table_remove(&channels, &left->node);
     uro_table_insert(&channels, &channel->node);
     uro_channel_unlock();
     return fd;
-}
-
-static struct uro_channel *find(int fd)
-{
-    struct uro_table_node *node = uro_table_find(&channels, (uint32_t)fd);
-
-    return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_channel, node);
 }
 
 struct uro_channel *uro_channel_get(int fd)

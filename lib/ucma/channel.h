@@ -22,6 +22,7 @@ struct uro_mcast;
 
 struct uro_channel {
     struct uro_table_node node; /* node.number: the descriptor */
+    uint32_t epoch;             /* when it was opened; see uro_channel_dead() */
     uint32_t users;             /* the descriptor, and calls under way */
     struct uro_list ids;
     struct uro_list events;
@@ -44,6 +45,12 @@ void uro_channel_put(struct uro_channel *channel);
 
 /* From now on uro_channel_get() does not find it; who had it open owns that count now. */
 struct uro_channel *uro_channel_forget(int fd);
+
+/* In a forked child: the channel is the parent's, whose devices are dead here. It can only be closed, and what was made
+ * through it only be destroyed. */
+bool uro_channel_dead(const struct uro_channel *channel);
+/* In a forked child: all channels that there are are dead. */
+void uro_channel_abandon(void);
 
 void uro_channel_lock(void);
 void uro_channel_unlock(void);

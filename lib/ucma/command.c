@@ -195,9 +195,26 @@ static int run(struct uro_channel *channel, const uint8_t *octets, size_t size)
     return error;
 }
 
+/* librdmacm frees its part of an identifier when it was destroyed. Ours stays, so that nobody has its number. */
+static int run_dead(const uint8_t *octets, size_t size)
+{
+    const struct rdma_ucm_destroy_id_resp out = { 0 }; /* no events that are waited for */
+    struct rdma_ucm_cmd_hdr header;
+    struct rdma_ucm_destroy_id in;
+
+    if (uro_host_cloned() || size < sizeof header + sizeof in)
+        return -EIO;
+    memcpy(&header, octets, sizeof header);
+    memcpy(&in, octets + sizeof header, sizeof in);
+    if (header.cmd != RDMA_USER_CM_CMD_DESTROY_ID || header.in < sizeof in)
+        return -EIO;
+    return uro_reply(&(struct uro_reply){ in.response, header.out }, &out, sizeof out, sizeof out);
+}
+
 ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_t size)
 {
-    int error = uro_host_forked() ? -EIO : run(channel, octets, size);
+    bool dead = uro_host_cloned() || uro_channel_dead(channel);
+    int error = dead ? run_dead(octets, size) : run(channel, octets, size);
 
     if (error == 0)
         return (ssize_t)size;

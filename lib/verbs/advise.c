@@ -42,7 +42,7 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
     const uint8_t *at = NULL;
     int error = 0;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&uro_ibv_pd(pd)->object))
         return EIO;
     if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
         return EOPNOTSUPP;

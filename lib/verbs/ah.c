@@ -15,7 +15,7 @@ static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs nam
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_ah *ah = URO_CONTAINER_OF(object, struct uro_ibv_ah, object);
-    struct uro_device *device = object->context->device;
+    struct uro_device *device = object->device;
 
     uro_device_lock(device);
     uro_engine_ah_destroy(uro_device_engine(device), &ah->core);
@@ -47,7 +47,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start(pd->context) || (ah = uro_ibv_new(sizeof *ah)) == NULL)
+    if (!uro_ibv_start_for(pd) || (ah = uro_ibv_new(pd->context, sizeof *ah)) == NULL)
         return NULL;
     if (!uro_object_charge(&ah->object, pd->context, URO_QUOTA_AH)) {
         free(ah);

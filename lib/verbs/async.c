@@ -7,7 +7,7 @@
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-    if (uro_host_forked()) {
+    if (uro_ibv_context_dead(context)) {
         errno = EIO;
         return -1;
     }

@@ -7,7 +7,7 @@
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-    struct uro_ibv_channel *channel = uro_ibv_new(sizeof *channel);
+    struct uro_ibv_channel *channel = uro_ibv_new(context, sizeof *channel);
     int error;
 
     if (channel == NULL)
@@ -41,7 +41,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
     struct uro_ibv_channel *channel = uro_ibv_channel(ibv);
     struct uro_device *device = uro_ibv_host(ibv->context);
 
-    if (uro_host_forked()) {
+    if (uro_object_dead(&channel->object)) {
         errno = EIO;
         return -1;
     }

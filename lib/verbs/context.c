@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verbs/objects.h"
+#include "verbs/fork.h"
 
 /* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP. */
 static void fill_operations(struct verbs_context *verbs)
@@ -49,9 +49,13 @@ static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_devic
 struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
 {
     struct uro_ibv_device *device = uro_ibv_device(ibv);
-    struct uro_ibv_context *context = uro_ibv_new(sizeof *context);
+    struct uro_ibv_context *context = NULL;
     struct stat status;
 
+    if (uro_device_refusal(device->host) != 0)
+        errno = EIO;
+    else
+        context = calloc(1, sizeof *context); /* ENOMEM */
     if (context == NULL)
         return NULL;
     int error = fstat(cmd_fd, &status) != 0 ? -errno : uro_events_open(&context->events);
@@ -93,17 +97,41 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-/* A forked child has one thread, and its copy of a lock may be held by a thread it has not. */
+/* In place of the locks of dead contexts, which a thread that the child does not have may hold. */
+static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void uro_ibv_context_forked(void)
+{
+    pthread_mutex_init(&dead_lock, NULL);
+}
+
+static pthread_mutex_t *lock_of(struct uro_ibv_context *context)
+{
+    return uro_device_dead(context->device) ? &dead_lock : &context->lock;
+}
+
 void uro_ibv_context_lock(struct uro_ibv_context *context)
 {
-    if (!uro_host_forked())
-        pthread_mutex_lock(&context->lock);
+    if (!uro_host_cloned())
+        pthread_mutex_lock(lock_of(context));
 }
 
 void uro_ibv_context_unlock(struct uro_ibv_context *context)
 {
-    if (!uro_host_forked())
-        pthread_mutex_unlock(&context->lock);
+    if (!uro_host_cloned())
+        pthread_mutex_unlock(lock_of(context));
+}
+
+void uro_ibv_context_again(struct uro_ibv_context *context, struct uro_device *device)
+{
+    uro_events_again(&context->events);
+    pthread_mutex_init(&context->lock, NULL);
+    uro_list_init(&context->objects);
+    uro_list_init(&context->blocks);
+    uro_list_init(&context->full_blocks);
+    context->regions = 0;
+    context->device = device;
+    listen_to_port(context, uro_ibv_device(context->verbs.context.device));
 }
 
 void uro_ibv_context_release(struct uro_ibv_context *context)
@@ -143,7 +171,7 @@ static void detach_all(struct uro_ibv_context *context)
             URO_CONTAINER_OF(context->objects.head.prev, struct uro_object, link);
         uro_list_remove(&object->link);
         object->detached = true;
-        if (object->detach != NULL && !uro_host_forked())
+        if (object->detach != NULL)
             object->detach(object);
         uro_object_refund(object);
     }
@@ -154,29 +182,30 @@ int ibv_close_device(struct ibv_context *ibv)
 {
     struct uro_ibv_context *context = uro_ibv_context(ibv);
 
-    if (!uro_host_forked()) {
+    if (!uro_host_cloned()) {
         uro_ibv_contexts_lock();
         uro_list_remove(&context->link);
         uro_ibv_contexts_unlock();
     }
     uro_ibv_context_lock(context);
-    detach_all(context);
+    if (!uro_ibv_context_dead(ibv))
+        detach_all(context);
     close(ibv->cmd_fd);
     uro_events_close(&context->events);
     uro_ibv_context_release(context);
     return 0;
 }
 
-void *uro_ibv_new(size_t size)
+void *uro_ibv_new(struct ibv_context *context, size_t size)
 {
-    return uro_ibv_new_aligned(size, sizeof(void *));
+    return uro_ibv_new_aligned(context, size, sizeof(void *));
 }
 
-void *uro_ibv_new_aligned(size_t size, size_t alignment)
+void *uro_ibv_new_aligned(struct ibv_context *context, size_t size, size_t alignment)
 {
     void *memory;
 
-    if (uro_host_forked()) {
+    if (uro_device_refusal(uro_ibv_host(context)) != 0) {
         errno = EIO;
         return NULL;
     }
@@ -196,12 +225,22 @@ bool uro_ibv_start(struct ibv_context *context)
     return error == 0;
 }
 
+bool uro_ibv_start_for(struct ibv_pd *pd)
+{
+    if (uro_device_refusal(uro_ibv_pd(pd)->object.device) != 0) {
+        errno = EIO;
+        return false;
+    }
+    return uro_ibv_start(pd->context);
+}
+
 void uro_object_add(struct uro_object *object, struct ibv_context *ibv,
                     void (*detach)(struct uro_object *object))
 {
     struct uro_ibv_context *context = uro_ibv_context(ibv);
 
     object->context = context;
+    object->device = context->device;
     object->detach = detach;
     uro_ibv_context_lock(context);
     uro_list_append(&context->objects, &object->link);
@@ -212,11 +251,13 @@ void uro_object_add(struct uro_object *object, struct ibv_context *ibv,
 bool uro_object_detach(struct uro_object *object)
 {
     struct uro_ibv_context *context = object->context;
+    const bool dead = uro_object_dead(object);
 
     uro_ibv_context_lock(context);
-    bool here = !object->detached && !uro_host_forked();
+    bool here = !object->detached && !dead;
     object->detached = true;
-    uro_list_remove(&object->link);
+    if (!dead) /* else the list may be half changed */
+        uro_list_remove(&object->link);
     uro_ibv_context_unlock(context);
 
     if (here && object->detach != NULL)

@@ -24,7 +24,7 @@ static_assert((URO_CQ_CAPACITY_MAX & (URO_CQ_CAPACITY_MAX + 1)) == 0, "one less 
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_cq *cq = URO_CONTAINER_OF(object, struct uro_ibv_cq, object);
-    struct uro_device *device = object->context->device;
+    struct uro_device *device = object->device;
 
     uro_device_lock(device);
     uro_cq_fini(cq->core);
@@ -59,7 +59,11 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start(context) || (cq = uro_ibv_new(sizeof *cq)) == NULL)
+    if (attr->channel != NULL && uro_object_dead(&uro_ibv_channel(attr->channel)->object)) {
+        errno = EIO;
+        return NULL;
+    }
+    if (!uro_ibv_start(context) || (cq = uro_ibv_new(context, sizeof *cq)) == NULL)
         return NULL;
     if (!uro_object_charge(&cq->object, context, URO_QUOTA_CQ)) {
         free(cq);
@@ -102,7 +106,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 /* Moves to @ring and gives back what is then free: the old one, or @ring when it is too small. */
 static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, int *error)
 {
-    struct uro_device *device = cq->object.context->device;
+    struct uro_device *device = cq->object.device;
     void *unused = ring;
 
     uro_device_lock(device);
@@ -125,7 +129,7 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     void *ring;
     int error;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&cq->object))
         return EIO;
     if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX)
         return EINVAL;

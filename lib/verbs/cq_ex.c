@@ -46,17 +46,17 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
     struct uro_ibv_cq *cq = cq_of(ex);
 
-    if (uro_host_forked())
+    if (uro_object_dead(&cq->object))
         return uro_errors_keep(EIO);
     if (attr->comp_mask != 0)
         return uro_errors_keep(EINVAL);
     if (!cq->single_threaded)
         pthread_mutex_lock(&cq->batch);
     if (advance(cq)) {
-        uro_device_polled(cq->object.context->device);
+        uro_device_polled(cq->object.device);
         return 0;
     }
-    uro_device_progress(cq->object.context->device, false);
+    uro_device_progress(cq->object.device, false);
     if (advance(cq))
         return 0;
     leave(cq);
@@ -69,12 +69,12 @@ static int next_poll(struct ibv_cq_ex *ex)
 {
     struct uro_ibv_cq *cq = cq_of(ex);
 
-    if (uro_host_forked())
+    if (uro_object_dead(&cq->object))
         return uro_errors_keep(EIO);
     if (advance(cq))
         return 0;
     if (cq->ran_dry) {
-        uro_device_progress(cq->object.context->device, false);
+        uro_device_progress(cq->object.device, false);
         if (advance(cq))
             return 0;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "verbs/caller.h"
+#include "verbs/fork.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -50,6 +51,44 @@ static void make_devices(void)
         describe(&devices[i], hosts[i], i);
     device_count = count;
     uro_host_set_sink(&uro_ibv_sink);
+    uro_ibv_watch_forks();
+}
+
+/* Of a device that had not started: a thread that is not here may hold them. */
+static void renew_locks(struct uro_ibv_device *device)
+{
+    for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
+         at = at->next)
+        (void)pthread_mutex_init(&URO_CONTAINER_OF(at, struct uro_ibv_context, link)->lock, NULL);
+}
+
+/* The contexts of the device that was the parent's. One that was not closed stays the program's, and dead. */
+static void again(struct uro_ibv_device *device, struct uro_device *host)
+{
+    struct uro_list contexts;
+    struct uro_link *link;
+
+    uro_list_init(&contexts);
+    while ((link = uro_list_pop(&device->contexts)) != NULL)
+        uro_list_append(&contexts, link);
+    device->host = host;
+    atomic_store(&device->dm_used, 0);
+    while ((link = uro_list_pop(&contexts)) != NULL) {
+        struct uro_ibv_context *context = URO_CONTAINER_OF(link, struct uro_ibv_context, link);
+        if (context->kept)
+            uro_ibv_context_again(context, host);
+    }
+}
+
+void uro_ibv_devices_again(void)
+{
+    struct uro_device *const *hosts = uro_host_known();
+
+    for (int i = 0; i < device_count; i++)
+        if (devices[i].host != hosts[i])
+            again(&devices[i], hosts[i]);
+        else
+            renew_locks(&devices[i]);
 }
 
 struct uro_ibv_device *uro_ibv_device_of(const struct uro_device *device)

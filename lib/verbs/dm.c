@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/objects.h"
+#include "verbs/fork.h"
 
 #define UNIT            4u
 #define LOG_ALIGN_LEAST 6u /* a cache line */
@@ -21,16 +21,16 @@ static atomic_uint last_handle;
 static struct uro_list all = { { &all.head, &all.head } }; /* origins that were not freed */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A forked child has one thread, and its copy of the lock may be held by a thread it has not. */
-static void lock_all(void)
+/* In a child made without the handlers of fork() a thread that it does not have may hold the lock. */
+void uro_ibv_dms_lock(void)
 {
-    if (!uro_host_forked())
+    if (!uro_host_cloned())
         pthread_mutex_lock(&all_lock);
 }
 
-static void unlock_all(void)
+void uro_ibv_dms_unlock(void)
 {
-    if (!uro_host_forked())
+    if (!uro_host_cloned())
         pthread_mutex_unlock(&all_lock);
 }
 
@@ -106,7 +106,7 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
         errno = EINVAL;
         return NULL;
     }
-    dm = uro_ibv_new(sizeof *dm);
+    dm = uro_ibv_new(context, sizeof *dm);
     if (dm == NULL)
         return NULL;
     dm->device = uro_ibv_device(context->device);
@@ -118,9 +118,9 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
     dm->origin = dm;
     dm->handles = 1;
     dm->inode = uro_ibv_context(context)->inode;
-    lock_all();
+    uro_ibv_dms_lock();
     uro_list_append(&all, &dm->link);
-    unlock_all();
+    uro_ibv_dms_unlock();
     return begin(dm, context, atomic_fetch_add(&last_handle, 1) + 1);
 }
 
@@ -130,21 +130,22 @@ static struct uro_ibv_dm *find_origin(struct ibv_context *context, uint32_t hand
     uint64_t inode = uro_ibv_context(context)->inode;
     struct uro_ibv_dm *found = NULL;
 
-    lock_all();
+    uro_ibv_dms_lock();
     for (struct uro_link *at = all.head.next; at != &all.head && found == NULL; at = at->next) {
         struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
-        if (origin->ibv.handle == handle && origin->inode == inode) {
+        if (origin->ibv.handle == handle && origin->inode == inode &&
+            !uro_object_dead(&origin->object)) {
             found = origin;
             origin->handles++;
         }
     }
-    unlock_all();
+    uro_ibv_dms_unlock();
     return found;
 }
 
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
-    struct uro_ibv_dm *dm = uro_ibv_new(sizeof *dm);
+    struct uro_ibv_dm *dm = uro_ibv_new(context, sizeof *dm);
 
     if (dm == NULL)
         return NULL;
@@ -161,18 +162,20 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 static void drop(struct uro_ibv_dm *dm)
 {
     struct uro_ibv_dm *origin = dm->origin;
+    const bool dead = uro_object_dead(&origin->object);
 
     uro_object_remove(&dm->object);
     if (dm != origin)
         free(dm);
-    lock_all();
+    uro_ibv_dms_lock();
     bool last = --origin->handles == 0;
     if (last)
         uro_list_remove(&origin->link);
-    unlock_all();
+    uro_ibv_dms_unlock();
     if (!last)
         return;
-    atomic_fetch_sub(&origin->device->dm_used, origin->length);
+    if (!dead)
+        atomic_fetch_sub(&origin->device->dm_used, origin->length);
     free(origin->octets);
     free(origin);
 }
@@ -183,9 +186,9 @@ int uro_ibv_free_dm(struct ibv_dm *ibv)
 
     if (atomic_load(&dm->origin->users) != 0)
         return EBUSY;
-    lock_all();
+    uro_ibv_dms_lock();
     uro_list_remove(&dm->origin->link); /* nobody imports it any more */
-    unlock_all();
+    uro_ibv_dms_unlock();
     drop(dm);
     return 0;
 }
@@ -202,13 +205,13 @@ void ibv_unimport_dm(struct ibv_dm *ibv)
 /* Memory that a region is in is among all. */
 void uro_ibv_dm_leave(uint32_t handle)
 {
-    lock_all();
+    uro_ibv_dms_lock();
     for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
         struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
         if (origin->ibv.handle == handle)
             atomic_fetch_sub(&origin->users, 1);
     }
-    unlock_all();
+    uro_ibv_dms_unlock();
 }
 
 /* ---- regions -------------------------------------------------------------------------------- */
@@ -224,6 +227,8 @@ struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t
         error = EINVAL;
     if (error == 0 && (pd->context != ibv->context || !inside(origin, offset, length)))
         error = EINVAL;
+    if (error == 0 && uro_object_dead(&uro_ibv_dm(ibv)->object))
+        error = EIO;
     if (error != 0) {
         errno = error;
         return NULL;

@@ -3,6 +3,7 @@
 #include "verbs/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -15,6 +16,18 @@ int uro_events_open(struct uro_event_queue *queue)
     pthread_mutex_init(&queue->lock, NULL);
     uro_list_init(&queue->nodes);
     return 0;
+}
+
+void uro_events_again(struct uro_event_queue *queue)
+{
+    int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)dup3(fd, queue->fd, O_CLOEXEC);
+        (void)close(fd);
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    uro_list_init(&queue->nodes);
 }
 
 void uro_events_close(struct uro_event_queue *queue)

@@ -29,6 +29,8 @@ struct uro_event_node {
 
 /* Returns 0 or -errno of eventfd(). */
 URO_NODISCARD int uro_events_open(struct uro_event_queue *queue);
+/* In a forked child: empty, as if it had just been opened, with the same descriptor, which is no more the parent's. */
+void uro_events_again(struct uro_event_queue *queue);
 void uro_events_close(struct uro_event_queue *queue);
 
 /* Thread: any. Queues one event and wakes a taker. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.c - what programs ask before they fork: nothing is needed, the engine copies with the CPU. */
-#include "verbs/objects.h"
+/* fork.c - see fork.h; and what programs ask before they fork: nothing is needed, the engine copies with the CPU. */
+#include "verbs/fork.h"
+
+#include "host/fork.h"
 
 /* Only the names are declared for rdma-core's own providers. */
 int ibv_dontfork_range(void *base, size_t size);
@@ -26,4 +28,42 @@ int ibv_dofork_range(void *base, size_t size)
 {
     (void)base, (void)size;
     return 0;
+}
+
+/* ---- in the child --------------------------------------------------------------------------- */
+
+static void prepare(void)
+{
+    uro_ibv_xrcds_lock();
+    uro_ibv_contexts_lock();
+    uro_ibv_pds_lock();
+    uro_ibv_dms_lock();
+}
+
+static void release(void)
+{
+    uro_ibv_dms_unlock();
+    uro_ibv_pds_unlock();
+    uro_ibv_contexts_unlock();
+    uro_ibv_xrcds_unlock();
+}
+
+static void in_child(void)
+{
+    release();
+    uro_ibv_context_forked();
+    uro_ibv_devices_again();
+    uro_ibv_pds_again();
+}
+
+void uro_ibv_watch_forks(void)
+{
+    static const struct uro_fork_part part = { prepare, release, in_child };
+
+    uro_fork_join(URO_FORK_INNER, &part);
+}
+
+void uro_ibv_keep_context(struct ibv_context *context)
+{
+    uro_ibv_context(context)->kept = true;
 }

@@ -28,10 +28,6 @@ struct ibv_context *ibv_import_device(int cmd_fd)
     struct ibv_device *device = NULL;
     struct stat status;
 
-    if (uro_host_forked()) {
-        errno = EIO;
-        return NULL;
-    }
     if (fstat(cmd_fd, &status) != 0 || (list = ibv_get_device_list(NULL)) == NULL)
         return NULL;
     for (int i = 0; list[i] != NULL && device == NULL; i++)

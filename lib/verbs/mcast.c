@@ -25,7 +25,7 @@ static bool group_of(const struct ibv_qp *qp, const union ibv_gid *gid, struct u
 static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
                   const struct uro_gid *group)
 {
-    struct uro_engine *engine = uro_device_engine(qp->object.context->device);
+    struct uro_engine *engine = uro_device_engine(qp->object.device);
     uint32_t members = uro_mcast_members(qp->shard, group);
     int error = members < URO_MCAST_MEMBERS_MAX ? 0 : -ENOMEM;
 
@@ -43,13 +43,13 @@ static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
 int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    struct uro_device *device = qp->object.context->device;
+    struct uro_device *device = qp->object.device;
     struct uro_gid group;
 
     (void)lid; /* RoCE has none */
     if (!group_of(ibv, gid, &group))
         return EINVAL;
-    struct uro_ibv_membership *membership = uro_ibv_new(sizeof *membership);
+    struct uro_ibv_membership *membership = uro_ibv_new(ibv->context, sizeof *membership);
     if (membership == NULL)
         return errno;
     uro_device_lock(device);
@@ -70,7 +70,7 @@ static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
         at = &(*at)->next;
     *at = membership->next;
     if (uro_mcast_detach(qp->shard, &membership->core))
-        uro_engine_leave(uro_device_engine(qp->object.context->device), &membership->core.group,
+        uro_engine_leave(uro_device_engine(qp->object.device), &membership->core.group,
                          uro_device_now());
     free(membership);
 }
@@ -78,11 +78,11 @@ static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
 int uro_ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    struct uro_device *device = qp->object.context->device;
+    struct uro_device *device = qp->object.device;
     struct uro_gid group;
 
     (void)lid;
-    if (uro_host_forked())
+    if (uro_object_dead(&qp->object))
         return EIO;
     if (!group_of(ibv, gid, &group))
         return EINVAL;

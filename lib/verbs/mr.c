@@ -82,7 +82,7 @@ static struct uro_ibv_mr *origin_of(struct uro_ibv_mr *mr)
 
 static struct uro_device *device_of(const struct uro_ibv_mr *mr)
 {
-    return uro_region_context(mr)->device;
+    return uro_region_device(mr);
 }
 
 /* Engine locked. Windows are unbound first. */
@@ -127,7 +127,7 @@ static struct uro_ibv_mr *new_region(struct ibv_pd *pd, uint64_t octets)
 {
     struct uro_ibv_mr *mr;
 
-    if (!uro_ibv_start(pd->context) || (mr = uro_region_new(pd->context)) == NULL)
+    if (!uro_ibv_start_for(pd) || (mr = uro_region_new(pd->context)) == NULL)
         return NULL;
     if (charge(uro_ibv_host(pd->context), octets))
         return mr;
@@ -246,7 +246,7 @@ struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
 
 struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd)
 {
-    uint8_t *nothing = uro_ibv_new((size_t)2 * URO_PATH_MTU_MAX);
+    uint8_t *nothing = uro_ibv_new(pd->context, (size_t)2 * URO_PATH_MTU_MAX);
     const struct uro_key key = { .kind = URO_KEY_NULL,
                                  .pd = pd->handle,
                                  .access = URO_ACCESS_LOCAL_WRITE,
@@ -293,7 +293,7 @@ static bool arguments_fit(int flags, const void *addr, size_t length, int access
 static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
                           const struct range *range)
 {
-    if (uro_host_forked())
+    if (uro_region_dead(mr))
         return EIO;
     if (imported(mr) || mr->key.kind != URO_KEY_REGION || mr->dm != 0)
         return EINVAL; /* not all of it is this handle's */
@@ -376,7 +376,7 @@ static int deregister(struct uro_ibv_mr *origin)
 /* Gives up a handle; true when it was the last one, and the key is gone too. */
 static bool last_handle(struct uro_ibv_mr *origin)
 {
-    if (uro_host_forked())
+    if (uro_region_dead(origin))
         return --origin->handles == 0;
     struct uro_device *device = device_of(origin);
     uro_device_lock(device);
@@ -409,7 +409,7 @@ void uro_ibv_mr_drop(struct uro_ibv_mr *mr)
 int uro_ibv_dereg_mr(struct ibv_mr *ibv)
 {
     struct uro_ibv_mr *mr = uro_ibv_mr(ibv);
-    int error = uro_host_forked() ? 0 : deregister(origin_of(mr));
+    int error = uro_region_dead(mr) ? 0 : deregister(origin_of(mr));
 
     if (error == 0)
         uro_ibv_mr_drop(mr);

@@ -18,7 +18,7 @@ struct mw {
 static void detach(struct uro_object *object)
 {
     struct mw *mw = URO_CONTAINER_OF(object, struct mw, object);
-    struct uro_device *device = object->context->device;
+    struct uro_device *device = object->device;
 
     uro_device_lock(device);
     int error = uro_key_deregister(uro_device_shard(device), &mw->key);
@@ -35,7 +35,7 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start(pd->context) || (mw = uro_ibv_new(sizeof *mw)) == NULL)
+    if (!uro_ibv_start_for(pd) || (mw = uro_ibv_new(pd->context, sizeof *mw)) == NULL)
         return NULL;
     if (!uro_object_charge(&mw->object, pd->context, URO_QUOTA_MW)) {
         free(mw);
@@ -72,7 +72,7 @@ int uro_ibv_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *b
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_wqe *wqe;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&qp->object))
         return EIO;
     pthread_spin_lock(&qp->send_lock);
     uint32_t rkey = ibv_inc_rkey(mw->rkey);
@@ -89,6 +89,6 @@ int uro_ibv_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *b
     pthread_spin_unlock(&qp->send_lock);
 
     if (error == 0)
-        uro_device_progress(qp->object.context->device, true);
+        uro_device_progress(qp->object.device, true);
     return error;
 }

@@ -31,11 +31,13 @@ static void *refuse(int error)
 
 void *uro_newer_alloc_buf(void *pd, size_t size, void **out)
 {
-    if (uro_host_forked())
+    struct ibv_pd *domain = pd;
+
+    if (uro_object_dead(&uro_ibv_pd(domain)->object))
         return refuse(EIO);
     if (size == 0)
         return refuse(EINVAL);
-    struct buf *buf = uro_ibv_new(sizeof *buf);
+    struct buf *buf = uro_ibv_new(domain->context, sizeof *buf);
     if (buf == NULL)
         return NULL;
     void *octets = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -68,6 +68,7 @@ struct uro_ibv_context {
     struct uro_list full_blocks;
     uint32_t regions;    /* in both */
     uint32_t references; /* one while open, one per object */
+    bool kept;           /* uro_ibv_keep_context() */
     uint64_t inode;      /* of cmd_fd: contexts with the same one share their objects */
 };
 
@@ -77,6 +78,7 @@ struct uro_object {
     struct uro_ibv_context *context;
     /* Takes the object and its events out of the engine; NULL when it is not in there. */
     void (*detach)(struct uro_object *object);
+    struct uro_device *device;  /* it was made on; dead in a forked child: host/fork.h */
     struct uro_device *charged; /* where it counts, or NULL */
     enum uro_quota quota;
     bool detached;
@@ -87,6 +89,7 @@ struct uro_ibv_pd {
     struct ibv_pd ibv;
     struct uro_object object;
     atomic_uint users;       /* what was made of it */
+    bool kept;               /* uro_ibv_keep_pd() */
     struct uro_link link;    /* among all, pd.c */
     struct uro_ibv_pd *base; /* of a parent domain */
     struct uro_ibv_td *td;   /* likewise, or NULL */
@@ -276,9 +279,20 @@ static inline struct uro_device *uro_ibv_host(struct ibv_context *ibv)
 /* Opens the device; the context owns @cmd_fd when it could be. NULL with errno. */
 struct ibv_context *uro_ibv_context_open(struct ibv_device *device, int cmd_fd);
 
-/* Zeroed memory for an object, or NULL with errno ENOMEM, or EIO in a forked child. */
-void *uro_ibv_new(size_t size);
-void *uro_ibv_new_aligned(size_t size, size_t alignment);
+/* Zeroed memory for an object of @context, or NULL with errno ENOMEM, or EIO when the device is dead. */
+void *uro_ibv_new(struct ibv_context *context, size_t size);
+void *uro_ibv_new_aligned(struct ibv_context *context, size_t size, size_t alignment);
+
+/* The object is the parent's, and this is a forked child: it can only be freed. */
+static inline bool uro_object_dead(const struct uro_object *object)
+{
+    return uro_device_dead(object->device);
+}
+
+static inline bool uro_ibv_context_dead(struct ibv_context *context)
+{
+    return uro_device_dead(uro_ibv_host(context));
+}
 
 void uro_ibv_context_lock(struct uro_ibv_context *context);
 void uro_ibv_context_unlock(struct uro_ibv_context *context);
@@ -287,6 +301,8 @@ void uro_ibv_context_release(struct uro_ibv_context *context);
 
 /* Starts the engine when it does not run yet; false with errno set when it cannot. */
 URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
+/* Likewise, for something that is made of the PD; errno is EIO when that is dead. */
+URO_NODISCARD bool uro_ibv_start_for(struct ibv_pd *pd);
 
 /* Counts the object as one of those that the device may have so many of; false with errno ENOMEM
  * when it has them. Given back when the object is detached, or by uro_object_refund() before. */
@@ -299,7 +315,7 @@ void uro_object_add(struct uro_object *object, struct ibv_context *context,
                     void (*detach)(struct uro_object *object));
 
 /* Takes the object out of its context and the engine. False when there is nothing left to take
- * it out of: the context was closed before, or this is a forked child. */
+ * it out of: the context was closed before, or the object is dead. */
 bool uro_object_detach(struct uro_object *object);
 
 /* Forgets the detached object: its context may be gone afterwards. */
@@ -360,14 +376,18 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
 /* regions.c */
 
-/* Zeroed memory for a region of the context, which stays until it is freed. NULL with errno ENOMEM, or EIO in a
- * forked child. */
+/* Zeroed memory for a region of the context, which stays until it is freed. NULL with errno ENOMEM, or EIO when the
+ * device is dead. */
 struct uro_ibv_mr *uro_region_new(struct ibv_context *context);
 void uro_region_free(struct uro_ibv_mr *mr);
 struct uro_ibv_context *uro_region_context(const struct uro_ibv_mr *mr);
 /* The region now belongs to its context: it is detached when the context is closed before. */
 void uro_region_attach(struct uro_ibv_mr *mr);
-/* False when its context was closed before, or this is a forked child. */
+/* As uro_object_dead(). */
+bool uro_region_dead(const struct uro_ibv_mr *mr);
+/* The device that it was registered with. */
+struct uro_device *uro_region_device(const struct uro_ibv_mr *mr);
+/* False when its context was closed before, or the region is dead. */
 bool uro_region_detach(struct uro_ibv_mr *mr);
 /* Context locked: it is closed. */
 void uro_regions_detach(struct uro_ibv_context *context);

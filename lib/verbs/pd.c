@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/fork.h"
 
 /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits memory that a confidential
  * machine does not protect. No memory of ours needs that. */
@@ -21,30 +21,49 @@ static atomic_uint last_number; /* never reused: an old key cannot meet a new do
 static struct uro_list all = { { &all.head, &all.head } };
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A forked child has one thread, and its copy of the lock may be held by a thread it has not. */
-static void lock_all(void)
+/* In a child made without the handlers of fork() a thread that it does not have may hold the lock. */
+void uro_ibv_pds_lock(void)
 {
-    if (!uro_host_forked())
+    if (!uro_host_cloned())
         pthread_mutex_lock(&all_lock);
 }
 
-static void unlock_all(void)
+void uro_ibv_pds_unlock(void)
 {
-    if (!uro_host_forked())
+    if (!uro_host_cloned())
         pthread_mutex_unlock(&all_lock);
+}
+
+void uro_ibv_keep_pd(struct ibv_pd *pd)
+{
+    uro_ibv_pd(pd)->kept = true;
+}
+
+void uro_ibv_pds_again(void)
+{
+    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
+        struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+        struct uro_ibv_context *context = uro_ibv_context(pd->ibv.context);
+        if (!pd->kept || !uro_object_dead(&pd->object) || uro_device_dead(context->device))
+            continue;
+        pd->object.device = context->device;
+        pd->object.charged = NULL;
+        pd->object.link = (struct uro_link){ 0 };
+        uro_list_append(&context->objects, &pd->object.link);
+    }
 }
 
 static void begin(struct uro_ibv_pd *pd)
 {
-    lock_all();
+    uro_ibv_pds_lock();
     uro_list_append(&all, &pd->link);
-    unlock_all();
+    uro_ibv_pds_unlock();
     uro_object_add(&pd->object, pd->ibv.context, NULL);
 }
 
 static struct uro_ibv_pd *new_handle(struct ibv_context *context, uint32_t number)
 {
-    struct uro_ibv_pd *pd = uro_ibv_new(sizeof *pd);
+    struct uro_ibv_pd *pd = uro_ibv_new(context, sizeof *pd);
 
     if (pd == NULL)
         return NULL;
@@ -73,13 +92,14 @@ static bool exists(struct ibv_context *context, uint32_t number)
     uint64_t inode = uro_ibv_context(context)->inode;
     bool found = false;
 
-    lock_all();
+    uro_ibv_pds_lock();
     for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
         struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
-        if (pd->ibv.handle == number && uro_ibv_context(pd->ibv.context)->inode == inode)
+        if (pd->ibv.handle == number && !uro_object_dead(&pd->object) &&
+            uro_ibv_context(pd->ibv.context)->inode == inode)
             found = true;
     }
-    unlock_all();
+    uro_ibv_pds_unlock();
     return found;
 }
 
@@ -105,7 +125,7 @@ static bool unlist(struct uro_ibv_pd *pd, bool everywhere)
 {
     bool used = atomic_load(&pd->users) != 0;
 
-    lock_all();
+    uro_ibv_pds_lock();
     for (struct uro_link *at = all.head.next; everywhere && at != &all.head; at = at->next) {
         struct uro_ibv_pd *other = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
         if (other->ibv.handle == pd->ibv.handle && atomic_load(&other->users) != 0)
@@ -113,7 +133,7 @@ static bool unlist(struct uro_ibv_pd *pd, bool everywhere)
     }
     if (!used)
         uro_list_remove(&pd->link);
-    unlock_all();
+    uro_ibv_pds_unlock();
     return !used;
 }
 
@@ -156,7 +176,7 @@ struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_
         errno = EINVAL;
         return NULL;
     }
-    td = uro_ibv_new(sizeof *td);
+    td = uro_ibv_new(context, sizeof *td);
     if (td == NULL)
         return NULL;
     td->ibv.context = context;
@@ -192,6 +212,11 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
     if (!parent_valid(context, attr)) {
         errno = EINVAL;
+        return NULL;
+    }
+    if (uro_object_dead(&uro_ibv_pd(attr->pd)->object) ||
+        (attr->td != NULL && uro_object_dead(&uro_ibv_td(attr->td)->object))) {
+        errno = EIO;
         return NULL;
     }
     pd = new_handle(context, attr->pd->handle);

@@ -43,16 +43,16 @@ int uro_ibv_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wc)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
 
-    if (uro_host_forked())
+    if (uro_object_dead(&cq->object))
         return -EIO;
     if (room <= 0)
         return room == 0 ? 0 : -EINVAL;
     int taken = take(cq, room, wc);
     if (taken > 0) {
-        uro_device_polled(cq->object.context->device);
+        uro_device_polled(cq->object.device);
         return taken;
     }
-    uro_device_progress(cq->object.context->device, false);
+    uro_device_progress(cq->object.device, false);
     return take(cq, room, wc);
 }
 
@@ -60,11 +60,11 @@ int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
 
-    if (uro_host_forked())
+    if (uro_object_dead(&cq->object))
         return EIO;
     pthread_spin_lock(&cq->lock);
     uro_cq_arm(cq->core, solicited_only != 0);
     pthread_spin_unlock(&cq->lock);
-    uro_device_hand_over(cq->object.context->device);
+    uro_device_hand_over(cq->object.device);
     return 0;
 }

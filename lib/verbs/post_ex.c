@@ -300,7 +300,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
 
-    if (uro_host_forked()) { /* its lock may be held by a thread that is not here */
+    if (uro_object_dead(&qp->object)) { /* its lock may be held by a thread that is not here */
         open_batch(qp, EIO);
         return;
     }
@@ -319,7 +319,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
 
-    if (uro_host_forked())
+    if (uro_object_dead(&qp->object))
         return uro_errors_keep(EIO);
     end_newest(qp);
     int error = qp->batch.error; /* rule POST.BATCH: all, or nothing */
@@ -328,14 +328,16 @@ static int wr_complete(struct ibv_qp_ex *ex)
     close_batch(qp);
 
     if (count > 0)
-        uro_device_progress(qp->object.context->device, true);
+        uro_device_progress(qp->object.device, true);
     return uro_errors_keep(error);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-    if (!uro_host_forked())
-        close_batch(qp_of(ex));
+    struct uro_ibv_qp *qp = qp_of(ex);
+
+    if (!uro_object_dead(&qp->object))
+        close_batch(qp);
 }
 
 /* ---- which of them a QP has ------------------------------------------------------------------- */

@@ -91,7 +91,7 @@ int uro_ibv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_sen
     uint32_t count = 0;
     int error = 0;
 
-    if (uro_host_forked()) {
+    if (uro_object_dead(&qp->object)) {
         *bad_wr = wr;
         return EIO;
     }
@@ -111,7 +111,7 @@ int uro_ibv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_sen
     if (error != 0)
         *bad_wr = wr;
     if (count > 0)
-        uro_device_progress(qp->object.context->device, true);
+        uro_device_progress(qp->object.device, true);
     return error;
 }
 
@@ -160,7 +160,7 @@ int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
     uint32_t count = 0;
     int error = 0;
 
-    if (uro_host_forked()) {
+    if (uro_object_dead(&qp->object)) {
         *bad_wr = wr;
         return EIO;
     }
@@ -175,7 +175,7 @@ int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
     if (error != 0)
         *bad_wr = wr;
     if (flushes)
-        uro_device_progress(qp->object.context->device, true);
+        uro_device_progress(qp->object.device, true);
     return error;
 }
 
@@ -184,7 +184,7 @@ int uro_ibv_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
     uint32_t count;
 
-    if (uro_host_forked()) {
+    if (uro_object_dead(&srq->object)) {
         *bad_wr = wr;
         return EIO;
     }

@@ -74,6 +74,19 @@ static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_i
     return cq_valid(context, attr->recv_cq);
 }
 
+/* In a forked child a context of librdmacm's lives, and what the parent made with it does not. */
+static bool parts_dead(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
+{
+    if (type == URO_QPT_XRC_TGT)
+        return uro_object_dead(&uro_ibv_xrcd(attr->xrcd)->object);
+    if (uro_object_dead(&uro_ibv_pd(attr->pd)->object) ||
+        uro_object_dead(&uro_ibv_cq(attr->send_cq)->object))
+        return true;
+    return has_receives(type) &&
+           (uro_object_dead(&uro_ibv_cq(attr->recv_cq)->object) ||
+            (attr->srq != NULL && uro_object_dead(&uro_ibv_srq(attr->srq)->object)));
+}
+
 /* The slots of a queue that is asked to take @wanted requests; too many stay too many. */
 static uint32_t slots(uint32_t wanted)
 {
@@ -131,6 +144,8 @@ static int refusal(const struct ibv_context *context, const struct ibv_qp_init_a
     const struct ibv_qp_cap cap = granted(attr, *type);
     if (!parts_valid(context, attr, *type) || !capabilities_valid(&cap))
         return EINVAL;
+    if (parts_dead(attr, *type))
+        return EIO;
     return extended(attr) ? uro_post_ex_check(*type, attr->send_ops_flags) : 0;
 }
 
@@ -171,7 +186,7 @@ static void detach(struct uro_object *object)
 {
     struct uro_ibv_qp *qp = URO_CONTAINER_OF(object, struct uro_ibv_qp, object);
     struct uro_ibv_pair *pair = qp->pair;
-    struct uro_device *device = object->context->device;
+    struct uro_device *device = object->device;
 
     uro_ibv_qp_lock(qp);
     uro_ibv_qp_leave_all(qp);
@@ -229,7 +244,7 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
 static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
 {
     struct uro_device *device = uro_ibv_host(qp->ibv.context);
-    struct uro_ibv_pair *pair = uro_ibv_new(sizeof *pair);
+    struct uro_ibv_pair *pair = uro_ibv_new(qp->ibv.context, sizeof *pair);
     struct uro_qp_init init = init_of(qp);
     void *memory;
 
@@ -249,10 +264,10 @@ static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
     return true;
 }
 
-static struct uro_ibv_qp *new_handle(bool extended)
+static struct uro_ibv_qp *new_handle(struct ibv_context *context, bool extended)
 {
-    struct uro_ibv_qp *qp =
-        uro_ibv_new(extended ? sizeof *qp : offsetof(struct uro_ibv_qp, ibv) + sizeof qp->ibv);
+    struct uro_ibv_qp *qp = uro_ibv_new(
+        context, extended ? sizeof *qp : offsetof(struct uro_ibv_qp, ibv) + sizeof qp->ibv);
 
     if (qp != NULL)
         qp->extended = extended;
@@ -269,7 +284,7 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
         errno = error;
         return NULL;
     }
-    if (!uro_ibv_start(context) || (qp = new_handle(extended(attr))) == NULL)
+    if (!uro_ibv_start(context) || (qp = new_handle(context, extended(attr))) == NULL)
         return NULL;
     if (!uro_object_charge(&qp->object, context, URO_QUOTA_QP)) {
         free(qp);
@@ -333,7 +348,7 @@ static int open_refusal(const struct ibv_context *context, const struct ibv_qp_o
     if ((attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS || attr->xrcd == NULL ||
         attr->xrcd->context != context || attr->qp_type != IBV_QPT_XRC_RECV)
         return EINVAL;
-    return 0;
+    return uro_object_dead(&uro_ibv_xrcd(attr->xrcd)->object) ? EIO : 0;
 }
 
 struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
@@ -346,7 +361,7 @@ struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_a
         errno = error;
         return NULL;
     }
-    if (!uro_ibv_start(context) || (qp = new_handle(false)) == NULL)
+    if (!uro_ibv_start(context) || (qp = new_handle(context, false)) == NULL)
         return NULL;
     qp->ibv.context = context;
     qp->ibv.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
@@ -384,7 +399,7 @@ int uro_ibv_destroy_qp(struct ibv_qp *ibv)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
 
-    if (qp->memberships != NULL && !uro_host_forked())
+    if (qp->memberships != NULL && !uro_object_dead(&qp->object))
         return EBUSY;
     if (uro_object_detach(&qp->object))
         settle(qp);

@@ -25,7 +25,7 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
         pthread_spin_lock(&qp->send_lock);
     else
         qp->batch.error = EINVAL; /* what it was built for is about to change */
-    uro_device_lock(qp->object.context->device);
+    uro_device_lock(qp->object.device);
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
     if (qp->ibv.recv_cq != qp->ibv.send_cq)
@@ -38,7 +38,7 @@ void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
         unlock_cq(qp->ibv.recv_cq);
     unlock_cq(qp->ibv.send_cq);
     pthread_spin_unlock(&qp->recv_lock);
-    uro_device_unlock(qp->object.context->device);
+    uro_device_unlock(qp->object.device);
     if (!uro_post_ex_inside(qp))
         pthread_spin_unlock(&qp->send_lock);
 }
@@ -150,12 +150,12 @@ static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *a
 int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    struct uro_device *device = qp->object.context->device;
+    struct uro_device *device = qp->object.device;
     unsigned bits = meant(qp, (unsigned)mask);
     struct uro_qp_attr attr;
     void *unused = NULL;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&qp->object))
         return EIO;
     if ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr))
         return EINVAL;
@@ -186,11 +186,11 @@ int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                      struct ibv_qp_init_attr *init_attr)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    struct uro_device *device = qp->object.context->device;
+    struct uro_device *device = qp->object.device;
     struct uro_qp_attr now;
 
     (void)mask; /* everything is cheap */
-    if (uro_host_forked())
+    if (uro_object_dead(&qp->object))
         return EIO;
     uro_device_lock(device);
     uro_qp_query(qp->core, &now);

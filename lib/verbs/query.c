@@ -58,7 +58,7 @@ static int most(struct ibv_context *context, enum uro_quota quota)
 
 int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return EIO;
     *attr = (struct ibv_device_attr){
         .fw_ver = URO_VERSION,
@@ -131,8 +131,7 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
  * completion timestamps. */
 int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
-    (void)context;
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return EIO;
     if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
         return EINVAL;
@@ -159,7 +158,7 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
     struct uro_device *device = uro_ibv_host(context);
     bool up = uro_device_link_up(device);
 
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return EIO;
     if (port != URO_PORT)
         return EINVAL;
@@ -205,7 +204,7 @@ static bool slot_exists(uint32_t port, uint32_t index)
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return refuse(EIO);
     if (!slot_exists(port_num, (uint32_t)index))
         return refuse(EINVAL);
@@ -227,7 +226,7 @@ static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index
 int uro_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
                          struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return EIO;
     if (flags != 0 || entry_size < sizeof *entry || !slot_exists(port_num, gid_index))
         return EINVAL;
@@ -242,7 +241,7 @@ ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entr
 {
     uint32_t count = config_of(context)->gid_count;
 
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return -EIO;
     if (flags != 0 || entry_size < sizeof *entries || max_entries < count)
         return -EINVAL;
@@ -269,8 +268,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 {
     uint8_t octets[2];
 
-    (void)context;
-    if (uro_host_forked())
+    if (uro_ibv_context_dead(context))
         return refuse(EIO);
     if (port_num != URO_PORT || index < 0 || index >= PKEYS)
         return refuse(EINVAL);

@@ -31,8 +31,9 @@ void __asan_unpoison_memory_region(const void *at, size_t size);
 struct block {
     struct uro_link link; /* in uro_ibv_context.blocks, if it has a free place, or in full_blocks */
     struct uro_ibv_context *context;
-    uint32_t free; /* set of places, 1 << i */
-    uint32_t all;  /* of them */
+    struct uro_device *device; /* dead in a forked child, when the block is the parent's */
+    uint32_t free;             /* set of places, 1 << i */
+    uint32_t all;              /* of them */
     struct uro_ibv_mr places[];
 };
 
@@ -53,7 +54,9 @@ static struct block *new_block(struct uro_ibv_context *context)
     struct block *block = malloc(sizeof *block + count * sizeof block->places[0]);
     if (block == NULL)
         return NULL;
-    *block = (struct block){ .context = context, .all = UINT32_MAX >> (MOST - count) };
+    *block = (struct block){ .context = context,
+                             .device = context->device,
+                             .all = UINT32_MAX >> (MOST - count) };
     block->free = block->all;
     FORBID(block->places, count * sizeof block->places[0]);
     uro_list_append(&context->blocks, &block->link);
@@ -87,7 +90,7 @@ struct uro_ibv_mr *uro_region_new(struct ibv_context *ibv)
 {
     struct uro_ibv_context *context = uro_ibv_context(ibv);
 
-    if (uro_host_forked()) {
+    if (uro_device_refusal(context->device) != 0) {
         errno = EIO;
         return NULL;
     }
@@ -103,6 +106,7 @@ void uro_region_free(struct uro_ibv_mr *mr)
 {
     struct block *block = block_of(mr);
     struct uro_ibv_context *context = block->context;
+    const bool dead = uro_region_dead(mr);
     uint32_t place = 1u << mr->place;
 
     uro_ibv_context_lock(context);
@@ -110,19 +114,29 @@ void uro_region_free(struct uro_ibv_mr *mr)
     bool full = block->free == 0;
     block->free |= place;
     FORBID(mr, sizeof *mr);
-    if (full || block->free == block->all)
+    if (!dead && (full || block->free == block->all)) /* else the lists may be half changed */
         uro_list_remove(&block->link);
     if (block->free == block->all)
         free(block);
-    else if (full)
+    else if (full && !dead)
         uro_list_append(&context->blocks, &block->link);
-    context->regions--;
+    context->regions -= !dead;
     uro_ibv_context_release(context);
 }
 
 struct uro_ibv_context *uro_region_context(const struct uro_ibv_mr *mr)
 {
     return block_of(mr)->context;
+}
+
+struct uro_device *uro_region_device(const struct uro_ibv_mr *mr)
+{
+    return block_of(mr)->device;
+}
+
+bool uro_region_dead(const struct uro_ibv_mr *mr)
+{
+    return uro_device_dead(uro_region_device(mr));
 }
 
 void uro_region_attach(struct uro_ibv_mr *mr)
@@ -140,7 +154,7 @@ bool uro_region_detach(struct uro_ibv_mr *mr)
 
     uro_ibv_context_lock(context);
     URO_ASSERT((block_of(mr)->free & 1u << mr->place) == 0);
-    bool here = mr->attached && !uro_host_forked();
+    bool here = mr->attached && !uro_region_dead(mr);
     mr->attached = false;
     uro_ibv_context_unlock(context);
     return here;
@@ -152,7 +166,7 @@ static void detach_all(const struct uro_list *blocks)
         struct block *block = URO_CONTAINER_OF(at, struct block, link);
         for (uint32_t left = block->all & ~block->free; left != 0; left &= left - 1) {
             struct uro_ibv_mr *mr = &block->places[__builtin_ctz(left)];
-            if (mr->attached && !uro_host_forked())
+            if (mr->attached)
                 uro_ibv_mr_detach(mr);
             mr->attached = false;
         }

@@ -25,7 +25,7 @@ static bool capacity_valid(uint32_t max_wr)
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_srq *srq = URO_CONTAINER_OF(object, struct uro_ibv_srq, object);
-    struct uro_device *device = object->context->device;
+    struct uro_device *device = object->device;
 
     uro_device_lock(device);
     uro_srq_destroy(uro_device_shard(device), &srq->core);
@@ -66,8 +66,9 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start(parts->context) ||
-        (srq = uro_ibv_new_aligned(sizeof *srq, _Alignof(struct uro_ibv_srq))) == NULL)
+    if (!uro_ibv_start_for(parts->pd) ||
+        (srq = uro_ibv_new_aligned(parts->context, sizeof *srq, _Alignof(struct uro_ibv_srq))) ==
+            NULL)
         return NULL;
     if (!uro_object_charge(&srq->object, parts->context, URO_QUOTA_SRQ)) {
         free(srq);
@@ -132,6 +133,11 @@ struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
         errno = EINVAL;
         return NULL;
     }
+    if (xrc && (uro_object_dead(&uro_ibv_xrcd(attr->xrcd)->object) ||
+                uro_object_dead(&uro_ibv_cq(attr->cq)->object))) {
+        errno = EIO;
+        return NULL;
+    }
     if (xrc) {
         parts.xrcd = attr->xrcd;
         parts.cq = attr->cq;
@@ -181,12 +187,12 @@ static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, un
 int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
-    struct uro_device *device = srq->object.context->device;
+    struct uro_device *device = srq->object.device;
     unsigned mask = (unsigned)given;
     void *slots = NULL;
     int error;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&srq->object))
         return EIO;
     if (mask & ~(unsigned)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
         return EINVAL;
@@ -207,9 +213,9 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
 int uro_ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
-    struct uro_device *device = srq->object.context->device;
+    struct uro_device *device = srq->object.device;
 
-    if (uro_host_forked())
+    if (uro_object_dead(&srq->object))
         return EIO;
     uro_device_lock(device);
     *attr = (struct ibv_srq_attr){ .max_wr = srq->core.wq.capacity,

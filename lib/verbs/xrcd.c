@@ -11,9 +11,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs/fork.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;         /* everything here */
 static struct uro_list named = { { &named.head, &named.head } }; /* domains with an inode */
 static uint32_t last_number;
+
+void uro_ibv_xrcds_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void uro_ibv_xrcds_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* The domain of the inode; NULL when it has none. */
 static struct uro_ibv_domain *find(const struct uro_device *device, const struct stat *inode)
@@ -28,13 +40,13 @@ static struct uro_ibv_domain *find(const struct uro_device *device, const struct
 }
 
 /* A domain without inode; NULL with errno set. */
-static struct uro_ibv_domain *make(const struct uro_device *device)
+static struct uro_ibv_domain *make(struct ibv_context *context)
 {
-    struct uro_ibv_domain *domain = uro_ibv_new(sizeof *domain);
+    struct uro_ibv_domain *domain = uro_ibv_new(context, sizeof *domain);
 
     if (domain == NULL)
         return NULL;
-    domain->device = device;
+    domain->device = uro_ibv_host(context);
     domain->inode = -1;
     domain->number = ++last_number;
     uro_list_init(&domain->targets);
@@ -52,15 +64,15 @@ static void drop(struct uro_ibv_domain *domain)
 }
 
 /* The domain that the attributes ask for; NULL with errno set. The errors are the kernel's. */
-static struct uro_ibv_domain *obtain(const struct uro_device *device, int fd, int flags)
+static struct uro_ibv_domain *obtain(struct ibv_context *context, int fd, int flags)
 {
     struct stat inode;
 
     if (fd == -1)
-        return make(device);
+        return make(context);
     if (fstat(fd, &inode) != 0)
         return NULL;
-    struct uro_ibv_domain *domain = find(device, &inode);
+    struct uro_ibv_domain *domain = find(uro_ibv_host(context), &inode);
     if (domain != NULL && (flags & O_CREAT) && (flags & O_EXCL)) {
         errno = EINVAL;
         return NULL;
@@ -74,7 +86,7 @@ static struct uro_ibv_domain *obtain(const struct uro_device *device, int fd, in
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0)
         return NULL;
-    domain = make(device);
+    domain = make(context);
     if (domain == NULL) {
         close(copy);
         return NULL;
@@ -94,11 +106,11 @@ struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_
         errno = attr->comp_mask & ~needed ? EOPNOTSUPP : EINVAL;
         return NULL;
     }
-    struct uro_ibv_xrcd *xrcd = uro_ibv_new(sizeof *xrcd);
+    struct uro_ibv_xrcd *xrcd = uro_ibv_new(context, sizeof *xrcd);
     if (xrcd == NULL)
         return NULL;
     pthread_mutex_lock(&lock);
-    xrcd->domain = obtain(uro_ibv_host(context), attr->fd, attr->oflags);
+    xrcd->domain = obtain(context, attr->fd, attr->oflags);
     if (xrcd->domain != NULL)
         xrcd->domain->references++;
     pthread_mutex_unlock(&lock);
@@ -118,7 +130,7 @@ int uro_ibv_close_xrcd(struct ibv_xrcd *ibv)
     if (atomic_load(&xrcd->users) != 0)
         return EBUSY;
     uro_object_remove(&xrcd->object);
-    if (!uro_host_forked()) { /* a child's copy of the lock may be held for ever */
+    if (!uro_host_cloned()) { /* the child's copy of the lock may be held for ever */
         pthread_mutex_lock(&lock);
         drop(xrcd->domain);
         pthread_mutex_unlock(&lock);

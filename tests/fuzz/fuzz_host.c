@@ -228,6 +228,12 @@ static struct uro_port *open_end(const struct uro_port_config *config,
     return &end->port;
 }
 
+bool uro_plugin_is_dpdk(const char *link)
+{
+    (void)link;
+    return false;
+}
+
 bool uro_plugin_is_udp(const char *link)
 {
     (void)link;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <net/if.h>
 
@@ -77,6 +78,24 @@ static void close_port(struct uro_port *port)
     free(dpdk);
 }
 
+/* DPDK's own descriptors, but for the one that frames of an interface are read from, are not known to us. */
+static void forked(struct uro_port *port)
+{
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+
+    if (dpdk->source.fd >= 0)
+        (void)close(dpdk->source.fd);
+    dpdk->source.fd = -1;
+    if (dpdk->wait.news >= 0)
+        (void)close(dpdk->wait.news);
+    if (dpdk->wait.epoll >= 0)
+        (void)close(dpdk->wait.epoll);
+    dpdk->wait.news = dpdk->wait.epoll = -1;
+    uro_filter_close(dpdk);
+    uro_quiet_stop(&dpdk->quiet);
+    uro_iface_close(&dpdk->iface);
+}
+
 static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
 {
     uro_filter_groups(uro_dpdk_of(port), macs, count);
@@ -95,6 +114,7 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
     .gone = gone,
     .multicast = multicast,
+    .forked = forked,
 };
 
 static void name_iface(struct uro_dpdk *dpdk, const struct uro_link *link)

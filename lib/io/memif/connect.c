@@ -22,7 +22,7 @@
 #define RETRY_MS     20   /* between attempts to reach a server */
 #define HANDSHAKE_MS 1000 /* the other side has so long for each of its steps */
 
-static int64_t now_ms(void)
+int64_t uro_memif_now_ms(void)
 {
     struct timespec now;
 
@@ -41,7 +41,7 @@ static void begin(struct uro_memif *memif, int control, enum uro_memif_step step
 {
     memif->control = control;
     memif->step = step;
-    memif->since = now_ms();
+    memif->since = uro_memif_now_ms();
     (void)uro_memif_watch(memif->epoll, control);
 }
 
@@ -58,7 +58,7 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
     (void)close(memif->control);
     memif->control = -1;
     memif->step = URO_MEMIF_ALONE;
-    memif->since = now_ms();
+    memif->since = uro_memif_now_ms();
     memif->complaint = NULL;
     memif->partial = 0;
     uro_memif_queue_close(&memif->in);
@@ -67,6 +67,17 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
         uro_memif_region_drop(&memif->regions[i]);
     if (memif->words.server)
         uro_memif_free(memif);
+}
+
+void uro_memif_leave_forked(struct uro_memif *memif)
+{
+    if (memif->control >= 0)
+        (void)close(memif->control);
+    memif->control = -1;
+    uro_memif_queue_close(&memif->in);
+    uro_memif_queue_close(&memif->out);
+    for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
+        uro_memif_region_drop(&memif->regions[i]);
 }
 
 /* From now on frames may move. */
@@ -110,7 +121,7 @@ static void call_server(struct uro_memif *memif)
     uint32_t length = uro_memif_address(&memif->words, &address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    memif->since = now_ms();
+    memif->since = uro_memif_now_ms();
     if (fd >= 0 && connect(fd, (const void *)&address, length) == 0 && is_welcome(memif, fd)) {
         memif->own_process = is_own_process(fd);
         begin(memif, fd, URO_MEMIF_AWAITS_HELLO);
@@ -208,7 +219,7 @@ static const char *client_hears(struct uro_memif *memif, const struct uro_memif_
     }
     const struct uro_memif_message next = next_message(memif, memif->step, &fd);
     memif->step++;
-    memif->since = now_ms();
+    memif->since = uro_memif_now_ms();
     return uro_memif_say(memif->control, &next, fd) ? NULL : "the server is gone";
 }
 
@@ -264,7 +275,7 @@ static const char *server_hears(struct uro_memif *memif, const struct uro_memif_
 
     if (memif->step == URO_MEMIF_UP)
         return why;
-    memif->since = now_ms();
+    memif->since = uro_memif_now_ms();
     if (type == URO_MEMIF_CONNECT) {
         struct uro_memif_message answer = uro_memif_message(URO_MEMIF_CONNECTED);
         uro_memif_put_name(&answer, URO_MEMIF_CONNECT_NAME);
@@ -329,13 +340,13 @@ static void hear_all(struct uro_memif *memif)
 static void look_for_peer(struct uro_memif *memif)
 {
     if (memif->words.server) {
-        int fd = uro_memif_accept(memif);
+        int fd = uro_memif_listen_again(memif) ? uro_memif_accept(memif) : -1;
         if (fd < 0)
             return;
         begin(memif, fd, URO_MEMIF_LEARNS);
         if (!acknowledge(memif))
             uro_memif_leave(memif, "the client is gone");
-    } else if (memif->control < 0 && now_ms() - memif->since >= RETRY_MS) {
+    } else if (memif->control < 0 && uro_memif_now_ms() - memif->since >= RETRY_MS) {
         call_server(memif);
     }
 }
@@ -348,7 +359,7 @@ void uro_memif_tend(struct uro_memif *memif)
     if (memif->complaint != NULL)
         uro_memif_leave(memif, memif->complaint);
     if (memif->control >= 0 && memif->step != URO_MEMIF_UP &&
-        now_ms() - memif->since >= HANDSHAKE_MS)
+        uro_memif_now_ms() - memif->since >= HANDSHAKE_MS)
         uro_memif_leave(memif, "no answer for a second");
     /* A server's socket is looked at in any case: who comes second is told so. */
     look_for_peer(memif);

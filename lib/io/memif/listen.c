@@ -16,10 +16,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/memif/connect.h"
 #include "io/memif/control.h"
 
 #define STRANGERS                                                                                  \
     16u /* that have connected and not said for whom; the oldest makes room for another */
+
+#define AGAIN_MS 500 /* between attempts to have a name that another process has */
 
 struct uro_memif_listener {
     struct uro_memif_listener *next;
@@ -81,13 +84,12 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
     return -1;
 }
 
-static void close_listener(struct uro_memif_listener *listener)
+/* Frees the listener; its name in the file system stays. */
+static void drop_listener(struct uro_memif_listener *listener)
 {
     for (uint32_t i = 0; i < STRANGERS; i++)
         if (listener->strangers[i] >= 0)
             (void)close(listener->strangers[i]);
-    if (listener->fd >= 0 && listener->address.sun_path[0] != '\0')
-        (void)unlink(listener->address.sun_path);
     if (listener->fd >= 0)
         (void)close(listener->fd);
     if (listener->spare >= 0)
@@ -95,6 +97,13 @@ static void close_listener(struct uro_memif_listener *listener)
     if (listener->epoll >= 0)
         (void)close(listener->epoll);
     free(listener);
+}
+
+static void close_listener(struct uro_memif_listener *listener)
+{
+    if (listener->fd >= 0 && listener->address.sun_path[0] != '\0')
+        (void)unlink(listener->address.sun_path);
+    drop_listener(listener);
 }
 
 static struct uro_memif_listener *open_listener(const struct sockaddr_un *address, uint32_t length)
@@ -148,13 +157,9 @@ static struct uro_memif *find_user(const struct uro_memif_listener *listener, ui
     return NULL;
 }
 
+/* Lock held. Joins the listener of that name, or makes it. */
 static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
-    memif->called = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (memif->called < 0) {
-        explain(&memif->words, error);
-        return -1;
-    }
     struct sockaddr_un address;
     uint32_t length = uro_memif_address(&memif->words, &address);
     struct uro_memif_listener *listener = find_listener(&address, length);
@@ -162,8 +167,9 @@ static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
     if (listener == NULL) {
         listener = open_listener(&address, length);
         if (listener == NULL) {
+            const bool taken = errno == EADDRINUSE;
             explain(&memif->words, error);
-            return -1;
+            return taken && memif->waits ? 0 : -1;
         }
         listener->next = listeners;
         listeners = listener;
@@ -182,10 +188,30 @@ static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 
 int uro_memif_listen(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
+    memif->called = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (memif->called < 0) {
+        explain(&memif->words, error);
+        return -1;
+    }
     (void)pthread_mutex_lock(&lock);
     int status = join(memif, error);
     (void)pthread_mutex_unlock(&lock);
     return status;
+}
+
+bool uro_memif_listen_again(struct uro_memif *memif)
+{
+    char error[URO_PORT_ERROR_MAX];
+
+    if (memif->listener != NULL)
+        return true;
+    if (uro_memif_now_ms() - memif->since < AGAIN_MS)
+        return false;
+    memif->since = uro_memif_now_ms();
+    (void)pthread_mutex_lock(&lock);
+    (void)join(memif, error);
+    (void)pthread_mutex_unlock(&lock);
+    return memif->listener != NULL && uro_memif_watch(memif->epoll, uro_memif_listen_fd(memif));
 }
 
 void uro_memif_unlisten(struct uro_memif *memif)
@@ -213,9 +239,25 @@ void uro_memif_unlisten(struct uro_memif *memif)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* Each interface of the process calls this: the first call drops the listeners of all of them. */
+void uro_memif_listen_forked(struct uro_memif *memif)
+{
+    struct uro_memif_listener *listener;
+
+    (void)pthread_mutex_init(&lock, NULL); /* a thread that is not here may have it */
+    while ((listener = listeners) != NULL) {
+        listeners = listener->next;
+        drop_listener(listener);
+    }
+    memif->listener = NULL;
+    if (memif->offered >= 0)
+        (void)close(memif->offered);
+    memif->offered = -1;
+}
+
 int uro_memif_listen_fd(const struct uro_memif *memif)
 {
-    return memif->listener->epoll;
+    return memif->listener != NULL ? memif->listener->epoll : -1;
 }
 
 /* ---- strangers ---------------------------------------------------------- */

@@ -67,9 +67,11 @@ struct uro_memif {
     int64_t since;         /* ms: when the client last tried, or began to connect */
     const char *complaint; /* the other side broke a rule: to be told and left */
 
-    struct uro_memif_listener *listener; /* server */
-    struct uro_memif *sibling;           /* another one there */
-    bool taken;                          /* it has a client; the listener's lock */
+    struct uro_memif_listener
+        *listener;             /* server; NULL while it waits for the name of its socket */
+    bool waits;                /* for the name, if another process has it: listen.c */
+    struct uro_memif *sibling; /* another one there */
+    bool taken;                /* it has a client; the listener's lock */
     int offered; /* a client that was found by a sibling, or -1; the listener's lock */
     int called; /* eventfd of a server: rung when there is one, for it may have slept since before */
 

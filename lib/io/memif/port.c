@@ -122,19 +122,34 @@ static void disarm(struct uro_port *port)
 
 /* ---- opening and closing ------------------------------------------------ */
 
-static void close_port(struct uro_port *port)
+static void close_waiting(struct uro_memif *memif)
 {
-    struct uro_memif *memif = uro_memif_of(port);
-
-    uro_memif_leave(memif, "closed");
-    uro_memif_unlisten(memif);
     if (memif->called >= 0)
         (void)close(memif->called);
     if (memif->timer >= 0)
         (void)close(memif->timer);
     if (memif->epoll >= 0)
         (void)close(memif->epoll);
+    memif->called = memif->timer = memif->epoll = -1;
     uro_memif_given_stop(&memif->given);
+}
+
+static void forked(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uro_memif_leave_forked(memif);
+    uro_memif_listen_forked(memif);
+    close_waiting(memif);
+}
+
+static void close_port(struct uro_port *port)
+{
+    struct uro_memif *memif = uro_memif_of(port);
+
+    uro_memif_leave(memif, "closed");
+    uro_memif_unlisten(memif);
+    close_waiting(memif);
     free(memif->heads);
     free(memif->longest);
     free(memif->longest_out);
@@ -154,6 +169,7 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
     .gone = gone,
     .multicast = multicast,
+    .forked = forked,
 };
 
 /* Of two that nobody gave one, each has another. */
@@ -173,8 +189,9 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
     bool fine = memif->epoll >= 0;
 
     if (memif->words.server) {
-        fine = fine && uro_memif_watch(memif->epoll, uro_memif_listen_fd(memif)) &&
-               uro_memif_watch(memif->epoll, memif->called);
+        fine =
+            fine && uro_memif_watch(memif->epoll, memif->called) &&
+            (memif->listener == NULL || uro_memif_watch(memif->epoll, uro_memif_listen_fd(memif)));
     } else {
         memif->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         fine = fine && uro_memif_watch(memif->epoll, memif->timer);
@@ -207,6 +224,11 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
         memif->words.user = geteuid();
     if (memif->words.server && uro_memif_listen(memif, error) != 0)
         return -1;
+    if (memif->words.server && memif->listener == NULL)
+        fprintf(stderr,
+                "uroce: %s: link net_memif: socket=%s: the process that this one was forked from "
+                "listens there; the link is down until that process ends\n",
+                config->device, memif->words.path);
     return start_waiting(memif, error);
 }
 
@@ -235,6 +257,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     }
     *memif = (struct uro_memif){ .port = { .ops = &ops, .awaits_peer = true, .wakes_down = true },
                                  .verbose = config->verbose,
+                                 .waits = config->forked,
                                  .epoll = -1,
                                  .timer = -1,
                                  .control = -1,

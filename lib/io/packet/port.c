@@ -148,6 +148,20 @@ static void tell_drops(const struct uro_packet *packet)
                           drops[i].count, drops[i].what);
 }
 
+/* Sends nothing and changes no socket: a forked child closes its copies. The socket lives as long as its ring is mapped
+ * anywhere. */
+static void close_descriptors(struct uro_port *port)
+{
+    struct uro_packet *packet = uro_packet_of(port);
+
+    uro_quiet_stop(&packet->quiet);
+    uro_packet_ring_close(&packet->ring);
+    if (packet->fd >= 0)
+        (void)close(packet->fd);
+    packet->fd = -1;
+    uro_iface_close(&packet->iface);
+}
+
 static void close_port(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
@@ -155,13 +169,9 @@ static void close_port(struct uro_port *port)
     if (packet->fd >= 0)
         packet->dropped += uro_packet_socket_drops(packet->fd);
     tell_drops(packet);
-    uro_quiet_stop(&packet->quiet);
     uro_packet_rx_close(&packet->rx);
     uro_packet_tx_close(&packet->tx);
-    uro_packet_ring_close(&packet->ring);
-    if (packet->fd >= 0)
-        (void)close(packet->fd);
-    uro_iface_close(&packet->iface);
+    close_descriptors(port);
     free(packet);
 }
 
@@ -178,6 +188,7 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
     .gone = gone,
     .multicast = multicast,
+    .forked = close_descriptors,
 };
 
 static int refuse(const struct uro_packet *packet, const char *what, int why,

@@ -178,6 +178,14 @@ int uro_pcap_write_open(const char *path, uint64_t origin, struct uro_pcap_write
     return 0;
 }
 
+void uro_pcap_write_abandon(struct uro_pcap_write *writer)
+{
+    if (writer == NULL)
+        return;
+    close(writer->fd);
+    free(writer);
+}
+
 void uro_pcap_write_close(struct uro_pcap_write *writer)
 {
     if (writer == NULL)

@@ -44,5 +44,8 @@ URO_NODISCARD int uro_pcap_write_flush(struct uro_pcap_write *writer);
 /* Frames left out so far. */
 uint64_t uro_pcap_write_lost(const struct uro_pcap_write *writer);
 
+/* Closes and frees without a flush: the file is another process's, too. NULL does nothing. */
+void uro_pcap_write_abandon(struct uro_pcap_write *writer);
+
 /* Flushes, closes, frees. NULL does nothing. */
 void uro_pcap_write_close(struct uro_pcap_write *writer);

@@ -237,17 +237,6 @@ static void groups(struct uro_port *port, const struct uro_gid *gids, uint32_t c
     uro_groups_set(&udp->groups, gids, count, udp->socks, udp->sock_count, &udp->options);
 }
 
-/* When its parent is dead, others may listen, have the share, and start another broker. */
-static void forked(struct uro_port *port)
-{
-    struct uro_udp_port *udp = uro_udp_of(port);
-
-    uro_claim_close(&udp->claims);
-    for (uint32_t i = 0; i < udp->sock_count; i++)
-        if (udp->socks[i].share != NULL && udp->socks[i].fd >= 0)
-            lose(&udp->socks[i]);
-}
-
 static void close_socks(struct uro_udp_port *udp)
 {
     for (uint32_t i = 0; i < udp->sock_count; i++) {
@@ -258,7 +247,9 @@ static void close_socks(struct uro_udp_port *udp)
     udp->sock_count = 0;
 }
 
-static void close_port(struct uro_port *port)
+/* Sends nothing and changes no socket: a forked child closes its copies, and the parent goes on with the sockets. When the
+ * parent is dead, others may listen, have the share, and start another broker. */
+static void close_descriptors(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
 
@@ -268,6 +259,14 @@ static void close_port(struct uro_port *port)
     uro_addresses_close(&udp->addresses);
     if (udp->groups.epoll >= 0)
         (void)close(udp->groups.epoll);
+    udp->groups.epoll = -1;
+}
+
+static void close_port(struct uro_port *port)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    close_descriptors(port);
     uro_rx_close(&udp->rx);
     uro_udp_tx_close(&udp->tx);
     free(udp);
@@ -290,7 +289,7 @@ static const struct uro_port_ops ops = {
     .claim = uro_claim_take,
     .unclaim = uro_claim_give,
     .route_mtu = uro_route_mtu,
-    .forked = forked,
+    .forked = close_descriptors,
 };
 
 /* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours: a

@@ -269,6 +269,10 @@ VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
         return NULL;
     }
     enter();
+    fake.begins++;
+    assert(pthread_cond_broadcast(&fake.changed) == 0);
+    while (strstr(config->link, "slow") != NULL && !fake.let_open)
+        assert(pthread_cond_wait(&fake.changed, &fake.lock) == 0);
     fake.opens++;
     fake.opener = gettid();
     (void)pthread_getname_np(pthread_self(), fake.opener_name, sizeof fake.opener_name);
@@ -318,6 +322,13 @@ VISIBLE void fake_inject_echo(const struct uro_mac *to)
     length += uro_icmp_encode_echo(frame + length, &ip, &icmp);
     fake.lengths[fake.tail++ % FAKE_QUEUE] = (uint32_t)length;
     ring();
+    leave();
+}
+
+VISIBLE void fake_let_open(void)
+{
+    enter();
+    fake.let_open = true;
     leave();
 }
 

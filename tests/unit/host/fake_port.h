@@ -44,6 +44,8 @@ struct fake_port {
     void (*receiving)(void); /* likewise for each look */
 
     /* What the device did so far. */
+    bool let_open;
+    uint32_t begins; /* opens that began */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
     uint32_t received_by_arm;     /* .receives when it was last armed */
@@ -60,7 +62,7 @@ struct fake_port {
 };
 
 /* The one port of this process, open or not. Links that say "broken" do not open; those that say
- * "polled" have no descriptor to wait for. */
+ * "polled" have no descriptor to wait for; those that say "slow" wait for fake_let_open(). */
 extern struct fake_port fake;
 
 /* Between the tests of one process: counters to zero, queue empty, link up, room for a burst. */
@@ -80,6 +82,9 @@ bool fake_is_armed(void);
 
 /* Sets the state and makes the device look. */
 void fake_set_link(bool up);
+
+/* From now on links that say "slow" open. */
+void fake_let_open(void);
 
 /* Waits until *@counter, one of the numbers above, is at least @value. */
 void fake_wait(const uint32_t *counter, uint32_t value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a device starts, what becomes of it in a forked child, and how it ends with the process.
+/* How a device starts, and how it ends with the process.
  *
  * A process has one list of devices, read once: each case runs in a child of its own.
  */
@@ -126,62 +126,6 @@ static void start__capture_cannot_be_written__is_not_started(void **state)
 {
     (void)state;
     assert_int_equal(must_status(refuses_the_capture), 0);
-}
-
-/* ---- fork --------------------------------------------------------------- */
-
-static void forks_before_start(void)
-{
-    int status;
-    struct uro_device *device = first(DEVICE);
-
-    pid_t child = fork();
-    if (child == 0) {
-        MUST(!uro_host_forked());
-        MUST(fake.forks == 0);
-        MUST(uro_device_start(device) == 0);
-        fake_inject_echo(&fake.port.mac);
-        fake_wait(&fake.sent, 1);
-        _exit(0);
-    }
-    MUST(waitpid(child, &status, 0) == child);
-    MUST(status == 0);
-    MUST(uro_device_start(device) == 0);
-    fake_inject_echo(&fake.port.mac);
-    fake_wait(&fake.sent, 1);
-}
-
-static void fork__before_start__both_have_a_device_of_their_own(void **state)
-{
-    (void)state;
-    assert_int_equal(must_status(forks_before_start), 0);
-}
-
-static void forks_after_start(void)
-{
-    int status;
-    struct uro_device *device = first(DEVICE);
-
-    MUST(uro_device_start(device) == 0);
-    pid_t child = fork();
-    if (child == 0) {
-        MUST(uro_host_forked());
-        MUST(fake.forks == 1);
-        MUST(uro_device_start(device) == -EIO);
-        exit(0);
-    }
-    MUST(waitpid(child, &status, 0) == child);
-    MUST(status == 0);
-    MUST(!uro_host_forked());
-    MUST(fake.forks == 0);
-    fake_inject_echo(&fake.port.mac);
-    fake_wait(&fake.sent, 1);
-}
-
-static void fork__after_start__the_child_is_dead_and_the_parent_goes_on(void **state)
-{
-    (void)state;
-    assert_int_equal(must_status(forks_after_start), 0);
 }
 
 /* ---- what connections ask ----------------------------------------------- */
@@ -411,8 +355,6 @@ int main(void)
         cmocka_unit_test(start__port__is_opened_on_a_thread_without_signals),
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
-        cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
-        cmocka_unit_test(fork__after_start__the_child_is_dead_and_the_parent_goes_on),
         cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),

@@ -16,6 +16,9 @@ static struct uro_ibv_context *new_context(void)
     struct uro_ibv_context *context = calloc(1, sizeof *context);
 
     assert_non_null(context);
+    assert_int_equal(setenv("UROCE_DEVICES", "one:net_null0;ip=10.0.0.1/24", 1), 0);
+    context->device = uro_host_devices()[0]; /* which is never started */
+    assert_non_null(context->device);
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->verbs.context.mutex, NULL);
     uro_list_init(&context->objects);

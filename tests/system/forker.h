@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* forker.h - what the files of the program forker share. */
+#pragma once
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define FORKER_OCTETS  64
+#define FORKER_WAIT_MS 60000 /* a guard against hanging */
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s: %s: line %d: %s (%s)\n", forker_role, __FILE__, __LINE__,   \
+                          #condition, strerror(errno));                                            \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+extern const char *forker_role; /* of this process */
+extern const char *forker_address;
+
+/* Starts @body in a child that must come to its end. */
+pid_t forker_start(void (*body)(void));
+void forker_expect_end(pid_t child);
+
+/* forker_cm.c: `forker cm`. */
+void forker_cm(void);

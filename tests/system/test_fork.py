@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that fork while they use RDMA, over each link: forker.c. Writes TAP.
+
+    test_fork.py BUILD [--match REGEX]
+"""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+
+import uroce_case
+from uroce_case import Case, Skip, equal, has
+import pairs  # from tools/, which uroce_case puts on the path
+import patience
+
+ADDRESS = "10.7.0.1"
+UDP = f"uroce0:udp,ip={ADDRESS}"
+ALONE = f"uroce0:udp,ip={ADDRESS},hub=no"
+PACKET = f"uroce0:net_af_packet0,iface=one;ip={ADDRESS}/24"
+NET = f"ip link set lo up && ip link add one type veth peer name two && ip link set one up && ip link set two up && " \
+      f"ip addr add {ADDRESS}/24 dev one"
+LONG_MS = 600_000  # a child lives until it is killed
+CHILD = re.compile(r"child (\d+) sleeps")
+PYVERBS = pathlib.Path(__file__).resolve().parent / "forker.py"
+
+
+def memif(case: Case, role: str, address: str = ADDRESS) -> str:
+    return f"uroce0:net_memif0,role={role},socket={case.scratch}/m.sock;ip={address}/24"
+
+
+class Net:
+    """A network namespace, which a process of this test keeps: loopback, and an interface with an address."""
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise Skip("a network namespace needs root")
+        self.keeper = subprocess.Popen(["unshare", "-n", "sh", "-c", f"{NET} && echo ready && exec sleep 3600"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if self.keeper.stdout.readline() != "ready\n":
+            raise Skip(f"no network namespace: {self.keeper.communicate()[1]}")
+
+    def __enter__(self) -> "Net":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.keeper.kill()
+        self.keeper.communicate()
+
+    def command(self, case: Case, device: str, *program: object) -> list[str]:
+        enter = ["nsenter", f"--net=/proc/{self.keeper.pid}/ns/net"]
+        return [*enter, str(case.uroce), "run", "--device", device, "--", *map(str, program)]
+
+    def environment(self, address: str = ADDRESS) -> dict[str, str]:
+        return {**os.environ, "FORKER_ADDRESS": address}
+
+    def run(self, case: Case, device: str, *program: object) -> subprocess.CompletedProcess:
+        return subprocess.run(self.command(case, device, *program), env=self.environment(), capture_output=True,
+                              text=True, timeout=patience.seconds(60), check=False)
+
+
+def forker(case: Case) -> pathlib.Path:
+    path = case.build / "tests" / "system" / "forker"
+    if not path.exists():
+        raise Skip("forker is not built: the headers of libibverbs or librdmacm are missing")
+    return path
+
+
+def links(case: Case) -> dict[str, str]:
+    return {"udp": UDP, "packet": PACKET, "memif client": memif(case, "client"),
+            "memif server": memif(case, "server")}
+
+
+def each_link(case: Case, *words: str) -> None:
+    """The program ends well over each link."""
+    program = forker(case)
+    with Net() as net:
+        for name, device in links(case).items():
+            ended = net.run(case, device, program, *words)
+            equal(ended.returncode, 0, f"over {name}: {' '.join(words)}\n{ended.stdout}{ended.stderr}")
+
+
+class Stays:
+    """`forker keeps`: a parent that goes on and a child that does nothing."""
+
+    def __init__(self, case: Case, net: Net, device: str, address: str = ADDRESS, mode: str = "keeps"):
+        self.process = subprocess.Popen(net.command(case, device, forker(case), mode, LONG_MS),
+                                        env=net.environment(address), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True)
+        self.said, self.child = "", 0
+        while self.child == 0:
+            line = self.process.stdout.readline()
+            self.said += line
+            assert line, f"it ended: {self.said}"
+            if found := CHILD.search(line):
+                self.child = int(found[1])
+
+    def has(self, who: str) -> list[str]:
+        """What that one has of the device. What the program opened is not counted."""
+        programs = re.findall(r"program has (\d+)", self.said)
+        found = re.findall(rf"^{who} has (.*)$", self.said, re.MULTILINE)
+        return [what for what in found if not re.match(rf"descriptor ({'|'.join(programs)}) ", what)]
+
+    def kill_parent(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        self.kill_parent()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, 9)
+        self.process.stdout.close()
+
+
+# ---- a child that uses no RDMA ----------------------------------------------------------------------------------
+
+def a_child_that_uses_nothing_has_nothing_of_its_parent(case: Case) -> None:
+    with Net() as net:
+        for name, device in links(case).items():
+            stays = Stays(case, net, device)
+            try:
+                assert stays.has("parent"), f"over {name}: {stays.said}"
+                equal(stays.has("child"), [], f"over {name}: {stays.said}")
+            finally:
+                stays.end()
+
+
+def a_child_of_either_side_of_a_memif_has_nothing_of_its_parent(case: Case) -> None:
+    with Net() as net, contextlib.ExitStack() as ends:
+        for role, address in (("server", ADDRESS), ("client", "10.7.0.2")):
+            stays = Stays(case, net, memif(case, role, address), address)
+            ends.callback(stays.end)
+            equal(stays.has("child"), [], f"{role}: {stays.said}")
+        has(stays.said, "parent has mapping")
+
+
+def what_a_killed_parent_had_is_free_while_its_child_lives(case: Case) -> None:
+    with Net() as net:
+        for name, device in {"memif server": memif(case, "server"), "udp alone": ALONE}.items():
+            stays = Stays(case, net, device)
+            try:
+                stays.kill_parent()
+                ended = net.run(case, device, forker(case), "uses", "first")
+                equal(ended.returncode, 0, f"over {name}: {ended.stdout}{ended.stderr}")
+            finally:
+                stays.end()
+
+
+# ---- a child that uses RDMA -------------------------------------------------------------------------------------
+
+def a_child_uses_the_device_when_its_parent_only_loaded_the_library(case: Case) -> None:
+    each_link(case, "uses", "first")
+
+
+def a_child_uses_the_device_when_its_parent_listed_it(case: Case) -> None:
+    each_link(case, "uses", "listed")
+
+
+def a_child_uses_the_device_when_its_parent_opened_it(case: Case) -> None:
+    each_link(case, "uses", "opened")
+
+
+def a_child_uses_the_device_while_its_parent_does(case: Case) -> None:
+    each_link(case, "uses", "used")
+
+
+def a_child_uses_the_device_when_its_parent_closed_it(case: Case) -> None:
+    each_link(case, "uses", "closed")
+
+
+def a_child_that_a_thread_forked_uses_the_device(case: Case) -> None:
+    each_link(case, "uses", "thread")
+
+
+def two_children_and_a_child_of_a_child_use_the_device(case: Case) -> None:
+    each_link(case, "twice")
+
+
+def a_child_connects_by_rdma_cm_after_its_parent_did(case: Case) -> None:
+    each_link(case, "cm")
+
+
+def a_child_takes_over_from_a_parent_that_it_kills(case: Case) -> None:
+    """As a program that uses RDMA before it goes to the background."""
+    with Net() as net:
+        for name, device in links(case).items():
+            ended = net.run(case, device, forker(case), "hands-over")
+            has(f"over {name}: {ended.stdout}{ended.stderr}", "took over")
+
+
+def a_child_of_a_memif_server_listens_when_its_parent_has_ended(case: Case) -> None:
+    with Net() as net:
+        device = memif(case, "server").replace(";", ",socket-abstract=no;", 1)
+        stays = Stays(case, net, device, mode="outlives")
+        try:
+            assert pairs.wait_for(lambda: is_greeted(case), patience.seconds(20)), "nobody listens"
+        finally:
+            stays.end()
+
+
+def is_greeted(case: Case) -> bool:
+    """Whether a server of memif says HELLO."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(patience.seconds(2))
+        try:
+            client.connect(f"{case.scratch}/m.sock")
+            return len(client.recv(256)) > 0
+        except OSError:
+            return False
+
+
+def a_child_made_without_the_handlers_of_fork_is_refused(case: Case) -> None:
+    each_link(case, "clone")
+
+
+def workers_of_python_multiprocessing_use_the_device(case: Case) -> None:
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import pyverbs"], capture_output=True, check=False).returncode != 0:
+        raise Skip("python3-pyverbs is not installed")
+    with Net() as net:
+        ended = net.run(case, UDP, python, PYVERBS)
+        equal(ended.returncode, 0, ended.stdout + ended.stderr)
+
+
+def a_child_whose_parent_has_the_port_for_itself_is_told_so(case: Case) -> None:
+    with Net() as net:
+        ended = net.run(case, ALONE, forker(case), "uses", "used")
+        equal(ended.returncode, 1)
+        has(ended.stderr, "4791")
+
+
+def a_child_is_told_that_dpdk_cannot_be_used_again(case: Case) -> None:
+    case.plugin()
+    with Net() as net:
+        ended = net.run(case, f"uroce0:net_null0,no-rx=1;ip={ADDRESS}/24", forker(case), "uses", "used")
+        equal(ended.returncode, 1)
+        has(ended.stderr, "a child of fork() cannot use DPDK when its parent did")
+
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, [
+        a_child_that_uses_nothing_has_nothing_of_its_parent,
+        a_child_of_either_side_of_a_memif_has_nothing_of_its_parent,
+        what_a_killed_parent_had_is_free_while_its_child_lives,
+        a_child_uses_the_device_when_its_parent_only_loaded_the_library,
+        a_child_uses_the_device_when_its_parent_listed_it,
+        a_child_uses_the_device_when_its_parent_opened_it,
+        a_child_uses_the_device_while_its_parent_does,
+        a_child_uses_the_device_when_its_parent_closed_it,
+        a_child_that_a_thread_forked_uses_the_device,
+        two_children_and_a_child_of_a_child_use_the_device,
+        a_child_connects_by_rdma_cm_after_its_parent_did,
+        a_child_takes_over_from_a_parent_that_it_kills,
+        a_child_of_a_memif_server_listens_when_its_parent_has_ended,
+        a_child_made_without_the_handlers_of_fork_is_refused,
+        workers_of_python_multiprocessing_use_the_device,
+        a_child_whose_parent_has_the_port_for_itself_is_told_so,
+        a_child_is_told_that_dpdk_cannot_be_used_again,
+    ]))
