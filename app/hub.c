@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -223,6 +224,19 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* A broker lives longer than who started it: what that one had open must not stay open for so long. */
+static void close_inherited(void)
+{
+    enum { FIRST = 3, MOST = 65536 };
+
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, FIRST, ~0u, 0u) == 0)
+        return;
+#endif
+    for (int fd = FIRST; fd < MOST; fd++) /* before Linux 5.9 */
+        (void)close(fd);
+}
+
 int uro_app_hub(int argc, char **argv)
 {
     struct options options;
@@ -231,6 +245,8 @@ int uro_app_hub(int argc, char **argv)
 
     if (status != GO_ON)
         return status;
+    if (options.background)
+        close_inherited();
     (void)prctl(PR_SET_NAME, "uroce-hub"); /* what who finds the port taken is told */
     raise_limit();
     hub.address = options.address;

@@ -225,6 +225,35 @@ def workers_of_python_multiprocessing_use_the_device(case: Case) -> None:
         equal(ended.returncode, 0, ended.stdout + ended.stderr)
 
 
+def a_broker_has_no_descriptor_of_who_started_it(case: Case) -> None:
+    read, write = os.pipe()
+    try:
+        with Net() as net:
+            subprocess.run(net.command(case, UDP, "true"), pass_fds=[write], timeout=patience.seconds(60), check=True)
+            name = os.readlink(f"/proc/self/fd/{write}")
+            held = [descriptors(broker) for broker in brokers(net)]
+            equal(len(held), 1, "there is one broker")
+            assert name not in held[0], f"the broker has {name}: {held[0]}"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def brokers(net: Net) -> list[pathlib.Path]:
+    """Of the namespace."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "comm").read_text().strip() == "uroce-hub" and \
+                    os.readlink(process / "ns" / "net") == os.readlink(f"/proc/{net.keeper.pid}/ns/net"):
+                found.append(process)
+    return found
+
+
+def descriptors(process: pathlib.Path) -> list[str]:
+    return [os.readlink(fd) for fd in (process / "fd").iterdir()]
+
+
 def a_child_whose_parent_has_the_port_for_itself_is_told_so(case: Case) -> None:
     with Net() as net:
         ended = net.run(case, ALONE, forker(case), "uses", "used")
@@ -257,6 +286,7 @@ if __name__ == "__main__":
         a_child_of_a_memif_server_listens_when_its_parent_has_ended,
         a_child_made_without_the_handlers_of_fork_is_refused,
         workers_of_python_multiprocessing_use_the_device,
+        a_broker_has_no_descriptor_of_who_started_it,
         a_child_whose_parent_has_the_port_for_itself_is_told_so,
         a_child_is_told_that_dpdk_cannot_be_used_again,
     ]))
