@@ -32,7 +32,7 @@ static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not clos
 static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
 
 /* A request whose PSN is further than this from the expected one is counted: a peer has seldom so
- * much in flight, only with a READ of as many packets. */
+ * much in flight. What its READs may take is added. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
 /* A queue pair tells its peer of congestion no more often, and obeys no more often; the window that remains to a

@@ -131,6 +131,7 @@ struct uro_rsp {
     bool dropped;    /* one had no place behind the newest gap; early.c */
     bool late;       /* an ACK waits; rsp_late.c */
     bool back;       /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
+    uint8_t read_log2;   /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
     uro_psn dropped_psn; /* the last of them */
     uint32_t rd_pending; /* entries that are due */
     uint32_t rd_oldest;  /* free-running */

@@ -9,6 +9,7 @@
 #include "wire/ext.h"
 #include "wire/icrc.h"
 
+#define OWN_QPN_BITS      (24u - URO_SHARE_BITS)
 #define HOP_LIMIT_DEFAULT 64u
 #define AT_IPV4_LENGTH    2u
 #define AT_IPV4_CHECKSUM  10u
@@ -129,6 +130,10 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     tx->icrc_doubled = false;
     tx->network_at = path->network_at;
     tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
+    if (path->hop->share != 0 && bth->dest_qpn >> OWN_QPN_BITS == path->hop->share) {
+        URO_MARK("LOOP.SHARE");
+        tx->way = URO_TX_LOCAL;
+    }
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
     /* Some octets of the BTH's place with it: a copy whose length is not known takes 10 ns. */

@@ -20,6 +20,8 @@ enum uro_hop_state {
 struct uro_hop {
     enum uro_hop_state state;
     struct uro_mac mac;
+    uint8_t
+        share; /* of our own address that other processes have, too: upper bits of our queue pair numbers */
     enum uro_tx_way way;
     uint32_t version; /* changes with mac: templates are then made again */
 };

@@ -145,7 +145,10 @@ static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uin
                            .rkey = frame->reth.rkey,
                            .pd = pd,
                            .what = uro_rd_what(URO_READ, uro_psn_make(frame->bth.psn)) };
-    return uro_rd_responses(rd, qp->path.mtu);
+    const uint32_t psns = uro_rd_responses(rd, qp->path.mtu);
+    while (psns > 1u << qp->rsp.read_log2) /* at most 23 times in the life of a queue pair */
+        qp->rsp.read_log2++;
+    return psns;
 }
 
 /* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
@@ -306,12 +309,14 @@ void uro_rsp_established(struct uro_qp *qp)
     uro_pair_raise(qp, URO_EVENT_COMM_EST);
 }
 
-/* Treated as any other, since it may be the peer's. */
+/* Treated as any other, since it may be the peer's. A peer whose READs are long has as many PSNs in flight, and asks for
+ * them again when an answer is late: that is not counted. */
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
-    int32_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
+    const int64_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
+    const int64_t reads = (int64_t)qp->rsp.depth << qp->rsp.read_log2;
 
-    if (distance > (int32_t)URO_PSN_FAR || distance < -(int32_t)URO_PSN_FAR) {
+    if (distance > URO_PSN_FAR + reads || distance < -(URO_PSN_FAR + reads)) {
         URO_MARK("RSP.FAR");
         uro_count(&qp->shard->counters, URO_COUNT_RX_FAR);
     }

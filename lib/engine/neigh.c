@@ -140,6 +140,7 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
  * lost. So is every other where the link finds the way. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
+    entry->hop.share = 0;
     if (uro_gid_is_multicast(&entry->address)) {
         URO_MARK("MCAST.HOP");
         entry->hop.mac = uro_mac_multicast(&entry->address);
@@ -148,8 +149,10 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
     } else if (neigh->config->link_routes) {
-        entry->hop.mac = link_mac;
+        const bool own = ours(neigh, &entry->address); /* and of other processes */
+        entry->hop.mac = own ? neigh->config->mac : link_mac;
         entry->hop.way = URO_TX_WIRE;
+        entry->hop.share = own ? neigh->config->share : 0;
     } else {
         return false;
     }

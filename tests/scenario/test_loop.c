@@ -295,9 +295,53 @@ static void hop__somebody_claims_our_address__is_not_believed(void **state)
     twins_expect(&s->b, 7, URO_WC_SUCCESS);
 }
 
+/* ---- an address that other processes have, too -------------------------- */
+
+static void shared__to_our_own_number__nothing_leaves_and_nothing_is_repeated(void **state)
+{
+    struct twins *s = *state;
+    struct uro_wqe wqe = { .wr_id = 1,
+                           .opcode = URO_WR_RDMA_READ,
+                           .length = 200000,
+                           .remote_address = (uintptr_t)s->b.memory,
+                           .rkey = uro_key_number(&s->b.key) };
+
+    twins_connect(s);
+    twins_fill(&s->b, 0, wqe.length);
+    twins_post(s, &s->a, &wqe, 0);
+    assert_int_equal(twins_settle(s), 0);
+    twins_expect(&s->a, 1, URO_WC_SUCCESS);
+    assert_memory_equal(s->a.memory, s->b.memory, wqe.length);
+    assert_true(uro_mark_hit("LOOP.SHARE"));
+    assert_int_equal(twins_counter(s, URO_COUNT_TX_FRAMES), 0);
+    assert_int_equal(twins_counter(s, URO_COUNT_RX_DUPLICATE), 0);
+    assert_int_equal(twins_counter(s, URO_COUNT_RETRY_ROUNDS), 0);
+}
+
+static void shared__to_the_number_of_another_process__leaves(void **state)
+{
+    struct twins *s = *state;
+
+    twins_connect_to(s, &s->a, 1, twins_gid("10.0.0.1"), (TWINS_SHARE + 1) << 18 | 17);
+    twins_post_send(s, &s->a, 1, 0, 100);
+    assert_int_equal(twins_settle(s), 1);
+    assert_int_equal(twins_counter(s, URO_COUNT_LOOP_FRAMES), 0);
+}
+
+static void shared__our_number_at_another_address__leaves(void **state)
+{
+    struct twins *s = *state;
+
+    twins_connect_to(s, &s->a, 1, twins_gid("10.0.0.2"), uro_qp_number(s->b.qp));
+    twins_post_send(s, &s->a, 1, 0, 100);
+    assert_int_equal(twins_settle(s), 1);
+    assert_int_equal(twins_counter(s, URO_COUNT_LOOP_FRAMES), 0);
+}
+
 int main(void)
 {
-#define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
+#define SHARED_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open_shared, twins_close)
+#define LOOP_TEST(name)   cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
     const struct CMUnitTest tests[] = {
         LOOP_TEST(send__to_ourselves__arrives_at_once_and_nothing_leaves),
         LOOP_TEST(send__to_itself__one_queue_pair_is_both_ends),
@@ -313,6 +357,9 @@ int main(void)
         LOOP_TEST(both_ways__a_frame_to_a_group__leaves_and_arrives),
         LOOP_TEST(hop__link_goes_and_comes__we_still_know_ourselves),
         LOOP_TEST(hop__somebody_claims_our_address__is_not_believed),
+        SHARED_TEST(shared__to_our_own_number__nothing_leaves_and_nothing_is_repeated),
+        SHARED_TEST(shared__to_the_number_of_another_process__leaves),
+        SHARED_TEST(shared__our_number_at_another_address__leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,6 +223,27 @@ static void stranger__with_our_mac_address__does_not_know_our_guid(void **state)
     assert_true(uro_mark_hit("CM.GUID"));
 }
 
+/* As long as the peer's READs are; it asks again for those whose answers are late. */
+static void far_request__of_a_peer_with_long_reads__is_not_counted(void **state)
+{
+    (void)state;
+    const uint32_t psns = SCENE_MEMORY / 256;
+    struct scene *s = scene_rc(.rq_psn = RQ_PSN, .mtu = 256, .dest_depth = 128);
+    const uint32_t behind = URO_PSN_FAR + 10;
+
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = RQ_PSN, .dma = SCENE_MEMORY));
+    assert_true(behind < URO_PSN_FAR + 128 * psns);
+    const uint32_t due = RQ_PSN + psns;
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = (due - behind) & 0xffffff, .dma = 8));
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 0);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "RC_READ_REQUEST", .psn = (due - 128 * psns - behind) & 0xffffff, .dma = 8));
+    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 1);
+    scene_to_state(s, URO_QPS_ERR);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +254,7 @@ int main(void)
         cmocka_unit_test(stranger__forged_answers_with_other_psns__change_nothing),
         cmocka_unit_test(stranger__forged_requests_with_other_psns__write_nothing),
         cmocka_unit_test(stranger__with_our_mac_address__does_not_know_our_guid),
+        cmocka_unit_test(far_request__of_a_peer_with_long_reads__is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "wire/ip.h"
 
 #define CALLS_MAX 100000u /* of output at one instant; more: it never ends */
 
@@ -49,12 +50,17 @@ static void open_end(struct twins *s, struct end *end)
     end->qp = uro_qp_create(uro_engine_shard(s->engine), &init, end->qp_memory);
 }
 
-int twins_open(void **state)
+static int open_twins(void **state, uint8_t share)
 {
     struct twins *s = calloc(1, sizeof *s);
-    struct uro_engine_config config = {
-        .mac = twins_mac, .mtu = 1500, .address_count = 3, .table_bits = 4, .seed = { 1 }
-    };
+    struct uro_engine_config config = { .mac = twins_mac,
+                                        .mtu = 1500,
+                                        .address_count = 3,
+                                        .table_bits = 4,
+                                        .share = share,
+                                        .link_routes = share != 0,
+                                        .source_port = share != 0 ? URO_ROCE_PORT : 0,
+                                        .seed = { 1 } };
 
     assert_non_null(s);
     uro_mark_clear();
@@ -67,6 +73,16 @@ int twins_open(void **state)
     open_end(s, &s->b);
     *state = s;
     return 0;
+}
+
+int twins_open(void **state)
+{
+    return open_twins(state, 0);
+}
+
+int twins_open_shared(void **state)
+{
+    return open_twins(state, TWINS_SHARE);
 }
 
 void twins_destroy_qp(struct twins *s, struct end *end)

@@ -9,6 +9,7 @@
 
 #define TWINS_MEMORY (512u * 1024)
 #define TWINS_BURST  32u
+#define TWINS_SHARE  5u /* upper bits of queue pair numbers, with twins_open_shared() */
 
 /* A queue pair, its CQ and its memory. */
 struct end {
@@ -31,6 +32,8 @@ extern const struct uro_mac twins_mac;
 
 /* Fixtures: the engine's addresses are its link-local one, 10.0.0.1/24 and 10.9.9.9/24. */
 int twins_open(void **state);
+/* The same where other processes have these addresses, too. */
+int twins_open_shared(void **state);
 int twins_close(void **state);
 
 struct uro_gid twins_gid(const char *text);
