@@ -17,7 +17,7 @@ CODE_RULES = [
     (CALL % r"printf|vprintf|puts|putchar|perror",
      r"lib/", None, "a library does not print: a counter, an error string, or snprintf"),
     (CALL % r"fprintf|vfprintf|dprintf|fputs|fputc|fwrite",
-     r"lib/", r"lib/(host|abi|io/(memif|packet|pcap|sim|udp))/|lib/ucma/attach\.c",
+     r"lib/", r"lib/(host|abi|io/(memif|packet|pcap|sim|udp))/|lib/(ucma/attach|io/dpdk/xdp_socket)\.c",
      "a library does not print: a counter, an error string, or snprintf"),
     (CALL % r"hton[sl]|ntoh[sl]|htobe\d+|be\d+toh|htole\d+|le\d+toh|bswap_\d+|__builtin_bswap\d+",
      r"(lib|app)/", r"lib/wire/bytes\.h", "uro_get_be16() and its kin in wire/bytes.h"),

@@ -6,6 +6,8 @@
  *   nic.c    DPDK's device behind the port      pool.c   packet buffers
  *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
  *   source.c what the driver reads from         filter.c which frames are let in
+ *   xdp.c    what af_xdp takes from the kernel   control.c what both get
+ *   xdp_socket.c  the driver's socket gets it
  */
 #pragma once
 
@@ -13,9 +15,11 @@
 #include <rte_mbuf.h>
 
 #include "engine/port.h"
+#include "io/dpdk/control.h"
 #include "io/dpdk/filter.h"
 #include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
+#include "io/dpdk/xdp.h"
 #include "io/kernel/iface.h"
 #include "io/kernel/quiet.h"
 
@@ -51,6 +55,8 @@ struct uro_dpdk {
     struct uro_source source;
     struct uro_quiet quiet;
     struct uro_filter filter;
+    struct uro_xdp xdp;         /* af_xdp: what it takes from the kernel */
+    struct uro_control control; /* and what both get */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */
     uint32_t mtu;       /* when it was opened */

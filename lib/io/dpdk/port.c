@@ -13,6 +13,7 @@
 #include "io/dpdk/link.h"
 #include "io/dpdk/nic.h"
 #include "io/dpdk/queue.h"
+#include "io/dpdk/xdp_socket.h"
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
@@ -69,9 +70,11 @@ static void close_port(struct uro_port *port)
     pthread_mutex_lock(&ports_lock);
     uro_quiet_stop(&dpdk->quiet);
     uro_queue_drop_all(dpdk);
+    uro_xdp_close(&dpdk->xdp); /* before the driver looks for a program of libxdp's to remove */
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
     uro_filter_close(dpdk);
+    uro_control_close(&dpdk->control);
     uro_iface_close(&dpdk->iface);
     uro_nic_close(dpdk);
     pthread_mutex_unlock(&ports_lock);
@@ -149,6 +152,32 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
     }
 }
 
+/* Opens DPDK's device. An interface that af_xdp shares with the kernel gets our filter, and a socket for what both need. */
+static int open_nic(struct uro_dpdk *dpdk, struct uro_link *link,
+                    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
+{
+    char program[8];
+
+    if (dpdk->kind != URO_DPDK_AF_XDP)
+        return uro_nic_open(dpdk, link, config->memory_mib, error);
+    uro_xdp_socket_prepare(&dpdk->xdp, config, link->iface,
+                           uro_link_value(link->words, "xdp_prog", program, sizeof program));
+    int status = 0;
+    if (dpdk->xdp.link >= 0)
+        status = uro_control_open(&dpdk->control, (int)if_nametoindex(link->iface), false);
+    if (status != 0)
+        snprintf(error, URO_PORT_ERROR_MAX, "link %s: a packet socket on %s: %s", link->name,
+                 link->iface, strerror(-status));
+    else
+        status = uro_nic_open(dpdk, link, config->memory_mib, error);
+    uro_xdp_socket_made();
+    if (status != 0) {
+        uro_xdp_close(&dpdk->xdp);
+        uro_control_close(&dpdk->control);
+    }
+    return status;
+}
+
 static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
                      const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
@@ -157,7 +186,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
 
     if (link->iface[0] != '\0')
         uro_source_fds(&before, link->iface);
-    if (uro_nic_open(dpdk, link, config->memory_mib, error) != 0)
+    if (open_nic(dpdk, link, config, error) != 0)
         return -1;
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = dpdk->mtu = link->mtu;
@@ -196,6 +225,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     dpdk->iface = URO_IFACE_INIT;
     dpdk->source = URO_SOURCE_INIT;
     dpdk->filter = URO_FILTER_INIT;
+    dpdk->xdp = URO_XDP_INIT;
+    dpdk->control = URO_CONTROL_INIT;
     pthread_mutex_lock(&ports_lock);
     status = uro_link_parse(config, &link, error);
     if (status == 0)

@@ -59,6 +59,8 @@ static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t r
     if (dpdk->source.trigger != NULL)
         dpdk->source.trigger(0);
     count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)room));
+    if (dpdk->control.fd >= 0 && count < room)
+        count += uro_control_take(&dpdk->control, dpdk->pool, mbufs + count, room - count);
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
         dpdk->port.ops->link_up(&dpdk->port);
     return count;

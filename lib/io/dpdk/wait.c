@@ -5,7 +5,7 @@
  * come and go with peers. A descriptor is inside only while the port is armed, so that the
  * kernel does not report every frame of a busy port to nobody.
  *
- *   af_xdp, tap              the socket or the character device itself
+ *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.h's
  *   vhost, network cards     DPDK's receive interrupts
  *   ring, null, pcap         nothing: -1
  */
@@ -120,7 +120,8 @@ bool uro_wait_arm(struct uro_dpdk *dpdk)
     case URO_WAIT_NONE:
         return true;
     case URO_WAIT_LEVEL:
-        return add(wait, wait->fd, EPOLLIN);
+        return add(wait, wait->fd, EPOLLIN) &&
+               (dpdk->control.fd < 0 || add(wait, dpdk->control.fd, EPOLLIN));
     case URO_WAIT_INTERRUPT:
         if (rte_eth_dev_rx_intr_enable(dpdk->id, 0) != 0)
             return false;
@@ -138,6 +139,8 @@ void uro_wait_disarm(struct uro_dpdk *dpdk)
         return;
     case URO_WAIT_LEVEL:
         epoll_ctl(wait->epoll, EPOLL_CTL_DEL, wait->fd, NULL);
+        if (dpdk->control.fd >= 0)
+            epoll_ctl(wait->epoll, EPOLL_CTL_DEL, dpdk->control.fd, NULL);
         return;
     case URO_WAIT_INTERRUPT:
         rte_eth_dev_rx_intr_disable(dpdk->id, 0);

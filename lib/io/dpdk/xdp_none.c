@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* xdp_none.c - in the place of xdp_socket.c where libxdp is missing, and DPDK's driver with it. */
+#include "io/dpdk/xdp_socket.h"
+
+void uro_xdp_socket_prepare(struct uro_xdp *xdp, const struct uro_port_config *config,
+                            const char *interface, bool chosen)
+{
+    (void)xdp, (void)config, (void)interface, (void)chosen;
+}
+
+void uro_xdp_socket_made(void)
+{
+}
