@@ -52,7 +52,7 @@ void hub_reports_take(struct hub *hub, uint32_t share)
             (void)getsockopt(hub->socks[share], SOL_SOCKET, SO_ERROR, &error, &length);
             return;
         }
-        const struct uro_hub_report body = { .error = report.error, .info = report.info };
+        const struct uro_hub_report body = uro_hub_report_of(&report);
         if (report.network)
             tell(hub, share, &report.to, &body);
     }

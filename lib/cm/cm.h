@@ -87,6 +87,11 @@ void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code);
 void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
                     const uint8_t mad[static URO_MAD_LEN], uro_time now);
 
+/* Nobody has the port at @remote that a datagram of ours went to, somebody says. @quoted is what he shows of it, from
+ * the MAD on. A request of ours that waits for an answer fails at once, if it is the very one. */
+void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const uint8_t *quoted,
+                        uint32_t length, uro_time now);
+
 /* Lets due timers act, then gives the next message to send; false when there is none. */
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 

@@ -441,6 +441,23 @@ static void give_up(struct uro_conn *conn)
     uro_conn_end(conn);
 }
 
+void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const uint8_t *quoted,
+                        uint32_t length, uro_time now)
+{
+    const uint32_t compared = length < URO_MAD_LEN ? length : URO_MAD_LEN;
+
+    if (length < URO_CM_OWN_ID_END) /* transaction and ID must be shown: they cannot be guessed */
+        return;
+    struct uro_conn *conn = uro_conn_by_id(cm, uro_cm_own_id(quoted));
+    if (conn == NULL ||
+        (conn->state != URO_CONN_REQ_SENT && conn->state != URO_CONN_SIDR_REQ_SENT) ||
+        !uro_gid_equal(&conn->route.remote, remote) || memcmp(conn->mad, quoted, compared) != 0)
+        return;
+    cm->now = now;
+    uro_conn_raise(conn, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    uro_conn_end(conn);
+}
+
 void uro_conn_on_timer(struct uro_conn *conn)
 {
     if (conn->state == URO_CONN_TIMEWAIT || conn->state == URO_CONN_SIDR_ANSWERED) {

@@ -55,6 +55,13 @@ static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time n
         uro_receive(shard, frame);
 }
 
+/* True when a next hop became known or changed. */
+static bool icmp(const struct uro_demux *to, const struct uro_frame *frame, uro_time now)
+{
+    uro_gsi_icmp(to->gsi, frame, now);
+    return uro_neigh_icmp(to->neigh, frame, now);
+}
+
 static bool is_membership(const struct uro_frame *frame)
 {
     if (!frame->ip.v6)
@@ -97,7 +104,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     else if (is_membership(&frame))
         uro_member_input(to->member, &frame, now);
     else if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
-        hops_changed = uro_neigh_icmp(to->neigh, &frame, now);
+        hops_changed = icmp(to, &frame, now);
     else
         uro_count(&shard->counters, URO_COUNT_DROP_IP_PROTOCOL);
 

@@ -8,6 +8,7 @@
 #include "base/mark.h"
 #include "core/psn.h"
 #include "wire/frame.h"
+#include "wire/icmp.h"
 
 #define HOP_LIMIT 64u
 
@@ -63,6 +64,21 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
     URO_MARK("CM.GSI");
     uro_count(counters, URO_COUNT_RX_ROCE);
     uro_cm_receive(gsi->cm, &route, frame->payload, now);
+}
+
+void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now)
+{
+    const uint32_t mad_at = URO_BTH_LEN + URO_DETH_LEN;
+    struct uro_icmp icmp;
+    struct uro_bth bth;
+
+    if (!uro_icmp_decode(&frame->ip, frame->body, frame->body_length, &icmp) ||
+        icmp.kind != URO_ICMP_NO_PORT || icmp.quoted_length <= mad_at)
+        return;
+    uro_bth_decode(icmp.quoted, &bth);
+    if (bth.dest_qpn == URO_CM_MAD_QPN)
+        uro_cm_undelivered(gsi->cm, &icmp.dest, icmp.quoted + mad_at, icmp.quoted_length - mad_at,
+                           now);
 }
 
 static void release(struct uro_gsi *gsi, struct uro_gsi_slot *slot)

@@ -36,6 +36,10 @@ void uro_gsi_init(struct uro_gsi *gsi, struct uro_shard *shard, struct uro_neigh
 /* A packet for QPN 1. */
 void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
+/* A frame of ICMP or ICMPv6. When it says that nobody has the port that a connection manager's datagram went to, the
+ * connection manager hears of it. */
+void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
+
 /* Describes at most @room datagrams; their octets are ours until the next call. */
 URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room,
                                       uro_time now);

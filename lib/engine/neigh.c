@@ -276,6 +276,7 @@ bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_
         uro_count(neigh->counters, URO_COUNT_ARP_RX);
         return icmp.has_mac && learn(neigh, &icmp.target, &icmp.mac, now);
     case URO_ICMP_ECHO_REPLY:
+    case URO_ICMP_NO_PORT: /* gsi.c */
     case URO_ICMP_OTHER:
         break;
     }

@@ -180,6 +180,13 @@ static const struct layout *layout_of(uint16_t attribute)
     return NULL;
 }
 
+static_assert(URO_CM_OWN_ID_END == AT_BODY + 4, "both begin with it");
+
+uint32_t uro_cm_own_id(const uint8_t in[static URO_CM_OWN_ID_END])
+{
+    return uro_get_be32(in + AT_BODY);
+}
+
 enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN], struct uro_cm_msg *msg)
 {
     uint16_t attribute = uro_get_be16(in + AT_ATTRIBUTE);

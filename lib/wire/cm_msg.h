@@ -90,6 +90,10 @@ uint32_t uro_cm_data_room(enum uro_cm_kind kind);
 /* Values that do not fit their field are cut to it: the caller checked them. */
 void uro_cm_encode(uint8_t out[static URO_MAD_LEN], const struct uro_cm_msg *msg);
 
+/* The ID of who sent a REQ or SIDR_REQ, which may be cut off behind it. */
+#define URO_CM_OWN_ID_END 28u
+uint32_t uro_cm_own_id(const uint8_t in[static URO_CM_OWN_ID_END]);
+
 enum uro_cm_result {
     URO_CM_OK,
     URO_CM_NOT_CM,     /* another class, version or method */

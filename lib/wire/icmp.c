@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* icmp.c - echo of both IP versions, and neighbour discovery. */
+/* icmp.c - echo and "port unreachable" of both IP versions, and neighbour discovery. */
 #include "wire/icmp.h"
 
 enum {
@@ -12,10 +12,24 @@ enum {
     AT_ND_TARGET = 8,
     AT_ND_OPTIONS = 24,
 };
+
+/* In the header of a packet that is quoted. */
+enum {
+    AT_V4_PROTOCOL = 9,
+    AT_V4_SOURCE = 12,
+    AT_V4_DEST = 16,
+    AT_V6_NEXT = 6,
+    AT_V6_SOURCE = 8,
+    AT_V6_DEST = 24,
+};
 static_assert(AT_ECHO_SEQ + 2 == URO_ICMP_ECHO_HEADER, "the offsets must cover the header");
 static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follows the target");
 
 #define V4_ECHO_REPLY       0u
+#define V4_UNREACHABLE      3u
+#define V4_NO_PORT          3u /* code */
+#define V6_UNREACHABLE      1u
+#define V6_NO_PORT          4u /* code */
 #define V4_ECHO_REQUEST     8u
 #define V6_ECHO_REQUEST     128u
 #define V6_ECHO_REPLY       129u
@@ -30,8 +44,10 @@ static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follo
 #define OPTION_TARGET_MAC 2u
 #define OPTION_UNIT       ((size_t)8) /* octets; what an option's length counts */
 
-static enum uro_icmp_kind kind_of(bool v6, uint8_t type)
+static enum uro_icmp_kind kind_of(bool v6, uint8_t type, uint8_t code)
 {
+    if (type == (v6 ? V6_UNREACHABLE : V4_UNREACHABLE) && code == (v6 ? V6_NO_PORT : V4_NO_PORT))
+        return URO_ICMP_NO_PORT;
     if (!v6 && type == V4_ECHO_REQUEST)
         return URO_ICMP_ECHO_REQUEST;
     if (!v6 && type == V4_ECHO_REPLY)
@@ -61,6 +77,40 @@ static bool take_echo(const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
     icmp->echo_data = in + URO_ICMP_ECHO_HEADER;
     icmp->echo_length = length - URO_ICMP_ECHO_HEADER;
     return true;
+}
+
+/* Whether @network and @transport begin a packet of RoCE. */
+static bool is_roce(bool v6, const uint8_t *network, const uint8_t *transport)
+{
+    struct uro_udp udp;
+
+    if (network[0] >> 4 != (v6 ? 6 : 4) || (!v6 && (network[0] & 0xf) != URO_IPV4_LEN / 4) ||
+        network[v6 ? AT_V6_NEXT : AT_V4_PROTOCOL] != URO_IPPROTO_UDP)
+        return false;
+    uro_udp_decode(transport, &udp);
+    return udp.dest_port == URO_ROCE_PORT;
+}
+
+/* The packet that is quoted may be cut off anywhere behind its UDP header. Others than RoCE are of no interest. */
+static void take_quoted(bool v6, const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
+{
+    struct uro_reader reader = { in + URO_ICMP_ECHO_HEADER, in + length };
+    const uint8_t *network = uro_take(&reader, v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
+    const uint8_t *transport = network != NULL ? uro_take(&reader, URO_UDP_LEN) : NULL;
+
+    if (transport == NULL || !is_roce(v6, network, transport)) {
+        icmp->kind = URO_ICMP_OTHER;
+        return;
+    }
+    if (v6) {
+        memcpy(icmp->source.octets, network + AT_V6_SOURCE, sizeof icmp->source.octets);
+        memcpy(icmp->dest.octets, network + AT_V6_DEST, sizeof icmp->dest.octets);
+    } else {
+        icmp->source = uro_gid_from_ipv4(network + AT_V4_SOURCE);
+        icmp->dest = uro_gid_from_ipv4(network + AT_V4_DEST);
+    }
+    icmp->quoted = reader.at;
+    icmp->quoted_length = (uint32_t)(reader.end - reader.at);
 }
 
 static bool take_options(struct uro_reader *reader, struct uro_icmp *icmp)
@@ -113,7 +163,7 @@ bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length
         uro_ip_sum_finish(uro_ip_sum(start_sum(ip, length), in, length)) != 0)
         return false;
 
-    *icmp = (struct uro_icmp){ .kind = kind_of(ip->v6, in[AT_TYPE]) };
+    *icmp = (struct uro_icmp){ .kind = kind_of(ip->v6, in[AT_TYPE], in[AT_CODE]) };
     switch (icmp->kind) {
     case URO_ICMP_OTHER:
         return true;
@@ -123,6 +173,9 @@ bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length
     case URO_ICMP_NEIGHBOR_SOLICIT:
     case URO_ICMP_NEIGHBOR_ADVERT:
         return take_neighbor(ip, in, length, icmp);
+    case URO_ICMP_NO_PORT:
+        take_quoted(ip->v6, in, length, icmp);
+        return true;
     }
     return false;
 }
@@ -171,6 +224,34 @@ void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_i
     out[AT_ND_OPTIONS + 1] = 1;
     memcpy(&out[AT_ND_OPTIONS + 2], icmp->mac.octets, sizeof icmp->mac.octets);
     put_checksum(out, ip, URO_ND_LEN);
+}
+
+uint32_t uro_icmp_encode_no_port(uint8_t *out, const struct uro_ip *ip, const struct uro_icmp *icmp)
+{
+    const struct uro_ip quoted = { .v6 = ip->v6,
+                                   .dont_fragment = !ip->v6,
+                                   .hop_limit = 1,
+                                   .protocol = URO_IPPROTO_UDP,
+                                   .payload_length = (uint16_t)(URO_UDP_LEN + icmp->quoted_length),
+                                   .source = icmp->source,
+                                   .dest = icmp->dest };
+    const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
+                                 .dest_port = URO_ROCE_PORT,
+                                 .length = (uint16_t)(URO_UDP_LEN + icmp->quoted_length) };
+    uint32_t length = URO_ICMP_ECHO_HEADER;
+
+    URO_ASSERT(icmp->kind == URO_ICMP_NO_PORT);
+    memset(out, 0, URO_ICMP_ECHO_HEADER);
+    out[AT_TYPE] = ip->v6 ? V6_UNREACHABLE : V4_UNREACHABLE;
+    out[AT_CODE] = ip->v6 ? V6_NO_PORT : V4_NO_PORT;
+    length += (uint32_t)uro_ip_put(out + length, &quoted);
+    uro_udp_encode(out + length, &udp);
+    length += URO_UDP_LEN;
+    if (icmp->quoted_length > 0)
+        memcpy(out + length, icmp->quoted, icmp->quoted_length);
+    length += icmp->quoted_length;
+    put_checksum(out, ip, length);
+    return length;
 }
 
 struct uro_gid uro_gid_solicited_node(const struct uro_gid *target)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* icmp.h - ICMP and ICMPv6 echo (RFC 792, 4443) and neighbour discovery (RFC 4861). */
+/* icmp.h - ICMP and ICMPv6 echo and "port unreachable" (RFC 792, 4443), and neighbour discovery (RFC 4861). */
 #pragma once
 
 #include "wire/ip.h"
@@ -13,6 +13,7 @@ enum uro_icmp_kind {
     URO_ICMP_ECHO_REPLY,
     URO_ICMP_NEIGHBOR_SOLICIT,
     URO_ICMP_NEIGHBOR_ADVERT,
+    URO_ICMP_NO_PORT, /* nobody has the port that a RoCE packet of ours went to */
 };
 
 struct uro_icmp {
@@ -26,6 +27,10 @@ struct uro_icmp {
     struct uro_mac mac;
     bool solicited; /* advertisements */
     bool override;
+    struct uro_gid source; /* NO_PORT: of the packet that was not delivered */
+    struct uro_gid dest;
+    const uint8_t *quoted; /* NO_PORT: as much of it as came back, from the BTH on */
+    uint32_t quoted_length;
 };
 
 /* @ip is the header before it. False when too short, checksum wrong, or a neighbour message whose
@@ -40,6 +45,12 @@ uint32_t uro_icmp_encode_echo(uint8_t *out, const struct uro_ip *ip, const struc
 /* Encodes a solicitation or advertisement with @icmp->mac as its option. */
 void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_ip *ip,
                               const struct uro_icmp *icmp);
+
+/* Encodes NO_PORT for the packet that icmp->source, dest and quoted describe; @out has room for URO_ICMP_NO_PORT_HEADERS
+ * and icmp->quoted_length octets. Returns the octets written. */
+#define URO_ICMP_NO_PORT_HEADERS (URO_ICMP_ECHO_HEADER + URO_IPV6_LEN + URO_UDP_LEN)
+uint32_t uro_icmp_encode_no_port(uint8_t *out, const struct uro_ip *ip,
+                                 const struct uro_icmp *icmp);
 
 /* The solicited-node multicast address of @target, and the MAC of any IPv4/IPv6 multicast group. */
 struct uro_gid uro_gid_solicited_node(const struct uro_gid *target);

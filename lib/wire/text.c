@@ -201,6 +201,9 @@ static bool describe_icmp(struct line *line, const struct uro_frame *frame)
     case URO_ICMP_ECHO_REPLY:
         ADD(line, " echo reply id %u seq %u", icmp.echo_id, icmp.echo_seq);
         break;
+    case URO_ICMP_NO_PORT:
+        ADD(line, " port unreachable at %s", uro_gid_text(&icmp.dest, target));
+        break;
     case URO_ICMP_NEIGHBOR_SOLICIT:
         ADD(line, " who has %s?", uro_gid_text(&icmp.target, target));
         break;

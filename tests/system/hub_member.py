@@ -13,7 +13,7 @@ import pairs  # from tools/, which the tests that use this put on the path, as p
 import patience
 
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
-REPORT_BODY = struct.Struct("=2I")
+REPORT_BODY = struct.Struct("=3I276s")  # struct uro_hub_report
 VERSION = 2
 HELLO, WELCOME, FULL, NO_DESCRIPTOR, SERVICES, DATAGRAM, REPORT = range(7)
 PORT = 4791
@@ -96,7 +96,7 @@ class Member:
         self.link.send(HEADER.pack(VERSION, kind, 0, 0, sockaddr(address)) + body)
 
     def report(self, address: str, error: int) -> None:
-        self.say(REPORT, address, REPORT_BODY.pack(error, 0))
+        self.say(REPORT, address, REPORT_BODY.pack(error, 0, 0, b""))
 
     def pass_to(self, share: int) -> None:
         """A datagram that is another process'."""

@@ -302,7 +302,30 @@ def route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_th
     equal(payload(case, "10.0.0.1", Wide), 1024)
 
 
-CASES = [narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
+def connect_to_nobody(case: Case, address: str, words: str) -> None:
+    """Its host answers by ICMP; without that it would be asked sixteen times, which takes 82 s."""
+    with spaces_or_skip("rping") as spaces:
+        client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:udp{words}", "--", "stdbuf", "-o0", "rping", "-c", "-a",
+                              address, "-v", "-C", "1", stderr=subprocess.PIPE)
+        said = client.communicate(timeout=patience.seconds(60))[1].decode()
+        has(said, "RDMA_CM_EVENT_UNREACHABLE, error -110")
+
+
+def port_that_nobody_has__a_connection_fails_at_once(case: Case) -> None:
+    connect_to_nobody(case, "10.9.0.1", ",hub=no")
+
+
+def port_that_nobody_has__a_connection_of_a_shared_address_fails_at_once(case: Case) -> None:
+    """The kernel gives the report to any of the hub's sockets."""
+    connect_to_nobody(case, "10.9.0.1", "")
+
+
+def port_of_ipv6_that_nobody_has__a_connection_fails_at_once(case: Case) -> None:
+    connect_to_nobody(case, "fd09::1", ",ip=fd09::2")
+
+
+CASES = [port_that_nobody_has__a_connection_fails_at_once, port_that_nobody_has__a_connection_of_a_shared_address_fails_at_once,
+         port_of_ipv6_that_nobody_has__a_connection_fails_at_once, narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
          narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device,
          traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
          hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,

@@ -53,7 +53,19 @@ struct uro_hub_header {
 struct uro_hub_report {
     uint32_t error; /* as in struct uro_sock_report */
     uint32_t info;
+    uint32_t quoted_length;
+    uint8_t quoted[URO_SOCK_QUOTED_MAX];
 };
+
+static inline struct uro_hub_report uro_hub_report_of(const struct uro_sock_report *report)
+{
+    struct uro_hub_report out = { .error = report->error,
+                                  .info = report->info,
+                                  .quoted_length = report->quoted_length };
+
+    memcpy(out.quoted, report->quoted, sizeof out.quoted);
+    return out;
+}
 
 /* Whose the packet is. */
 static inline uint32_t uro_hub_share_of(const uint8_t *bth)

@@ -78,6 +78,10 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
     uint32_t count = uro_rx_lend(&udp->rx, pkts, room);
     bool listens = udp->rounds++ % SHARE_ROUNDS == 0;
 
+    if (count == 0 && udp->undelivered.count > 0) {
+        uro_rx_take_undelivered(&udp->rx, &udp->undelivered);
+        return uro_rx_lend(&udp->rx, pkts, room);
+    }
     if (listens && count == 0) /* other traffic must not keep them from being heard */
         count = receive_group(udp, pkts, room);
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
@@ -134,7 +138,7 @@ static bool arm(struct uro_port *port)
     struct pollfd looks[URO_PORT_FDS_MAX];
     int fds[URO_PORT_FDS_MAX];
 
-    if (udp->rx.first < udp->rx.count)
+    if (udp->rx.first < udp->rx.count || udp->undelivered.count > 0)
         return false;
     const uint32_t count = wait_fds(port, fds);
     for (uint32_t i = 0; i < count; i++)
@@ -365,6 +369,7 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
         *sock = (struct uro_sock){ .fd = -1,
                                    .address = config->addresses[i],
                                    .sent = &udp->tx.sent,
+                                   .undelivered = &udp->undelivered,
                                    .verbose = config->verbose };
         result = open_sock(udp, sock, alone, error);
     }

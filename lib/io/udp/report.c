@@ -41,6 +41,22 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
+/* Keeps what the connection manager is to hear of. Whether the datagram was ours it finds out itself. */
+static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
+{
+    struct uro_undelivered *kept = sock->undelivered;
+    struct uro_bth bth;
+
+    if (kept == NULL || kept->count == URO_UNDELIVERED_MAX || !report->network ||
+        report->error != ECONNREFUSED || report->quoted_length < URO_BTH_LEN)
+        return;
+    uro_bth_decode(report->quoted, &bth);
+    if (bth.dest_qpn != URO_CM_MAD_QPN)
+        return;
+    kept->by[kept->count] = sock;
+    kept->reports[kept->count++] = *report;
+}
+
 uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried)
 {
     struct uro_sock_report report;
@@ -52,8 +68,10 @@ uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tr
             uro_share_report(sock->share, &report);
         if (report.to.any.sa_family == AF_UNSPEC && tried != NULL)
             report.to = *tried;
-        if (report.to.any.sa_family != AF_UNSPEC)
-            tell(sock, &report);
+        if (report.to.any.sa_family == AF_UNSPEC)
+            continue;
+        keep(sock, &report);
+        tell(sock, &report);
     }
     return count;
 }
@@ -68,5 +86,9 @@ void uro_report_hear(struct uro_sock *sock, const struct uro_hub_header *header,
     memcpy(&body, sock->share->record, sizeof body);
     report.error = body.error;
     report.info = body.info;
+    report.quoted_length =
+        body.quoted_length < sizeof body.quoted ? body.quoted_length : sizeof body.quoted;
+    memcpy(report.quoted, body.quoted, sizeof report.quoted);
+    keep(sock, &report);
     tell(sock, &report);
 }

@@ -11,6 +11,15 @@
 #include "io/udp/hub.h"
 #include "io/udp/sock.h"
 
+/* Datagrams of the connection manager to ports that nobody has, of which it is to hear. More of them at once are
+ * forgotten: it asks again. */
+#define URO_UNDELIVERED_MAX 8u
+struct uro_undelivered {
+    uint32_t count;
+    struct uro_sock_report reports[URO_UNDELIVERED_MAX];
+    const struct uro_sock *by[URO_UNDELIVERED_MAX];
+};
+
 /* Takes all that is reported at @sock; @tried, or NULL: what the kernel refuses now was to go there. Returns how many
  * came from the network, which leaves out what the kernel says of its own sends. */
 uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried);

@@ -423,6 +423,46 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
     return true;
 }
 
+/* As the host there would have sent it to us. */
+static void add_undelivered(struct uro_rx *rx, const struct uro_sock *sock,
+                            const struct uro_sock_report *report, uint8_t *octets)
+{
+    const struct uro_ether ether = { .dest = rx->mac,
+                                     .source = link_mac,
+                                     .type = sock->v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    const struct uro_icmp icmp = { .kind = URO_ICMP_NO_PORT,
+                                   .source = sock->address,
+                                   .dest = uro_sock_gid_of(&report->to),
+                                   .quoted = report->quoted,
+                                   .quoted_length = report->quoted_length };
+    const uint32_t headers =
+        URO_ICMP_ECHO_HEADER + URO_UDP_LEN + (sock->v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
+    const struct uro_ip ip = { .v6 = sock->v6,
+                               .hop_limit = URO_SOCK_HOP_LIMIT,
+                               .protocol = sock->v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP,
+                               .payload_length = (uint16_t)(headers + report->quoted_length),
+                               .source = icmp.dest,
+                               .dest = sock->address };
+    uint32_t length = (uint32_t)uro_ether_put(octets, &ether);
+
+    length += (uint32_t)uro_ip_put(octets + length, &ip);
+    length += uro_icmp_encode_no_port(octets + length, &ip, &icmp);
+    rx->frames[rx->count++] = (struct uro_pkt){ .octets = octets, .length = length };
+}
+
+static_assert(URO_UNDELIVERED_MAX <= URO_RX_MESSAGES, "each has the place of a message");
+
+void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered)
+{
+    if (rx->first < rx->count)
+        return;
+    rx->first = rx->count = 0;
+    for (uint32_t i = 0; i < undelivered->count; i++)
+        add_undelivered(rx, undelivered->by[i], &undelivered->reports[i],
+                        rx->memory + (size_t)i * REGION);
+    undelivered->count = 0;
+}
+
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room)
 {
     uint32_t count = rx->count - rx->first < room ? rx->count - rx->first : room;

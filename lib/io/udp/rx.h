@@ -29,6 +29,8 @@ struct uro_rx_source {
     struct uro_ident_habit habit;
 };
 
+struct uro_undelivered;
+
 struct uro_rx {
     struct uro_mac mac; /* ours: where frames go */
     const struct uro_sock *own;
@@ -64,6 +66,9 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
 /* Likewise what the broker of a shared address passes on; reports among it are told. False when the broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
+
+/* Makes frames of ICMP of these, when everything taken earlier was lent. */
+void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered);
 
 /* At most @room frames; they are lent until the next uro_rx_take(). */
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);

@@ -259,7 +259,7 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
 
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report)
 {
-    const struct uro_hub_report body = { .error = report->error, .info = report->info };
+    const struct uro_hub_report body = uro_hub_report_of(report);
     struct uro_hub_header header = header_of(URO_HUB_REPORT, share->number);
 
     header.from = report->to;

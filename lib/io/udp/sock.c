@@ -249,13 +249,18 @@ bool uro_sock_take_report(int fd, struct uro_sock_report *report)
 {
     for (;;) {
         _Alignas(struct cmsghdr) char control[256];
+        struct iovec quoted = { report->quoted, sizeof report->quoted };
         struct msghdr message = { .msg_name = &report->to,
                                   .msg_namelen = sizeof report->to,
+                                  .msg_iov = &quoted,
+                                  .msg_iovlen = 1,
                                   .msg_control = control,
                                   .msg_controllen = sizeof control };
         memset(report, 0, sizeof *report);
-        if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+        ssize_t length = recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+        if (length < 0)
             return false;
+        report->quoted_length = (uint32_t)length;
         if (message.msg_namelen == 0) /* of what the kernel refused itself */
             report->to.any.sa_family = AF_UNSPEC;
         for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;

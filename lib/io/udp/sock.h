@@ -7,6 +7,9 @@
 
 #include "engine/port.h"
 #include "io/udp/ident.h"
+#include "wire/bth.h"
+#include "wire/cm_msg.h"
+#include "wire/ext.h"
 
 #define URO_SOCK_HOP_LIMIT 64 /* of packets that do not say */
 
@@ -18,12 +21,15 @@ union uro_sock_address {
 
 struct uro_sent;
 struct uro_share;
+struct uro_undelivered;
 struct uro_witness;
 
 struct uro_sock {
     int fd;                      /* -1: an address whose broker is gone */
     struct uro_share *share;     /* other processes have the address too, or NULL */
     struct uro_witness *witness; /* sees the headers that it hides, or NULL: witness.h */
+    struct uro_undelivered
+        *undelivered;            /* takes what the connection manager must hear of, or NULL */
     const struct uro_sent *sent; /* where the process sent to; NULL: not known */
     bool verbose;                /* somebody watches what is told */
     bool group;                  /* its address is that of a multicast group */
@@ -78,11 +84,16 @@ bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static UR
 /* The witness, too. */
 void uro_sock_close(struct uro_sock *sock);
 
+/* As much of a packet as a datagram of the connection manager has. */
+#define URO_SOCK_QUOTED_MAX (URO_BTH_LEN + URO_DETH_LEN + URO_MAD_LEN)
+
 /* What is said of a packet that was sent. */
 struct uro_sock_report {
-    uint32_t error; /* errno */
-    uint32_t info;  /* with EMSGSIZE: octets that the path carries */
-    bool network;   /* by the network, of anybody's packet; else by the kernel, of ours */
+    uint32_t error;         /* errno */
+    uint32_t info;          /* with EMSGSIZE: octets that the path carries */
+    bool network;           /* by the network, of anybody's packet; else by the kernel, of ours */
+    uint32_t quoted_length; /* octets of the packet that came back, from the BTH on */
+    uint8_t quoted[URO_SOCK_QUOTED_MAX];
     union uro_sock_address to; /* where it was to go; of no family when that is not said */
 };
 

@@ -27,6 +27,7 @@
 #include "io/udp/addresses.h"
 #include "io/udp/claim.h"
 #include "io/udp/group.h"
+#include "io/udp/report.h"
 #include "io/udp/route.h"
 #include "io/udp/rx.h"
 #include "io/udp/share.h"
@@ -46,6 +47,7 @@ struct uro_udp_port {
     uint32_t mtu;                   /* as configured */
     uint32_t mtu_then; /* the least of the interfaces when it was opened; 0: not known */
     struct uro_groups groups;
+    struct uro_undelivered undelivered;
     uint32_t rounds; /* brokers are listened to in some of them */
     struct uro_rx rx;
     struct uro_udp_tx tx;

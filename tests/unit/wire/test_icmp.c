@@ -201,6 +201,62 @@ static void icmp__other_types__are_other(void **state)
     assert_int_equal(icmp.kind, URO_ICMP_OTHER);
 }
 
+static struct uro_icmp no_port(const struct uro_ip *ip, const uint8_t *quoted, uint32_t length)
+{
+    return (struct uro_icmp){ .kind = URO_ICMP_NO_PORT,
+                              .source = ip->dest,
+                              .dest = ip->source,
+                              .quoted = quoted,
+                              .quoted_length = length };
+}
+
+/* Cut off anywhere behind its UDP header, as a router may. */
+static void icmp__port_unreachable__shows_the_packet_that_was_not_delivered(void **state)
+{
+    static const uint8_t quoted[] = "from the BTH on";
+    uint8_t octets[URO_ICMP_NO_PORT_HEADERS + sizeof quoted];
+    struct uro_icmp icmp;
+
+    (void)state;
+    for (int v6 = 0; v6 <= 1; v6++) {
+        const struct uro_ip ip = ip_of(v6);
+        for (uint32_t kept = 0; kept <= sizeof quoted; kept++) {
+            const struct uro_icmp sent = no_port(&ip, quoted, kept);
+            uint32_t length = uro_icmp_encode_no_port(octets, &ip, &sent);
+            assert_true(uro_icmp_decode(&ip, octets, length, &icmp));
+            assert_int_equal(icmp.kind, URO_ICMP_NO_PORT);
+            assert_true(uro_gid_equal(&icmp.source, &ip.dest));
+            assert_true(uro_gid_equal(&icmp.dest, &ip.source));
+            assert_int_equal(icmp.quoted_length, kept);
+            assert_memory_equal(icmp.quoted, quoted, kept);
+        }
+    }
+}
+
+/* Another version of IP, another protocol, or another port. */
+static void icmp__port_unreachable_about_what_is_not_roce__is_other(void **state)
+{
+    static const struct {
+        bool v6;
+        uint32_t at;
+    } fields[] = { { false, 8 }, { false, 17 }, { false, 31 }, { true, 14 }, { true, 51 } };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(fields); i++) {
+        const struct uro_ip ip = ip_of(fields[i].v6);
+        const struct uro_icmp sent = no_port(&ip, (const uint8_t *)"", 1);
+        uint8_t octets[URO_ICMP_NO_PORT_HEADERS + 1];
+        struct uro_icmp icmp = { 0 };
+        uint32_t length = uro_icmp_encode_no_port(octets, &ip, &sent);
+        octets[fields[i].at] ^= 1;
+        uro_put_be16(octets + 2, 0);
+        const uint32_t pseudo = ip.v6 ? uro_ip_pseudo_sum(&ip, URO_IPPROTO_ICMPV6, length) : 0;
+        uro_put_be16(octets + 2, uro_ip_sum_finish(uro_ip_sum(pseudo, octets, length)));
+        assert_true(uro_icmp_decode(&ip, octets, length, &icmp));
+        assert_int_equal(icmp.kind, URO_ICMP_OTHER);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +267,8 @@ int main(void)
         cmocka_unit_test(icmp__neighbor_message_against_the_rfc__is_refused),
         cmocka_unit_test(icmp__solicited_advertisement_to_a_group__is_refused),
         cmocka_unit_test(icmp__other_types__are_other),
+        cmocka_unit_test(icmp__port_unreachable__shows_the_packet_that_was_not_delivered),
+        cmocka_unit_test(icmp__port_unreachable_about_what_is_not_roce__is_other),
     };
     return cmocka_run_group_tests_name("wire/icmp", tests, NULL, NULL);
 }

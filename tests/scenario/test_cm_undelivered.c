@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cm_undelivered.c - the network says that nobody has the port that a request went to. Anybody can say so; only who
+ * saw the request can show it. */
+#include <errno.h>
+#include <string.h>
+
+#include "managers.h"
+
+#define LEAST 28u /* octets that must be shown: up to our communication ID */
+
+/* What was sent to b did not arrive, says somebody who shows @length octets of @mad. */
+static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)
+{
+    uro_cm_undelivered(s->a.cm, &s->b.address, mad, length, s->now);
+}
+
+static void ask_in_vain(struct managers *s)
+{
+    s->a.lose[URO_CM_REQ] = 1;
+    managers_ask(s);
+    managers_settle(s);
+    assert_int_equal(s->a.sent[URO_CM_REQ], 1);
+}
+
+static void req__to_a_port_that_nobody_has__fails_at_once(void **state)
+{
+    struct managers *s = *state;
+
+    ask_in_vain(s);
+    undelivered(s, s->a.conn->mad, URO_MAD_LEN);
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(100000));
+    assert_int_equal(s->a.sent[URO_CM_REQ], 1);
+}
+
+static void req__of_which_a_router_shows_little__fails_at_once(void **state)
+{
+    struct managers *s = *state;
+
+    ask_in_vain(s);
+    undelivered(s, s->a.conn->mad, LEAST);
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+}
+
+static void service_query__to_a_port_that_nobody_has__fails_at_once(void **state)
+{
+    struct managers *s = *state;
+
+    s->a.lose[URO_CM_SIDR_REQ] = 1;
+    managers_ask_service(s, MANAGERS_SERVICE);
+    managers_settle(s);
+    undelivered(s, s->a.conn->mad, URO_MAD_LEN);
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+}
+
+static void req__shown_too_little_of__waits_on(void **state)
+{
+    struct managers *s = *state;
+
+    ask_in_vain(s);
+    for (uint32_t length = 0; length < LEAST; length++)
+        undelivered(s, s->a.conn->mad, length);
+    managers_expect_nothing(s, &s->a);
+}
+
+static void req__that_differs_in_any_octet__waits_on(void **state)
+{
+    struct managers *s = *state;
+    uint8_t mad[URO_MAD_LEN];
+
+    ask_in_vain(s);
+    for (uint32_t at = 0; at < URO_MAD_LEN; at++) {
+        memcpy(mad, s->a.conn->mad, sizeof mad);
+        mad[at] ^= 1;
+        undelivered(s, mad, URO_MAD_LEN);
+    }
+    managers_expect_nothing(s, &s->a);
+}
+
+static void req__to_somebody_else__waits_on(void **state)
+{
+    struct managers *s = *state;
+
+    ask_in_vain(s);
+    uro_cm_undelivered(s->a.cm, &s->a.address, s->a.conn->mad, URO_MAD_LEN, s->now);
+    managers_expect_nothing(s, &s->a);
+}
+
+/* Late, or forged by who reads along. */
+static void req__that_was_answered__is_what_it_is(void **state)
+{
+    struct managers *s = *state;
+    uint8_t mad[URO_MAD_LEN];
+
+    managers_ask(s);
+    memcpy(mad, s->a.conn->mad, sizeof mad);
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
+    const struct uro_conn_param answer = managers_param("");
+    assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    undelivered(s, mad, URO_MAD_LEN);
+    undelivered(s, s->a.conn->mad, URO_MAD_LEN);
+    managers_expect_nothing(s, &s->a);
+    assert_int_equal(s->a.conn->state, URO_CONN_REP_RECEIVED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(req__to_a_port_that_nobody_has__fails_at_once,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(req__of_which_a_router_shows_little__fails_at_once,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(service_query__to_a_port_that_nobody_has__fails_at_once,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(req__shown_too_little_of__waits_on, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__that_differs_in_any_octet__waits_on, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__to_somebody_else__waits_on, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__that_was_answered__is_what_it_is, managers_open,
+                                        managers_close),
+    };
+
+    return cmocka_run_group_tests_name("scenario/cm_undelivered", tests, NULL, NULL);
+}
