@@ -31,13 +31,18 @@ static uint8_t record[URO_HUB_RECORD];
 
 static void pass(const struct hub *hub, struct uro_hub_header *header, uint32_t length)
 {
-    uint32_t share = hub_route(hub, record, length);
+    struct uro_cm_msg msg;
+    uint32_t share = hub_route(hub, record, length, &msg);
     struct iovec parts[2] = { { header, sizeof *header }, { record, length } };
     const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
     header->version = URO_HUB_VERSION;
     header->kind = URO_HUB_DATAGRAM;
     header->share = share;
+    if (msg.kind != URO_CM_KIND_COUNT) {
+        const struct uro_gid peer = uro_sock_gid_of(&header->from);
+        hub_goodbye_note(hub->goodbye, share, &peer, &msg);
+    }
     if (share != 0) /* who is slow loses it, like any datagram */
         (void)sendmsg(hub->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -127,9 +132,12 @@ static void serve(struct hub *hub, const struct options *options)
         for (uint32_t share = 0; share <= HUB_MEMBERS; share++)
             ready[share] = look_at(hub, share);
         ready[LISTENER] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
-        int found = poll(ready, LISTENER + 1, hub->member_count == 0 ? options->idle_ms : -1);
-        if (found == 0 && !hub_has_users(hub))
+        int wait_ms = hub_goodbye_wait_ms(hub);
+        const bool idle = wait_ms < 0 && hub->member_count == 0;
+        int found = poll(ready, LISTENER + 1, idle ? options->idle_ms : wait_ms);
+        if (found == 0 && idle && !hub_has_users(hub))
             return;
+        hub_goodbye_go_on(hub);
         if (found <= 0)
             continue;
         for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
@@ -253,6 +261,11 @@ int uro_app_hub(int argc, char **argv)
     for (uint32_t share = 0; share < URO_SHARES; share++) {
         hub.socks[share] = -1;
         hub.members[share].fd = -1;
+    }
+    hub.goodbye = hub_goodbye_open();
+    if (hub.goodbye == NULL) {
+        (void)fprintf(stderr, "uroce hub: out of memory\n");
+        return 1;
     }
     int first = hub_open_listener(&hub);
     if (first == 0 && !options.background)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "io/udp/hub.h"
+#include "wire/cm_msg.h"
 
 #define HUB_MEMBERS (URO_SHARES - 2)
 
@@ -26,8 +27,9 @@ struct hub {
     int socks[URO_SHARES]; /* by share; [0] is ours, all but it and [1 .. URO_SHARES - 2] unused */
     struct hub_member members[URO_SHARES];
     uint32_t member_count;
-    time_t reports_since; /* s */
-    uint32_t reports;     /* passed on since then */
+    struct hub_goodbye *goodbye; /* the connections of members */
+    time_t reports_since;        /* s */
+    uint32_t reports;            /* passed on since then */
 };
 
 /* hub_members.c */
@@ -48,8 +50,24 @@ void hub_dismiss(struct hub *hub, uint32_t share);
 
 /* hub_route.c */
 
-/* Whose the datagram at @bth is: a share, or 0 when nobody's. */
-uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length);
+/* Whose the datagram at @bth is: a share, or 0 when nobody's. @msg: what it says of a connection; of kind
+ * URO_CM_KIND_COUNT when it says nothing. */
+uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length,
+                   struct uro_cm_msg *msg);
+
+/* hub_goodbye.c */
+
+/* NULL when there is no memory. */
+struct hub_goodbye *hub_goodbye_open(void);
+void hub_goodbye_close(struct hub_goodbye *goodbye);
+/* A message of @peer's is passed on to member @share; 0: to nobody. */
+void hub_goodbye_note(struct hub_goodbye *goodbye, uint32_t share, const struct uro_gid *peer,
+                      const struct uro_cm_msg *msg);
+/* Member @share is dead: the peers of its connections are told. */
+void hub_goodbye_say(const struct hub *hub, uint32_t share);
+/* Tells those again that have not answered, when it is time; and how long that is, -1: for ever. */
+void hub_goodbye_go_on(const struct hub *hub);
+int hub_goodbye_wait_ms(const struct hub *hub);
 
 /* hub_reports.c */
 

@@ -44,6 +44,7 @@ void hub_close(struct hub *hub)
             (void)close(hub->members[share].fd);
         free(hub->members[share].services);
     }
+    hub_goodbye_close(hub->goodbye);
     if (hub->listener >= 0)
         (void)close(hub->listener);
     if (hub->spare >= 0)
@@ -317,4 +318,5 @@ void hub_dismiss(struct hub *hub, uint32_t share)
     free(member->services);
     *member = (struct hub_member){ .fd = -1 };
     hub->member_count--;
+    hub_goodbye_say(hub, share);
 }

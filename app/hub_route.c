@@ -2,7 +2,6 @@
 /* hub_route.c - whose a datagram is that came to queue pair 1. Nothing is believed: who gets it checks all. */
 #include "hub.h"
 
-#include "wire/cm_msg.h"
 #include "wire/ext.h"
 
 #define MAD_AT (URO_BTH_LEN + URO_DETH_LEN)
@@ -37,10 +36,10 @@ static uint32_t who_has(const struct hub *hub, uint64_t id)
     return is_member(hub, share) ? share : anybody(hub);
 }
 
-uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length)
+uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length,
+                   struct uro_cm_msg *msg)
 {
-    struct uro_cm_msg msg;
-
+    msg->kind = URO_CM_KIND_COUNT;
     if (length < URO_BTH_LEN)
         return 0;
     uint32_t share = uro_hub_share_of(bth);
@@ -48,14 +47,16 @@ uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length)
         return is_member(hub, share) ? share : 0;
     if (uro_get_be24(bth + URO_HUB_AT_QPN) != URO_CM_MAD_QPN || length < MAD_AT + URO_MAD_LEN)
         return 0;
-    if (uro_cm_decode(bth + MAD_AT, &msg) != URO_CM_OK)
+    if (uro_cm_decode(bth + MAD_AT, msg) != URO_CM_OK) {
+        msg->kind = URO_CM_KIND_COUNT;
         return anybody(hub);
-    switch (msg.kind) {
+    }
+    switch (msg->kind) {
     case URO_CM_REQ:
     case URO_CM_SIDR_REQ:
-        return who_listens(hub, msg.value[URO_CM_SERVICE_ID]);
+        return who_listens(hub, msg->value[URO_CM_SERVICE_ID]);
     case URO_CM_SIDR_REP:
-        return who_has(hub, msg.value[URO_CM_REQUEST_ID]);
+        return who_has(hub, msg->value[URO_CM_REQUEST_ID]);
     case URO_CM_MRA:
     case URO_CM_REJ:
     case URO_CM_REP:
@@ -67,5 +68,5 @@ uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length)
     case URO_CM_KIND_COUNT:
         break;
     }
-    return who_has(hub, msg.value[URO_CM_REMOTE_ID]);
+    return who_has(hub, msg->value[URO_CM_REMOTE_ID]);
 }
