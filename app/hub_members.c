@@ -178,6 +178,11 @@ int hub_open_listener(struct hub *hub)
         return 0;
     if (result < 0)
         return complain_of_place(result, &meet);
+    if (other_serves(&hub->name)) { /* though somebody removed the file of its lock */
+        uro_meet_unlock(hub->lock, hub->lock_path);
+        hub->lock = -1;
+        return 0;
+    }
     (void)unlink(hub->name.sun_path); /* of one that was killed */
     hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (hub->listener >= 0 &&

@@ -67,6 +67,7 @@ struct uro_device {
     uro_time full_since; /* the port has no room; 0: it has */
     struct uro_suspect suspect;
     bool told_narrow; /* the warning that a path carries less than a queue pair sends was printed */
+    struct uro_gid checked_way; /* the destination that was last looked at for that; ask.c */
     bool told; /* an event, since the service thread last looked: a program may be about to wake */
     bool owes; /* a round only received: what it has to answer is still to be sent */
     uro_time owes_since;

@@ -322,6 +322,19 @@ def listened_for() -> int:
     return sum(is_locked(file) for place in hub_member.places() for file in place.glob(f"listen-*-{SUBNET}.*"))
 
 
+def lock_of_a_broker_that_serves__is_removed__it_goes_on_alone(case: Case) -> None:
+    """As something that clears old files out of /tmp does."""
+    with Shared(case.uroce) as pair, broker(pair):
+        for place in hub_member.places():
+            for file in place.glob(f"hub-*-{SHARED_ADDRESS}.lock"):
+                file.unlink()
+        asked = subprocess.run([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"],
+                               capture_output=True, text=True, check=False)
+        equal((asked.returncode, asked.stderr), (0, ""))
+        equal(len(brokers()), 1)
+        connect(pair)
+
+
 def files_of_the_killed__are_removed_by_the_next_broker(case: Case) -> None:
     with Shared(case.uroce) as pair:
         with broker(pair):
@@ -427,6 +440,7 @@ CASES = [two_listen_on_one_port__the_second_may_when_the_first_no_longer_does, r
          place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found,
          wildcard_that_meets_a_listener__listens_nowhere, while_there_is_no_broker__a_port_is_still_that_of_one_process,
          child_of_a_process_that_listens__keeps_the_port_from_nobody, files_of_the_killed__are_removed_by_the_next_broker,
+         lock_of_a_broker_that_serves__is_removed__it_goes_on_alone,
          processes_come_and_die__the_broker_keeps_nothing_of_them,
          the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
          another_broker_after_the_first_was_killed__traffic_goes_on,
