@@ -115,8 +115,10 @@ struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *rout
 {
     struct uro_conn *conn = take(cm);
 
-    if (conn == NULL)
+    if (conn == NULL) {
+        cm->full = true;
         return NULL;
+    }
     memset(conn, 0, sizeof *conn);
     conn->cm = cm;
     conn->route = *route;

@@ -58,6 +58,7 @@ struct uro_cm {
     uro_time now;
     struct uro_wheel wheel;
     struct uro_conn *pool; /* config.connections of them */
+    bool full;             /* a connection was refused, since all have an owner */
     uint32_t pool_used;    /* the first so many were used at least once */
     struct uro_list unused;
     struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */

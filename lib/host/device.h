@@ -55,6 +55,7 @@ struct uro_device {
     struct uro_engine *engine;
     struct uro_port *port;
     void *engine_memory;
+    size_t engine_size;
     struct uro_tx *tx;                /* URO_PORT_BURST of them */
     struct uro_mac *macs;             /* URO_ENGINE_MACS_MAX of them: what the port lets in */
     uint32_t multicast_version;       /* of the engine's list, when it was given to the port */

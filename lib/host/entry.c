@@ -13,14 +13,15 @@
 #include "host/parse.h"
 #include "host/plugin.h"
 
-#define MTU_MIN    576u
-#define MTU_MAX    9600u
-#define CPU_MAX    1023u
-#define MEMORY_MAX 1048576u
-#define VALUE_MAX  1024u
-#define QP_MAX     1048560u /* numbers of objects are bounded by memory: these are what rxe says */
-#define OBJECT_MAX 1048576u
-#define MEBIBYTE   1048576u
+#define MTU_MIN      576u
+#define MTU_MAX      9600u
+#define CPU_MAX      1023u
+#define MEMORY_MAX   1048576u
+#define VALUE_MAX    1024u
+#define QP_MAX       1048560u /* numbers of objects are bounded by memory: these are what rxe says */
+#define OBJECT_MAX   1048576u
+#define CONN_DEFAULT 100000u
+#define MEBIBYTE     1048576u
 
 /* Reads @value into @config. Returns NULL, or what would have been right. */
 typedef const char *set_fn(struct uro_device_config *config, const char *value);
@@ -255,6 +256,7 @@ static void set_quotas(struct uro_device_config *config)
     for (unsigned quota = 0; quota < URO_QUOTA_COUNT; quota++)
         config->most[quota] = OBJECT_MAX;
     config->most[URO_QUOTA_QP] = QP_MAX;
+    config->most[URO_QUOTA_CONN] = CONN_DEFAULT;
     config->most[URO_QUOTA_OCTETS] = UINT64_MAX;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -97,6 +98,13 @@ static int seed(const struct uro_device_config *config, uint8_t out[static 32])
     return getrandom(out, 32, 0) == 32 ? 0 : -EIO;
 }
 
+static uint32_t most_connections(const struct uro_device *device)
+{
+    const uint64_t most = uro_quota_most(device, URO_QUOTA_CONN);
+
+    return most != 0 ? (uint32_t)most : 1;
+}
+
 static int build_engine(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
@@ -111,6 +119,7 @@ static int build_engine(struct uro_device *device)
         .early = URO_EARLY_DEFAULT,
         .retry_7_forever = config->retry_7_forever,
         .share = device->port->share,
+        .connections = most_connections(device),
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
         .link_routes = uro_plugin_is_udp(config->link),
     };
@@ -121,7 +130,11 @@ static int build_engine(struct uro_device *device)
     if (error != 0)
         return error;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    device->engine_memory = aligned_alloc(CACHE_LINE, size);
+    /* Room for all connections there may be: the kernel gives a page when it is used. */
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    device->engine_memory = memory != MAP_FAILED ? memory : NULL;
+    device->engine_size = size;
     device->tx = calloc(URO_PORT_BURST, sizeof *device->tx);
     device->macs = calloc(URO_ENGINE_MACS_MAX, sizeof *device->macs);
     if (device->engine_memory == NULL || device->tx == NULL || device->macs == NULL)
@@ -177,7 +190,8 @@ static void take_down(struct uro_device *device)
         device->port->ops->close(device->port);
     device->port = NULL;
     uro_capture_close(device);
-    free(device->engine_memory);
+    if (device->engine_memory != NULL)
+        (void)munmap(device->engine_memory, device->engine_size);
     free(device->tx);
     free(device->macs);
     device->engine = NULL;

@@ -99,3 +99,8 @@ void uro_quota_forked(void)
         atomic_store(&process.used[i], used);
     }
 }
+
+void uro_quota_say(struct uro_device *device, enum uro_quota quota)
+{
+    complain(&device->quota_use, device->config.name, uro_quota_most(device, quota), quota);
+}

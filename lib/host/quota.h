@@ -20,6 +20,7 @@ struct uro_device;
     X(MW, "max_mw", "memory windows")                                                              \
     X(PD, "max_pd", "protection domains")                                                          \
     X(AH, "max_ah", "address handles")                                                             \
+    X(CONN, "max_conn", "connections of rdma_cm")                                                  \
     X(OCTETS, "max_registered", "octets of registered memory")
 
 enum uro_quota {
@@ -40,3 +41,6 @@ URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quot
 void uro_quota_forked(void);
 /* Nothing happens when the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
+
+/* Says on stderr, once, that the device has all it may have. For what the engine counts itself. */
+void uro_quota_say(struct uro_device *device, enum uro_quota quota);

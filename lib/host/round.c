@@ -2,6 +2,7 @@
 /* round.c - one round of a device: one clock reading, frames in, frames out, events. */
 #include <stdio.h>
 
+#include "cm/cm.h"
 #include "host/capture.h"
 #include "host/device.h"
 #include "host/unmapped.h"
@@ -196,6 +197,8 @@ static void look_around(struct uro_device *device, uro_time now)
     if (now - device->link_checked >= uro_round_link_interval(device)) {
         check_link(device, now);
         look_for_guesses(device, now);
+        if (uro_engine_cm(device->engine)->full)
+            uro_quota_say(device, URO_QUOTA_CONN);
     }
     if (uro_engine_multicast_version(device->engine) != device->multicast_version)
         uro_round_multicast(device);

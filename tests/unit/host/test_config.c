@@ -82,7 +82,7 @@ static void line__every_key__is_read(void **state)
         "gateway6=fe80::9;mac=02:01:02:03:04:05;mtu=9000;vendor_part_id=0x1017;window=64;"
         "retry_7=forever;progress=thread;cpu=3;pcap=/tmp/a.pcap;seed=18446744073709551615;"
         "memory=32;verbose=yes;max_qp=1;max_cq=2;max_srq=3;max_mr=4;max_mw=5;max_pd=6;max_ah=7;"
-        "max_registered=8");
+        "max_conn=8;max_registered=8");
 
     assert_string_equal(d->name, "a_b-1");
     assert_int_equal(d->gid_count, 4);
@@ -171,7 +171,7 @@ static const struct {
     { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
                               "vendor_part_id window retry_7 progress cpu pcap seed memory "
                               "verbose max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
-                              "max_registered" },
+                              "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
     { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
     { "a:net_null0;max_registered=1g", "max_registered=1g: must be a number of mebibytes" },
@@ -309,10 +309,10 @@ static void line__star_with_a_mistake__there_is_no_device(void **state)
           "UROCE_DEVICES, device 2 (*): max_qp=x: must be a number from 0 to 1048560" },
         { "a:net_null0 *;mtu=1500", "UROCE_DEVICES, device 2 (*): unknown key \"mtu\"; known: "
                                     "max_qp max_cq max_srq max_mr max_mw "
-                                    "max_pd max_ah max_registered" },
+                                    "max_pd max_ah max_conn max_registered" },
         { "*:net_null0;max_qp=5", "UROCE_DEVICES, device 1 (*): unknown key \"link\"; known: "
                                   "max_qp max_cq max_srq max_mr max_mw "
-                                  "max_pd max_ah max_registered" },
+                                  "max_pd max_ah max_conn max_registered" },
         { "*;max_qp=5 a:net_null0 *;max_mr=5", "UROCE_DEVICES, device 3 (*): is given twice" },
         { "*;max_qp=5;max_qp=6", "UROCE_DEVICES, device 1 (*): max_qp= is given twice" },
     };

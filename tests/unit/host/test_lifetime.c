@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cm/conn_inside.h"
 #include "fake_port.h"
 #include "host/host.h"
 #include "support/must.h"
@@ -154,6 +155,45 @@ static void asked__of_what_the_port_knows__it_answers(void **state)
 {
     (void)state;
     assert_int_equal(must_status(asks), 0);
+}
+
+/* ---- connections -------------------------------------------------------- */
+
+static uint32_t make_connections(const char *devices, uint32_t wanted)
+{
+    static const struct uro_cm_route nowhere;
+    struct uro_device *device = first(devices);
+    uint32_t made = 0;
+
+    MUST(uro_device_start(device) == 0);
+    uro_device_lock(device);
+    while (made < wanted &&
+           uro_conn_new(uro_engine_cm(uro_device_engine(device)), &nowhere) != NULL)
+        made++;
+    uro_device_unlock(device);
+    return made;
+}
+
+static void makes_many(void)
+{
+    MUST(make_connections(DEVICE, 20000) == 20000);
+}
+
+static void connections__without_a_bound_of_the_user__there_are_many(void **state)
+{
+    (void)state;
+    assert_int_equal(must_status(makes_many), 0);
+}
+
+static void makes_seven(void)
+{
+    MUST(make_connections(DEVICE ";max_conn=7", 20) == 7);
+}
+
+static void connections__max_conn__there_are_no_more(void **state)
+{
+    (void)state;
+    assert_int_equal(must_status(makes_seven), 0);
 }
 
 /* ---- the end ------------------------------------------------------------ */
@@ -356,6 +396,8 @@ int main(void)
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
         cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
+        cmocka_unit_test(connections__without_a_bound_of_the_user__there_are_many),
+        cmocka_unit_test(connections__max_conn__there_are_no_more),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
