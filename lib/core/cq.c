@@ -45,7 +45,7 @@ size_t uro_cq_ring_size(uint32_t capacity)
 bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
 {
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t tail = cq->filled;
     uint32_t mask = uro_pow2_at_least(capacity) - 1;
     struct uro_cqe *to = ring;
 
@@ -78,6 +78,12 @@ static void wake(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     announce(shard, cq);
 }
 
+void uro_cq_deliver(struct uro_cq *cq)
+{
+    URO_MARK("CQ.DELIVER");
+    atomic_store_explicit(&cq->tail, cq->filled, memory_order_release);
+}
+
 /* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
  * full fence on both sides at least one of us sees the other. Ours takes as long as all else that a completion costs: one
  * is for all completions of a round. */
@@ -88,6 +94,7 @@ void uro_cq_look(struct uro_cq *cq)
     if (!cq->fresh)
         return;
     cq->fresh = cq->fresh_solicited = false;
+    uro_cq_deliver(cq);
     atomic_thread_fence(memory_order_seq_cst);
     unsigned armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
     if (armed == URO_CQ_NOT_ARMED || (armed == URO_CQ_ARMED_SOLICITED && !solicited))
@@ -115,18 +122,18 @@ static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
 bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
                  bool solicited)
 {
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t filled = cq->filled;
     bool urgent = solicited || cqe->status != URO_WC_SUCCESS;
 
     if (cq->overrun)
         return false;
-    if (tail - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity)
+    if (filled - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity)
         return overflow(shard, cq, urgent);
 
-    struct uro_cqe *slot = &cq->ring[tail & cq->mask];
+    struct uro_cqe *slot = &cq->ring[filled & cq->mask];
     *slot = *cqe;
     slot->timestamp = shard->now;
-    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    cq->filled = filled + 1;
     uro_count(&shard->counters, URO_COUNT_COMPLETIONS);
     wake(shard, cq, urgent);
     return true;
@@ -158,9 +165,10 @@ void uro_cq_arm(struct uro_cq *cq, bool solicited_only)
 void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
 {
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t tail = cq->filled;
     uint32_t to = tail;
 
+    uro_cq_deliver(cq); /* the rest, whose indices move with it */
     /* From the newest back, so that what stays keeps its order and the reader's end moves. */
     for (uint32_t from = tail; from != head; from--) {
         const struct uro_cqe *cqe = &cq->ring[(from - 1) & cq->mask];

@@ -3,6 +3,9 @@
  *
  * uro_cq_push() is the engine's; uro_cq_poll() and uro_cq_arm() belong to the reader, who holds
  * the CQ's lock in lib/verbs. No lock is shared between the two sides.
+ *
+ * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The engine's driver calls one of them
+ * after it has transmitted: by then the peer's ACK is on its way, whatever the program does next.
  */
 #pragma once
 
@@ -77,10 +80,11 @@ struct uro_cq {
     bool fresh_solicited;   /* ... one of them solicited, or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
+    uint32_t filled;               /* engine: where the next completion goes; >= tail */
     bool overrun;                  /* engine: overflowed; every QP on it has failed */
     bool ignore_overrun;           /* it never is: what does not fit is lost */
     atomic_uint armed;             /* enum uro_cq_arm */
-    _Alignas(64) atomic_uint tail; /* moved by the engine */
+    _Alignas(64) atomic_uint tail; /* moved by the engine: up to here the reader sees completions */
     _Alignas(64) atomic_uint head; /* moved by the reader */
 };
 
@@ -106,7 +110,10 @@ URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
 /* Engine locked. Afterwards no event refers to it; its memory is the caller's again. */
 void uro_cq_fini(struct uro_cq *cq);
 
-/* Engine, for each of shard->cq_events. Whoever armed the CQ before the last completion, or since, has an event. */
+/* Engine. Lets the reader see all completions. */
+void uro_cq_deliver(struct uro_cq *cq);
+
+/* Engine, for each of shard->cq_events. Delivers, and then notes an event if the reader armed the CQ. */
 void uro_cq_look(struct uro_cq *cq);
 
 /* Engine. Appends a completion; uro_shard_event() tells whoever armed the CQ. False when the CQ is full: the CQ is

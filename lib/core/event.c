@@ -5,6 +5,14 @@
 #include "core/pair.h"
 #include "core/shard.h"
 
+void uro_shard_deliver(struct uro_shard *shard)
+{
+    struct uro_link *link = shard->cq_events.head.next;
+
+    for (; link != &shard->cq_events.head; link = link->next)
+        uro_cq_deliver(URO_CONTAINER_OF(link, struct uro_cq, events));
+}
+
 static bool take_cq_event(struct uro_shard *shard, struct uro_event *event)
 {
     struct uro_link *link;

@@ -29,5 +29,9 @@ struct uro_event {
     void *user; /* of the CQ, QP or SRQ, as given at its creation */
 };
 
-/* Engine locked. Takes the next event; false when there is none. */
+/* Engine locked. Lets programs see the completions that were made since the last call of this or uro_shard_event().
+ * Their events stay. */
+void uro_shard_deliver(struct uro_shard *shard);
+
+/* Engine locked. Takes the next event; false when there is none. Delivers as well. */
 bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

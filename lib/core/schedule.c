@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* schedule.c - one round of sending.
  *
- * A queue pair that has work hangs in `responses`, `requests` or both, and has its turn from the
- * front, URO_SCHEDULE_BUDGET packets long. One that runs dry leaves the list; who makes new work
- * for it (an ACK, a bell, a timer, a next hop) puts it back.
+ * A queue pair with responses to send is in `acks` or `responses`, a queue pair with requests is in `requests`. It has
+ * its turn from the front of the list, URO_SCHEDULE_BUDGET packets long. A queue pair that runs dry leaves the list. An
+ * ACK, a bell, a timer or a next hop puts it back.
+ *
+ * `acks` has the queue pairs whose next response is an ACK or a NAK. These leave first: all acknowledgements of what a
+ * round received are in its first burst, and none leaves behind a request of its own queue pair.
  */
 #include "core/schedule.h"
 
@@ -16,10 +19,18 @@
 #include "core/shard.h"
 #include "core/warm.h"
 
+#define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */
+
 void uro_schedule_response(struct uro_qp *qp)
 {
+    const struct uro_rsp *rsp = &qp->rsp;
+    /* Behind a READ an ACK has to wait for the data. */
+    bool acks = (rsp->ack_due || rsp->nak_due) && rsp->rd_pending == 0;
+
+    if (acks)
+        uro_list_remove(&qp->response_link);
     if (!uro_link_used(&qp->response_link))
-        uro_list_append(&qp->shard->responses, &qp->response_link);
+        uro_list_append(acks ? &qp->shard->acks : &qp->shard->responses, &qp->response_link);
 }
 
 void uro_schedule_request(struct uro_qp *qp)
@@ -106,6 +117,19 @@ struct round {
     uint32_t left;  /* packets that may still be made, swallowed ones included */
 };
 
+/* Describes the next packet of @qp; false when it has none. */
+static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
+{
+    struct uro_tx *tx = &round->tx[round->count];
+
+    if (!next(qp, tx))
+        return false;
+    round->left--;
+    if (!swallowed(qp->shard, tx))
+        round->count++;
+    return true;
+}
+
 /* One turn of whoever is first; false when there is nobody. The queue pair goes to the end of its
  * list unless dry. */
 static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struct round *round)
@@ -115,14 +139,9 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
     if (link == NULL)
         return false;
     struct uro_qp *qp = (struct uro_qp *)(void *)((uint8_t *)link - link_at);
-    for (uint32_t i = 0; i < URO_SCHEDULE_BUDGET && round->left > 0; i++) {
-        struct uro_tx *tx = &round->tx[round->count];
-        if (!next(qp, tx))
+    for (uint32_t i = 0; i < URO_SCHEDULE_BUDGET && round->left > 0; i++)
+        if (!describe(qp, next, round))
             return true;
-        round->left--;
-        if (!swallowed(qp->shard, tx))
-            round->count++;
-    }
     if (!uro_link_used(link))
         uro_list_append(list, link);
     return true;
@@ -137,6 +156,21 @@ static bool next_answer(struct uro_qp *qp, struct uro_tx *tx)
         return true;
     }
     return uro_pair_reliable(qp) && uro_rsp_next(qp, tx);
+}
+
+static void acknowledge(struct uro_shard *shard, struct round *round)
+{
+    struct uro_link *link;
+
+    while (round->left > 0 && (link = uro_list_pop(&shard->acks)) != NULL) {
+        struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, response_link);
+        bool more = true;
+        URO_MARK("RSP.ACK.FIRST");
+        for (uint32_t i = 0; i < ACK_PACKETS && more && round->left > 0; i++)
+            more = describe(qp, next_answer, round);
+        if (more)
+            uro_schedule_response(qp);
+    }
 }
 
 static bool answer(struct uro_shard *shard, struct round *round)
@@ -154,6 +188,22 @@ static bool ask(struct uro_shard *shard, struct round *round)
     return turn(&shard->requests, offsetof(struct uro_qp, request_link), next_request, round);
 }
 
+/* An ACK, unless it waits for the data of a READ; then requests. */
+static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
+{
+    if (qp->rsp.ack_due && qp->rsp.rd_pending == 0 && next_answer(qp, tx)) {
+        URO_MARK("RSP.ACK.OWN");
+        return true;
+    }
+    return next_request(qp, tx);
+}
+
+/* A turn of requests before the ACKs of other queue pairs. */
+static void ask_first(struct uro_shard *shard, struct round *round)
+{
+    (void)turn(&shard->requests, offsetof(struct uro_qp, request_link), next_behind_ack, round);
+}
+
 uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_t room)
 {
     struct round round = { .tx = tx, .left = room };
@@ -162,15 +212,19 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
     uro_schedule_hear(shard);
     expire(shard);
 
-    /* When answers used up all of the last round, requests come first in this one. */
+    /* When responses used up all of the last round, requests come first in this one. */
     bool busy = true;
-    if (shard->requests_owed && room > 0) {
-        shard->requests_owed = false;
-        (void)ask(shard, &round);
+    if (shard->requests_first && room > 0) {
+        shard->requests_first = false;
+        ask_first(shard, &round);
+    }
+    if (round.left > 0) {
+        acknowledge(shard, &round);
+        shard->requests_first = round.left == 0;
     }
     while (busy && round.left > 0) {
         busy = answer(shard, &round);
-        shard->requests_owed = round.left == 0;
+        shard->requests_first = round.left == 0;
         if (round.left > 0)
             busy |= ask(shard, &round);
     }
@@ -180,8 +234,9 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
 
 uro_time uro_schedule_next(const struct uro_shard *shard)
 {
-    if (!uro_list_empty(&shard->responses) || !uro_list_empty(&shard->requests) ||
-        !uro_list_empty(&shard->sent) || !uro_bells_silent(&shard->bells))
+    if (!uro_list_empty(&shard->acks) || !uro_list_empty(&shard->responses) ||
+        !uro_list_empty(&shard->requests) || !uro_list_empty(&shard->sent) ||
+        !uro_bells_silent(&shard->bells))
         return shard->now;
     return uro_wheel_next(&shard->wheel);
 }

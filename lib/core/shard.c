@@ -65,6 +65,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     shard->attempt = NULL;
     for (unsigned i = 0; i < URO_SHARD_GROUP_BUCKETS; i++)
         uro_list_init(&shard->groups[i]);
+    uro_list_init(&shard->acks);
     uro_list_init(&shard->responses);
     shard->late = (struct uro_late){ 0 };
     uro_list_init(&shard->late.waiting[0]);
@@ -74,7 +75,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->cq_events);
     uro_list_init(&shard->qp_events);
     uro_list_init(&shard->srq_events);
-    shard->requests_owed = false;
+    shard->requests_first = false;
     shard->now = now;
     atomic_init(&shard->bells.first, NULL);
 }

@@ -54,13 +54,14 @@ struct uro_shard {
     struct uro_table ahs;                            /* address handles, by number */
     struct uro_table srqs;                           /* XRC shared receive queues, by number */
     struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; mcast.c */
-    struct uro_list responses;                       /* queue pairs with something to answer */
+    struct uro_list acks;       /* queue pairs whose next response is an ACK or a NAK */
+    struct uro_list responses;  /* other queue pairs with responses to send */
     struct uro_list requests;   /* queue pairs that may have something to send */
     struct uro_list sent;       /* UC and UD queue pairs with sends to complete */
     struct uro_list cq_events;  /* completion queues with an event to fetch, or fresh completions */
     struct uro_list qp_events;  /* queue pairs with an event to fetch */
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
-    bool requests_owed;         /* the last round was all responses, or who drives says so */
+    bool requests_first;        /* in the next round: the last one was all responses */
     uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() octets */
     size_t copied;              /* octets of them that are lent */

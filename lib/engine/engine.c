@@ -252,20 +252,20 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     return count;
 }
 
-bool uro_engine_owes(const struct uro_engine *engine)
-{
-    return !uro_list_empty(&engine->shard.responses) || engine->neigh.reply_count > 0;
-}
-
-void uro_engine_requests_first(struct uro_engine *engine)
-{
-    engine->shard.requests_owed = true;
-}
-
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count)
 {
     *count = engine->loop.count;
     return engine->loop.frames;
+}
+
+void uro_engine_deliver(struct uro_engine *engine)
+{
+    uro_shard_deliver(&engine->shard);
+}
+
+bool uro_engine_acknowledges(const struct uro_engine *engine)
+{
+    return !uro_list_empty(&engine->shard.acks);
 }
 
 bool uro_engine_event(struct uro_engine *engine, struct uro_event *event)

@@ -7,7 +7,7 @@
  *
  *     input    packets that arrived   -> state, completions
  *     output   room for packets       <- packets to send (due timers run first)
- *     event    -                      <- what the process must be told
+ *     event    -                      <- what the process must be told; its completions are delivered
  *     next     -                      <- when output must be called even if nothing arrives
  *
  * Objects are made and changed through uro_engine_shard() with the same one-thread rule; posting
@@ -79,16 +79,17 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
 URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
                                          uint32_t room, uro_time now);
 
-/* Whether peers wait for an answer, of queue pairs or to an echo, that the next output will send. */
-bool uro_engine_owes(const struct uro_engine *engine);
-
-/* The next output sends requests before answers. */
-void uro_engine_requests_first(struct uro_engine *engine);
-
 /* The frames to ourselves that the next output will deliver, lent until then. */
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count);
 
-/* Takes the next event; false when there is none. */
+/* Lets programs see the completions of this round, after transmitting what output() described. Whoever fetches all
+ * events has no need of it. Completions of a control call are delivered with it, or with the next round's. */
+void uro_engine_deliver(struct uro_engine *engine);
+
+/* Whether the next output() has an ACK to send, and requests behind it. */
+bool uro_engine_acknowledges(const struct uro_engine *engine);
+
+/* Takes the next event; false when there is none, and all completions are delivered. */
 bool uro_engine_event(struct uro_engine *engine, struct uro_event *event);
 
 /* `now` or earlier when there is work; URO_TIME_NEVER when only a packet or a bell can make some. */

@@ -96,8 +96,6 @@ struct uro_port {
     uint32_t window; /* packets in flight per queue pair that the link holds; 0: any number */
     uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
     bool gathers;  /* each send costs a system call: packets are best sent together */
-    bool
-        trickles; /* packets leave one by one, also those sent together, and mostly come so; a look costs little */
     bool awaits_peer; /* the link is down until another process joins it, which may come later */
     bool
         wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */

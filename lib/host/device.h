@@ -7,7 +7,7 @@
  *   progress.c   who drives the rounds, and when the service thread sleeps
  *   ask.c        what connections want of the port
  *   learn.c      whether the program or the service thread drives
- *   gather.c     what waits for the program's next call
+ *   gather.c     which posts wait for the program's next call
  */
 #pragma once
 
@@ -69,12 +69,8 @@ struct uro_device {
     struct uro_suspect suspect;
     bool told_narrow; /* the warning that a path carries less than a queue pair sends was printed */
     struct uro_gid checked_way; /* the destination that was last looked at for that; ask.c */
-    bool told; /* an event, since the service thread last looked: a program may be about to wake */
-    bool owes; /* a round only received: what it has to answer is still to be sent */
-    uro_time owes_since;
-    int prompt; /* how often the program was, when answers waited for it; below 0: they do not; gather.c */
-    bool answers;                  /* the program posts soon after what it is given; gather.c */
-    bool armed;                    /* the port was asked for a wake-up */
+    bool told;  /* an event, since the service thread last looked: a program may be about to wake */
+    bool armed; /* the port was asked for a wake-up */
     atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
     atomic_uint_least64_t
         send_took;       /* how long sending one or two frames takes, of late; round.c */
@@ -88,7 +84,7 @@ struct uro_device {
     atomic_bool in_charge;         /* the service thread drives */
     atomic_bool hears;             /* it sleeps, or is about to, and a frame wakes it */
     atomic_uint_least64_t called;  /* when a caller's last round ended that polled */
-    atomic_uint_least64_t posted;  /* when a caller's last round ended that posted */
+    atomic_uint_least64_t posted;  /* when a caller's last round ended in which posts left */
     atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */
     uro_time moved_at;             /* when the service thread last moved a frame; its own */
     atomic_uint_least64_t wakes;   /* when the sleeping thread will wake by itself; 0 = awake */
@@ -97,6 +93,7 @@ struct uro_device {
     atomic_uint gathered;         /* posts in a row that left sending to the next call */
     atomic_uint burst;            /* about so many posts without a poll or a pause; gather.c */
     uint64_t served;       /* requests of peers that no completion tells of; counted up to here */
+    int reply_score;       /* above 0: after an ACK a poll looks for the peer's WRITE; learn.c */
     atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
     uint32_t caller_empty; /* rounds of callers in a row that found nothing */
     bool took_over;        /* the service thread, in vain so far, since a caller last drove */
@@ -105,24 +102,12 @@ struct uro_device {
         knocked;     /* first poll without the lock since the thread's last round began; 0: none */
     uro_time let_in; /* when the thread last made way for one of those; its own */
     bool must_look;  /* though it did: a bell was left to it; its own */
-    bool holds;      /* it left what is owed to callers when it last looked; its own */
     bool was_needed; /* it did what no caller would have, since callers drove; its own */
 };
 
-/* round.c. The engine lock is held. Returns how many frames came or went. */
-uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received);
-
-/* Half of one. RECEIVE_FIRST does not send, and the device owes a SEND, when a little came that the program
- * waits for and peers wait for the answer to. */
-enum uro_round_part {
-    URO_ROUND_WHOLE,
-    URO_ROUND_RECEIVE_FIRST,
-    URO_ROUND_RECEIVE,
-    URO_ROUND_SEND,
-    URO_ROUND_NOTHING
-};
-uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
-                        uint32_t *received);
+/* round.c. The engine lock is held. Receives if @receives, sends, and delivers completions and events. Returns how many
+ * frames came or went. */
+uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
 /* Sends, and tells nobody anything. Returns how many frames went. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 

@@ -68,7 +68,7 @@ static void say_goodbye(struct uro_device *device)
     uint32_t received;
 
     while (!uro_engine_end_connections(device->engine, now) && device->link_up && now < until) {
-        if (uro_round_run(device, now, &received) == 0)
+        if (uro_round_run(device, true, now, &received) == 0)
             (void)nanosleep(&nap, NULL);
         now = uro_device_now();
     }
@@ -86,7 +86,7 @@ static void finish(struct uro_device *device)
         return;
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
         return;
-    if (device->owes || uro_engine_rung(device->engine))
+    if (uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now());
     say_goodbye(device);
     linger(device);

@@ -8,6 +8,10 @@
  *
  * While the program drives, the thread takes over after a silence. How long it is, is learned, too: a program that comes
  * back soon after that is only slow.
+ *
+ * A program that spins on memory between its posts (ib_write_lat) polls for the ACK of its WRITE, and then only looks at
+ * its memory for the peer's. That WRITE comes a moment after the ACK, and the thread would have to be woken for it. The
+ * reply score says whether a poll that found such an ACK looks for the WRITE, too.
  */
 #pragma once
 
@@ -29,7 +33,13 @@ void uro_learn_caller(struct uro_device *device);
 
 /* A round of the thread found frames. A program that polls finds its completions itself. It does not find what a peer
  * does with its memory: when it neither polls in vain, it waits for that by looking at its memory, or not at all. */
-void uro_learn_thread(struct uro_device *device);
+void uro_learn_thread(struct uro_device *device, uro_time now);
+
+/* The requests of peers so far that no completion tells of, and others that write. */
+uint64_t uro_learn_served(const struct uro_device *device);
+
+/* A poll that had found an ACK looked for the peer's WRITE, which @came or not. */
+void uro_learn_reply(struct uro_device *device, bool came);
 
 /* The thread believed that the program was silent; at @now it called. */
 void uro_learn_silence(struct uro_device *device, uro_time now);

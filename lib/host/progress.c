@@ -27,7 +27,7 @@
  * a while, and is not being woken: one that posts and then spins on its own memory needs the processor more than
  * we do, and a frame wakes us anyway. While callers drive, no wake-up is asked for: peers would pay for it.
  *
- * What leaves with the next call instead of at once: gather.h.
+ * Which posts leave with the next call instead of at once: gather.h.
  *
  * A caller that polls in vain lets other threads run from time to time: on a machine with fewer
  * processors than pollers it would otherwise spend its time slice waiting for a peer that waits for
@@ -63,6 +63,8 @@
 #define EMPTY_ROUNDS   64u /* of callers in a row, about 10 us: then somebody else may need ... */
 #define YIELD_EVERY    8u  /* ... the processor, the peer on the same machine above all */
 #define CALLER_ROUNDS  3u  /* a caller that keeps finding new posts of others goes on so often */
+#define REPLY_WAIT                                                                                 \
+    URO_US(2) /* for a peer's WRITE behind its ACK, besides the time that both take to send */
 
 /* ---- the lock ----------------------------------------------------------- */
 
@@ -77,14 +79,18 @@ void uro_device_lock(struct uro_device *device)
 {
     lock(device);
     if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING &&
-        (device->owes || uro_engine_rung(device->engine)))
+        uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now()); /* before a command takes its sender away */
 }
 
 void uro_device_unlock(struct uro_device *device)
 {
+    bool runs = atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING;
+
+    if (runs)
+        uro_engine_deliver(device->engine); /* a command may have flushed a queue pair */
     (void)pthread_mutex_unlock(&device->mutex);
-    if (atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING)
+    if (runs)
         uro_progress_wake(device); /* a command may have made work */
 }
 
@@ -126,7 +132,6 @@ static void note_found(struct uro_device *device, uint32_t received)
         return;
     }
     device->caller_empty = 0;
-    uro_gather_found(device);
     uro_learn_caller(device);
 }
 
@@ -148,6 +153,46 @@ static uro_time end_of(const struct uro_device *device, uro_time now, uint32_t r
     return received < MANY ? now : uro_device_now();
 }
 
+static uint64_t completions(const struct uro_device *device)
+{
+    return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
+}
+
+/* Engine lock held. A poll found the ACK of a program that then looks at its memory, for what the peer is about to
+ * write: this is more than @served. Receives for a little longer, and once more when the peer may have had this
+ * processor. Returns how many frames came. */
+static uint32_t await_reply(struct uro_device *device, uint64_t served)
+{
+    uro_time until = uro_device_now() + REPLY_WAIT +
+                     2 * atomic_load_explicit(&device->send_took, memory_order_relaxed);
+    uint32_t received, all = 0;
+    bool last = false;
+
+    while (!last && uro_learn_served(device) == served) {
+        last = uro_device_now() >= until;
+        if (last)
+            (void)sched_yield();
+        (void)uro_round_run(device, true, uro_device_now(), &received);
+        all += received;
+    }
+    uro_learn_reply(device, uro_learn_served(device) != served);
+    return all;
+}
+
+/* Engine lock held. Returns how many frames came. */
+static uint32_t caller_round(struct uro_device *device, bool posted, uro_time now)
+{
+    uint32_t received;
+    uint64_t completed = completions(device);
+    uint64_t served = uro_learn_served(device);
+
+    (void)uro_round_run(device, uro_gather_receives(device, posted, now), now, &received);
+    if (!posted && device->reply_score > 0 && completions(device) != completed &&
+        uro_learn_served(device) == served)
+        received += await_reply(device, served);
+    return received;
+}
+
 void uro_device_progress(struct uro_device *device, bool posted)
 {
     if (posted && uro_gather_post(device, uro_device_now()))
@@ -160,22 +205,20 @@ void uro_device_progress(struct uro_device *device, bool posted)
         }
         atomic_store_explicit(&device->caller_in, true, memory_order_relaxed);
         uro_time now = uro_device_now();
-        uint32_t received;
         if (device->took_over)
             uro_learn_silence(device, now);
-        uro_gather_leave(device, posted, now);
-        (void)uro_round_part(device, uro_gather_part(device, posted, now), now, &received);
-        if (device->owes)
-            atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
+        bool carries = uro_gather_leave(device, posted, now);
+        uint32_t received = caller_round(device, posted, now);
         note_found(device, received);
         uro_time end = end_of(device, now, received);
-        atomic_store_explicit(posted ? &device->posted : &device->called, end,
-                              memory_order_relaxed);
+        if (carries)
+            atomic_store_explicit(&device->posted, end, memory_order_relaxed);
         if (!posted) {
+            atomic_store_explicit(&device->called, end, memory_order_relaxed);
             atomic_store_explicit(&device->polled, end, memory_order_relaxed);
             uro_learn_poll(device, received > 0);
         }
-        bool late = !device->owes && too_late(device, now);
+        bool late = too_late(device, now);
         bool in_vain = !posted && device->caller_empty >= EMPTY_ROUNDS &&
                        device->caller_empty % YIELD_EVERY == 0;
         atomic_store_explicit(&device->caller_in, false, memory_order_relaxed);
@@ -307,15 +350,6 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
     return !waits || device->armed;
 }
 
-/* Engine lock held. The program answers, and finds what comes meanwhile: no wake-up is asked for. */
-static void hold(struct uro_device *device, uro_time *now, uro_time *until)
-{
-    *now = device->owes_since; /* the round may have been interrupted before */
-    *until = *now + URO_GATHER_HOLD;
-    atomic_store_explicit(&device->gathered, 1, memory_order_relaxed);
-    atomic_store(&device->wakes, *until);
-}
-
 /* Engine lock held. Whether somebody polled while the thread had it: who does drives from here on. */
 static bool lets_in(struct uro_device *device)
 {
@@ -346,8 +380,6 @@ static bool is_kept_out(const struct uro_device *device)
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uint32_t received, moved;
-    bool ready; /* to sleep */
-
     lock(device);
     *now = uro_device_now();
     device->must_look = false;
@@ -355,18 +387,14 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     if (device->armed)
         device->port->ops->disarm(device->port);
     device->armed = false;
-    moved = uro_round_part(device, uro_gather_thread_part(device, *now), *now, &received);
+    moved = uro_round_run(device, true, *now, &received);
     if (received > 0)
-        uro_learn_thread(device);
+        uro_learn_thread(device, *now);
     device->took_over =
         !device->was_needed && !atomic_load_explicit(&device->in_charge, memory_order_relaxed);
     bool spin = spins(device, *now, moved > 0);
-    ready = device->holds = device->owes;
     bool program = lets_in(device);
-    if (device->holds)
-        hold(device, now, until);
-    else if (!program && !spin)
-        ready = settle(device, *now, until);
+    bool ready = !program && !spin && settle(device, *now, until); /* to sleep */
     (void)pthread_mutex_unlock(&device->mutex);
     atomic_thread_fence(
         memory_order_seq_cst); /* who rings from here on sees that it is to wake us */
@@ -378,12 +406,6 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
         return false;
     }
     return true;
-}
-
-/* Engine lock not held. What the thread left to callers was not sent yet, even if one came: it may not come again. */
-static bool still_owes(struct uro_device *device)
-{
-    return device->holds && atomic_load_explicit(&device->gathered, memory_order_relaxed) > 0;
 }
 
 static bool callers_drive(struct uro_device *device, uro_time now)
@@ -435,7 +457,7 @@ void uro_progress_serve(struct uro_device *device)
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now();
         uro_round_tell_gone(device, &told_gone);
-        if (is_kept_out(device) || (callers_drive(device, now) && !still_owes(device))) {
+        if (is_kept_out(device) || callers_drive(device, now)) {
             stand_back(device, now, &interval);
             continue;
         }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* round.c - one round of a device: one clock reading, frames in, frames out, events. */
+/* round.c - one round of a device: one clock reading, frames in, frames out, events.
+ *
+ * Programs see the completions of a round when its ACKs have been transmitted, not before: see docs/decisions/0039. */
 #include <stdio.h>
 
 #include "cm/cm.h"
@@ -10,8 +12,7 @@
 #define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
 #define INTERRUPTED         URO_US(100) /* whoever takes longer to send an answer */
 #define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
-#define ANSWER_FRAMES       2u          /* what a program answers, and the acknowledgement */
-#define FEW                 4u /* frames; where more come at once they go on coming, and no answer is waited for */
+#define FEW                 2u          /* frames of a send that is timed */
 #define LINK_CHECK_INTERVAL URO_MS(100)
 #define LINK_DOWN_INTERVAL  URO_MS(5)
 
@@ -64,7 +65,7 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     if (count == 0)
         return;
     /* The round may have done much before. */
-    device->send_began = device->port->gathers && count <= ANSWER_FRAMES ? uro_device_now() : 0;
+    device->send_began = device->port->gathers && count <= FEW ? uro_device_now() : 0;
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
@@ -91,6 +92,8 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept
             break;
         uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
         hand_over(device, count, stuck, now);
+        if (!uro_engine_acknowledges(device->engine))
+            uro_engine_deliver(device->engine);
         sent += count;
         uint32_t local = looped(device, now);
         *kept += local;
@@ -233,10 +236,6 @@ static void note_sent(struct uro_device *device, uro_time till)
 static uint32_t send(struct uro_device *device, uro_time now)
 {
     uint32_t kept = 0;
-
-    if (device->owes)
-        uro_engine_requests_first(device->engine);
-    device->owes = false;
     uint32_t sent = transmit(device, now, &kept);
     if (sent > 0)
         note_sent(device, uro_device_now());
@@ -253,46 +252,18 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now)
     return moved;
 }
 
-/* What a program looks for: in its completion queues, or in its memory. */
-static uint64_t given(const struct uro_device *device)
+uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received)
 {
-    const struct uro_counters *counters = uro_engine_counters(device->engine);
-
-    return counters->value[URO_COUNT_COMPLETIONS] + counters->value[URO_COUNT_RX_WRITES];
-}
-
-/* Whether the program may answer together with us. What it gave room to send itself does not wait for it. */
-static bool may_owe(const struct uro_device *device, uint32_t received, uint64_t given_before)
-{
-    return received <= FEW && given(device) != given_before && uro_engine_owes(device->engine);
-}
-
-uint32_t uro_round_part(struct uro_device *device, enum uro_round_part part, uro_time now,
-                        uint32_t *received)
-{
-    uint32_t moved = 0;
-
     *received = 0;
-    if (device->closed || part == URO_ROUND_NOTHING)
+    if (device->closed)
         return 0;
     look_around(device, now);
-    uint64_t before = given(device);
     uro_unmapped_touch(device);
-    if (part != URO_ROUND_SEND)
-        *received = moved = receive(device, now);
-    if (part == URO_ROUND_RECEIVE_FIRST && may_owe(device, *received, before)) {
-        device->owes_since = uro_device_now(); /* the round may have been interrupted */
-        device->owes = true;
-    } else if (part != URO_ROUND_RECEIVE || *received > FEW) {
-        moved += send(device, now);
-    }
+    if (receives)
+        *received = receive(device, now);
+    uint32_t sent = send(device, now);
     uro_unmapped_touch(NULL);
     tell(device);
     tell_connections(device);
-    return moved;
-}
-
-uint32_t uro_round_run(struct uro_device *device, uro_time now, uint32_t *received)
-{
-    return uro_round_part(device, URO_ROUND_WHOLE, now, received);
+    return *received + sent;
 }

@@ -230,6 +230,7 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
 
 uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST])
 {
+    uro_engine_deliver(side->engine);
     uint32_t count = uro_cq_poll(side->cq, cqes, SIDES_BURST);
 
     for (uint32_t i = 0; i < count; i++)

@@ -219,6 +219,7 @@ static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const ui
         break;
     case 5:
         stage_output(stage);
+        uro_engine_deliver(stage->engine);
         (void)uro_cq_poll(stage->cq, cqe, 16);
         break;
     case 6:

@@ -92,7 +92,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
 
     (void)posted;
     uro_device_lock(device);
-    (void)uro_round_run(device, now, &received);
+    (void)uro_round_run(device, true, now, &received);
     uro_device_unlock(device);
 }
 

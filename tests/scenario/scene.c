@@ -204,9 +204,10 @@ void scene_expect_silence(struct scene *scene, uro_time at)
         scene_wire_fail("expected silence, but sent", frame, length);
 }
 
-static void expect_completion(struct uro_cq *cq, const char *queue, uint64_t id,
-                              enum uro_wc_status status)
+static void expect_completion(struct scene *scene, struct uro_cq *cq, const char *queue,
+                              uint64_t id, enum uro_wc_status status)
 {
+    uro_engine_deliver(scene->engine);
     if (uro_cq_poll(cq, &last, 1) != 1)
         fail_msg("no %s completion; expected id %lu", queue, (unsigned long)id);
     assert_int_equal(last.wr_id, id);
@@ -215,18 +216,19 @@ static void expect_completion(struct uro_cq *cq, const char *queue, uint64_t id,
 
 void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status status)
 {
-    expect_completion(scene->send_cq, "send", id, status);
+    expect_completion(scene, scene->send_cq, "send", id, status);
 }
 
 void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status, uint32_t length)
 {
-    expect_completion(scene->recv_cq, "receive", id, status);
+    expect_completion(scene, scene->recv_cq, "receive", id, status);
     if (status == URO_WC_SUCCESS)
         assert_int_equal(last.byte_len, length);
 }
 
 void scene_expect_no_completion(const struct scene *scene)
 {
+    uro_engine_deliver(scene->engine);
     assert_int_equal(atomic_load(&scene->send_cq->tail), atomic_load(&scene->send_cq->head));
     assert_int_equal(atomic_load(&scene->recv_cq->tail), atomic_load(&scene->recv_cq->head));
 }

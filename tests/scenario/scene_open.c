@@ -279,6 +279,7 @@ void scene_close(struct scene *scene)
     struct uro_cqe extra;
 
     scene_expect_silence(scene, scene->now - scene->zero);
+    uro_engine_deliver(scene->engine);
     if (uro_cq_poll(scene->send_cq, &extra, 1) == 1)
         fail_msg("unexpected send completion, id %lu status %u", (unsigned long)extra.wr_id,
                  extra.status);

@@ -22,6 +22,7 @@ static enum uro_wc_status use(struct twins *s, enum uro_wr_opcode opcode, uint32
     memset(s->a.memory, 0x77, TWINS_MEMORY);
     twins_post(s, &s->a, &request, 0);
     twins_settle(s);
+    uro_engine_deliver(s->engine);
     assert_int_equal(uro_cq_poll(s->a.cq, &cqe, 1), 1);
     return cqe.status;
 }
@@ -319,6 +320,7 @@ static void send_with_inv__closes_the_window_and_says_which(void **state)
         twins_post_recv(&s->b, 5, 16384, 3000);
         send_with_inv(s, request.rkey, length);
         twins_expect(&s->a, 4, URO_WC_SUCCESS);
+        uro_engine_deliver(s->engine);
         assert_int_equal(uro_cq_poll(s->b.cq, &cqe, 1), 1);
         assert_int_equal(cqe.wr_id, 5);
         assert_int_equal(cqe.status, URO_WC_SUCCESS);

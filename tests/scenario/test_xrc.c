@@ -211,6 +211,7 @@ static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
     const uint32_t number = uro_srq_number(&second.srq);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "there", .srqn = number));
     scene_expect_no_completion(s);
+    uro_cq_deliver(second.cq);
     assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 1);
     assert_int_equal(cqe.wr_id, 2);
     assert_int_equal(cqe.qpn, uro_qp_number(s->qp));
@@ -293,6 +294,7 @@ static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(
         scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x61));
         scene_expect_state(s, URO_QPS_ERR);
         scene_expect_no_completion(s);
+        uro_cq_deliver(second.cq);
         assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 0);
         uro_cq_fini(second.cq);
         free(second.slots);

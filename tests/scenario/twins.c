@@ -234,6 +234,7 @@ void twins_expect(struct end *end, uint64_t id, enum uro_wc_status status)
 {
     struct uro_cqe cqe;
 
+    uro_cq_deliver(end->cq);
     if (uro_cq_poll(end->cq, &cqe, 1) != 1)
         fail_msg("no completion %lu", (unsigned long)id);
     assert_int_equal(cqe.wr_id, id);
@@ -244,6 +245,7 @@ void twins_expect_nothing(struct end *end)
 {
     struct uro_cqe cqe;
 
+    uro_cq_deliver(end->cq);
     assert_int_equal(uro_cq_poll(end->cq, &cqe, 1), 0);
 }
 

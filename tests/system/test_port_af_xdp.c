@@ -31,7 +31,6 @@ static void af_xdp__each_send_is_a_call__packets_are_gathered(void **state)
     (void)state;
 
     assert_true(port->gathers);
-    assert_true(port->trickles);
 }
 
 static void af_xdp__both_sleep__every_frame_wakes(void **state)

@@ -13,7 +13,7 @@ struct uro_link_kind {
     bool kernel;        /* a network interface of the kernel's: "iface=" names it */
     bool own_limit;     /* DPDK knows its longest frame, and may be told a shorter one */
     bool interrupts;    /* can wake us through DPDK */
-    bool call_per_send; /* whose packets leave one by one: see uro_port's gathers and trickles */
+    bool call_per_send; /* each send is one: uro_port's gathers */
     uint32_t mtu;       /* when neither the user nor the link says */
     uint32_t mtu_max;   /* when DPDK would not say; 0: none */
 };

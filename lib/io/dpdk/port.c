@@ -191,7 +191,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = dpdk->mtu = link->mtu;
     dpdk->port.awaits_peer = link->kind == URO_DPDK_VHOST;
-    dpdk->port.gathers = dpdk->port.trickles = link->traits->call_per_send;
+    dpdk->port.gathers = link->traits->call_per_send;
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
         dpdk->iface.name[0] = '\0';

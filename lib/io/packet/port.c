@@ -311,7 +311,6 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
     /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
     const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
     packet->port.gathers = true;
-    packet->port.trickles = !sends_joined;
     if (open_ring(packet, words, joins, config->memory_mib, error) != 0)
         return -1;
     uro_packet_socket_teach(packet->fd, state.index,

@@ -16,7 +16,7 @@ static struct uro_load_cq *cq_of(const struct uro_node *node)
 
 bool uro_load_poll_empty(const struct uro_cq *cq)
 {
-    return cq == NULL || atomic_load(&cq->head) == atomic_load(&cq->tail);
+    return cq == NULL || atomic_load(&cq->head) == cq->filled;
 }
 
 static struct uro_load_end *find(struct uro_load_cq *cq, uint32_t qpn)
@@ -83,7 +83,7 @@ static void *allocate(size_t size)
 static void resize(struct uro_load_cq *cq)
 {
     uint32_t capacity = uro_world_between(&cq->rng, cq->least, 2 * cq->least);
-    uint32_t waiting = atomic_load(&cq->cq->tail) - atomic_load(&cq->cq->head);
+    uint32_t waiting = cq->cq->filled - atomic_load(&cq->cq->head);
     size_t size = uro_cq_ring_size(capacity);
     void *ring = allocate(size);
 
@@ -100,11 +100,11 @@ static void resize(struct uro_load_cq *cq)
 
 static void check(const struct uro_load_cq *cq)
 {
-    uint32_t tail = atomic_load(&cq->cq->tail);
+    uint32_t filled = cq->cq->filled;
 
-    if (tail - atomic_load(&cq->cq->head) > cq->cq->capacity)
+    if (filled - atomic_load(&cq->cq->head) > cq->cq->capacity)
         uro_world_fail(cq->load->world, "a completion queue holds more than it has room for");
-    if (cq->overflowed && tail != cq->last)
+    if (cq->overflowed && filled != cq->last)
         uro_world_fail(cq->load->world, "a completion came after its queue had overflowed");
 }
 
@@ -114,6 +114,7 @@ void uro_load_poll_now(struct uro_load_cq *cq)
     uint32_t count;
 
     check(cq);
+    uro_cq_deliver(cq->cq);
     do {
         uint32_t room = uro_world_between(&cq->rng, 1, ROOM_MAX);
         count = uro_cq_poll(cq->cq, cqes, room);

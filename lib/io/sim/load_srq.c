@@ -343,7 +343,7 @@ void uro_load_srq_init(struct uro_load_srq *srq, struct uro_load *load, uint32_t
 void uro_load_srq_on_stop(struct uro_load_srq *srq, const struct uro_cq *cq, uint32_t qpn)
 {
     srq->lost_max++;
-    for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail); i++) {
+    for (uint32_t i = atomic_load(&cq->head); i != cq->filled; i++) {
         const struct uro_cqe *cqe = &cq->ring[i & cq->mask];
         if (cqe->qpn != qpn || !(cqe->wr_id & URO_LOAD_SRQ_BIT))
             continue;

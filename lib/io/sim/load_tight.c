@@ -123,7 +123,7 @@ void uro_load_tight_on_overflow(struct uro_load_cq *cq)
     if (cq->overflowed)
         uro_world_fail(load->world, "a completion queue told twice that it overflowed");
     cq->overflowed = true;
-    cq->last = atomic_load(&cq->cq->tail);
+    cq->last = cq->cq->filled;
     uro_journal_note(load->world->journal, load->world->now, "the tight queue of %c overflows",
                      cq->station->config.name);
     for (uint32_t i = 0; i < 2 * load->swarm->pair_count; i++) {
@@ -160,7 +160,7 @@ static uint32_t waiting(const struct uro_cq *cq, uint32_t qpn, bool receive)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail); i++) {
+    for (uint32_t i = atomic_load(&cq->head); i != cq->filled; i++) {
         const struct uro_cqe *cqe = &cq->ring[i & cq->mask];
         count += cqe->qpn == qpn && !(cqe->wr_id & URO_LOAD_RECV_BIT) == !receive;
     }

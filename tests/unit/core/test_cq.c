@@ -47,6 +47,13 @@ static bool push(struct uro_cq *cq, uint64_t id, uint32_t qpn)
     return uro_cq_push(&shard, cq, &cqe, false);
 }
 
+/* As a program does after the round. */
+static uint32_t take(struct uro_cq *cq, struct uro_cqe *out, uint32_t room)
+{
+    uro_cq_deliver(cq);
+    return uro_cq_poll(cq, out, room);
+}
+
 static void expect_event(enum uro_event_kind kind)
 {
     struct uro_event event;
@@ -72,12 +79,12 @@ static void cq__filled_and_emptied_often__order_holds_across_the_wrap(void **sta
     for (int round = 0; round < 100; round++) {
         for (int i = 0; i < 3; i++)
             assert_true(push(cq, next++, 1));
-        assert_int_equal(uro_cq_poll(cq, out, 2), 2);
-        assert_int_equal(uro_cq_poll(cq, out + 2, 8), 1);
+        assert_int_equal(take(cq, out, 2), 2);
+        assert_int_equal(take(cq, out + 2, 8), 1);
         for (int i = 0; i < 3; i++)
             assert_int_equal(out[i].wr_id, seen++);
     }
-    assert_int_equal(uro_cq_poll(cq, out, 8), 0);
+    assert_int_equal(take(cq, out, 8), 0);
     drop(cq);
 }
 
@@ -92,7 +99,7 @@ static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void *
     assert_false(push(cq, 3, 1));
     expect_event(URO_EVENT_CQ_ERR);
     expect_no_event();
-    assert_int_equal(uro_cq_poll(cq, out, 4), 2);
+    assert_int_equal(take(cq, out, 4), 2);
     assert_false(push(cq, 4, 1)); /* in error for good */
     drop(cq);
 }
@@ -113,10 +120,10 @@ static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **
     assert_int_equal(shard.counters.value[URO_COUNT_CQ_LOST], lost + 1);
     expect_event(URO_EVENT_COMPLETION); /* who waits for one must not wait for ever */
     expect_no_event();
-    assert_int_equal(uro_cq_poll(cq, out, 4), 2);
+    assert_int_equal(take(cq, out, 4), 2);
     assert_int_equal(out[1].wr_id, 2);
     assert_true(push(cq, 4, 1));
-    assert_int_equal(uro_cq_poll(cq, out, 4), 1);
+    assert_int_equal(take(cq, out, 4), 1);
     assert_int_equal(out[0].wr_id, 4);
     drop(cq);
     assert_true(uro_mark_hit("CQ.OVERRUN.IGNORED"));
@@ -150,7 +157,7 @@ static void cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capac
         move(cq, &ring, capacity = to);
         while (next - seen < capacity)
             assert_true(push(cq, next++, 1));
-        while (uro_cq_poll(cq, &out, 1) == 1)
+        while (take(cq, &out, 1) == 1)
             assert_int_equal(out.wr_id, seen++);
         assert_int_equal(seen, next);
     }
@@ -173,7 +180,7 @@ static void cq_move__to_less_than_what_waits__changes_nothing(void **state)
         assert_true(push(cq, id, 1));
     assert_false(uro_cq_move(cq, small, 2));
     assert_true(push(cq, 3, 1));
-    assert_int_equal(uro_cq_poll(cq, out, 4), 4);
+    assert_int_equal(take(cq, out, 4), 4);
     for (uint64_t id = 0; id < 4; id++)
         assert_int_equal(out[id].wr_id, id);
     drop(cq);
@@ -250,7 +257,7 @@ static void cq_forget__only_that_queue_pair__the_rest_in_order(void **state)
     for (uint64_t id = 0; id < 8; id++)
         assert_true(push(cq, id, id % 3 == 0 ? 5 : 6));
     uro_cq_forget(cq, 5);
-    assert_int_equal(uro_cq_poll(cq, out, 8), 5);
+    assert_int_equal(take(cq, out, 8), 5);
     static const uint64_t left[] = { 1, 2, 4, 5, 7 };
     for (size_t i = 0; i < URO_ARRAY_LEN(left); i++)
         assert_int_equal(out[i].wr_id, left[i]);

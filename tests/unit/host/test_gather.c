@@ -13,19 +13,42 @@ static void start_polled(void)
     stage_start_polling(true);
 }
 
-static void gathering_link__post_follows_a_send__leaves_with_the_next_poll(void **state)
+static void gathering_link__post_follows_a_post__leaves_with_the_next_poll(void **state)
 {
     (void)state;
     start_polled();
-    for (uint32_t sent = 0; sent < 40;) {
-        stage_find(++sent);
-        fake_inject_echo(&fake.port.mac);
+    for (uint32_t i = 0; i < 40; i++) {
+        stage_pass(URO_US(15));
+        stage_find(i + 1);
         uro_device_progress(device, true);
-        assert_int_equal(fake_read(&fake.sent), sent);
+        assert_int_equal(atomic_load(&device->gathered), 0);
+        uro_device_progress(device, true);
+        assert_int_equal(atomic_load(&device->gathered), 1);
         uro_device_polled(device);
-        assert_int_equal(fake_read(&fake.sent), ++sent);
-        assert_false(stage_sent_by_service());
+        assert_int_equal(atomic_load(&device->gathered), 0);
     }
+}
+
+/* What was sent just now was the acknowledgement: the program may post its answer, and nothing else for long. */
+static void answer_leaves_at_once(bool gathers)
+{
+    stage_start_polling(gathers);
+    stage_find(1);
+    stage_pass(STEP);
+    uro_device_progress(device, true);
+    assert_int_equal(atomic_load(&device->gathered), 0);
+}
+
+static void gathering_link__post_follows_an_acknowledgement__leaves_at_once(void **state)
+{
+    (void)state;
+    answer_leaves_at_once(true);
+}
+
+static void memory_link__post_follows_an_acknowledgement__leaves_at_once(void **state)
+{
+    (void)state;
+    answer_leaves_at_once(false);
 }
 
 static void take_20_us(void)
@@ -38,7 +61,7 @@ static void take_1_ms(void)
     stage_pass(URO_MS(1));
 }
 
-/* The program polls, which brings @frames, posts, which answers them, and posts again @after so long. Whether that waits
+/* The program polls, which brings and answers @frames, posts, and posts again @after so long. Whether that waits
  * for more. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
@@ -47,9 +70,8 @@ static bool waits_after(uint32_t frames, uro_time after)
         fake_inject_echo(&fake.port.mac);
     uro_device_progress(device, false);
     stage_pass(STEP);
-    uint32_t sent = fake_read(&fake.sent);
     uro_device_progress(device, true);
-    assert_int_equal(fake_read(&fake.sent), sent + frames);
+    assert_int_equal(atomic_load(&device->gathered), 0);
     stage_pass(after);
     uro_device_progress(device, true);
     bool so = atomic_load(&device->gathered) == 1;
@@ -104,7 +126,6 @@ static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state
     stage_find(1);
     stage_pass(URO_US(5));
     uro_device_progress(device, true);
-    atomic_store(&device->sent_at, uro_device_now());
     stage_pass(URO_US(10));
     uro_device_progress(device, true);
     assert_int_equal(atomic_load(&device->gathered), 0);
@@ -154,7 +175,6 @@ static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(v
         uro_device_progress(device, true);
         stage_pass(URO_US(300));
         uro_device_progress(device, true); /* leaves at once, but has nothing to send */
-        atomic_store(&device->sent_at, uro_device_now());
         uro_device_progress(device, true);
         assert_int_equal(atomic_load(&device->gathered), slow);
         uro_device_polled(device);
@@ -173,8 +193,8 @@ static void post_for(uint32_t posts)
 /* Whether the second of two posts waits; then the program polls. */
 static bool next_waits(void)
 {
+    stage_pass(URO_US(10));
     uro_device_progress(device, true); /* leaves at once, but has nothing to send */
-    atomic_store(&device->sent_at, uro_device_now());
     uro_device_progress(device, true);
     bool so = atomic_load(&device->gathered) == 1;
     uro_device_polled(device);
@@ -212,7 +232,6 @@ static void any_link__very_many_posts_and_a_pause__the_next_leave_at_once(void *
     assert_false(next_waits());
     post_for(64);
     stage_pass(URO_US(60));
-    atomic_store(&device->sent_at, uro_device_now()); /* by another thread */
     uro_device_progress(device, true);
     assert_int_equal(atomic_load(&device->gathered), 0);
 }
@@ -226,94 +245,12 @@ static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **
     post_for(30);
     assert_false(next_waits());
     uro_device_progress(device, false);
-    atomic_store(&device->sent_at, 0); /* no post waits: the next poll need not drive */
+    atomic_store(&device->posted, 0); /* no post waits: the next poll need not drive */
     for (uint32_t i = 0; i < 64; i++)
         uro_device_progress(device, true);
     uro_device_polled(device);
     post_for(30);
     assert_false(next_waits());
-}
-
-/* A call of the program, of some kind. */
-static void call(uint32_t kind)
-{
-    stage_pass(STEP);
-    if (kind == 0)
-        uro_device_progress(device, false);
-    else if (kind == 1)
-        uro_device_progress(device, true);
-    else if (kind == 2)
-        uro_device_polled(device);
-    else
-        uro_device_lock(device); /* a command may take away what was to send it */
-    if (kind == 3)
-        uro_device_unlock(device);
-}
-
-/* The answers leave with a call of the program soon after, of whatever kind: it may have something to send itself. */
-static void answers_leave_with_a_call(bool gathers)
-{
-    stage_start_polling(gathers);
-    stage_each_frame_completes_something();
-    for (uint32_t i = 0; i < 40; i++) {
-        stage_find(i);
-        for (uint32_t calls = 0; fake_read(&fake.sent) == i; calls++) {
-            assert_in_range(calls, 0, 40);
-            call(i % 4);
-        }
-        assert_int_equal(fake_read(&fake.sent), i + 1);
-        assert_false(stage_sent_by_service());
-    }
-}
-
-static void gathering_link__poll_finds_something__program_gets_it_first(void **state)
-{
-    (void)state;
-    answers_leave_with_a_call(true);
-}
-
-static void any_link__poll_finds_something__program_gets_it_first(void **state)
-{
-    (void)state;
-    answers_leave_with_a_call(false);
-}
-
-/* Looking costs nothing there, and what comes meanwhile may be all that the program waits for. */
-static void any_link__more_comes_before_the_answer__is_found(void **state)
-{
-    (void)state;
-    stage_start_polling(false);
-    stage_each_frame_completes_something();
-    for (uint32_t i = 0; i < 3; i++) {
-        stage_find(0);
-    }
-    stage_pass(URO_US(1)); /* so long after what it sent before, a post does not wait */
-    uro_device_progress(device, true);
-    assert_int_equal(fake_read(&fake.sent), 3);
-}
-
-/* What the program waits for may be in the next one. */
-static void gathering_link_that_trickles__more_comes_before_the_answer__is_found(void **state)
-{
-    (void)state;
-    start_completing();
-    device->port->trickles = true;
-    for (uint32_t i = 0; i < 3; i++)
-        stage_find(0);
-}
-
-/* A look may be a system call, and what was sent together has come. */
-static void gathering_link__more_comes_before_the_answer__waits(void **state)
-{
-    (void)state;
-    start_completing();
-    stage_find(0);
-    fake_inject_echo(&fake.port.mac);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.tail), fake_read(&fake.head) + 1);
-    stage_pass(URO_US(2));
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 1);
 }
 
 /* A program that posts one message after the other takes longer for each than a frame does. */
@@ -324,21 +261,6 @@ static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
     stage_each_frame_completes_something();
     assert_true(waits(URO_US(1)));
     assert_false(waits(URO_US(2)));
-}
-
-/* Somebody else does when the program does not come again. */
-static void gathering_link__poll_finds_something_and_program_goes__it_is_answered(void **state)
-{
-    (void)state;
-    fake.gathers = true;
-    stage_start("a:fake0" IP);
-    stage_each_frame_completes_something();
-    for (uint32_t i = 1; i <= 50; i++) {
-        fake_inject_echo(&fake.port.mac);
-        while (fake_read(&fake.head) != fake_read(&fake.tail))
-            uro_device_progress(device, false);
-        fake_wait(&fake.sent, i);
-    }
 }
 
 static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void **state)
@@ -352,22 +274,6 @@ static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void 
         uro_device_progress(device, true);
         assert_int_equal(fake_read(&fake.sent), i);
     }
-}
-
-/* A stream of requests must go on: each completion brings new ones. */
-static void any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends(void **state)
-{
-    (void)state;
-    stage_start_polling(false);
-    struct uro_qp *qp = stage_make_qp();
-    stage_each_frame_completes_something();
-    stage_find(0);
-    uro_qp_ring(uro_device_shard(device), qp);
-    uro_device_progress(device, false);
-    assert_int_equal(fake_read(&fake.sent), 1);
-    uro_device_lock(device);
-    uro_engine_qp_destroy(uro_device_engine(device), qp);
-    uro_device_unlock(device);
 }
 
 /* What was posted before a command was posted to the queue pair as it was then. */
@@ -385,25 +291,20 @@ static void posted__and_a_command_follows__the_engine_hears_it_before(void **sta
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gathering_link__post_follows_a_send__leaves_with_the_next_poll),
+    cmocka_unit_test(gathering_link__post_follows_a_post__leaves_with_the_next_poll),
+    cmocka_unit_test(gathering_link__post_follows_an_acknowledgement__leaves_at_once),
+    cmocka_unit_test(memory_link__post_follows_an_acknowledgement__leaves_at_once),
     cmocka_unit_test(gathering_link__send_takes_long__posts_of_a_burst_wait_as_long),
     cmocka_unit_test(gathering_link__send_takes_long__a_post_alone_does_not_wait),
     cmocka_unit_test(gathering_link__receiving_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__send_is_interrupted__posts_do_not_wait),
-    cmocka_unit_test(gathering_link_that_trickles__more_comes_before_the_answer__is_found),
-    cmocka_unit_test(gathering_link__more_comes_before_the_answer__waits),
     cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
     cmocka_unit_test(gathering_link__send_of_two_takes_long__posts_of_a_burst_wait_as_long),
     cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(any_link__very_many_posts__wait_for_each_other_however_long_it_takes),
     cmocka_unit_test(any_link__very_many_posts_and_a_pause__the_next_leave_at_once),
     cmocka_unit_test(any_link__very_many_posts_and_a_poll__the_next_leave_at_once),
-    cmocka_unit_test(gathering_link__poll_finds_something__program_gets_it_first),
-    cmocka_unit_test(any_link__poll_finds_something__program_gets_it_first),
-    cmocka_unit_test(any_link__more_comes_before_the_answer__is_found),
     cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
-    cmocka_unit_test(any_link__poll_finds_something_and_more_is_posted__the_next_poll_sends),
-    cmocka_unit_test(gathering_link__poll_finds_something_and_program_goes__it_is_answered),
     cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),
 };

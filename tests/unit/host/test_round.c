@@ -90,7 +90,7 @@ static void talks_to_itself(void)
 
     (void)snprintf(devices, sizeof devices, "one:fake0;ip=10.0.0.1/24;pcap=%s", capture);
     struct uro_device *device = with_sends_to_itself(devices, &cq);
-    uint32_t moved = uro_round_run(device, uro_device_now(), &received);
+    uint32_t moved = uro_round_run(device, true, uro_device_now(), &received);
     MUST(received == 0);
     MUST(moved >= SENDS + 2); /* and an acknowledgement for each time that the loop was full */
     MUST(uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES] == moved);
@@ -120,10 +120,10 @@ static void hears_itself_over_a_full_link(void)
     fake.room = 1;
     struct uro_device *device = with_sends_to_itself("one:fake0;ip=10.0.0.1/24", &cq);
     const uint64_t *heard = &uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES];
-    uint32_t moved = uro_round_run(device, uro_device_now(), &received);
+    uint32_t moved = uro_round_run(device, true, uro_device_now(), &received);
     MUST(moved > 0 && *heard == moved - 1); /* the last one is kept: others had their turn */
     fake.room = 0;
-    MUST(uro_round_run(device, uro_device_now(), &received) == 0);
+    MUST(uro_round_run(device, true, uro_device_now(), &received) == 0);
     MUST(*heard == moved);
     uro_device_unlock(device);
 }
@@ -159,13 +159,13 @@ static void joins_a_group(void)
     MUST(uro_gid_parse("ff0e::1:2", &group));
     MUST(uro_engine_join(device->engine, &group, uro_device_now()) == 0);
     const uint32_t before = fake_read(&fake.reports);
-    (void)uro_round_run(device, uro_device_now(), &received);
+    (void)uro_round_run(device, true, uro_device_now(), &received);
     MUST(fake.multicasts == 2 && wanted(nodes) && wanted(mac));
     MUST(fake_read(&fake.reports) == before + 1);
-    (void)uro_round_run(device, uro_device_now(), &received);
+    (void)uro_round_run(device, true, uro_device_now(), &received);
     MUST(fake.multicasts == 2);
     uro_engine_leave(device->engine, &group, uro_device_now());
-    (void)uro_round_run(device, uro_device_now(), &received);
+    (void)uro_round_run(device, true, uro_device_now(), &received);
     MUST(fake.multicasts == 3 && wanted(nodes) && !wanted(mac));
     uro_device_unlock(device);
 }
@@ -190,25 +190,25 @@ static void link_takes_nothing(void)
     const uint64_t *lost = &uro_engine_counters(device->engine)->value[URO_COUNT_TX_STUCK];
     /* What the engine says of its groups it has said twice by then. */
     uro_time now = uro_device_now() + URO_MS(60000);
-    (void)uro_round_run(device, now, &received);
+    (void)uro_round_run(device, true, now, &received);
     fake.room = 0;
     fake.sent = 0;
     fake_inject_echo(&device->port->mac);
-    (void)uro_round_run(device, now, &received);
+    (void)uro_round_run(device, true, now, &received);
     MUST(received == 1);
-    (void)uro_round_run(device, now + URO_MS(99), &received);
+    (void)uro_round_run(device, true, now + URO_MS(99), &received);
     MUST(fake.sent == 0 && *lost == 0); /* it waits for a peer that is slow */
-    (void)uro_round_run(device, now + URO_MS(101), &received);
+    (void)uro_round_run(device, true, now + URO_MS(101), &received);
     MUST(fake.sent == 0 && *lost == 1);
 
     fake.room = URO_PORT_BURST;
     fake_inject_echo(&device->port->mac);
-    (void)uro_round_run(device, now + URO_MS(102), &received);
+    (void)uro_round_run(device, true, now + URO_MS(102), &received);
     MUST(fake.sent == 1 && *lost == 1);
     fake.room = 0; /* it has all its time again */
     fake_inject_echo(&device->port->mac);
-    (void)uro_round_run(device, now + URO_MS(103), &received);
-    (void)uro_round_run(device, now + URO_MS(200), &received);
+    (void)uro_round_run(device, true, now + URO_MS(103), &received);
+    (void)uro_round_run(device, true, now + URO_MS(200), &received);
     MUST(fake.sent == 1 && *lost == 1);
     _exit(0); /* the lock is kept: nobody runs a round with an earlier time */
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_ack_first.c - an ACK leaves before the requests of its queue pair, and all ACKs of a round in its first burst.
+ *
+ * Programs reuse a request when its answer has come: the completion of the request must be there before.
+ */
+#include "core/shard.h"
+#include "scene.h"
+
+#define ROOM     32u
+#define AT_BTH   (14u + 20u + 8u) /* in a frame over IPv4 */
+#define OP_ACK   0x11u
+#define OP_SEND  0x04u
+#define REQUESTS 40u /* more than a turn, and more than a burst */
+
+static struct uro_tx tx[ROOM];
+
+static uint8_t opcode_of(const struct uro_tx *of)
+{
+    static uint8_t frame[4096];
+
+    uro_tx_write(of, frame);
+    return frame[AT_BTH];
+}
+
+static void post_requests(struct scene *s, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scene_post_send(s, SEND(.id = i, .text = "x", .quiet = true));
+}
+
+/* A message for each queue pair of the scene, all of which have requests of their own. */
+static void receive_for_all(struct scene *s)
+{
+    for (uint32_t i = 0; i < s->qp_count; i++) {
+        s->qp = s->qps[i].qp;
+        scene_post_recv(s, i, 64);
+        post_requests(s, REQUESTS);
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+    }
+}
+
+static void destroy_all(struct scene *s)
+{
+    for (uint32_t i = 1; i < s->qp_count; i++) {
+        s->qp = s->qps[i].qp;
+        scene_destroy_qp(s);
+    }
+    s->qp = s->qps[0].qp;
+    scene_destroy_qp(s);
+    scene_close(s);
+}
+
+static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+
+    for (uint32_t i = 1; i < SCENE_QPS_MAX; i++)
+        (void)scene_add(s, .rq_psn = 100, .sq_psn = 10);
+    receive_for_all(s);
+    assert_true(uro_engine_acknowledges(s->engine));
+    assert_int_equal(uro_engine_output(s->engine, tx, ROOM, s->now), ROOM);
+    assert_false(uro_engine_acknowledges(s->engine));
+    for (uint32_t i = 0; i < SCENE_QPS_MAX; i++)
+        assert_int_equal(opcode_of(&tx[i]), OP_ACK);
+    assert_int_equal(opcode_of(&tx[SCENE_QPS_MAX]), OP_SEND);
+    scene_expect_mark(s, "RSP.ACK.FIRST");
+    for (uint32_t i = 0; i < SCENE_QPS_MAX; i++)
+        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+    destroy_all(s);
+}
+
+/* The peer has so little room that ACKs alone fill it: requests must have their turn, but none before its own ACK. */
+static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
+
+    for (uint32_t i = 1; i < SCENE_QPS_MAX; i++)
+        (void)scene_add(s, .rq_psn = 100, .sq_psn = 10);
+    receive_for_all(s);
+    assert_int_equal(uro_engine_output(s->engine, tx, 1, s->now), 1);
+    assert_int_equal(opcode_of(&tx[0]), OP_ACK);
+    /* The first queue pair is acknowledged again, and is the first to send requests. */
+    s->qp = s->qps[0].qp;
+    scene_post_recv(s, 4, 64);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "a"));
+    assert_int_equal(uro_engine_output(s->engine, tx, 3, s->now), 3);
+    assert_int_equal(opcode_of(&tx[0]), OP_ACK);
+    assert_int_equal(opcode_of(&tx[1]), OP_SEND);
+    assert_int_equal(opcode_of(&tx[2]), OP_SEND);
+    scene_expect_mark(s, "RSP.ACK.OWN");
+    for (uint32_t i = 0; i <= SCENE_QPS_MAX; i++)
+        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+    destroy_all(s);
+}
+
+/* It acknowledges the READ as well. Requests do not wait for the data. */
+static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10, .mtu = 256);
+
+    scene_post_recv(s, 1, 64);
+    post_requests(s, REQUESTS);
+    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 100 * 256));
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 200, .ack_req = true, .text = "a"));
+    assert_int_equal(uro_engine_output(s->engine, tx, ROOM, s->now), ROOM);
+    for (uint32_t i = 0; i < ROOM; i++)
+        assert_int_not_equal(opcode_of(&tx[i]), OP_ACK);
+    assert_int_equal(opcode_of(&tx[ROOM - 1]), OP_SEND);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    destroy_all(s);
+}
+
+/* Programs see it when the driver has transmitted, not when it was received. */
+static void rc_receive__before_the_ack_left__has_no_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    struct uro_cqe cqe;
+
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
+    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
+    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
+    uro_engine_deliver(s->engine);
+    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 1);
+    scene_expect_mark(s, "CQ.DELIVER");
+    scene_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them),
+        cmocka_unit_test(rc_acks__fill_the_link__requests_leave_behind_their_own_ack),
+        cmocka_unit_test(rc_ack__behind_a_long_read__waits_for_the_data_as_before),
+        cmocka_unit_test(rc_receive__before_the_ack_left__has_no_completion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

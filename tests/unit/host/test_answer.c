@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_answer.c - the round that receives a message sends the ACK, and delivers the completion afterwards. Then a poll
+ * may look for what the peer writes next. */
+#include <stdlib.h>
+
+#include "core/cq.h"
+#include "core/shard.h"
+#include "host/device.h"
+#include "host/learn.h"
+#include "stage.h"
+
+#define STEP 100u /* ns, from one call of a program to the next */
+
+static void start(bool gathers)
+{
+    stage_start_polling(gathers);
+    stage_each_frame_completes_something();
+}
+
+static void polls_are_answered_at_once(bool gathers)
+{
+    start(gathers);
+    for (uint32_t sent = 0; sent < 40;) {
+        stage_find(++sent);
+        assert_false(stage_sent_by_service());
+        stage_pass(STEP);
+    }
+}
+
+static void memory_link__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
+{
+    (void)state;
+    polls_are_answered_at_once(false);
+}
+
+static void gathering_link__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
+{
+    (void)state;
+    polls_are_answered_at_once(true);
+}
+
+/* ---- the service thread ------------------------------------------------- */
+
+static uint32_t found_in, answered_in; /* rounds */
+
+static void note_found(void)
+{
+    if (fake_read(&fake.head) != fake_read(&fake.tail))
+        found_in = fake_read(&fake.receives);
+}
+
+static void note_answered(void)
+{
+    answered_in = fake_read(&fake.receives);
+}
+
+/* The program has just posted, and may be about to post its answer. */
+static void service__finds_something__it_is_answered_in_the_same_round(void **state)
+{
+    (void)state;
+    start(false);
+    atomic_store(&device->posted, uro_device_now());
+    fake_call_receiving(note_found);
+    fake.sends = note_answered;
+    atomic_store(&device->silence, 0);
+    fake_inject_echo(&fake.port.mac);
+    fake_wait(&fake.sent, 1);
+    uro_device_lock(device);
+    assert_true(stage_sent_by_service());
+    assert_int_equal(answered_in, found_in);
+    uro_device_unlock(device);
+}
+
+/* ---- completions -------------------------------------------------------- */
+
+static struct uro_cq *cq;
+static uint32_t seen_before; /* completions that a program could see when the answer was sent */
+
+static void complete_one(void)
+{
+    const struct uro_cqe cqe = { .wr_id = 1 };
+
+    if (fake_read(&fake.head) != fake_read(&fake.tail))
+        assert_true(uro_cq_push(uro_device_shard(device), cq, &cqe, false));
+}
+
+static void look_at_cq(void)
+{
+    seen_before = atomic_load(&cq->tail);
+}
+
+static void any_link__round_completes_something__program_sees_it_when_the_answer_is_sent(
+    void **state)
+{
+    struct uro_cqe cqe;
+
+    (void)state;
+    cq = uro_cq_init(aligned_alloc(64, (uro_cq_size(8) + 63) & ~(size_t)63), 8, NULL);
+    stage_start_polling(false);
+    seen_before = 7;
+    fake_call_receiving(complete_one);
+    fake.sends = look_at_cq;
+    stage_find(1);
+    assert_int_equal(seen_before, 0);
+    assert_int_equal(uro_cq_poll(cq, &cqe, 1), 1);
+}
+
+/* Flushed ones: nobody polls while the engine is locked. */
+static void command__completes_something__program_sees_it_afterwards(void **state)
+{
+    const struct uro_cqe flushed = { .status = URO_WC_WR_FLUSH_ERR };
+    struct uro_cqe cqe;
+
+    (void)state;
+    cq = uro_cq_init(aligned_alloc(64, (uro_cq_size(8) + 63) & ~(size_t)63), 8, NULL);
+    stage_start_polling(false);
+    uro_device_lock(device);
+    assert_true(uro_cq_push(uro_device_shard(device), cq, &flushed, false));
+    uro_device_unlock(device);
+    assert_int_equal(uro_cq_poll(cq, &cqe, 1), 1);
+}
+
+/* ---- the peer's WRITE behind its ACK ------------------------------------ */
+
+static uint32_t looks_until_write; /* from now on; 0: none comes */
+
+static void look_takes_300_ns(void)
+{
+    stage_pass(300);
+    if (looks_until_write > 0 && --looks_until_write == 0)
+        ((struct uro_counters *)(uintptr_t)uro_engine_counters(device->engine))
+            ->value[URO_COUNT_RX_WRITES]++;
+}
+
+/* A poll finds an ACK; the peer's WRITE comes with look @write_in. Returns how often the poll looked. */
+static uint32_t poll_finds_ack(int score, uint32_t write_in)
+{
+    static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };
+
+    uro_device_lock(device);
+    device->reply_score = score;
+    uro_device_unlock(device);
+    looks_until_write = write_in;
+    fake_call_receiving(look_takes_300_ns);
+    uint32_t before = fake_read(&fake.receives);
+    fake_inject_echo(&others); /* nothing to answer */
+    uro_device_progress(device, false);
+    return fake_read(&fake.receives) - before;
+}
+
+static void poll_finds_ack__peers_write_came_before_without_the_thread__looks_once(void **state)
+{
+    (void)state;
+    start(false);
+    assert_int_equal(poll_finds_ack(0, 0), 1);
+    assert_int_equal(poll_finds_ack(-4, 0), 1);
+    assert_int_equal(device->reply_score, -4);
+}
+
+static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there(void **state)
+{
+    (void)state;
+    start(false);
+    assert_int_equal(poll_finds_ack(1, 4), 4);
+    assert_int_equal(device->reply_score, 2);
+    assert_int_equal(poll_finds_ack(8, 1), 1); /* both came together */
+    assert_int_equal(device->reply_score, 8);
+}
+
+static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(void **state)
+{
+    (void)state;
+    start(false);
+    assert_int_equal(poll_finds_ack(1, 0), 1 + 8); /* the last one after a yield */
+    assert_int_equal(device->reply_score, -3);
+}
+
+/* The peer sends its ACK first, and then has to send its WRITE. */
+static void gathering_link__no_write_comes__looks_as_long_as_two_sends_take_besides(void **state)
+{
+    (void)state;
+    start(true);
+    atomic_store(&device->send_took, URO_US(3));
+    assert_int_equal(poll_finds_ack(1, 0), 1 + 28);
+}
+
+static void peer_writes(void)
+{
+    uro_device_lock(device);
+    ((struct uro_counters *)(uintptr_t)uro_engine_counters(device->engine))
+        ->value[URO_COUNT_RX_WRITES]++;
+    uro_learn_thread(device, uro_device_now());
+    uro_device_unlock(device);
+}
+
+static void thread_finds_writes__program_posted_of_late__the_score_goes_up(void **state)
+{
+    (void)state;
+    start(false);
+    for (int i = 1; i <= 10; i++) {
+        atomic_store(&device->posted, uro_device_now());
+        stage_pass(URO_US(199));
+        peer_writes();
+        assert_int_equal(device->reply_score, i < 8 ? i : 8);
+    }
+    stage_pass(URO_US(1));
+    device->reply_score = 0;
+    peer_writes();
+    assert_int_equal(device->reply_score, 0);
+}
+
+/* It finds the next one itself. */
+static void thread_finds_writes__program_polls_in_vain__the_score_stays(void **state)
+{
+    (void)state;
+    start(false);
+    atomic_store(&device->posted, uro_device_now());
+    uro_device_progress(device, false);
+    uro_device_progress(device, false);
+    peer_writes();
+    assert_int_equal(device->reply_score, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(memory_link__poll_finds_something__it_is_answered_in_the_same_poll),
+    cmocka_unit_test(gathering_link__poll_finds_something__it_is_answered_in_the_same_poll),
+    cmocka_unit_test(service__finds_something__it_is_answered_in_the_same_round),
+    cmocka_unit_test(any_link__round_completes_something__program_sees_it_when_the_answer_is_sent),
+    cmocka_unit_test(command__completes_something__program_sees_it_afterwards),
+    cmocka_unit_test(poll_finds_ack__peers_write_came_before_without_the_thread__looks_once),
+    cmocka_unit_test(poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there),
+    cmocka_unit_test(poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later),
+    cmocka_unit_test(gathering_link__no_write_comes__looks_as_long_as_two_sends_take_besides),
+    cmocka_unit_test(thread_finds_writes__program_posted_of_late__the_score_goes_up),
+    cmocka_unit_test(thread_finds_writes__program_polls_in_vain__the_score_stays),
+};
+
+int main(void)
+{
+    return stage_run("host/answer", tests, URO_ARRAY_LEN(tests));
+}
