@@ -53,5 +53,10 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
  * default). */
 #define URO_LATE_WAIT URO_MS(16)
 
+/* The least ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its thread has a processor, and
+ * a scheduler does not promise one in less than some time slices of 3 to 4 ms. Eight tries then last as long as
+ * local_ca_ack_delay says that an ACK may take. A lost packet is not sent again later for it: probes find that out. */
+#define URO_TIMEOUT_LEAST 12u
+
 /* Packets one queue pair may send before the next one has its turn. */
 #define URO_SCHEDULE_BUDGET 16u

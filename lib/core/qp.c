@@ -317,13 +317,24 @@ static void reset(struct uro_qp *qp)
     uro_list_remove(&qp->event_link);
 }
 
+/* rule REQ.TIMEOUT.LEAST; 0 is for ever. What was set is what a query answers. */
+static uint8_t timeout_of(const struct uro_qp *qp)
+{
+    const uint8_t least = qp->shard->config.timeout_least;
+
+    if (qp->attr.timeout == 0 || qp->attr.timeout >= least)
+        return qp->attr.timeout;
+    URO_MARK("REQ.TIMEOUT.LEAST");
+    return least;
+}
+
 /* Retry budgets and depths take effect when the send side starts or was drained. */
 static void configure(struct uro_qp *qp)
 {
     if (!uro_pair_reliable(qp))
         return;
     const struct uro_req_retry_config config = {
-        .timeout_exponent = qp->attr.timeout,
+        .timeout_exponent = timeout_of(qp),
         .retry_max = qp->attr.retry_count,
         .rnr_retry_max = qp->attr.rnr_retry,
         .retry_7_forever = qp->shard->config.retry_7_forever,

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp_replay.c - a repeated request is answered again and never executed again.
  *
- * SEND and WRITE: acknowledged up to the repeated packet, never further, because a READ whose
- * answer was lost may follow it; to Linux rxe by the answer to that READ (rsp_late.c). READ: the part
+ * SEND and WRITE: the ACK has the PSN of the last request that was carried out, but does not pass a READ or atomic
+ * behind the repeated packet, whose answer may have been lost. A sender whose PSNs are wrong never sent that PSN, and
+ * learns so that nothing of it arrived. Linux rxe, which cannot bear an ACK of more than it has sent again, gets the PSN
+ * of the repeated packet; when a READ follows, the answer to that READ acknowledges both (rsp_late.c). READ: the part
  * asked for is sent again from memory. Atomic: the stored original value is sent again.
  */
 #include "base/mark.h"
+#include "core/limits.h"
 #include "core/rsp.h"
 #include "core/schedule.h"
 #include "core/shard.h"
@@ -75,6 +78,30 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
     return true;
 }
 
+/* Whether the packet at @psn was received by this connection, and not long ago. */
+static bool was_received(const struct uro_qp *qp, uro_psn psn)
+{
+    const uint32_t all = (qp->rsp.expected.value - qp->attr.rq_psn) & URO_PSN_MASK;
+    const uint32_t before = (psn.value - qp->attr.rq_psn) & URO_PSN_MASK;
+
+    return before < all && uro_psn_diff(qp->rsp.expected, psn) <= (int32_t)URO_PSN_FAR;
+}
+
+/* Up to where the repeated packet at @psn is acknowledged. */
+static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+    uro_psn end = rsp->expected;
+
+    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--) {
+        uro_psn first = uro_rd_first(&rsp->rd[(i - 1) & rsp->rd_mask]);
+        if (uro_psn_diff(first, psn) <= 0 || uro_psn_diff(first, end) > 0)
+            break; /* before it, or so old that it is half the circle away */
+        end = first;
+    }
+    return uro_psn_make((end.value - 1) & URO_PSN_MASK);
+}
+
 void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -83,11 +110,15 @@ void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
     if (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE) {
         URO_MARK("RSP.DUP.SEND");
         uro_psn psn = uro_psn_make(frame->bth.psn);
-        if (uro_rsp_by_rxe(frame) && uro_rsp_late_applies(qp, psn)) {
+        bool by_rxe = uro_rsp_by_rxe(frame) && was_received(qp, psn);
+        if (by_rxe && uro_rsp_late_applies(qp, psn)) {
             URO_MARK("RSP.DUP.BEHIND");
             uro_rsp_late_ack(qp, psn);
-        } else {
+        } else if (by_rxe) {
             uro_rsp_ack(qp, psn);
+        } else {
+            URO_MARK("RSP.DUP.LAST");
+            uro_rsp_ack(qp, acknowledged(qp, psn));
         }
         return;
     }

@@ -26,6 +26,7 @@ struct uro_shard_config {
     uint32_t window; /* packets in flight per queue pair */
     uint16_t vlan;   /* whose tag all frames have; 0: none has one */
     bool retry_7_forever;
+    uint8_t timeout_least; /* shorter ACK timeouts of queue pairs are this long; 0: any is obeyed */
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;

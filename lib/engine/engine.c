@@ -134,6 +134,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .window = config->window,
                                       .vlan = config->vlan,
                                       .retry_7_forever = config->retry_7_forever,
+                                      .timeout_least = config->timeout_least,
                                       .source_port = config->source_port,
                                       .share = config->share,
                                       .table_bits = table_bits(config),

@@ -53,6 +53,8 @@ struct uro_engine_config {
     uint32_t
         early; /* requests that came before their turn, kept at once; 0: none, the peer sends them again */
     bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
+    uint8_t
+        timeout_least; /* shorter ACK timeouts of queue pairs are this long, as their attribute; 0: none */
     uint32_t hops;        /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,

@@ -118,6 +118,7 @@ static int build_engine(struct uro_device *device)
         .window = config->window != 0 ? config->window : device->port->window,
         .early = URO_EARLY_DEFAULT,
         .retry_7_forever = config->retry_7_forever,
+        .timeout_least = URO_TIMEOUT_LEAST,
         .share = device->port->share,
         .connections = most_connections(device),
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,

@@ -9,7 +9,7 @@
 #include "wire/bytes.h"
 
 #define PAGE_SIZES   UINT64_C(0xfffff000)
-#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may be preempted */
+#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may have to wait for a processor */
 #define PKEY_DEFAULT 0xffffu
 #define PKEYS        1
 /* A fault in an on-demand region is resolved by the CPU, whatever the operation. */

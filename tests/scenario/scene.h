@@ -75,6 +75,7 @@ struct scene_options {
     uint32_t qkey;        /* SCENE_QKEY */
     bool block_self_multicast;
     bool retry_7_forever;
+    uint8_t timeout_least;     /* none when left 0 */
     enum uro_qp_state stop_at; /* RTS */
 };
 struct scene *scene_open(const struct scene_options *options);

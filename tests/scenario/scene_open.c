@@ -29,6 +29,7 @@ static void open_engine(struct scene *scene, const struct scene_options *options
                                         .window = options->window,
                                         .early = options->early,
                                         .retry_7_forever = options->retry_7_forever,
+                                        .timeout_least = options->timeout_least,
                                         .table_bits = 4,
                                         .seed = { 1 } };
     config.addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&scene_mac), 64 };

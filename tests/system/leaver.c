@@ -19,11 +19,14 @@
 
 #include <infiniband/verbs.h>
 
+#include "support/patience.h"
+
 #define MESSAGES 3u
 #define TRIPS    300u
 #define RECEIVES 16u
 #define PSN      100u
 #define OCTETS   8u
+#define SECONDS  60u /* a program that takes longer hangs */
 
 struct info {
     uint32_t qpn;
@@ -229,7 +232,7 @@ int main(int argc, char **argv)
     bool server = strcmp(argv[1], "server") == 0, answers = strcmp(argv[3], "answer") == 0;
     char done = 0;
 
-    (void)alarm(60);
+    (void)alarm(patience(SECONDS));
     open_all(server, (uint16_t)strtoul(argv[2], NULL, 10));
     if (server && !answers)
         take_and_leave(argv[3]);

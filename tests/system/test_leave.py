@@ -12,6 +12,7 @@ import test_udp
 import uroce_case
 from uroce_case import Case, Skip, equal
 import pairs
+import patience
 
 WAYS = ["_exit", "exec", "abort", "kill", "destroy"]
 SECONDS = 70   # the programs end themselves before
@@ -26,10 +27,11 @@ def meet(case: Case, pair: pairs.Pair, what: str) -> None:
         raise Skip(f"{program.name} is not built: libibverbs is missing")
     port = pairs.free_port()
     server = pair.start("server", [str(program), "server", str(port), what])
-    assert pairs.wait_for(lambda: pairs.listens(port) or server[0].poll() is not None, 30)
+    assert pairs.wait_for(lambda: pairs.listens(port) or server[0].poll() is not None,
+                          patience.seconds(30))
     client = pair.start("client", [str(program), "client", str(port), what])
     for side, started in ("client", client), ("server", server):
-        pair.finish(side, *started, SECONDS)
+        pair.finish(side, *started, patience.seconds(SECONDS))
     equal(client[1].status, 0, client[1].text + server[1].text)
 
 
