@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "cancel/cancel.h"
 #include "core/shard.h"
 #include "host/capture.h"
 #include "host/device.h"
@@ -221,6 +222,7 @@ static void *thread_main(void *argument)
 
     (void)snprintf(name, sizeof name, "uroce:%.9s", device->config.name);
     (void)pthread_setname_np(pthread_self(), name);
+    (void)uro_cancel_off(); /* programs may cancel every thread they find */
     int error = bring_up(device);
     pin(device);
     if (error == 0)

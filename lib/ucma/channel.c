@@ -112,14 +112,13 @@ static void announce(const struct uro_channel *channel)
     (void)written;
 }
 
-/* Takes one from the descriptor's count. Where a reader was quicker, it finds no event. */
-static void unannounce(const struct uro_channel *channel)
+/* Takes one from the descriptor's count; false when there is none. Where a reader was quicker, it finds no event. */
+static bool unannounce(const struct uro_channel *channel)
 {
     uint64_t one;
     struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
 
-    ssize_t octets = preadv2(uro_channel_fd(channel), &into, 1, -1, RWF_NOWAIT);
-    (void)octets;
+    return preadv2(uro_channel_fd(channel), &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
 }
 
 static struct uro_channel_event *event_of(struct uro_link *link)
@@ -147,11 +146,33 @@ int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *
     return 0;
 }
 
-int uro_channel_wait(const struct uro_channel *channel)
+/* A thread can be cancelled after it took one from the count and before it took the event: the count is made again
+ * from the events that wait. The thread does not put the channel back any more. */
+static void recount(void *argument)
+{
+    struct uro_channel *channel = argument;
+
+    uro_channel_lock();
+    while (unannounce(channel))
+        ;
+    for (const struct uro_link *at = channel->events.head.next; at != &channel->events.head;
+         at = at->next)
+        announce(channel);
+    uro_channel_unlock();
+    uro_channel_put(channel);
+}
+
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). */
+int uro_channel_wait(struct uro_channel *channel)
 {
     uint64_t one;
+    struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
+    ssize_t octets;
 
-    return read(uro_channel_fd(channel), &one, sizeof one) < 0 ? -errno : 0;
+    pthread_cleanup_push(recount, channel);
+    octets = readv(uro_channel_fd(channel), &into, 1);
+    pthread_cleanup_pop(0);
+    return octets < 0 ? -errno : 0;
 }
 
 struct uro_channel_event *uro_channel_take(struct uro_channel *channel)
@@ -183,7 +204,7 @@ void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, stru
         if (!about && event->made != id)
             continue;
         uro_list_remove(at);
-        unannounce(channel);
+        (void)unannounce(channel);
         uro_list_append(taken, at);
     }
     uro_channel_unlock();
@@ -209,7 +230,7 @@ void uro_channel_move(struct uro_id *id, struct uro_channel *to)
         if (event_of(at)->id != id)
             continue;
         uro_list_remove(at);
-        unannounce(from);
+        (void)unannounce(from);
         uro_list_append(&to->events, at);
         announce(to);
         if (event_of(at)->made != NULL)

@@ -64,8 +64,9 @@ static inline int uro_channel_fd(const struct uro_channel *channel)
 URO_NODISCARD int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *mcast,
                                     const struct rdma_ucm_event_resp *event);
 
-/* Waits as the descriptor says. Returns 0, or -errno of read(). No lock is held. */
-URO_NODISCARD int uro_channel_wait(const struct uro_channel *channel);
+/* Waits as the descriptor says. Returns 0, or -errno of readv(). No lock is held. A thread that is cancelled here loses no
+ * event, and puts the channel. */
+URO_NODISCARD int uro_channel_wait(struct uro_channel *channel);
 
 /* After uro_channel_wait(): the oldest event, the caller's to free, counted as reported; NULL when it
  * was taken back meanwhile. */

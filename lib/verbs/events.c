@@ -69,19 +69,6 @@ static struct uro_event_node *pop(struct uro_event_queue *queue)
     return node;
 }
 
-const struct uro_event_node *uro_events_take(struct uro_event_queue *queue)
-{
-    const struct uro_event_node *node;
-    uint64_t one;
-
-    do {
-        if (read(queue->fd, &one, sizeof one) < 0)
-            return NULL;
-        /* No node: the event was withdrawn, but we were quicker than the withdrawer's read. */
-    } while ((node = pop(queue)) == NULL);
-    return node;
-}
-
 /* Takes one from the descriptor's count without ever waiting for it; false when that fails. */
 static bool uncount(int fd)
 {
@@ -89,6 +76,49 @@ static bool uncount(int fd)
     struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
 
     return preadv2(fd, &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
+}
+
+/* A thread can be cancelled after it took one from the count and before it took the event: the count is made again
+ * from the events that wait. */
+static void recount(void *argument)
+{
+    struct uro_event_queue *queue = argument;
+    uint64_t waiting = 0;
+
+    pthread_mutex_lock(&queue->lock);
+    while (uncount(queue->fd))
+        ;
+    for (const struct uro_link *at = queue->nodes.head.next; at != &queue->nodes.head;
+         at = at->next)
+        waiting += URO_CONTAINER_OF(at, struct uro_event_node, link)->waiting;
+    ssize_t written = waiting > 0 ? write(queue->fd, &waiting, sizeof waiting) : 0;
+    (void)written;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). */
+static bool wait_for_one(struct uro_event_queue *queue)
+{
+    uint64_t one;
+    struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
+    ssize_t octets;
+
+    pthread_cleanup_push(recount, queue);
+    octets = readv(queue->fd, &into, 1);
+    pthread_cleanup_pop(0);
+    return octets >= 0;
+}
+
+const struct uro_event_node *uro_events_take(struct uro_event_queue *queue)
+{
+    const struct uro_event_node *node;
+
+    do {
+        if (!wait_for_one(queue))
+            return NULL;
+        /* No node: the event was withdrawn, but we were quicker than the withdrawer's read. */
+    } while ((node = pop(queue)) == NULL);
+    return node;
 }
 
 void uro_events_withdraw(struct uro_event_node *node)

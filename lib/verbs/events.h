@@ -37,7 +37,7 @@ void uro_events_close(struct uro_event_queue *queue);
 void uro_events_put(struct uro_event_node *node);
 
 /* Thread: any. The oldest event; waits for one unless the descriptor is O_NONBLOCK. NULL with
- * errno of read(): EAGAIN, EINTR. */
+ * errno of readv(): EAGAIN, EINTR. A thread that is cancelled while it waits loses no event. */
 const struct uro_event_node *uro_events_take(struct uro_event_queue *queue);
 
 /* Takes back what was put and not taken: node->taken does not change afterwards. */

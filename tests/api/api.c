@@ -7,8 +7,7 @@
 
 #define PSN 0x123456u
 
-/* Empty when an engine can be started, else why not. */
-static const char *start_problem(void)
+const char *api_start_problem(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     const char *problem = "no device is configured";
@@ -29,7 +28,7 @@ static const char *start_problem(void)
 
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count)
 {
-    const char *problem = start_problem();
+    const char *problem = api_start_problem();
 
     if (problem[0] != '\0') {
         printf("NOT TESTED: %s: the device does not start (%s); is DPDK installed?\n", name,

@@ -19,6 +19,9 @@
 #define API_SKIPPED 77
 #define API_QKEY    0x11111111u
 
+/* Empty when an engine can be started, else why not. */
+const char *api_start_problem(void);
+
 /* Runs @tests, each with an opened device and a PD in *state; 77 when no engine can be started. */
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))

@@ -10,6 +10,7 @@
 
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/eal.h"
+#include "io/dpdk/guard.h"
 #include "io/dpdk/link.h"
 #include "io/dpdk/nic.h"
 #include "io/dpdk/queue.h"
@@ -233,6 +234,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         status = uro_eal_start(config, link.kind == URO_DPDK_PCI, error);
     if (status == 0) {
         dpdk->kind = link.kind;
+        if (!link.traits->memory_only)
+            dpdk->port.ops = uro_guard_ops(&ops);
         status = open_port(dpdk, &link, config, error);
     }
     pthread_mutex_unlock(&ports_lock);

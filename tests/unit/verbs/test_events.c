@@ -170,6 +170,46 @@ static void events__put_by_two_threads_at_once__are_all_taken(void **state)
     uro_events_close(&pair.queue);
 }
 
+static uint32_t pair_taken(struct pair *pair)
+{
+    (void)pthread_mutex_lock(&pair->queue.lock);
+    uint32_t taken = pair->one.taken;
+    (void)pthread_mutex_unlock(&pair->queue.lock);
+    return taken;
+}
+
+static void *take_for_ever(void *argument)
+{
+    struct pair *pair = argument;
+
+    for (;;)
+        (void)uro_events_take(&pair->queue);
+    return NULL;
+}
+
+/* The descriptor counts what is left, whenever the thread was cancelled: before, in or after its read. */
+static void take__cancelled_while_events_come__loses_none(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3000; i++) {
+        struct pair pair;
+        pthread_t thread;
+
+        open_pair(&pair);
+        assert_int_equal(pthread_create(&thread, NULL, take_for_ever, &pair), 0);
+        while (i % 2 == 0 && pair_taken(&pair) == 0)
+            uro_events_put(&pair.one);
+        uro_events_put(&pair.one);
+        assert_int_equal(pthread_cancel(thread), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        set_nonblocking(pair.queue.fd);
+        while (pair.one.waiting > 0)
+            expect_type(&pair, 1);
+        assert_false(readable(pair.queue.fd));
+        uro_events_close(&pair.queue);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +221,7 @@ int main(void)
         cmocka_unit_test(put__on_an_object_without_a_queue__does_nothing),
         cmocka_unit_test(epoll__edge_triggered__sees_every_put),
         cmocka_unit_test(events__put_by_two_threads_at_once__are_all_taken),
+        cmocka_unit_test(take__cancelled_while_events_come__loses_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

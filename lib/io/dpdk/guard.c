@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* guard.c - DPDK's drivers call the C library, whose calls are cancellation points: cancel/cancel.h. Drivers that only
+ * touch memory, net_ring and net_null, need no guard and have none.
+ */
+#include "io/dpdk/guard.h"
+
+#include "cancel/cancel.h"
+
+static const struct uro_port_ops *guarded;
+
+static void close_port(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    guarded->close(port);
+}
+
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    URO_UNCANCELLED;
+
+    return guarded->receive(port, pkts, room);
+}
+
+static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    URO_UNCANCELLED;
+
+    guarded->release(port, pkts, count);
+}
+
+static uint32_t room(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    return guarded->room(port);
+}
+
+static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    URO_UNCANCELLED;
+
+    guarded->transmit(port, tx, count);
+}
+
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    return guarded->wait_fds(port, fds);
+}
+
+static bool arm(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    return guarded->arm(port);
+}
+
+static void disarm(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    guarded->disarm(port);
+}
+
+static bool link_up(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    return guarded->link_up(port);
+}
+
+static bool gone(struct uro_port *port)
+{
+    return guarded->gone(port);
+}
+
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    URO_UNCANCELLED;
+
+    guarded->multicast(port, macs, count);
+}
+
+static void forked(struct uro_port *port)
+{
+    URO_UNCANCELLED;
+
+    guarded->forked(port);
+}
+
+static_assert(sizeof(struct uro_port_ops) == 18 * sizeof(void *),
+              "a new operation may need a guard here");
+
+const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops)
+{
+    static const struct uro_port_ops table = {
+        .name = "dpdk",
+        .close = close_port,
+        .receive = receive,
+        .release = release,
+        .room = room,
+        .transmit = transmit,
+        .wait_fds = wait_fds,
+        .arm = arm,
+        .disarm = disarm,
+        .link_up = link_up,
+        .gone = gone,
+        .multicast = multicast,
+        .forked = forked,
+    };
+
+    guarded = ops;
+    return &table;
+}
