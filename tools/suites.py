@@ -40,7 +40,7 @@ TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]
 SLOWER = 10  # valgrind and the thread sanitizer, than without
-UNDER_VALGRIND = ("fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
+UNDER_VALGRIND = ("api/exit", "fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
                   "scenario/test_xrc")
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 

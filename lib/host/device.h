@@ -53,7 +53,8 @@ struct uro_device {
     pthread_mutex_t mutex;
     atomic_int waiters; /* blocked or about to block: callers that could try stand back */
     struct uro_engine *engine;
-    struct uro_port *port;
+    struct uro_port *port; /* freed when the process ends: only with the lock, and unless closed */
+    bool gathers, awaits_peer; /* the port's, for those who have no lock */
     void *engine_memory;
     size_t engine_size;
     struct uro_tx *tx;                /* URO_PORT_BURST of them */

@@ -16,7 +16,7 @@ static uro_time slowly(const struct uro_device *device, uro_time usual)
 {
     uro_time took = atomic_load_explicit(&device->send_took, memory_order_relaxed);
 
-    if (!device->port->gathers || took <= GATHER_CALLS)
+    if (!device->gathers || took <= GATHER_CALLS)
         return usual;
     return usual * took / GATHER_CALLS;
 }
@@ -82,9 +82,9 @@ void uro_gather_polled(struct uro_device *device)
 
 bool uro_gather_post(struct uro_device *device, uro_time now)
 {
-    uro_time gather = device->port->gathers ? in_burst(device, GATHER_CALLS)
-                      : bursts(device)      ? GATHER_BURST
-                                            : GATHER;
+    uro_time gather = device->gathers  ? in_burst(device, GATHER_CALLS)
+                      : bursts(device) ? GATHER_BURST
+                                       : GATHER;
 
     return now - atomic_load_explicit(&device->posted, memory_order_relaxed) < gather &&
            (polls_soon(device, now) || goes_on(device, now)) && is_safe(device, now) &&
@@ -93,5 +93,5 @@ bool uro_gather_post(struct uro_device *device, uro_time now)
 
 bool uro_gather_receives(const struct uro_device *device, bool posted, uro_time now)
 {
-    return !(posted && device->port->gathers && may_wait(device, now));
+    return !(posted && device->gathers && may_wait(device, now));
 }

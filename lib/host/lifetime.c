@@ -160,6 +160,8 @@ static int bring_up(struct uro_device *device)
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
+    device->gathers = device->port->gathers;
+    device->awaits_peer = device->port->awaits_peer;
     device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
     if (error != 0) {
@@ -342,5 +344,5 @@ bool uro_device_link_up(const struct uro_device *device)
 {
     if (!uro_device_started(device) || device->link_up)
         return true;
-    return !device->closed && device->port->awaits_peer && !device->link_was_up;
+    return !device->closed && device->awaits_peer && !device->link_was_up;
 }

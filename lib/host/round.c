@@ -65,7 +65,7 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     if (count == 0)
         return;
     /* The round may have done much before. */
-    device->send_began = device->port->gathers && count <= FEW ? uro_device_now() : 0;
+    device->send_began = device->gathers && count <= FEW ? uro_device_now() : 0;
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
