@@ -132,6 +132,8 @@ struct uro_rsp {
     bool late;       /* an ACK waits; rsp_late.c */
     bool back;       /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
     uint8_t read_log2;   /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
+    bool rxe;            /* the last request came from Linux rxe; rsp_serve.c */
+    bool ack_twice;      /* the ACK that is due is sent twice; rsp_ack.c */
     uro_psn dropped_psn; /* the last of them */
     uint32_t rd_pending; /* entries that are due */
     uint32_t rd_oldest;  /* free-running */
@@ -155,6 +157,7 @@ struct uro_qp {
     uint32_t pd;
     bool signal_all;
     bool block_self_multicast;
+    bool late_twice;         /* the ACK that waits is sent twice, when it is due; rsp_late.c */
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
     struct uro_link response_link; /* schedule.c; behind the last of the attributes on a line */

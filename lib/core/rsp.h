@@ -59,8 +59,8 @@ void uro_rsp_on_gaps(struct uro_shard *shard);
 /* A request for this queue pair that passed the checks of receive.c. */
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* An acknowledgement up to @psn is due; later ones replace earlier ones. */
-void uro_rsp_ack(struct uro_qp *qp, uro_psn psn);
+/* Makes an acknowledgement up to @psn due; later ones replace earlier ones. @twice: it is sent twice. */
+void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Linux rxe says MigReq 0, other endpoints that we know of 1. There are ACKs that it cannot bear (docs/decisions/0038). */
 static inline bool uro_rsp_by_rxe(const struct uro_frame *frame)
@@ -68,11 +68,18 @@ static inline bool uro_rsp_by_rxe(const struct uro_frame *frame)
     return !frame->bth.migrated;
 }
 
+/* Returns whether the ACK for this packet is sent twice: it ends a message of several packets of Linux rxe, which may
+ * be sending that message again when the ACK arrives (docs/decisions/0038). */
+static inline bool uro_rsp_twice(const struct uro_frame *frame)
+{
+    return frame->op->place == URO_LAST && uro_rsp_by_rxe(frame);
+}
+
 /* Whether a READ of several responses was carried out behind @psn. */
 bool uro_rsp_late_applies(const struct uro_qp *qp, uro_psn psn);
 
 /* An acknowledgement up to @psn is due after a while, unless an answer says as much before. */
-void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn);
+void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* An answer with @psn is sent while rsp.late: it may have said what waits. */
 void uro_rsp_late_answered(struct uro_qp *qp, uro_psn psn);

@@ -11,14 +11,16 @@
 #include "core/schedule.h"
 #include "core/shard.h"
 
-void uro_rsp_ack(struct uro_qp *qp, uro_psn psn)
+void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
     if (rsp->ack_due)
         URO_MARK("RSP.ACK.COALESCED");
-    if (!rsp->ack_due || uro_psn_diff(psn, rsp->ack_psn) > 0)
+    if (!rsp->ack_due || uro_psn_diff(psn, rsp->ack_psn) > 0) {
         rsp->ack_psn = psn;
+        rsp->ack_twice = twice;
+    }
     rsp->ack_due = true;
     uro_schedule_response(qp);
 }
@@ -181,12 +183,24 @@ static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     sent_all(&qp->rsp, rd);
 }
 
+/* Whether the ACK that is due comes before the answer @rd. To Linux rxe that answer is the ACK, too. */
+static bool ack_first(struct uro_rsp *rsp, const struct uro_rd *rd)
+{
+    if (!rsp->ack_due || uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) >= 0)
+        return false;
+    if (!rsp->rxe)
+        return true;
+    URO_MARK("RSP.ACK.ANSWER");
+    rsp->ack_due = false;
+    return false;
+}
+
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
     struct uro_rd *rd = oldest_pending(rsp);
-    while (rd != NULL && !(rsp->ack_due && uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) < 0)) {
+    while (rd != NULL && !ack_first(rsp, rd)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
         if (uro_rd_verb(rd) == URO_FLUSH || uro_rd_verb(rd) == URO_ATOMIC_WRITE) {
@@ -206,7 +220,10 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
         rd = oldest_pending(rsp);
     }
     if (rsp->ack_due) {
-        rsp->ack_due = false;
+        if (rsp->ack_twice)
+            URO_MARK("RSP.ACK.TWICE");
+        rsp->ack_due = rsp->ack_twice;
+        rsp->ack_twice = false;
         acknowledge(qp, tx, rsp->ack_psn, URO_AETH_ACK, URO_CREDITS_UNLIMITED);
         return true;
     }

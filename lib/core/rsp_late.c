@@ -39,12 +39,13 @@ static void wait(struct uro_qp *qp)
         uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_LATE_WAIT);
 }
 
-void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn)
+void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn, bool twice)
 {
     if (qp->rsp.late && uro_psn_diff(psn, qp->late_psn) <= 0)
         return;
     uro_rsp_late_forget(qp);
     qp->rsp.late = true;
+    qp->late_twice = twice;
     qp->late_psn = psn;
     wait(qp);
 }
@@ -71,7 +72,7 @@ void uro_rsp_on_late(struct uro_shard *shard)
         struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, late_link);
         URO_MARK("RSP.LATE.ALONE");
         qp->rsp.late = false;
-        uro_rsp_ack(qp, qp->late_psn);
+        uro_rsp_ack(qp, qp->late_psn, qp->late_twice);
     }
     if (!uro_list_empty(&late->waiting[late->young ^ 1]))
         uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_LATE_WAIT);

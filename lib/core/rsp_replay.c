@@ -113,12 +113,12 @@ void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
         bool by_rxe = uro_rsp_by_rxe(frame) && was_received(qp, psn);
         if (by_rxe && uro_rsp_late_applies(qp, psn)) {
             URO_MARK("RSP.DUP.BEHIND");
-            uro_rsp_late_ack(qp, psn);
+            uro_rsp_late_ack(qp, psn, uro_rsp_twice(frame));
         } else if (by_rxe) {
-            uro_rsp_ack(qp, psn);
+            uro_rsp_ack(qp, psn, uro_rsp_twice(frame));
         } else {
             URO_MARK("RSP.DUP.LAST");
-            uro_rsp_ack(qp, acknowledged(qp, psn));
+            uro_rsp_ack(qp, acknowledged(qp, psn), false);
         }
         return;
     }

@@ -79,6 +79,7 @@ LATE_REQUESTS = ("late requests", "delay 0ms", "delay 100ms", "u32 match u16 308
 IMPAIRED = (
     (VERIFY, "verify", "", 0, (LINKS[0],), ("client",), LOSS),
     (VERIFY, "verify", "-l 65536", 0, (LINKS[0],), ("server",), LOSS),
+    (VERIFY, "verify", "-l 65536 -o mixed -r 10", 0, (LINKS[0],), ROLES, LOSS),
     (VERIFY, "verify", "-l 65536", 0, (LINKS[1],), ROLES, LOSS),
     (VERIFY, "verify", "-l 65536", 0, (LINKS[0],), ROLES, REORDER),
     (VERIFY, "verify", "-l 65536", 0, (LINKS[0],), ROLES, DUPLICATE),

@@ -6,6 +6,7 @@ Needs root (namespaces), QEMU and the rxe peer's image (tools/rxe-peer); says wh
 ends with status 77 otherwise.
 """
 import argparse
+import itertools
 import os
 import pathlib
 import re
@@ -200,10 +201,17 @@ def capture(pair, path):
     return process
 
 
+def unused(directory, case):
+    """Returns the path of a new recording: failures of a case that is repeated keep theirs."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", case.name)
+    paths = (directory / f"{stem}{suffix}.pcap" for suffix in itertools.chain([""], itertools.count(2)))
+    return next(path for path in paths if not path.exists())
+
+
 def recorded(pair, case, directory):
     """Runs @case while recording the link; the recording stays if it fails."""
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / (re.sub(r"[^A-Za-z0-9]+", "_", case.name) + ".pcap")
+    path = unused(directory, case)
     process = capture(pair, path)
     try:
         why = run_case(pair, case)
@@ -293,6 +301,7 @@ def parse():
     parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP),
                         help="of uroce to rxe; a few cases are over udp always")
     parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    parser.add_argument("--repeat", type=int, default=1, help="run each case so many times in one guest")
     parser.add_argument("--full", action="store_true", help="every combination")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pcap", type=lambda text: pathlib.Path(text).resolve(),
@@ -312,7 +321,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     chosen = [c for c in cases.plan(options.full, options.kernel)
-              if re.search(options.match, c.name)]
+              if re.search(options.match, c.name) for _ in range(options.repeat)]
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
     if options.pair == "rxe-rxe":  # the kernel has the addresses

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rc_twice.c - the ACK for the end of a message of several packets goes to Linux rxe twice (decision 38).
+ *
+ * rxe may be sending the message again when that ACK arrives. One ACK moves rxe beyond the end of the message and does
+ * not complete it; the second one completes it.
+ */
+#include <string.h>
+
+#include "core/limits.h"
+#include "scene.h"
+
+#define SEND_BY_RXE(...)                                                                           \
+    PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
+#define TURN (URO_LATE_WAIT + URO_US(2))
+
+/* A message of rxe that has two packets; its LAST asks for an ACK. */
+static void rx_two(struct scene *s, const char *first, const char *last, uint32_t psn, bool rxe)
+{
+    scene_rx(s, 0, PACKET(.op = first, .rxe = rxe, .dma = 1034, .length = 1024, .psn = psn));
+    scene_rx(s, 0, PACKET(.op = last, .rxe = rxe, .ack_req = true, .length = 10, .psn = psn + 1));
+}
+
+static void expect_acks(struct scene *s, uro_time at, uint32_t psn, uint32_t msn, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scene_expect_tx(s, at, PACKET(.op = "RC_ACK", .psn = psn, .msn = msn));
+    scene_expect_silence(s, at);
+}
+
+static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void **state)
+{
+    (void)state;
+    for (uint32_t rxe = 0; rxe < 2; rxe++) {
+        struct scene *s = scene_rc(.rq_psn = 100);
+
+        scene_post_recv(s, 1, 2000);
+        rx_two(s, "RC_SEND_FIRST", "RC_SEND_LAST", 100, rxe);
+        expect_acks(s, 0, 101, 1, 1 + rxe);
+        scene_expect_recv(s, 1, URO_WC_SUCCESS, 1034);
+        rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 102, rxe);
+        expect_acks(s, 0, 103, 2, 1 + rxe);
+        if (rxe)
+            scene_expect_mark(s, "RSP.ACK.TWICE");
+        scene_close(s);
+    }
+}
+
+/* FIRST is acknowledged once: rxe can bear that. */
+static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowledged_twice(
+    void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 100, true);
+    expect_acks(s, 0, 101, 1, 2);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 1034, .length = 1024, .psn = 100));
+    expect_acks(s, 0, 100, 1, 1);
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_LAST", .rxe = true, .length = 10, .psn = 101));
+    expect_acks(s, 0, 101, 1, 2);
+    scene_close(s);
+}
+
+/* What is behind it is acknowledged with it, by one ACK, which does not end a message of several packets. */
+static void rc_twice__more_behind_the_end_of_a_message__one_ack(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 64);
+    rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 100, true);
+    scene_rx(s, 0, SEND_BY_RXE(102));
+    expect_acks(s, 0, 102, 2, 1);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_close(s);
+}
+
+static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_twice_later(
+    void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 100, true);
+    expect_acks(s, 0, 101, 1, 2);
+    scene_fill(s->remote, 0, 2000);
+    scene_rx(
+        s, 0,
+        PACKET(.op = "RC_READ_REQUEST", .rxe = true, .ack_req = true, .dma = 2000, .psn = 102));
+    scene_expect_tx(s, 0,
+                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 102, .msn = 2, .length = 1024));
+    scene_expect_tx(
+        s, 0,
+        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 103, .msn = 2, .length = 976, .fill = 1024));
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_LAST", .rxe = true, .length = 10, .psn = 101));
+    scene_expect_silence(s, TURN);
+    expect_acks(s, 2 * TURN, 101, 2, 2);
+    scene_close(s);
+}
+
+/* The message ends with what was kept: its ACK is sent twice, at once or later. */
+static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice(void **state)
+{
+    (void)state;
+    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+
+    for (uint32_t late = 0; late < 2; late++) {
+        struct scene *s = scene_rc(.rq_psn = 100, .early = 8);
+        uro_time at = late ? told : 0;
+        scene_rx(
+            s, 0,
+            PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 2058, .length = 1024, .psn = 100));
+        scene_rx(
+            s, 0,
+            PACKET(.op = "RC_WRITE_LAST", .rxe = true, .ack_req = true, .length = 10, .psn = 102));
+        if (late)
+            scene_expect_tx(s, at, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x60));
+        scene_rx(s, at, PACKET(.op = "RC_WRITE_MIDDLE", .rxe = true, .length = 1024, .psn = 101));
+        if (late) {
+            scene_expect_silence(s, at + URO_LATE_WAIT + URO_US(2));
+            at += 2 * URO_LATE_WAIT + URO_US(4);
+        }
+        expect_acks(s, at, 102, 1, 2);
+        scene_close(s);
+    }
+}
+
+/* The ACK of the message that the gap was in is due already when the ACK of what was kept is put off. */
+static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice(
+    void **state)
+{
+    (void)state;
+    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    struct scene *s = scene_rc(.rq_psn = 100, .early = 8);
+
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 1034, .length = 1024, .psn = 100));
+    scene_post_recv(s, 1, 64);
+    scene_rx(s, 0, SEND_BY_RXE(102));
+    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x60));
+    scene_rx(s, told,
+             PACKET(.op = "RC_WRITE_LAST", .rxe = true, .ack_req = true, .length = 10, .psn = 101));
+    expect_acks(s, told, 101, 2, 2);
+    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_rx(s, told, SEND_BY_RXE(102));
+    expect_acks(s, told, 102, 2, 1);
+    scene_close(s);
+}
+
+/* The answer to a READ or an atomic acknowledges what is before it, and rxe can bear that at any time. */
+static void rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack(void **state)
+{
+    (void)state;
+    for (uint32_t rxe = 0; rxe < 2; rxe++) {
+        struct scene *s = scene_rc(.rq_psn = 100);
+        uint64_t word = 7;
+
+        memcpy(s->remote, &word, sizeof word);
+        rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 100, rxe);
+        memcpy(s->remote, &word, sizeof word);
+        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .rxe = rxe, .ack_req = true, .psn = 102));
+        if (!rxe)
+            scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 102, .msn = 2, .original = 7));
+        scene_expect_silence(s, 0);
+        if (rxe)
+            scene_expect_mark(s, "RSP.ACK.ANSWER");
+        scene_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice),
+        cmocka_unit_test(
+            rc_twice__message_of_several_packets_comes_again__its_end_is_acknowledged_twice),
+        cmocka_unit_test(rc_twice__more_behind_the_end_of_a_message__one_ack),
+        cmocka_unit_test(
+            rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_twice_later),
+        cmocka_unit_test(
+            rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice),
+        cmocka_unit_test(
+            rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice),
+        cmocka_unit_test(rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
