@@ -88,7 +88,7 @@ const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_
  * events has no need of it. Completions of a control call are delivered with it, or with the next round's. */
 void uro_engine_deliver(struct uro_engine *engine);
 
-/* Whether the next output() has an ACK to send, and requests behind it. */
+/* Whether ACKs are left for the next output(). */
 bool uro_engine_acknowledges(const struct uro_engine *engine);
 
 /* Takes the next event; false when there is none, and all completions are delivered. */

@@ -14,6 +14,7 @@
 static void start(bool gathers)
 {
     stage_start_polling(gathers);
+    atomic_store(&device->in_vain, 0); /* so often as the start took */
     stage_each_frame_completes_something();
 }
 
