@@ -56,6 +56,7 @@ static void leave_in_the_middle(void)
         ends[i].api.pd = ibv_alloc_pd(ends[i].api.context);
         api_side_open(&ends[i].api, &ends[i].side, NULL, IBV_QPT_RC, NULL);
     }
+    ibv_free_device_list(list);
     for (unsigned i = 0; i < DEVICES; i++)
         api_connect(&ends[!i].api, ends[i].side.qp, ends[!i].side.qp->qp_num);
     for (unsigned i = 0; i < DEVICES; i++)
