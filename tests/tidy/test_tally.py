@@ -48,8 +48,12 @@ class Tally(unittest.TestCase):
         self.assertIn("no root", row.skipped[0])
 
     def test_cmocka_writes_a_skip_as_not_ok(self) -> None:
-        row = read({"a": {"result": "OK", "stdout": "1..1\nnot ok 1 # SKIP x\n"}})
+        row = read({"a": {"result": "FAIL", "returncode": 0, "stdout": "1..1\nnot ok 1 # SKIP x\n"}})
         self.assertEqual(counts(row), (0, 0, 1))
+
+    def test_failed_program_with_a_skipped_case_has_failed(self) -> None:
+        row = read({"a": {"result": "FAIL", "returncode": 1, "stdout": "1..1\nnot ok 1 # SKIP x\n"}})
+        self.assertEqual(counts(row), (0, 1, 1))
 
     def test_program_that_stops_in_the_middle_has_failed(self) -> None:
         row = read({"a": {"result": "OK", "stdout": "1..3\nok 1 - x\n"}})
