@@ -23,7 +23,10 @@
 #include "wire/cm_msg.h"
 
 #define URO_CM_BUCKETS 1024u
-#define URO_CM_REPLIES 64u /* messages that are sent once; more are lost, as on any wire */
+/* A request that nobody took is sent so many times, so far apart: about three seconds for a server that is starting. */
+#define URO_CM_UNDELIVERED_MAX   12u
+#define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
+#define URO_CM_REPLIES           64u /* messages that are sent once; more are lost, as on any wire */
 
 struct uro_conn;
 
@@ -89,7 +92,9 @@ void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
                     const uint8_t mad[static URO_MAD_LEN], uro_time now);
 
 /* Nobody has the port at @remote that a datagram of ours went to, somebody says. @quoted is what he shows of it, from
- * the MAD on. A request of ours that waits for an answer fails at once, if it is the very one. */
+ * the MAD on. If @quoted is the
+ * newest copy of a request of ours, the request is sent again after URO_CM_UNDELIVERED_AGAIN: its server may be starting.
+ * After URO_CM_UNDELIVERED_MAX such reports the request fails. */
 void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const uint8_t *quoted,
                         uint32_t length, uro_time now);
 

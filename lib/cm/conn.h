@@ -100,7 +100,9 @@ struct uro_conn {
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
     int status;                    /* of the newest event */
     uint32_t retries_left;
-    bool extended; /* an MRA came for the newest copy of our message */
+    bool extended;             /* an MRA came for the newest copy of our message */
+    bool undelivered;          /* the newest copy was reported as undelivered; conn_state.c */
+    uint8_t undelivered_count; /* copies that were */
     uro_time interval;
     struct uro_timer timer;
     uint8_t mad[URO_MAD_LEN]; /* repeated until answered */

@@ -454,6 +454,14 @@ void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const u
         !uro_gid_equal(&conn->route.remote, remote) || memcmp(conn->mad, quoted, compared) != 0)
         return;
     cm->now = now;
+    if (conn->undelivered)
+        return;
+    conn->undelivered = true;
+    if (++conn->undelivered_count < URO_CM_UNDELIVERED_MAX) {
+        uro_wheel_cancel(&cm->wheel, &conn->timer);
+        uro_wheel_arm(&cm->wheel, &conn->timer, now + URO_CM_UNDELIVERED_AGAIN);
+        return;
+    }
     uro_conn_raise(conn, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     uro_conn_end(conn);
 }
@@ -466,7 +474,9 @@ void uro_conn_on_timer(struct uro_conn *conn)
         uro_conn_end(conn);
         return;
     }
-    if (conn->retries_left == 0) {
+    const bool undelivered = conn->undelivered;
+    conn->undelivered = false;
+    if (conn->retries_left == 0 && !undelivered) {
         give_up(conn);
         return;
     }
@@ -474,5 +484,5 @@ void uro_conn_on_timer(struct uro_conn *conn)
     if (conn->state == URO_CONN_SIDR_REQ_SENT)
         URO_MARK("CM.SIDR.RETRY");
     uro_count(conn->cm->counters, URO_COUNT_CM_RETRIES);
-    uro_conn_send(conn, conn->interval, conn->retries_left - 1);
+    uro_conn_send(conn, conn->interval, conn->retries_left - !undelivered);
 }

@@ -14,6 +14,20 @@ static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)
     uro_cm_undelivered(s->a.cm, &s->b.address, mad, length, s->now);
 }
 
+/* Reports each copy of the request that waits, until it has failed. */
+static void undelivered_always(struct managers *s, uint32_t length)
+{
+    const enum uro_cm_kind kind = s->a.sent[URO_CM_REQ] > 0 ? URO_CM_REQ : URO_CM_SIDR_REQ;
+
+    s->a.lose[kind] = UINT32_MAX;
+    for (uint32_t copies = 1; copies <= URO_CM_UNDELIVERED_MAX; copies++) {
+        assert_int_equal(s->a.sent[kind], copies);
+        undelivered(s, s->a.conn->mad, length);
+        undelivered(s, s->a.conn->mad, length); /* a second report of one copy counts for nothing */
+        managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));
+    }
+}
+
 static void ask_in_vain(struct managers *s)
 {
     s->a.lose[URO_CM_REQ] = 1;
@@ -22,35 +36,46 @@ static void ask_in_vain(struct managers *s)
     assert_int_equal(s->a.sent[URO_CM_REQ], 1);
 }
 
-static void req__to_a_port_that_nobody_has__fails_at_once(void **state)
+static void req__to_a_port_that_nobody_has__fails_after_few_reports(void **state)
+{
+    struct managers *s = *state;
+
+    ask_in_vain(s);
+    undelivered_always(s, URO_MAD_LEN);
+    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
+    managers_expect_nothing(s, &s->a);
+    managers_pass_time(s, s->now + URO_MS(100000));
+    assert_int_equal(s->a.sent[URO_CM_REQ], URO_CM_UNDELIVERED_MAX);
+}
+
+static void req__whose_server_starts_meanwhile__connects(void **state)
 {
     struct managers *s = *state;
 
     ask_in_vain(s);
     undelivered(s, s->a.conn->mad, URO_MAD_LEN);
-    managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     managers_expect_nothing(s, &s->a);
-    managers_pass_time(s, s->now + URO_MS(100000));
-    assert_int_equal(s->a.sent[URO_CM_REQ], 1);
+    managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));
+    s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
 }
 
-static void req__of_which_a_router_shows_little__fails_at_once(void **state)
+static void req__of_which_a_router_shows_little__fails(void **state)
 {
     struct managers *s = *state;
 
     ask_in_vain(s);
-    undelivered(s, s->a.conn->mad, LEAST);
+    undelivered_always(s, LEAST);
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
 }
 
-static void service_query__to_a_port_that_nobody_has__fails_at_once(void **state)
+static void service_query__to_a_port_that_nobody_has__fails(void **state)
 {
     struct managers *s = *state;
 
     s->a.lose[URO_CM_SIDR_REQ] = 1;
     managers_ask_service(s, MANAGERS_SERVICE);
     managers_settle(s);
-    undelivered(s, s->a.conn->mad, URO_MAD_LEN);
+    undelivered_always(s, URO_MAD_LEN);
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
 }
 
@@ -108,11 +133,13 @@ static void req__that_was_answered__is_what_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(req__to_a_port_that_nobody_has__fails_at_once,
+        cmocka_unit_test_setup_teardown(req__to_a_port_that_nobody_has__fails_after_few_reports,
                                         managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(req__of_which_a_router_shows_little__fails_at_once,
-                                        managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(service_query__to_a_port_that_nobody_has__fails_at_once,
+        cmocka_unit_test_setup_teardown(req__whose_server_starts_meanwhile__connects, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__of_which_a_router_shows_little__fails, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(service_query__to_a_port_that_nobody_has__fails,
                                         managers_open, managers_close),
         cmocka_unit_test_setup_teardown(req__shown_too_little_of__waits_on, managers_open,
                                         managers_close),

@@ -311,21 +311,21 @@ def connect_to_nobody(case: Case, address: str, words: str) -> None:
         has(said, "RDMA_CM_EVENT_UNREACHABLE, error -110")
 
 
-def port_that_nobody_has__a_connection_fails_at_once(case: Case) -> None:
+def port_that_nobody_has__a_connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "10.9.0.1", ",hub=no")
 
 
-def port_that_nobody_has__a_connection_of_a_shared_address_fails_at_once(case: Case) -> None:
+def port_that_nobody_has__a_connection_of_a_shared_address_fails_soon(case: Case) -> None:
     """The kernel gives the report to any of the hub's sockets."""
     connect_to_nobody(case, "10.9.0.1", "")
 
 
-def port_of_ipv6_that_nobody_has__a_connection_fails_at_once(case: Case) -> None:
+def port_of_ipv6_that_nobody_has__a_connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "fd09::1", ",ip=fd09::2")
 
 
-CASES = [port_that_nobody_has__a_connection_fails_at_once, port_that_nobody_has__a_connection_of_a_shared_address_fails_at_once,
-         port_of_ipv6_that_nobody_has__a_connection_fails_at_once, narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
+CASES = [port_that_nobody_has__a_connection_fails_soon, port_that_nobody_has__a_connection_of_a_shared_address_fails_soon,
+         port_of_ipv6_that_nobody_has__a_connection_fails_soon, narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
          narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device,
          traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
          hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
