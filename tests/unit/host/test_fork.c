@@ -25,7 +25,6 @@
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 #define SLOW   "one:slow0;ip=10.0.0.1/24"
 
-/* The fake plug-in stands for DPDK's, which cannot be used twice, or by the linker for any other. */
 /* A child that a thread forked has no stack of its parent's main thread: what only that stack points to counts as leaked there. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -33,6 +32,7 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
+/* The fake plug-in stands for DPDK's, which cannot be used twice, or by the linker for any other. */
 static bool stands_for_dpdk;
 
 bool __wrap_uro_plugin_is_dpdk(const char *link);
