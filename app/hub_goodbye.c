@@ -44,8 +44,8 @@ struct connection {
 };
 
 struct hub_goodbye {
-    struct uro_table table;
     struct uro_table_bucket buckets[BUCKETS];
+    struct uro_table table;
     struct uro_list of[URO_SHARES]; /* by member */
     struct uro_list over;           /* their member is dead, and the peer has not answered */
     time_t next;                    /* s; when these are told again */

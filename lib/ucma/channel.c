@@ -162,7 +162,8 @@ static void recount(void *argument)
     uro_channel_put(channel);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). */
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros nest.
+ * NOLINTNEXTLINE(readability-function-size) */
 int uro_channel_wait(struct uro_channel *channel)
 {
     uint64_t one;

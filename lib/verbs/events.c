@@ -96,7 +96,8 @@ static void recount(void *argument)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). */
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros nest.
+ * NOLINTNEXTLINE(readability-function-size) */
 static bool wait_for_one(struct uro_event_queue *queue)
 {
     uint64_t one;

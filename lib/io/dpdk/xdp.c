@@ -89,6 +89,8 @@ static void load(struct code *code, uint8_t size, int16_t offset)
     put(code, BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, offset, 0);
 }
 
+/* Some fields of an instruction are 0, and are named all the same. NOLINTBEGIN(misc-redundant-expression) */
+
 static void pass_unless(struct code *code, int32_t value)
 {
     put_jump(code, BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, value, PASS);
@@ -176,6 +178,8 @@ static void end(struct code *code, int map)
     put(code, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, XDP_PASS);
     put(code, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
+
+/* NOLINTEND(misc-redundant-expression) */
 
 static int call(enum bpf_cmd command, union bpf_attr *attr)
 {

@@ -57,6 +57,7 @@ static int add(int result, struct xsk_socket **socket, uint32_t queue)
     return result;
 }
 
+/* The parameters are the library's. NOLINTNEXTLINE(readability-function-size) */
 int __wrap_xsk_socket__create(struct xsk_socket **socket, const char *interface, uint32_t queue,
                               struct xsk_umem *umem, struct xsk_ring_cons *rx,
                               struct xsk_ring_prod *tx, const struct xsk_socket_config *config)
@@ -67,6 +68,7 @@ int __wrap_xsk_socket__create(struct xsk_socket **socket, const char *interface,
     return add(result, socket, queue);
 }
 
+/* The parameters are the library's. NOLINTNEXTLINE(readability-function-size) */
 int __wrap_xsk_socket__create_shared(struct xsk_socket **socket, const char *interface,
                                      uint32_t queue, struct xsk_umem *umem,
                                      struct xsk_ring_cons *rx, struct xsk_ring_prod *tx,

@@ -32,7 +32,7 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
 {
     struct uro_share *share = &udp->shares[sock - udp->socks];
     enum uro_share_result result = URO_SHARE_ASKED;
-    int fd;
+    int fd = -1;
 
     if (!share->asked)
         result = uro_share_ask(share, &sock->address, udp->port.share, wait_ms, error);
