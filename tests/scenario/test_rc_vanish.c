@@ -2,6 +2,7 @@
 /* test_rc_vanish.c - on-demand memory that is there when a packet asks for it and gone when its octets are copied:
  * refused like memory that was not there, and the engine goes on. Rule KEY.VANISHED. */
 #include "core/shard.h"
+#include "core/touch.h"
 #include "scene.h"
 
 static bool vanished;
@@ -106,6 +107,22 @@ static void rc_read__on_demand__sends_a_copy(void **state)
     scene_close(s);
 }
 
+/* The copies of one round have room; later ones take the place of earlier ones. */
+static void rc_read__more_than_there_is_room_for_copies__begins_again(void **state)
+{
+    (void)state;
+    struct scene *s = open_on_demand(false);
+    struct uro_shard *shard = uro_engine_shard(s->engine);
+    const uint32_t number = uro_key_number(&s->remote_key);
+    const uint8_t *first = uro_touch_read(shard, number, s->remote, 1024);
+    for (size_t octets = 1024; octets + 1024 <= uro_touch_size(); octets += 1024)
+        assert_ptr_equal(uro_touch_read(shard, number, s->remote, 1024), first + octets);
+    scene_fill(s->remote, 9, 1024);
+    assert_ptr_equal(uro_touch_read(shard, number, s->remote, 1024), first);
+    assert_memory_equal(first, s->remote, 1024);
+    scene_close(s);
+}
+
 static void rc_send__own_memory_vanishes__local_protection_error(void **state)
 {
     (void)state;
@@ -141,6 +158,7 @@ int main(void)
         TEST(rc_atomic__memory_vanishes__access_nak),
         TEST(rc_read__memory_vanishes__access_nak),
         TEST(rc_read__on_demand__sends_a_copy),
+        TEST(rc_read__more_than_there_is_room_for_copies__begins_again),
         TEST(rc_send__own_memory_vanishes__local_protection_error),
         TEST(rc_memory__ordinary__is_touched_without_attempts),
     };

@@ -206,9 +206,9 @@ int main(void)
         cmocka_unit_test(memif__dpdk_is_the_client__frames_of_every_length_come_back),
     };
 
-    snprintf(server, sizeof server, "net_memif0,role=server,socket=/uroce-test-%ld",
+    snprintf(server, sizeof server, "net_memif0,role=server,user=any,socket=/uroce-test-%ld",
              (long)getpid());
-    snprintf(client, sizeof client, "net_memif0,role=client,socket=/uroce-test-%ld",
+    snprintf(client, sizeof client, "net_memif0,role=client,user=any,socket=/uroce-test-%ld",
              (long)getpid());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

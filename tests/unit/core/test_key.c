@@ -257,6 +257,29 @@ static void key_trusts__no_octets_on_demand_none_at_all_or_a_window__not(void **
     }
 }
 
+static void key_may_fault__window_into_on_demand_memory__as_its_region(void **state)
+{
+    struct uro_key ordinary = region(0, 100), on_demand = region(0, 100), window = region(0, 100);
+
+    (void)state;
+    on_demand.reachable = ask;
+    window.kind = URO_KEY_WINDOW_1;
+    uro_key_register(&shard, &ordinary);
+    uro_key_register(&shard, &on_demand);
+    uro_key_register(&shard, &window);
+    assert_false(uro_key_may_fault(&shard, uro_key_number(&ordinary)));
+    assert_true(uro_key_may_fault(&shard, uro_key_number(&on_demand)));
+    window.region = &ordinary;
+    assert_false(uro_key_may_fault(&shard, uro_key_number(&window)));
+    window.region = &on_demand;
+    assert_true(uro_key_may_fault(&shard, uro_key_number(&window)));
+    window.region = NULL; /* bound to nothing */
+    assert_false(uro_key_may_fault(&shard, uro_key_number(&window)));
+    uro_key_deregister(&shard, &window);
+    uro_key_deregister(&shard, &on_demand);
+    uro_key_deregister(&shard, &ordinary);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +290,7 @@ int main(void)
         cmocka_unit_test(key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches),
         cmocka_unit_test(key_trusts__every_edge_of_a_region_among_others),
         cmocka_unit_test(key_trusts__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(key_may_fault__window_into_on_demand_memory__as_its_region),
         cmocka_unit_test(key_trusts__no_octets_on_demand_none_at_all_or_a_window__not),
         cmocka_unit_test(key_null__reads_zeros_and_never_what_was_written),
     };

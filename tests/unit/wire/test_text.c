@@ -8,6 +8,7 @@
 #include "support/make_frame.h"
 #include "unit/wire/vectors.h"
 #include "wire/arp.h"
+#include "wire/icmp.h"
 #include "wire/ip.h"
 #include "wire/text.h"
 
@@ -143,6 +144,20 @@ static void text__icmp_and_igmp__are_told(void **state)
     expect_ip("10.0.0.1", 2, cut, sizeof cut, "IGMP !malformed");
 }
 
+static void text__port_unreachable__names_the_destination(void **state)
+{
+    uint8_t octets[URO_ICMP_NO_PORT_HEADERS];
+    struct uro_ip ip = { 0 };
+    struct uro_icmp icmp = { .kind = URO_ICMP_NO_PORT };
+
+    (void)state;
+    assert_true(uro_gid_parse("10.0.0.1", &ip.source) && uro_gid_parse("10.0.0.1", &ip.dest));
+    assert_true(uro_gid_parse("10.0.0.2", &icmp.source) && uro_gid_parse("10.0.0.3", &icmp.dest));
+    const uint32_t length = uro_icmp_encode_no_port(octets, &ip, &icmp);
+    memset(octets + 2, 0, 2); /* the checksum is made once more */
+    expect_ip("10.0.0.1", 1, octets, length, "ICMP port unreachable at 10.0.0.3");
+}
+
 static void text__naks__are_told_by_name(void **state)
 {
     static const struct {
@@ -225,6 +240,7 @@ int main(void)
         cmocka_unit_test(text__tag_of_a_vlan__stands_before_the_addresses),
         cmocka_unit_test(text__frames_that_are_not_roce),
         cmocka_unit_test(text__icmp_and_igmp__are_told),
+        cmocka_unit_test(text__port_unreachable__names_the_destination),
         cmocka_unit_test(text__naks__are_told_by_name),
         cmocka_unit_test(text__any_octets__end_within_the_line),
         cmocka_unit_test(text__longest_line__is_not_cut),
