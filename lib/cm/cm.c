@@ -18,15 +18,22 @@ static size_t align(size_t size)
     return (size + LINE - 1) & ~(size_t)(LINE - 1);
 }
 
-static size_t buckets_size(void)
+static size_t hash_size(const struct uro_cm_config *config)
 {
-    return URO_CM_BUCKETS * sizeof(struct uro_table_bucket);
+    return align(uro_hash_size(config->connections));
 }
 
 size_t uro_cm_size(const struct uro_cm_config *config)
 {
-    return align(sizeof(struct uro_cm)) + align(buckets_size()) +
+    return align(sizeof(struct uro_cm)) + 3 * hash_size(config) +
            config->connections * sizeof(struct uro_conn);
+}
+
+/* Returns where the memory of the table ends. */
+static uint8_t *start_hash(struct uro_cm *cm, struct uro_hash *hash, uint8_t *memory)
+{
+    uro_hash_init(hash, memory, cm->config.connections);
+    return memory + hash_size(&cm->config);
 }
 
 struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
@@ -42,15 +49,11 @@ struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
     uro_rng_init(&cm->rng, config->seed);
     uro_wheel_init(&cm->wheel, now);
     octets += align(sizeof *cm);
-    memset(octets, 0, buckets_size());
-    cm->by_id = (struct uro_table){ .buckets = (struct uro_table_bucket *)(void *)octets,
-                                    .mask = URO_CM_BUCKETS - 1 };
-    cm->pool = (struct uro_conn *)(void *)(octets + align(buckets_size()));
-    cm->bucket_key = uro_rng_u64(&cm->rng);
-    for (unsigned i = 0; i < URO_CM_BUCKETS; i++) {
-        uro_list_init(&cm->by_peer[i]);
-        uro_list_init(&cm->by_peer_qpn[i]);
-    }
+    octets = start_hash(cm, &cm->by_id, octets);
+    octets = start_hash(cm, &cm->by_peer, octets);
+    octets = start_hash(cm, &cm->by_peer_qpn, octets);
+    cm->pool = (struct uro_conn *)(void *)octets;
+    cm->hash_key = uro_rng_u64(&cm->rng);
     uro_list_init(&cm->unused);
     uro_list_init(&cm->leaving);
     uro_list_init(&cm->over);
@@ -75,7 +78,7 @@ static void forget(struct uro_conn *conn)
     uro_conn_unset_peer(conn);
     uro_list_remove(&conn->link);
     URO_ASSERT(!uro_link_used(&conn->event_link));
-    uro_table_remove(&conn->cm->by_id, &conn->node);
+    uro_hash_remove(&conn->cm->by_id, &conn->node);
 }
 
 /* The one that has waited longest: first those for which everything was said. */
@@ -124,9 +127,9 @@ struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *rout
     conn->route = *route;
     do
         conn->node.number = draw_id(cm);
-    while (conn->node.number == 0 || uro_table_find(&cm->by_id, conn->node.number) != NULL);
+    while (conn->node.number == 0 || uro_hash_find(&cm->by_id, conn->node.number) != NULL);
     conn->local_psn = uro_rng_u32(&cm->rng) & 0xffffff;
-    uro_table_insert(&cm->by_id, &conn->node);
+    uro_hash_insert(&cm->by_id, &conn->node);
     return conn;
 }
 
@@ -148,12 +151,12 @@ void uro_conn_linger(struct uro_conn *conn)
     uro_list_append(conn->state == URO_CONN_DREQ_SENT ? &cm->leaving : &cm->over, &conn->link);
 }
 
-static uint32_t bucket(const struct uro_cm *cm, uint64_t guid, uint32_t number)
+static uint32_t hash_of(const struct uro_cm *cm, uint64_t guid, uint32_t number)
 {
-    uint64_t mixed = (guid ^ cm->bucket_key) * MIX;
+    uint64_t mixed = (guid ^ cm->hash_key) * MIX;
 
     mixed = (mixed ^ mixed >> 32 ^ number) * MIX;
-    return (uint32_t)(mixed >> 32) % URO_CM_BUCKETS;
+    return (uint32_t)(mixed >> 32);
 }
 
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn)
@@ -164,29 +167,31 @@ void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32
     conn->peer_id = id;
     conn->peer_qpn = qpn;
     uro_conn_unset_peer(conn);
-    uro_list_append(&cm->by_peer[bucket(cm, guid, id)], &conn->peer_link);
-    uro_list_append(&cm->by_peer_qpn[bucket(cm, guid, qpn)], &conn->qpn_link);
+    conn->peer_node.number = hash_of(cm, guid, id);
+    conn->qpn_node.number = hash_of(cm, guid, qpn);
+    uro_hash_insert(&cm->by_peer, &conn->peer_node);
+    uro_hash_insert(&cm->by_peer_qpn, &conn->qpn_node);
 }
 
 void uro_conn_unset_peer(struct uro_conn *conn)
 {
-    uro_list_remove(&conn->peer_link);
-    uro_list_remove(&conn->qpn_link);
+    uro_hash_remove(&conn->cm->by_peer, &conn->peer_node);
+    uro_hash_remove(&conn->cm->by_peer_qpn, &conn->qpn_node);
 }
 
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id)
 {
-    struct uro_table_node *node = uro_table_find(&cm->by_id, id);
+    struct uro_hash_node *node = uro_hash_find(&cm->by_id, id);
 
     return node == NULL ? NULL : URO_CONTAINER_OF(node, struct uro_conn, node);
 }
 
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id)
 {
-    struct uro_list *list = &cm->by_peer[bucket(cm, guid, peer_id)];
+    struct uro_hash_node *node = uro_hash_find(&cm->by_peer, hash_of(cm, guid, peer_id));
 
-    for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
-        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, peer_link);
+    for (; node != NULL; node = uro_hash_next(node)) {
+        struct uro_conn *conn = URO_CONTAINER_OF(node, struct uro_conn, peer_node);
         if (conn->peer_guid == guid && conn->peer_id == peer_id && !conn->active) {
             URO_MARK("CM.PEER");
             return conn;
@@ -197,10 +202,10 @@ struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t pee
 
 struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t qpn)
 {
-    struct uro_list *list = &cm->by_peer_qpn[bucket(cm, guid, qpn)];
+    struct uro_hash_node *node = uro_hash_find(&cm->by_peer_qpn, hash_of(cm, guid, qpn));
 
-    for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
-        struct uro_conn *conn = URO_CONTAINER_OF(at, struct uro_conn, qpn_link);
+    for (; node != NULL; node = uro_hash_next(node)) {
+        struct uro_conn *conn = URO_CONTAINER_OF(node, struct uro_conn, qpn_node);
         if (conn->peer_guid == guid && conn->peer_qpn == qpn && conn->state != URO_CONN_TIMEWAIT &&
             conn->state != URO_CONN_IDLE)
             return conn;

@@ -16,13 +16,12 @@
 #pragma once
 
 #include "base/counters.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/rng.h"
-#include "base/table.h"
 #include "base/wheel.h"
 #include "wire/cm_msg.h"
 
-#define URO_CM_BUCKETS 1024u
 /* A request that nobody took is sent so many times, so far apart: about three seconds for a server that is starting. */
 #define URO_CM_UNDELIVERED_MAX   12u
 #define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
@@ -66,10 +65,10 @@ struct uro_cm {
     struct uro_list unused;
     struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */
     struct uro_list over;    /* nobody's, kept for a while only for what may still come, likewise */
-    struct uro_table by_id;  /* by local communication ID */
-    uint64_t bucket_key;     /* nobody can choose in which bucket he is */
-    struct uro_list by_peer[URO_CM_BUCKETS];     /* by the peer's CA GUID and communication ID */
-    struct uro_list by_peer_qpn[URO_CM_BUCKETS]; /* and queue pair */
+    struct uro_hash by_id;   /* by local communication ID */
+    uint64_t hash_key;       /* secret: no peer can choose the buckets of its connections */
+    struct uro_hash by_peer; /* by a hash of the peer's CA GUID and communication ID */
+    struct uro_hash by_peer_qpn; /* by a hash of the peer's CA GUID and queue pair number */
     struct uro_list listeners;
     uint32_t listeners_version; /* another one whenever they may have changed */
     struct uro_list to_send;    /* connections whose message is due */

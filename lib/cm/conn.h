@@ -71,12 +71,12 @@ struct uro_listener {
 };
 
 struct uro_conn {
-    struct uro_table_node node; /* node.number: local communication ID, of SIDR the request ID */
-    struct uro_link link;       /* cm->unused, leaving or over: nobody's */
-    struct uro_link peer_link;  /* cm->by_peer, when the peer is known */
-    struct uro_link qpn_link;   /* cm->by_peer_qpn, likewise */
-    struct uro_link send_link;  /* cm->to_send */
-    struct uro_link event_link; /* cm->events */
+    struct uro_hash_node node; /* node.number: local communication ID, of SIDR the request ID */
+    struct uro_link link;      /* cm->unused, leaving or over: nobody's */
+    struct uro_hash_node peer_node; /* cm->by_peer, when the peer is known */
+    struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, when the peer is known */
+    struct uro_link send_link;      /* cm->to_send */
+    struct uro_link event_link;     /* cm->events */
     struct uro_cm *cm;
     enum uro_conn_state state;
     bool active;

@@ -23,7 +23,7 @@ static uint32_t come_and_go(struct managers *s)
 
 static bool known(const struct manager *m, uint32_t number)
 {
-    return uro_table_find(&m->cm->by_id, number) != NULL;
+    return uro_hash_find(&m->cm->by_id, number) != NULL;
 }
 
 static void timewait__all_in_it__the_oldest_makes_room(void **state)
