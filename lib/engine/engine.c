@@ -108,8 +108,8 @@ static bool valid(const struct uro_engine_config *config)
     return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
            config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
            config->early <= URO_EARLY_MAX && config->hops <= URO_NEIGH_HOPS_MAX &&
-           config->share < URO_SHARES - 1 && config->vlan <= URO_VLAN_MAX &&
-           table_bits(config) >= 4 && table_bits(config) <= 20;
+           config->groups <= URO_MCAST_GROUPS_MAX && config->share < URO_SHARES - 1 &&
+           config->vlan <= URO_VLAN_MAX && table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 
 static void start_cm(struct uro_engine *e, void *memory, uro_time now)
@@ -353,6 +353,11 @@ void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp)
     uro_qp_destroy(&engine->shard, qp);
     if (hop != NULL)
         uro_neigh_put(&engine->neigh, hop);
+}
+
+bool uro_engine_hops_refused(const struct uro_engine *engine)
+{
+    return engine->neigh.refused;
 }
 
 int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah *ah, uint32_t pd,

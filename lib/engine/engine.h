@@ -56,6 +56,7 @@ struct uro_engine_config {
     uint8_t
         timeout_least; /* shorter ACK timeouts of queue pairs are this long, as their attribute; 0: none */
     uint32_t hops;        /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */
+    uint32_t groups;      /* multicast groups joined at once; 0 = URO_MCAST_GROUPS_MAX, the most */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
                              1 .. URO_SHARES - 2; 0 = it is ours alone */
@@ -117,6 +118,9 @@ URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp 
                                        const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
 
+/* Whether a next hop was refused (-ENOMEM) because all there may be are in use. */
+bool uro_engine_hops_refused(const struct uro_engine *engine);
+
 /* Address handles and their next hops. Errors as of uro_engine_qp_modify(). */
 URO_NODISCARD int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah *ah, uint32_t pd,
                                        const struct uro_address *address, uro_time now);
@@ -126,7 +130,7 @@ void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah);
  * routers and switches are told. Joining again, or leaving what was not joined, changes nothing.
  * Returns 0 or
  *   -EINVAL  not a multicast address
- *   -ENOMEM  URO_MCAST_GROUPS_MAX are joined */
+ *   -ENOMEM  as many as the configuration allows are joined */
 URO_NODISCARD int uro_engine_join(struct uro_engine *engine, const struct uro_gid *group,
                                   uro_time now);
 void uro_engine_leave(struct uro_engine *engine, const struct uro_gid *group, uro_time now);

@@ -150,13 +150,18 @@ static void report_change(struct uro_member *member, struct uro_member_group *gr
     reports_of(member, &group->gid)->change_due = now;
 }
 
+static uint32_t groups_max(const struct uro_engine_config *config)
+{
+    return config->groups != 0 ? config->groups : URO_MCAST_GROUPS_MAX;
+}
+
 int uro_member_join(struct uro_member *member, const struct uro_gid *gid, uro_time now)
 {
     if (!uro_gid_is_multicast(gid))
         return -EINVAL;
     if (uro_member_of(member, gid))
         return 0;
-    if (member->joined == URO_MCAST_GROUPS_MAX)
+    if (member->joined == groups_max(member->config))
         return -ENOMEM;
 
     struct uro_member_group *group = find_or_add(member, gid);

@@ -60,7 +60,7 @@ void uro_member_init(struct uro_member *member, const struct uro_engine_config *
 
 /* For the first queue pair of a group; joining again changes nothing. Returns 0 or
  *   -EINVAL  not a multicast address
- *   -ENOMEM  URO_MCAST_GROUPS_MAX are joined */
+ *   -ENOMEM  as many as the configuration allows are joined */
 URO_NODISCARD int uro_member_join(struct uro_member *member, const struct uro_gid *group,
                                   uro_time now);
 /* For the last one. */

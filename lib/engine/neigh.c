@@ -177,8 +177,10 @@ int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_
     struct uro_neigh_entry *entry = find(neigh, &next);
     if (entry == NULL) {
         entry = add(neigh, &next);
-        if (entry == NULL)
+        if (entry == NULL) {
+            neigh->refused = true;
             return -ENOMEM;
+        }
         entry->source = neigh->config->addresses[sgid_index].gid;
         if (!know_already(neigh, entry))
             due_at(neigh, entry, now);

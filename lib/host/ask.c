@@ -7,6 +7,7 @@
 
 #include "core/limits.h"
 #include "core/shard.h"
+#include "host/plugin.h"
 
 int uro_device_claim(struct uro_device *device, const struct uro_listened *what)
 {
@@ -28,6 +29,11 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
     if (device->closed || device->port->ops->route_mtu == NULL)
         return 0;
     return device->port->ops->route_mtu(device->port, from, to);
+}
+
+uint32_t uro_device_groups_max(const struct uro_device *device)
+{
+    return uro_plugin_is_udp(device->config.link) ? URO_PORT_GROUPS_MAX : URO_MCAST_GROUPS_MAX;
 }
 
 void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,

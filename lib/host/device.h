@@ -34,7 +34,8 @@ struct uro_quota_use {
 
 struct uro_device {
     struct uro_device_config config;
-    struct uro_quota_use quota_use; /* quota.c */
+    struct uro_quota_use quota_use;          /* quota.c */
+    atomic_bool bound_said[URO_BOUND_COUNT]; /* bound.c */
 
     uint32_t generation;       /* of the process that it belongs to; fork.h */
     struct uro_device *before; /* in a forked child: the parent's, or NULL */

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/port.h"
+#include "host/bound.h"
 #include "host/quota.h"
 
 struct uro_device;
@@ -143,6 +144,9 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
  * packets of @payload octets, which a queue pair is about to send. The engine lock is held. */
 void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,
                           uint32_t payload);
+
+/* Multicast groups that it can be in at once, whether it runs or not. */
+uint32_t uro_device_groups_max(const struct uro_device *device);
 
 /* Its port is gone: it can do nothing more, and never will. */
 bool uro_device_gone(const struct uro_device *device);

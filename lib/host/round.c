@@ -142,17 +142,15 @@ void uro_round_tell_gone(struct uro_device *device, bool *told)
     sink->removed(device);
 }
 
-/* More are not heard by a port that has a socket for each of them. */
-#define GROUPS_MAX 256u
-
 void uro_round_multicast(struct uro_device *device)
 {
     struct uro_port *port = device->port;
-    struct uro_gid groups[GROUPS_MAX];
+    struct uro_gid groups[URO_PORT_GROUPS_MAX];
 
     device->multicast_version = uro_engine_multicast_version(device->engine);
     if (port->ops->groups != NULL) {
-        port->ops->groups(port, groups, uro_engine_groups(device->engine, groups, GROUPS_MAX));
+        port->ops->groups(port, groups,
+                          uro_engine_groups(device->engine, groups, URO_PORT_GROUPS_MAX));
         return;
     }
     port->ops->multicast(
@@ -200,8 +198,7 @@ static void look_around(struct uro_device *device, uro_time now)
     if (now - device->link_checked >= uro_round_link_interval(device)) {
         check_link(device, now);
         look_for_guesses(device, now);
-        if (uro_engine_cm(device->engine)->full)
-            uro_quota_say(device, URO_QUOTA_CONN);
+        uro_bound_look(device);
     }
     if (uro_engine_multicast_version(device->engine) != device->multicast_version)
         uro_round_multicast(device);

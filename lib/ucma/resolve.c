@@ -106,6 +106,8 @@ static int ask(struct uro_id *id, uint32_t timeout_ms)
                                      &id->remote, now + URO_MS(timeout_ms), now);
     if (error == 0)
         id->state = URO_ID_RESOLVING;
+    else if (error == -ENOMEM)
+        uro_bound_look(id->device);
     uro_device_unlock(id->device);
     return error;
 }

@@ -35,6 +35,8 @@ static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
     if (error == 0)
         uro_device_check_way(device, address.sgid_index, &address.dest,
                              uro_shard_path_mtu(uro_device_shard(device)));
+    else if (error == -ENOMEM)
+        uro_bound_look(device);
     uro_device_unlock(device);
     return -error;
 }

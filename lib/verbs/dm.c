@@ -78,17 +78,29 @@ static struct ibv_dm *begin(struct uro_ibv_dm *dm, struct ibv_context *context, 
     return &dm->ibv;
 }
 
-/* Octets of the device's memory for @dm; false when it has not so many left. */
-static bool take(struct uro_ibv_dm *dm, const struct ibv_alloc_dm_attr *attr)
+/* Counts @length octets of the device's memory; false when it has not so many left. */
+static bool charge(struct uro_ibv_dm *dm, struct ibv_context *context, size_t length)
+{
+    if (length <= URO_DM_MAX) {
+        if (atomic_fetch_add(&dm->device->dm_used, length) <= URO_DM_MAX - length)
+            return true;
+        atomic_fetch_sub(&dm->device->dm_used, length);
+    }
+    uro_bound_say(uro_ibv_host(context), URO_BOUND_DEVICE_MEMORY, URO_DM_MAX);
+    return false;
+}
+
+/* Octets of the device's memory for @dm; false when there are none. */
+static bool take(struct uro_ibv_dm *dm, struct ibv_context *context,
+                 const struct ibv_alloc_dm_attr *attr)
 {
     uint32_t log_align =
         attr->log_align_req > LOG_ALIGN_LEAST ? attr->log_align_req : LOG_ALIGN_LEAST;
     void *octets = NULL;
 
-    if (attr->length > URO_DM_MAX)
+    if (!charge(dm, context, attr->length))
         return false;
-    if (atomic_fetch_add(&dm->device->dm_used, attr->length) > URO_DM_MAX - attr->length ||
-        posix_memalign(&octets, (size_t)1 << log_align, attr->length) != 0) {
+    if (posix_memalign(&octets, (size_t)1 << log_align, attr->length) != 0) {
         atomic_fetch_sub(&dm->device->dm_used, attr->length);
         return false;
     }
@@ -110,7 +122,7 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
     if (dm == NULL)
         return NULL;
     dm->device = uro_ibv_device(context->device);
-    if (!take(dm, attr)) {
+    if (!take(dm, context, attr)) {
         free(dm);
         errno = ENOMEM;
         return NULL;

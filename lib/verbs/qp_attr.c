@@ -166,6 +166,8 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     if (error == 0)
         error = uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits,
                                      uro_device_now());
+    if (error == -ENOMEM)
+        uro_bound_look(device);
     if (error == 0 && (bits & URO_ATTR_AV))
         qp->pair->address = wanted->ah_attr;
     if (error == 0 && (bits & URO_ATTR_AV) && (bits & URO_ATTR_PATH_MTU))

@@ -56,6 +56,11 @@ static int most(struct ibv_context *context, enum uro_quota quota)
     return (int)uro_quota_most(uro_ibv_host(context), quota);
 }
 
+static int groups_max(struct ibv_context *context)
+{
+    return (int)uro_device_groups_max(uro_ibv_host(context));
+}
+
 int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     if (uro_ibv_context_dead(context))
@@ -91,9 +96,9 @@ int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *at
         .max_srq = most(context, URO_QUOTA_SRQ),
         .max_srq_wr = URO_WR_MAX,
         .max_srq_sge = URO_SGE_MAX,
-        .max_mcast_grp = URO_MCAST_GROUPS_MAX,
+        .max_mcast_grp = groups_max(context),
         .max_mcast_qp_attach = URO_MCAST_MEMBERS_MAX,
-        .max_total_mcast_qp_attach = URO_MCAST_GROUPS_MAX * URO_MCAST_MEMBERS_MAX,
+        .max_total_mcast_qp_attach = groups_max(context) * (int)URO_MCAST_MEMBERS_MAX,
         .max_pkeys = PKEYS,
         .local_ca_ack_delay = ACK_DELAY,
         .phys_port_cnt = URO_PORT,

@@ -89,8 +89,7 @@ static void complain(struct uro_groups *groups, const struct uro_gid *gid)
     char text[URO_GID_TEXT_MAX];
 
     if (!groups->complained)
-        fprintf(stderr, "uroce: group %s over UDP: %s\n", uro_gid_text(gid, text),
-                groups->count == URO_GROUPS_MAX ? "no more of them" : strerror(errno));
+        fprintf(stderr, "uroce: group %s over UDP: %s\n", uro_gid_text(gid, text), strerror(errno));
     groups->complained = true;
 }
 
@@ -98,7 +97,7 @@ static void add(struct uro_groups *groups, const struct uro_gid *gid, const stru
                 uint32_t own_count, const struct uro_sock_options *options)
 {
     struct epoll_event event = { .events = EPOLLIN };
-    int fd = groups->count < URO_GROUPS_MAX ? open_group(gid, own, own_count) : -1;
+    int fd = open_group(gid, own, own_count);
 
     if (fd < 0 || epoll_ctl(groups->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         complain(groups, gid);
@@ -122,20 +121,21 @@ void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint3
         struct uro_group *group = find(groups, &gids[i]);
         if (group != NULL)
             group->wanted = true;
-        else
-            add(groups, &gids[i], own, own_count, options);
     }
-    for (uint32_t i = groups->count; i-- > 0;)
+    for (uint32_t i = groups->count; i-- > 0;) /* first, so that there is room for the new ones */
         if (!groups->all[i].wanted) {
             uro_sock_close(&groups->all[i].sock);
             groups->all[i] = groups->all[--groups->count];
         }
+    for (uint32_t i = 0; i < count; i++)
+        if (find(groups, &gids[i]) == NULL)
+            add(groups, &gids[i], own, own_count, options);
 }
 
 void uro_groups_renew(struct uro_groups *groups, const struct uro_sock *own, uint32_t own_count,
                       const struct uro_sock_options *options)
 {
-    struct uro_gid gids[URO_GROUPS_MAX];
+    struct uro_gid gids[URO_PORT_GROUPS_MAX];
     uint32_t count = groups->count;
 
     for (uint32_t i = 0; i < count; i++)

@@ -6,15 +6,13 @@
 
 #include "io/udp/sock.h"
 
-#define URO_GROUPS_MAX 256u
-
 struct uro_group {
     struct uro_sock sock; /* its address is the group's */
     bool wanted;
 };
 
 struct uro_groups {
-    struct uro_group all[URO_GROUPS_MAX];
+    struct uro_group all[URO_PORT_GROUPS_MAX];
     uint32_t count;
     uint32_t turn; /* whose socket is looked at next */
     int epoll;     /* of all of them: the port waits for it */

@@ -197,6 +197,29 @@ static void packet_to_a_group__wakes(void **state)
     receive_nothing(); /* it is from our address: an echo */
 }
 
+/* All places are taken: the new group has that of the one that goes. */
+static void group_in_the_place_of_another__is_joined(void **state)
+{
+    struct uro_groups *groups = &uro_udp_of(port)->groups;
+    struct uro_gid gids[URO_PORT_GROUPS_MAX];
+    char text[32];
+
+    (void)state;
+    for (uint32_t i = 0; i < URO_PORT_GROUPS_MAX; i++) {
+        (void)snprintf(text, sizeof text, "239.77.1.%u", i);
+        assert_true(uro_gid_parse(text, &gids[i]));
+    }
+    port->ops->groups(port, gids, URO_PORT_GROUPS_MAX);
+    assert_int_equal(groups->count, URO_PORT_GROUPS_MAX);
+    assert_true(uro_gid_parse("239.77.2.1", &gids[5]));
+    port->ops->groups(port, gids, URO_PORT_GROUPS_MAX);
+    assert_int_equal(groups->count, URO_PORT_GROUPS_MAX);
+    assert_true(uro_gid_equal(&groups->all[groups->count - 1].sock.address, &gids[5]));
+    assert_string_equal(said_words(said), "");
+    port->ops->groups(port, gids, 0);
+    assert_int_equal(groups->count, 0);
+}
+
 static bool keeps_reports(const char *name, const struct uro_sock *own, int level, int option)
 {
     struct uro_groups *groups = &uro_udp_of(port)->groups;
@@ -262,6 +285,7 @@ int main(void)
             port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__is_told_once, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
+        cmocka_unit_test_setup_teardown(group_in_the_place_of_another__is_joined, start, stop),
         cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
         cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
                                         stop),
