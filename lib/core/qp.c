@@ -28,6 +28,7 @@
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
+static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_SHARE_BITS)) / 16, "15/16 of a share");
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
 static size_t align64(size_t size)
@@ -125,13 +126,18 @@ static uint32_t draw_number(struct uro_shard *shard)
     return (number & ((1u << own_bits) - 1)) | (uint32_t)shard->config.share << own_bits;
 }
 
+uint32_t uro_qp_most(const struct uro_shard *shard)
+{
+    return shard->config.share == 0 ? UINT32_MAX : URO_QP_SHARED_MAX;
+}
+
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory)
 {
     struct uro_qp *qp = memory;
     uint8_t *octets = memory;
     struct layout layout;
 
-    URO_ASSERT(within_limits(init));
+    URO_ASSERT(within_limits(init) && shard->qps.count < uro_qp_most(shard));
     lay_out(init, &layout);
     memset(qp, 0, sizeof *qp);
     qp->shard = shard;

@@ -74,7 +74,14 @@ struct uro_qp_attr {
 /* Octets of memory for a queue pair, aligned to 64; 0 when a limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
-/* Builds a queue pair in RESET in @memory and gives it a random unused QPN. */
+/* Queue pairs that an engine may have when other processes use its address, too. Its share of the QPNs has 2^18; one in
+ * sixteen is left unused, so that an unused one is found in a few draws. */
+#define URO_QP_SHARED_MAX 245760u
+
+/* Returns how many queue pairs the shard can have. */
+uint32_t uro_qp_most(const struct uro_shard *shard);
+
+/* Builds a queue pair in RESET in @memory and gives it a random unused QPN. There are fewer than uro_qp_most(). */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
 /* Octets in which READs and atomics are remembered, of which the peer may have @max_dest_rd_atomic outstanding. Without

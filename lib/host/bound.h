@@ -19,6 +19,9 @@ struct uro_device;
               "program has to detach from some")                                                   \
     X(MEMBERS, "%" PRIu64 " queue pairs are attached to one multicast group, and more are "        \
                "refused (ENOMEM); the program has to detach some, or to use several processes")    \
+    X(SHARED_QPS, "%" PRIu64 " queue pairs exist, and more are refused (ENOMEM), because other "   \
+                  "processes use the address, too; the program has to destroy some, or hub=no "    \
+                  "gives it the address alone")                                                    \
     X(DEVICE_MEMORY, "more than %" PRIu64 " bytes of device memory are refused (ENOMEM); the "     \
                      "program has to free some, or to register ordinary memory")
 

@@ -240,7 +240,18 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
     };
 }
 
-/* The engine's part, with @qp as its handle; false when there is no memory for it. */
+/* The engine lock is held. False when the device has no number for one more queue pair. */
+static bool has_number(struct uro_device *device)
+{
+    const struct uro_shard *shard = uro_device_shard(device);
+
+    if (shard->qps.count < uro_qp_most(shard))
+        return true;
+    uro_bound_say(device, URO_BOUND_SHARED_QPS, uro_qp_most(shard));
+    return false;
+}
+
+/* The engine's part, with @qp as its handle; false when there is no memory, or no number, for it. */
 static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
 {
     struct uro_device *device = uro_ibv_host(qp->ibv.context);
@@ -256,6 +267,12 @@ static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
     init.user = pair;
     uro_list_init(&pair->handles);
     uro_device_lock(device);
+    if (!has_number(device)) {
+        uro_device_unlock(device);
+        free(memory);
+        free(pair);
+        return false;
+    }
     pair->core = uro_qp_create(uro_device_shard(device), &init, memory);
     add_handle(qp, pair);
     if (qp->xrcd != NULL)

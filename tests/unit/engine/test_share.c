@@ -82,6 +82,18 @@ static void share__of_an_engine__begins_its_queue_pair_numbers(void **state)
     free(engine);
 }
 
+/* A process on a shared address has a 64th of the QPNs. */
+static void share__of_an_engine__bounds_its_queue_pairs(void **state)
+{
+    (void)state;
+    struct uro_engine *shared = open_engine(SHARE), *alone = open_engine(0);
+
+    assert_int_equal(uro_qp_most(uro_engine_shard(shared)), 245760);
+    assert_int_equal(uro_qp_most(uro_engine_shard(alone)), UINT32_MAX);
+    free(shared);
+    free(alone);
+}
+
 static void share__of_an_engine__begins_its_communication_ids(void **state)
 {
     (void)state;
@@ -185,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(share__of_an_engine__begins_its_queue_pair_numbers),
+        cmocka_unit_test(share__of_an_engine__bounds_its_queue_pairs),
         cmocka_unit_test(share__of_an_engine__begins_its_communication_ids),
         cmocka_unit_test(share__zero_is_none_and_the_last_is_multicasts__refused_or_free),
         cmocka_unit_test(share__own_address__goes_by_the_link),
