@@ -110,7 +110,9 @@ struct uro_conn {
 
 /* ---- listening ----------------------------------------------------------------------------- */
 
-/* Returns 0, or -EADDRINUSE: another listener has the service at that address. */
+/* Returns 0, or
+ *   -EADDRINUSE  another listener has the service at that address
+ *   -ENOMEM      config.services are listened for at that address */
 URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
 /* The owner has heard of the REQUEST: it does not count as waiting any more. */
 void uro_conn_noticed(struct uro_conn *conn);

@@ -34,17 +34,30 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
     return found;
 }
 
+static bool same_address(const struct uro_listener *one, const struct uro_listener *other)
+{
+    return one->any_address || other->any_address || uro_gid_equal(&one->address, &other->address);
+}
+
 int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
 {
+    uint32_t count = 0;
+
     for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
         const struct uro_listener *other = URO_CONTAINER_OF(at, struct uro_listener, link);
         if (other->service_id == listener->service_id &&
             other->any_address == listener->any_address &&
             (other->any_address || uro_gid_equal(&other->address, &listener->address)))
             return -EADDRINUSE;
+        count += same_address(other, listener);
+    }
+    if (cm->config.services != 0 && count >= cm->config.services) {
+        cm->services_full = true;
+        return -ENOMEM;
     }
     listener->waiting = listener->unanswered = 0;
     uro_list_append(&cm->listeners, &listener->link);
+    cm->listener_count++;
     cm->listeners_version++;
     return 0;
 }
@@ -57,6 +70,7 @@ void uro_conn_noticed(struct uro_conn *conn)
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener)
 {
     uro_list_remove(&listener->link);
+    cm->listener_count--;
     cm->listeners_version++;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];

@@ -64,7 +64,9 @@ static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
 
 static struct uro_cm_config cm_config(const struct uro_engine_config *config)
 {
-    struct uro_cm_config cm = { .connections = config->connections, .share = config->share };
+    struct uro_cm_config cm = { .connections = config->connections,
+                                .services = config->services,
+                                .share = config->share };
 
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
@@ -470,6 +472,11 @@ uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listene
         count++;
     }
     return count;
+}
+
+uint32_t uro_engine_service_count(const struct uro_engine *engine)
+{
+    return engine->cm->listener_count;
 }
 
 uint32_t uro_engine_services_version(const struct uro_engine *engine)

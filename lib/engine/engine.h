@@ -57,6 +57,7 @@ struct uro_engine_config {
         timeout_least; /* shorter ACK timeouts of queue pairs are this long, as their attribute; 0: none */
     uint32_t hops;        /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */
     uint32_t groups;      /* multicast groups joined at once; 0 = URO_MCAST_GROUPS_MAX, the most */
+    uint32_t services;    /* that may be listened for at one address; 0: any number */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
                              1 .. URO_SHARES - 2; 0 = it is ours alone */
@@ -165,6 +166,7 @@ struct uro_listened {
 /* At most @room of them; returns how many. The version is another one whenever the list may be. */
 uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,
                              uint32_t room);
+uint32_t uro_engine_service_count(const struct uro_engine *engine);
 uint32_t uro_engine_services_version(const struct uro_engine *engine);
 
 /* The multicast MAC addresses to let in, each once, at most @room; returns how many. The version is

@@ -10,10 +10,11 @@
 #include "core/tx.h"
 #include "wire/gid.h"
 
-#define URO_PORT_BURST      32u
-#define URO_PORT_ERROR_MAX  256u
-#define URO_PORT_GROUPS_MAX 256u /* groups that a port with ->groups can receive */
-#define URO_PORT_FDS_MAX    33u  /* that one waits for */
+#define URO_PORT_BURST        32u
+#define URO_PORT_ERROR_MAX    256u
+#define URO_PORT_GROUPS_MAX   256u  /* groups that a port with ->groups can receive */
+#define URO_PORT_SERVICES_MAX 2048u /* at one address, that a port with ->services can announce */
+#define URO_PORT_FDS_MAX      33u   /* that one waits for */
 
 struct uro_port;
 struct uro_listened;

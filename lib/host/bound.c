@@ -31,6 +31,8 @@ void uro_bound_look(struct uro_device *device)
 {
     if (uro_engine_cm(device->engine)->full)
         uro_quota_say(device, URO_QUOTA_CONN);
+    if (uro_engine_cm(device->engine)->services_full)
+        uro_bound_say(device, URO_BOUND_SERVICES, URO_PORT_SERVICES_MAX);
     if (uro_engine_hops_refused(device->engine))
         uro_bound_say(device, URO_BOUND_NEXT_HOPS, URO_NEIGH_HOPS_MAX);
 }

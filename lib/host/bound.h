@@ -22,6 +22,8 @@ struct uro_device;
     X(SHARED_QPS, "%" PRIu64 " queue pairs exist, and more are refused (ENOMEM), because other "   \
                   "processes use the address, too; the program has to destroy some, or hub=no "    \
                   "gives it the address alone")                                                    \
+    X(SERVICES, "%" PRIu64 " services are listened for at one address, and more are refused "      \
+                "(ENOMEM); the program has to destroy some, or to use several processes")          \
     X(DEVICE_MEMORY, "more than %" PRIu64 " bytes of device memory are refused (ENOMEM); the "     \
                      "program has to free some, or to register ordinary memory")
 

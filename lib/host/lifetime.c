@@ -122,6 +122,7 @@ static int build_engine(struct uro_device *device)
         .timeout_least = URO_TIMEOUT_LEAST,
         .share = device->port->share,
         .connections = most_connections(device),
+        .services = device->port->ops->services != NULL ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
         .link_routes = uro_plugin_is_udp(config->link),

@@ -3,6 +3,7 @@
  *
  * Programs see the completions of a round when its ACKs have been transmitted, not before: see docs/decisions/0039. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cm/cm.h"
 #include "host/capture.h"
@@ -158,18 +159,22 @@ void uro_round_multicast(struct uro_device *device)
         uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));
 }
 
-/* More are not told: their requests find somebody else, who rejects them. */
-#define SERVICES_MAX 256u
-
+/* Without memory the next round tries again. */
 static void tell_services(struct uro_device *device)
 {
-    struct uro_listened services[SERVICES_MAX];
-    const struct uro_port_ops *ops = device->port->ops;
+    const uint32_t count = uro_engine_service_count(device->engine);
+    const uint32_t version = uro_engine_services_version(device->engine);
+    struct uro_listened *services = NULL;
 
-    device->services_version = uro_engine_services_version(device->engine);
-    if (ops->services != NULL)
-        ops->services(device->port, services,
-                      uro_engine_services(device->engine, services, SERVICES_MAX));
+    if (device->port->ops->services != NULL) {
+        services = malloc((count + 1) * sizeof *services);
+        if (services == NULL)
+            return;
+        device->port->ops->services(device->port, services,
+                                    uro_engine_services(device->engine, services, count));
+    }
+    free(services);
+    device->services_version = version;
 }
 
 uro_time uro_round_link_interval(const struct uro_device *device)

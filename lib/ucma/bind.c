@@ -257,6 +257,8 @@ static int open_ear(struct uro_id_ear *ear)
     struct uro_cm *cm = uro_engine_cm(uro_device_engine(ear->device));
     int error = uro_conn_listen(cm, &ear->listener);
 
+    if (error == -ENOMEM)
+        uro_bound_look(ear->device);
     if (error != 0)
         return error;
     error = uro_device_claim(ear->device, &what);

@@ -30,6 +30,8 @@
 #define URO_HUB_VERSION 2u
 #define URO_HUB_RECORD  66000u /* octets, at most */
 #define URO_HUB_AT_QPN  5u     /* in the BTH */
+static_assert(URO_PORT_SERVICES_MAX * sizeof(struct uro_listened) <= URO_HUB_RECORD,
+              "all services of an address are one record");
 
 enum uro_hub_kind {
     URO_HUB_HELLO,         /* process: may I have `share` (0: any)? */

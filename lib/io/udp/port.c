@@ -194,8 +194,11 @@ static bool link_up(struct uro_port *port)
         struct uro_sock *sock = &udp->socks[i];
         bool said = sock->said_down;
         sock->said_down = sock->fd < 0;
-        if (sock->fd >= 0)
+        if (sock->fd >= 0) {
+            if (sock->share != NULL)
+                uro_share_repeat(sock->share);
             continue;
+        }
         if (!said || join(udp, sock, 0, error) != URO_SHARE_JOINED) {
             up = false;
             continue;
@@ -208,23 +211,24 @@ static bool link_up(struct uro_port *port)
     return up;
 }
 
-#define SERVICES_MAX 256u
-
 static void services(struct uro_port *port, const struct uro_listened *all, uint32_t count)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct uro_listened some[SERVICES_MAX];
+    struct uro_listened *some = malloc((count + 1) * sizeof *some);
 
+    if (some == NULL)
+        return; /* as without memory for the copy that is kept */
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         const struct uro_sock *sock = &udp->socks[i];
         uint32_t here = 0;
         if (sock->share == NULL)
             continue;
-        for (uint32_t k = 0; k < count && here < SERVICES_MAX; k++)
+        for (uint32_t k = 0; k < count; k++)
             if (uro_gid_is_zero(&all[k].address) || uro_gid_equal(&all[k].address, &sock->address))
                 some[here++] = all[k];
         uro_share_services(sock->share, some, here);
     }
+    free(some);
 }
 
 /* An address that the kernel has no more may come back. */

@@ -226,7 +226,14 @@ void uro_share_services(struct uro_share *share, const struct uro_listened *serv
         share->service_count = count;
     }
     if (share->fd >= 0)
-        (void)say(share, &header, share->services, share->service_count * sizeof *share->services);
+        share->services_unsaid =
+            !say(share, &header, share->services, share->service_count * sizeof *share->services);
+}
+
+void uro_share_repeat(struct uro_share *share)
+{
+    if (share->services_unsaid)
+        uro_share_services(share, share->services, share->service_count);
 }
 
 bool uro_share_take(struct uro_share *share, struct uro_hub_header *header, uint32_t *octets)

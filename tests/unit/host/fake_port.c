@@ -241,6 +241,16 @@ static void fake_forked(struct uro_port *port)
     fake.forks++; /* there is one thread, and nobody has the lock */
 }
 
+static void fake_services(struct uro_port *port, const struct uro_listened *all, uint32_t count)
+{
+    (void)port;
+    (void)all;
+    pthread_mutex_lock(&fake.lock);
+    fake.services = count;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static const struct uro_port_ops ops = {
     .name = "fake",
     .close = fake_close,
@@ -254,6 +264,7 @@ static const struct uro_port_ops ops = {
     .link_up = fake_link_up,
     .gone = fake_gone,
     .multicast = fake_multicast,
+    .services = fake_services,
     .claim = fake_claim,
     .unclaim = fake_unclaim,
     .route_mtu = fake_route_mtu,

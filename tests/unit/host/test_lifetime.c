@@ -17,6 +17,7 @@
 #include "host/host.h"
 #include "support/must.h"
 #include "support/patience.h"
+#include "support/said.h"
 
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 
@@ -194,6 +195,54 @@ static void connections__max_conn__there_are_no_more(void **state)
 {
     (void)state;
     assert_int_equal(must_status(makes_seven), 0);
+}
+
+/* ---- listeners ---------------------------------------------------------- */
+
+#define LISTENERS 2048u /* at one address */
+
+static struct uro_listener *listen_to(struct uro_device *device, uint32_t number, int expected)
+{
+    struct uro_listener *listener = calloc(1, sizeof *listener);
+
+    MUST(listener != NULL);
+    *listener = (struct uro_listener){ .service_id = number,
+                                       .address = uro_device_config(device)->gids[1],
+                                       .backlog = 1 };
+    uro_device_lock(device);
+    MUST(uro_conn_listen(uro_engine_cm(uro_device_engine(device)), listener) == expected);
+    uro_device_unlock(device);
+    return listener;
+}
+
+/* A broker that is not told of a listener rejects who asks for it. */
+static void listens_to_many(void)
+{
+    struct uro_device *device = first(DEVICE);
+    struct uro_listener *last = NULL;
+
+    MUST(uro_device_start(device) == 0);
+    for (uint32_t i = 0; i < LISTENERS; i++)
+        last = listen_to(device, i, 0);
+    fake_wait(&fake.services, LISTENERS);
+    struct said said = said_begin();
+    free(listen_to(device, LISTENERS, -ENOMEM));
+    uro_device_lock(device);
+    uro_bound_look(device);
+    uro_bound_look(device);
+    uro_conn_unlisten(uro_engine_cm(uro_device_engine(device)), last);
+    uro_device_unlock(device);
+    MUST(strcmp(said_words(said),
+                "uroce: one: 2048 services are listened for at one address, and more are refused "
+                "(ENOMEM); the program has to destroy some, or to use several processes\n") == 0);
+    said_end(said);
+    (void)listen_to(device, LISTENERS, 0);
+}
+
+static void listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(must_status(listens_to_many), 0);
 }
 
 /* ---- the end ------------------------------------------------------------ */
@@ -398,6 +447,7 @@ int main(void)
         cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
         cmocka_unit_test(connections__without_a_bound_of_the_user__there_are_many),
         cmocka_unit_test(connections__max_conn__there_are_no_more),
+        cmocka_unit_test(listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
