@@ -36,18 +36,17 @@ uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota)
     return own < process_most[quota] ? own : process_most[quota];
 }
 
-/* @name: of the device, or "*". */
+/* @name: of the device, or "*". @raise: whose key must be larger. */
 static void complain(struct uro_quota_use *use, const char *name, uint64_t most,
-                     enum uro_quota quota)
+                     enum uro_quota quota, const char *raise)
 {
     if (atomic_exchange(&use->told[quota], true))
         return;
-    bool all = use == &process;
     fprintf(stderr,
             "uroce: %s: more than %" PRIu64 " %s%s are refused (ENOMEM); the program has to give "
             "some back, or %s= of %s must be larger\n",
-            name, most, texts[quota], all ? " of all devices together" : "", keys[quota],
-            all ? "*" : "the device");
+            name, most, texts[quota], use == &process ? " of all devices together" : "",
+            keys[quota], raise);
 }
 
 static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota, uint64_t amount)
@@ -68,13 +67,13 @@ bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t am
     uint64_t most = device->config.most[quota];
 
     if (!take(&process, process_most[quota], quota, amount)) {
-        complain(&process, "*", process_most[quota], quota);
+        complain(&process, "*", process_most[quota], quota, "*");
         errno = ENOMEM;
         return false;
     }
     if (!take(&device->quota_use, most, quota, amount)) {
         atomic_fetch_sub(&process.used[quota], amount);
-        complain(&device->quota_use, device->config.name, most, quota);
+        complain(&device->quota_use, device->config.name, most, quota, "the device");
         errno = ENOMEM;
         return false;
     }
@@ -102,5 +101,8 @@ void uro_quota_forked(void)
 
 void uro_quota_say(struct uro_device *device, enum uro_quota quota)
 {
-    complain(&device->quota_use, device->config.name, uro_quota_most(device, quota), quota);
+    const bool own = device->config.most[quota] <= process_most[quota];
+
+    complain(&device->quota_use, device->config.name, uro_quota_most(device, quota), quota,
+             own ? "the device" : "*");
 }

@@ -42,5 +42,6 @@ void uro_quota_forked(void);
 /* Nothing happens when the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
 
-/* Says on stderr, once, that the device has all it may have. For what the engine counts itself. */
+/* Says on stderr, once, that the device has all it may have. For what the engine counts itself: that is counted for each
+ * device, and the bound of "*" is a bound of each. */
 void uro_quota_say(struct uro_device *device, enum uro_quota quota);

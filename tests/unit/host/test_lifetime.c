@@ -197,6 +197,29 @@ static void connections__max_conn__there_are_no_more(void **state)
     assert_int_equal(must_status(makes_seven), 0);
 }
 
+/* What "*" says holds for each device by itself, and it is what must be raised. */
+static void refuses_by_the_bound_of_all(void)
+{
+    struct said said = said_begin();
+    struct uro_device *device;
+
+    MUST(make_connections(DEVICE ";max_conn=9 *;max_conn=7", 20) == 7);
+    device = uro_host_devices()[0];
+    uro_device_lock(device);
+    uro_bound_look(device);
+    uro_device_unlock(device);
+    MUST(strcmp(said_words(said),
+                "uroce: one: more than 7 connections of rdma_cm are refused (ENOMEM); the program "
+                "has to give some back, or max_conn= of * must be larger\n") == 0);
+    said_end(said);
+}
+
+static void connections__max_conn_of_all_devices__bounds_each_of_them(void **state)
+{
+    (void)state;
+    assert_int_equal(must_status(refuses_by_the_bound_of_all), 0);
+}
+
 /* ---- listeners ---------------------------------------------------------- */
 
 #define LISTENERS 2048u /* at one address */
@@ -447,6 +470,7 @@ int main(void)
         cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
         cmocka_unit_test(connections__without_a_bound_of_the_user__there_are_many),
         cmocka_unit_test(connections__max_conn__there_are_no_more),
+        cmocka_unit_test(connections__max_conn_of_all_devices__bounds_each_of_them),
         cmocka_unit_test(listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
