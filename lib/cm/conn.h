@@ -196,3 +196,4 @@ URO_NODISCARD int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_at
 #define URO_CONN_REJ_CONSUMER      28u
 #define URO_CONN_REJ_VENDOR_OPTION 35u
 #define URO_CONN_SIDR_REJECTED     2u /* status of a SIDR_REP */
+#define URO_CONN_SIDR_NO_QP        3u

@@ -89,9 +89,14 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
         return;
     }
     struct uro_listener *listener = uro_listen_find(cm, service_id, &route->local);
-    if (listener == NULL || (conn = uro_conn_new(cm, route)) == NULL) {
+    if (listener == NULL) {
         URO_MARK("CM.SIDR.UNSUPPORTED");
         send_answer(cm, route, &question, STATUS_UNSUPPORTED, &nothing);
+        return;
+    }
+    conn = uro_conn_new(cm, route);
+    if (conn == NULL) {
+        send_answer(cm, route, &question, URO_CONN_SIDR_NO_QP, &nothing);
         return;
     }
     if (!uro_listen_take(listener, conn)) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/mark.h"
+#include "cm/conn_inside.h"
 #include "managers.h"
 #include "support/check.h"
 
@@ -96,6 +97,21 @@ static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked
     assert_int_equal(attr.retry_count, 3);
 }
 
+/* The service is there, and its process has all the connections it may have: the client is not told that nobody listens. */
+static void cm_service__all_connections_in_use__is_not_called_unsupported(void **state)
+{
+    struct managers *s = *state;
+    struct uro_conn *held[MANAGERS_CONNECTIONS];
+
+    for (uint32_t i = 0; i < MANAGERS_CONNECTIONS; i++)
+        held[i] = uro_conn_new(s->b.cm, &(struct uro_cm_route){ .local = s->b.address });
+    managers_ask_service(s, MANAGERS_SERVICE);
+    managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_SIDR_NO_QP);
+    assert_true(s->b.cm->full);
+    for (uint32_t i = 0; i < MANAGERS_CONNECTIONS; i++)
+        uro_conn_free(held[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +124,9 @@ int main(void)
                                         managers_open, managers_close),
         cmocka_unit_test_setup_teardown(
             cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked, managers_open,
+            managers_close),
+        cmocka_unit_test_setup_teardown(
+            cm_service__all_connections_in_use__is_not_called_unsupported, managers_open,
             managers_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
