@@ -42,6 +42,8 @@ static void print_config(const struct uro_device_config *config, const char *sta
                      config->prefix[i]);
     if (config->loopback)
         (void)printf("  %s\n", uro_host_loopback_text(config, warning));
+    if (config->left_out)
+        (void)printf("  %s\n", uro_host_left_out_text(config, warning));
 }
 
 static struct uro_device *device_named(const char *name)

@@ -99,9 +99,17 @@ static void take_addresses(struct uro_device_config *config, const char *interfa
         return;
     for (struct ifaddrs *from = list; from != NULL; from = from->ifa_next) {
         uint32_t at = config->gid_count;
-        if (at < URO_ENGINE_ADDRESSES_MAX && strcmp(from->ifa_name, interface) == 0 &&
-            take_address(from, &config->gids[at], &config->prefix[at]))
-            config->gid_count++;
+        struct uro_gid gid;
+        uint8_t prefix;
+        if (strcmp(from->ifa_name, interface) != 0 || !take_address(from, &gid, &prefix))
+            continue;
+        if (at == URO_ENGINE_ADDRESSES_MAX) {
+            config->left_out = true;
+            break;
+        }
+        config->gids[at] = gid;
+        config->prefix[at] = prefix;
+        config->gid_count++;
     }
     freeifaddrs(list);
 }

@@ -90,8 +90,18 @@ static bool has(const struct uro_device_config *config, const struct uro_gid *gi
 
 static void add(struct uro_device_config *config, const struct uro_gid *gid)
 {
-    if (config->gid_count < URO_ENGINE_ADDRESSES_MAX && !has(config, gid))
+    if (has(config, gid))
+        return;
+    if (config->gid_count < URO_ENGINE_ADDRESSES_MAX)
         config->gids[config->gid_count++] = *gid;
+    else
+        config->left_out = true;
+}
+
+static void read_local(struct uro_device_config *config, struct uro_local_list *list)
+{
+    uro_local_read(list);
+    config->left_out |= list->more;
 }
 
 static void add_all(struct uro_device_config *config, const struct uro_local_list *list)
@@ -115,7 +125,7 @@ static void add_loopback(struct uro_entry *entry)
 {
     struct uro_local_list list;
 
-    uro_local_read(&list);
+    read_local(&entry->config, &list);
     uro_local_keep_interface(&list, "lo");
     if (list.count == 0) {
         uro_entry_refuse(entry, entry->where,
@@ -133,7 +143,7 @@ static void add_unrouted(struct uro_entry *entry)
     struct uro_local_list list;
     char text[URO_LOCAL_TEXT_MAX], first[URO_GID_TEXT_MAX];
 
-    uro_local_read(&list);
+    read_local(&entry->config, &list);
     uro_local_keep_global(&list);
     const bool ipv4 = uro_local_count(&list, true) > 0;
     if (list.count == 0) {
@@ -170,7 +180,7 @@ static void add_interface(struct uro_entry *entry, const char *interface)
 {
     struct uro_local_list list;
 
-    uro_local_read(&list);
+    read_local(&entry->config, &list);
     uro_local_keep_interface(&list, interface);
     for (uint32_t i = 0; i < list.count; i++)
         if (list.at[i].global || uro_gid_is_loopback(&list.at[i].gid))
@@ -194,7 +204,7 @@ static void find_in_net(struct uro_entry *entry, uint32_t i, unsigned bits, cons
 
     memset(&entry->config.gids[i], 0, sizeof gid);
     (void)uro_gid_text(&gid, net);
-    uro_local_read(&all);
+    read_local(&entry->config, &all);
     list = all;
     if (interface[0] != '\0')
         uro_local_keep_interface(&list, interface);
@@ -232,7 +242,7 @@ static void settle_given(struct uro_entry *entry, const char *interface)
     config->ip_nets = 0;
     if (interface[0] == '\0' || config->problem[0] != '\0')
         return;
-    uro_local_read(&list);
+    read_local(&entry->config, &list);
     uro_local_keep_interface(&list, interface);
     for (uint32_t i = 1; i < config->gid_count; i++)
         if (!uro_local_has(&list, &config->gids[i]))

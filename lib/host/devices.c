@@ -9,6 +9,7 @@
 #include "host/config.h"
 #include "host/device.h"
 #include "host/fork.h"
+#include "host/local.h"
 
 #define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
 
@@ -91,6 +92,8 @@ static void complain(void)
             fprintf(stderr, "uroce: %s\n", (*entry)->problem);
         if ((*entry)->loopback)
             fprintf(stderr, "uroce: %s\n", uro_host_loopback_text(*entry, text));
+        if ((*entry)->left_out && (*entry)->problem[0] == '\0')
+            fprintf(stderr, "uroce: %s\n", uro_host_left_out_text(*entry, text));
     }
 }
 
@@ -105,6 +108,17 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
         "interface but lo has a usable address; give one an address, or write ip=%s to "
         "mean it",
         entry->name, uro_gid_text(&entry->gids[1], address), address);
+    return text;
+}
+
+char *uro_host_left_out_text(const struct uro_device_config *entry,
+                             char text[static URO_HOST_LEFT_OUT_MAX])
+{
+    (void)snprintf(text, URO_HOST_LEFT_OUT_MAX,
+                   "WARNING: %s does not have all addresses of the machine or the interface: a "
+                   "device has at most %u, and the machine's first %u are looked at; name those "
+                   "that you need, ip=ADDRESS",
+                   entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_LOCAL_MAX);
     return text;
 }
 

@@ -30,6 +30,7 @@ struct uro_device_config {
         ip_nets; /* bit i: gids[i] was given as a net, as 10.44.0.0/24; with UDP, our address there */
     bool ip_auto;  /* and the addresses the kernel would send from */
     bool loopback; /* ip=auto found nothing but a loopback address */
+    bool left_out; /* the interface, or the machine, has more addresses than are looked at */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
     uint64_t guid;      /* of mac; with other middle octets if an earlier device has this one */
@@ -63,6 +64,11 @@ const struct uro_device_config *const *uro_host_config(void);
 /* Writes the warning for an entry with ->loopback set to @text. Returns @text. */
 char *uro_host_loopback_text(const struct uro_device_config *entry,
                              char text[static URO_HOST_LOOPBACK_MAX]);
+
+#define URO_HOST_LEFT_OUT_MAX 256u
+/* Writes the warning for an entry with ->left_out set to @text. Returns @text. */
+char *uro_host_left_out_text(const struct uro_device_config *entry,
+                             char text[static URO_HOST_LEFT_OUT_MAX]);
 
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 

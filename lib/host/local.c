@@ -75,10 +75,13 @@ static void drop_unsuitable(struct uro_local_list *list)
 
 static void read_version(struct uro_local_list *list, const struct ifaddrs *from, bool ipv4)
 {
-    for (; from != NULL && list->count < URO_LOCAL_MAX; from = from->ifa_next) {
-        struct uro_local *at = &list->at[list->count];
-        if (take(from, at) && uro_gid_is_ipv4(&at->gid) == ipv4)
-            list->count++;
+    for (; from != NULL; from = from->ifa_next) {
+        struct uro_local local;
+        if (!take(from, &local) || uro_gid_is_ipv4(&local.gid) != ipv4)
+            continue;
+        list->more |= list->count == URO_LOCAL_MAX;
+        if (!list->more)
+            list->at[list->count++] = local;
     }
 }
 
@@ -87,6 +90,7 @@ void uro_local_read(struct uro_local_list *list)
     struct ifaddrs *all;
 
     list->count = 0;
+    list->more = false;
     if (getifaddrs(&all) != 0)
         return;
     read_version(list, all, true);

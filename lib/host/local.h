@@ -21,6 +21,7 @@ struct uro_local {
 
 struct uro_local_list {
     uint32_t count;
+    bool more; /* of them were there */
     struct uro_local at[URO_LOCAL_MAX];
 };
 
