@@ -4,10 +4,11 @@
  *   devices.c    the list, from the configuration
  *   lifetime.c   starts the port and the engine, closes them
  *   round.c      one round: frames in, frames out, events
- *   progress.c   who drives the rounds, and when the service thread sleeps
+ *   sched.c      decides which thread runs the rounds, and when the service thread sleeps
+ *   lock.c       the engine lock and the doorbell
+ *   progress.c   the rounds of callers
+ *   service.c    the service thread
  *   ask.c        what connections want of the port
- *   learn.c      whether the program or the service thread drives
- *   gather.c     which posts wait for the program's next call
  */
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "host/host.h"
+#include "host/progress.h"
 #include "host/suspect.h"
 
 struct uro_pcap_write;
@@ -55,7 +57,7 @@ struct uro_device {
     atomic_int waiters; /* blocked or about to block: callers that could try stand back */
     struct uro_engine *engine;
     struct uro_port *port; /* freed when the process ends: only with the lock, and unless closed */
-    bool gathers, awaits_peer; /* the port's, for those who have no lock */
+    bool awaits_peer;      /* the port's, for those who have no lock */
     void *engine_memory;
     size_t engine_size;
     struct uro_tx *tx;                /* URO_PORT_BURST of them */
@@ -71,40 +73,16 @@ struct uro_device {
     struct uro_suspect suspect;
     bool told_narrow; /* the warning that a path carries less than a queue pair sends was printed */
     struct uro_gid checked_way; /* the destination that was last looked at for that; ask.c */
-    bool told;  /* an event, since the service thread last looked: a program may be about to wake */
-    bool armed; /* the port was asked for a wake-up */
-    atomic_uint_least64_t sent_at; /* when a round last sent something; read at the end */
-    atomic_uint_least64_t
-        send_took;       /* how long sending one or two frames takes, of late; round.c */
-    uro_time send_began; /* such a send, which is timed; 0: none is */
+    bool armed;                 /* the port was asked for a wake-up */
+    uro_time send_began;        /* of a send that is timed; 0: none is */
 
-    /* Between callers and the service thread; see progress.c. */
-    int doorbell; /* eventfd: the service thread must look */
+    /* Between callers and the service thread. */
+    struct uro_sched sched;         /* its comments say which thread touches what */
+    struct uro_sched_shared shared; /* any thread */
+    int doorbell;                   /* eventfd: the service thread must look */
     struct pollfd
         sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
     uint32_t sleeps_on_count;
-    atomic_bool in_charge;         /* the service thread drives */
-    atomic_bool hears;             /* it sleeps, or is about to, and a frame wakes it */
-    atomic_uint_least64_t called;  /* when a caller's last round ended that polled */
-    atomic_uint_least64_t posted;  /* when a caller's last round ended in which posts left */
-    atomic_uint_least64_t silence; /* of callers, after which they drive no more; learned */
-    uro_time moved_at;             /* when the service thread last moved a frame; its own */
-    atomic_uint_least64_t wakes;   /* when the sleeping thread will wake by itself; 0 = awake */
-    atomic_int balance;            /* who finds the frames; learn.c */
-    atomic_uint_least64_t polled; /* when a caller last polled, whether it found something or not */
-    atomic_uint gathered;         /* posts in a row that left sending to the next call */
-    atomic_uint burst;            /* about so many posts without a poll or a pause; gather.c */
-    uint64_t served;       /* requests of peers that no completion tells of; counted up to here */
-    int reply_score;       /* above 0: after an ACK a poll looks for the peer's WRITE; learn.c */
-    atomic_uint in_vain;   /* polls in a row that found nothing, or somebody else driving */
-    uint32_t caller_empty; /* rounds of callers in a row that found nothing */
-    bool took_over;        /* the service thread, in vain so far, since a caller last drove */
-    atomic_bool caller_in; /* a caller is in a round */
-    atomic_uint_least64_t
-        knocked;     /* first poll without the lock since the thread's last round began; 0: none */
-    uro_time let_in; /* when the thread last made way for one of those; its own */
-    bool must_look;  /* though it did: a bell was left to it; its own */
-    bool was_needed; /* it did what no caller would have, since callers drove; its own */
 };
 
 /* round.c. The engine lock is held. Receives if @receives, sends, and delivers completions and events. Returns how many
@@ -121,14 +99,6 @@ uro_time uro_round_link_interval(const struct uro_device *device);
 
 /* Tells lib/ucma that the port is gone, once. No lock is held. */
 void uro_round_tell_gone(struct uro_device *device, bool *told);
-
-/* The service thread looks so often, at least, whether callers drive. */
-#define URO_STAND_BACK_MAX URO_US(1000)
-
-/* progress.c: the service thread's body, once the port and the engine are there. */
-void uro_progress_serve(struct uro_device *device);
-/* Makes the service thread look at the device now. Thread: any. */
-void uro_progress_wake(struct uro_device *device);
 
 /* devices.c: in a forked child, a new device in place of the parent's. Without memory for it: @device. */
 struct uro_device *uro_device_again(struct uro_device *device);

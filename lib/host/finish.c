@@ -51,7 +51,7 @@ static struct timespec patience(void)
 
 static void linger(const struct uro_device *device)
 {
-    uro_time until = atomic_load(&device->sent_at) + LINGER;
+    uro_time until = atomic_load(&device->shared.sent_at) + LINGER;
     uro_time now = uro_device_now();
     struct timespec left = { .tv_nsec = (long)(until - now) };
 

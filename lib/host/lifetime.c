@@ -162,7 +162,7 @@ static int bring_up(struct uro_device *device)
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
-    device->gathers = device->port->gathers;
+    device->sched = uro_sched_init(device->config.progress, device->port->gathers);
     device->awaits_peer = device->port->awaits_peer;
     device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
@@ -244,7 +244,7 @@ static void *thread_main(void *argument)
     (void)pthread_cond_broadcast(&device->start_done);
     (void)pthread_mutex_unlock(&device->start_lock);
     if (error == 0)
-        uro_progress_serve(device);
+        uro_service_run(device);
     return NULL;
 }
 

@@ -8,14 +8,8 @@
 #include "cm/cm.h"
 #include "host/capture.h"
 #include "host/device.h"
+#include "host/limits.h"
 #include "host/unmapped.h"
-
-#define OUTPUT_BURSTS       4u          /* at most, so that a round stays short */
-#define INTERRUPTED         URO_US(100) /* whoever takes longer to send an answer */
-#define STUCK               URO_MS(100) /* that a link may take nothing before frames are lost */
-#define FEW                 2u          /* frames of a send that is timed */
-#define LINK_CHECK_INTERVAL URO_MS(100)
-#define LINK_DOWN_INTERVAL  URO_MS(5)
 
 static uint32_t receive(struct uro_device *device, uro_time now)
 {
@@ -51,7 +45,7 @@ static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
         device->full_since = 0;
     else if (device->full_since == 0)
         device->full_since = now;
-    return device->full_since != 0 && now - device->full_since >= STUCK;
+    return device->full_since != 0 && now - device->full_since >= URO_LINK_STUCK;
 }
 
 /* What the engine had to send: to the port, or nowhere. */
@@ -66,7 +60,8 @@ static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro
     if (count == 0)
         return;
     /* The round may have done much before. */
-    device->send_began = device->gathers && count <= FEW ? uro_device_now() : 0;
+    device->send_began =
+        device->sched.call_per_send && count <= URO_SEND_TIMED ? uro_device_now() : 0;
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
@@ -84,7 +79,7 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept
 {
     uint32_t sent = 0;
 
-    for (uint32_t burst = 0; burst < OUTPUT_BURSTS; burst++) {
+    for (uint32_t burst = 0; burst < URO_OUTPUT_BURSTS; burst++) {
         uint32_t room = device->port->ops->room(device->port);
         bool stuck = is_stuck(device, room, now);
         if (stuck)
@@ -179,7 +174,7 @@ static void tell_services(struct uro_device *device)
 
 uro_time uro_round_link_interval(const struct uro_device *device)
 {
-    return device->link_up ? LINK_CHECK_INTERVAL : LINK_DOWN_INTERVAL;
+    return device->link_up ? URO_LINK_CHECK_INTERVAL : URO_LINK_DOWN_INTERVAL;
 }
 
 /* Without a sink nobody listens, connects or resolves. */
@@ -217,22 +212,19 @@ static void tell(struct uro_device *device)
 
     while (uro_engine_event(device->engine, &event)) {
         uro_host_sink()->engine_event(device, &event);
-        device->told = true;
+        device->sched.event_delivered = true;
     }
 }
 
-/* How long a send takes is told by those of an answer, unless they were interrupted, and forgotten after many others. */
-static void note_sent(struct uro_device *device, uro_time till)
+/* Engine lock held. */
+static void note_sent(struct uro_device *device, uro_time ended)
 {
-    uro_time known = atomic_load_explicit(&device->send_took, memory_order_relaxed);
-    uro_time took = till - device->send_began;
+    struct uro_sched_words words = uro_sched_load(&device->shared);
 
-    atomic_store_explicit(&device->sent_at, till, memory_order_relaxed);
-    if (device->send_began == 0)
-        took = known - known / 8;
+    uro_sched_on_send(&words, device->send_began, ended);
     device->send_began = 0;
-    if (took < INTERRUPTED)
-        atomic_store_explicit(&device->send_took, took, memory_order_relaxed);
+    URO_SCHED_STORE(&device->shared, &words, send_cost);
+    atomic_store_explicit(&device->shared.sent_at, ended, memory_order_relaxed);
 }
 
 static uint32_t send(struct uro_device *device, uro_time now)

@@ -71,7 +71,7 @@ void uro_progress_wake(struct uro_device *device)
     (void)device;
 }
 
-void uro_progress_serve(struct uro_device *device)
+void uro_service_run(struct uro_device *device)
 {
     (void)device;
 }

@@ -49,7 +49,7 @@ void stage_pass(uro_time ns)
 
 static void await_asleep(void)
 {
-    while (atomic_load(&device->wakes) == 0)
+    while (atomic_load(&device->shared.wake_at) == 0)
         (void)sched_yield();
 }
 
@@ -57,9 +57,10 @@ static void await_asleep(void)
 static void forget_start(void)
 {
     uro_device_lock(device);
-    atomic_store(&device->silence, URO_MS(1000)); /* the program drives, however slow it is */
-    atomic_store(&device->send_took, 0);
-    atomic_store(&device->sent_at, 0);
+    atomic_store(&device->shared.silence,
+                 URO_MS(1000)); /* the program drives, however slow it is */
+    atomic_store(&device->shared.send_cost, 0);
+    atomic_store(&device->shared.sent_at, 0);
     uro_device_unlock(device);
 }
 
@@ -71,7 +72,7 @@ void stage_start_polling(bool gathers)
     do {
         uro_device_progress(device, false);
         (void)sched_yield();
-    } while (atomic_load(&device->called) != uro_device_now());
+    } while (atomic_load(&device->shared.poll_round_at) != uro_device_now());
     forget_start();
     await_asleep(); /* it may have decided before that to take a round */
     forget_start();

@@ -6,7 +6,7 @@
 #include "core/cq.h"
 #include "core/shard.h"
 #include "host/device.h"
-#include "host/learn.h"
+#include "host/limits.h"
 #include "stage.h"
 
 #define STEP 100u /* ns, from one call of a program to the next */
@@ -14,7 +14,7 @@
 static void start(bool gathers)
 {
     stage_start_polling(gathers);
-    atomic_store(&device->in_vain, 0); /* so often as the start took */
+    atomic_store(&device->shared.empty_polls, 0); /* so often as the start took */
     stage_each_frame_completes_something();
 }
 
@@ -34,7 +34,7 @@ static void memory_link__poll_finds_something__it_is_answered_in_the_same_poll(v
     polls_are_answered_at_once(false);
 }
 
-static void gathering_link__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
+static void call_per_send__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
 {
     (void)state;
     polls_are_answered_at_once(true);
@@ -60,10 +60,10 @@ static void service__finds_something__it_is_answered_in_the_same_round(void **st
 {
     (void)state;
     start(false);
-    atomic_store(&device->posted, uro_device_now());
+    atomic_store(&device->shared.post_round_at, uro_device_now());
     fake_call_receiving(note_found);
     fake.sends = note_answered;
-    atomic_store(&device->silence, 0);
+    atomic_store(&device->shared.silence, 0);
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     uro_device_lock(device);
@@ -139,7 +139,7 @@ static uint32_t poll_finds_ack(int score, uint32_t write_in)
     static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };
 
     uro_device_lock(device);
-    device->reply_score = score;
+    device->sched.reply_score = score;
     uro_device_unlock(device);
     looks_until_write = write_in;
     fake_call_receiving(look_takes_300_ns);
@@ -155,7 +155,7 @@ static void poll_finds_ack__peers_write_came_before_without_the_thread__looks_on
     start(false);
     assert_int_equal(poll_finds_ack(0, 0), 1);
     assert_int_equal(poll_finds_ack(-4, 0), 1);
-    assert_int_equal(device->reply_score, -4);
+    assert_int_equal(device->sched.reply_score, -4);
 }
 
 static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there(void **state)
@@ -163,9 +163,9 @@ static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_th
     (void)state;
     start(false);
     assert_int_equal(poll_finds_ack(1, 4), 4);
-    assert_int_equal(device->reply_score, 2);
+    assert_int_equal(device->sched.reply_score, 2);
     assert_int_equal(poll_finds_ack(8, 1), 1); /* both came together */
-    assert_int_equal(device->reply_score, 8);
+    assert_int_equal(device->sched.reply_score, 8);
 }
 
 static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(void **state)
@@ -173,67 +173,28 @@ static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(
     (void)state;
     start(false);
     assert_int_equal(poll_finds_ack(1, 0), 1 + 8); /* the last one after a yield */
-    assert_int_equal(device->reply_score, -3);
+    assert_int_equal(device->sched.reply_score, -3);
 }
 
 /* The peer sends its ACK first, and then has to send its WRITE. */
-static void gathering_link__no_write_comes__looks_as_long_as_two_sends_take_besides(void **state)
+static void call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides(void **state)
 {
     (void)state;
     start(true);
-    atomic_store(&device->send_took, URO_US(3));
+    atomic_store(&device->shared.send_cost, URO_US(3));
     assert_int_equal(poll_finds_ack(1, 0), 1 + 28);
-}
-
-static void peer_writes(void)
-{
-    uro_device_lock(device);
-    ((struct uro_counters *)(uintptr_t)uro_engine_counters(device->engine))
-        ->value[URO_COUNT_RX_WRITES]++;
-    uro_learn_thread(device, uro_device_now());
-    uro_device_unlock(device);
-}
-
-static void thread_finds_writes__program_posted_of_late__the_score_goes_up(void **state)
-{
-    (void)state;
-    start(false);
-    for (int i = 1; i <= 10; i++) {
-        atomic_store(&device->posted, uro_device_now());
-        stage_pass(URO_US(199));
-        peer_writes();
-        assert_int_equal(device->reply_score, i < 8 ? i : 8);
-    }
-    stage_pass(URO_US(1));
-    device->reply_score = 0;
-    peer_writes();
-    assert_int_equal(device->reply_score, 0);
-}
-
-/* It finds the next one itself. */
-static void thread_finds_writes__program_polls_in_vain__the_score_stays(void **state)
-{
-    (void)state;
-    start(false);
-    atomic_store(&device->posted, uro_device_now());
-    uro_device_progress(device, false);
-    uro_device_progress(device, false);
-    peer_writes();
-    assert_int_equal(device->reply_score, 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(memory_link__poll_finds_something__it_is_answered_in_the_same_poll),
-    cmocka_unit_test(gathering_link__poll_finds_something__it_is_answered_in_the_same_poll),
+    cmocka_unit_test(call_per_send__poll_finds_something__it_is_answered_in_the_same_poll),
     cmocka_unit_test(service__finds_something__it_is_answered_in_the_same_round),
     cmocka_unit_test(any_link__round_completes_something__program_sees_it_when_the_answer_is_sent),
     cmocka_unit_test(command__completes_something__program_sees_it_afterwards),
     cmocka_unit_test(poll_finds_ack__peers_write_came_before_without_the_thread__looks_once),
     cmocka_unit_test(poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there),
     cmocka_unit_test(poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later),
-    cmocka_unit_test(gathering_link__no_write_comes__looks_as_long_as_two_sends_take_besides),
-    cmocka_unit_test(thread_finds_writes__program_posted_of_late__the_score_goes_up),
-    cmocka_unit_test(thread_finds_writes__program_polls_in_vain__the_score_stays),
+    cmocka_unit_test(call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides),
 };
 
 int main(void)

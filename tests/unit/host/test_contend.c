@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "host/device.h"
+#include "host/limits.h"
 #include "stage.h"
 
 static atomic_bool detain; /* the thread, in its next round */
@@ -29,7 +30,7 @@ static struct uro_qp *start_detained(void)
     uro_device_unlock(device);
     do
         uro_device_progress(device, false);
-    while (atomic_load(&device->called) != uro_device_now());
+    while (atomic_load(&device->shared.poll_round_at) != uro_device_now());
     fake_call_receiving(detain_thread);
     atomic_store(&detain, true);
     stage_pass(URO_US(300));
@@ -50,7 +51,7 @@ static void expect_it_listens(uro_time later)
 
 static bool thread_stands_back(void)
 {
-    uro_time wakes = atomic_load(&device->wakes);
+    uro_time wakes = atomic_load(&device->shared.wake_at);
 
     return wakes > uro_device_now() && wakes <= uro_device_now() + URO_STAND_BACK_MAX &&
            !fake_is_armed();
@@ -80,7 +81,7 @@ static void program_polls_while_the_thread_drives__its_silence_ended_then(void *
     stage_pass(URO_MS(5));
     atomic_store(&detained, false);
     uro_device_lock(device);
-    assert_int_equal(atomic_load(&device->silence), URO_US(600));
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(600));
     uro_device_unlock(device);
 }
 
@@ -177,7 +178,7 @@ static void thread_in_charge_and_program_drives__the_thread_is_next(void **state
     fake_call_receiving(take_until_thread_waits);
     do
         uro_device_progress(device, false);
-    while (atomic_load(&device->called) != uro_device_now());
+    while (atomic_load(&device->shared.poll_round_at) != uro_device_now());
 }
 
 static void thread_alone_and_program_drives__the_thread_is_next(void **state)
@@ -187,7 +188,7 @@ static void thread_alone_and_program_drives__the_thread_is_next(void **state)
     fake_call_receiving(take_until_thread_waits);
     do
         uro_device_progress(device, false);
-    while (atomic_load(&device->called) == 0);
+    while (atomic_load(&device->shared.poll_round_at) == 0);
 }
 
 static atomic_bool stood_back;
@@ -207,7 +208,7 @@ static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(voi
 {
     (void)state;
     stage_start_polling(false);
-    atomic_store(&device->silence, URO_US(50));
+    atomic_store(&device->shared.silence, URO_US(50));
     fake_call_receiving(take_until_thread_stands_back);
     uro_device_progress(device, false);
     assert_true(atomic_load(&stood_back));
@@ -220,8 +221,8 @@ static void take_until_awake_thread_stands_back(void)
     if (gettid() == fake.opener)
         return;
     fake_inject_echo(&fake.port.mac);
-    while (atomic_load(&device->wakes) <= uro_device_now() ||
-           atomic_load(&device->wakes) > uro_device_now() + URO_STAND_BACK_MAX)
+    while (atomic_load(&device->shared.wake_at) <= uro_device_now() ||
+           atomic_load(&device->shared.wake_at) > uro_device_now() + URO_STAND_BACK_MAX)
         (void)sched_yield();
     atomic_store(&stood_back, true);
 }
@@ -252,8 +253,8 @@ static void program_receives_for_long__its_call_ends_then(void **state)
     fake.room = 0;
     uro_device_progress(device, false);
     assert_int_equal(fake_read(&fake.sent), 0);
-    assert_int_equal(atomic_load(&device->called), uro_device_now());
-    assert_int_equal(atomic_load(&device->polled), uro_device_now());
+    assert_int_equal(atomic_load(&device->shared.poll_round_at), uro_device_now());
+    assert_int_equal(atomic_load(&device->shared.polled_at), uro_device_now());
 }
 
 /* It polled, did not get the lock, and said so only when it had driven since. */
@@ -261,9 +262,9 @@ static void program_drove_since_it_polled__the_thread_goes_on(void **state)
 {
     (void)state;
     (void)start_detained();
-    atomic_store(&device->knocked, atomic_load(&device->called) - 1);
+    atomic_store(&device->shared.contended_at, atomic_load(&device->shared.poll_round_at) - 1);
     expect_it_listens(URO_MS(5));
-    assert_int_equal(atomic_load(&device->silence), URO_US(50));
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
 }
 
 static void program_sends_for_long__its_call_ends_then(void **state)
@@ -276,7 +277,9 @@ static void program_sends_for_long__its_call_ends_then(void **state)
         fake_inject_echo(&fake.port.mac);
         stage_pass(URO_US(20)); /* so long after a send, a post does not wait */
         uro_device_progress(device, posted == 1);
-        assert_int_equal(atomic_load(posted ? &device->posted : &device->called), uro_device_now());
+        assert_int_equal(
+            atomic_load(posted ? &device->shared.post_round_at : &device->shared.poll_round_at),
+            uro_device_now());
     }
 }
 

@@ -124,10 +124,10 @@ static void hybrid__program_announces_while_frames_are_heard__nobody_is_woken(vo
               2); /* after that it has nothing to say, and each sleep has another end */
     uro_device_hand_over(device);
     for (uint32_t in_a_row = 0; in_a_row < 10;) { /* it may wake by itself */
-        uro_time wakes = atomic_load(&device->wakes);
-        bool hears = atomic_load(&device->hears);
+        uro_time wakes = atomic_load(&device->shared.wake_at);
+        bool hears = atomic_load(&device->shared.rx_armed);
         uro_device_hand_over(device);
-        if (hears && wakes != 0 && wakes == atomic_load(&device->wakes))
+        if (hears && wakes != 0 && wakes == atomic_load(&device->shared.wake_at))
             in_a_row++;
         else
             in_a_row = 0;
@@ -142,10 +142,10 @@ static void hybrid__program_announces_with_a_send_left__it_is_sent(void **state)
     uro_device_hand_over(device);
     uint32_t looks = fake_read(&fake.link_looks);
     for (uint32_t i = 0; i < 50; i++) {
-        while (!atomic_load(&device->hears))
+        while (!atomic_load(&device->shared.rx_armed))
             (void)sched_yield();
         uint32_t arms = fake_read(&fake.arms);
-        atomic_store(&device->gathered, 1);
+        atomic_store(&device->shared.held_posts, 1);
         uro_device_hand_over(device);
         fake_wait(&fake.arms, arms + 1);
     }

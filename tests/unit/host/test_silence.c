@@ -10,7 +10,8 @@ static void call_again_after(uro_time gap)
 {
     do
         uro_device_progress(device, false);
-    while (atomic_load(&device->called) != uro_device_now()); /* the thread had the lock */
+    while (atomic_load(&device->shared.poll_round_at) !=
+           uro_device_now()); /* the thread had the lock */
     uro_device_lock(device);
     uro_device_unlock(device); /* wakes it, and it sees that it is not needed */
     while (fake_is_armed())
@@ -34,8 +35,8 @@ static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
     call_again_after(URO_US(300));
     wait_until_it_takes_over();
     call_again_after(URO_US(300));
-    assert_int_equal(atomic_load(&device->silence), URO_US(600));
-    while (atomic_load(&device->wakes) !=
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(600));
+    while (atomic_load(&device->shared.wake_at) !=
            uro_device_now() + URO_MS(1)) /* it looked, and stood back */
         (void)sched_yield();
     assert_false(fake_is_armed());
@@ -45,7 +46,7 @@ static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
         wait_until_it_takes_over();
     }
     call_again_after(URO_US(60));
-    assert_int_equal(atomic_load(&device->silence), URO_US(50));
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
     wait_until_it_takes_over();
 }
 
@@ -61,7 +62,7 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
         if (i == 0)
             wait_until_it_takes_over();
     }
-    assert_int_equal(atomic_load(&device->silence), URO_US(600));
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(600));
     stage_pass(URO_MS(5));
     wait_until_it_takes_over();
 
@@ -70,7 +71,7 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
     fake_wait(&fake.sent, 1);
     uro_device_lock(device); /* its round is over */
     uro_device_unlock(device);
-    assert_int_equal(atomic_load(&device->silence), URO_US(50));
+    assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_gather.c - what waits for the next call of the program, above all where each send costs a system call, and that
+/* test_coalesce.c - what waits for the next call of the program, above all where each send costs a system call, and that
  * it does not wait for ever. */
 #include <sched.h>
 
@@ -13,7 +13,7 @@ static void start_polled(void)
     stage_start_polling(true);
 }
 
-static void gathering_link__post_follows_a_post__leaves_with_the_next_poll(void **state)
+static void call_per_send__post_follows_a_post__leaves_with_the_next_poll(void **state)
 {
     (void)state;
     start_polled();
@@ -21,11 +21,11 @@ static void gathering_link__post_follows_a_post__leaves_with_the_next_poll(void 
         stage_pass(URO_US(15));
         stage_find(i + 1);
         uro_device_progress(device, true);
-        assert_int_equal(atomic_load(&device->gathered), 0);
+        assert_int_equal(atomic_load(&device->shared.held_posts), 0);
         uro_device_progress(device, true);
-        assert_int_equal(atomic_load(&device->gathered), 1);
+        assert_int_equal(atomic_load(&device->shared.held_posts), 1);
         uro_device_polled(device);
-        assert_int_equal(atomic_load(&device->gathered), 0);
+        assert_int_equal(atomic_load(&device->shared.held_posts), 0);
     }
 }
 
@@ -36,10 +36,10 @@ static void answer_leaves_at_once(bool gathers)
     stage_find(1);
     stage_pass(STEP);
     uro_device_progress(device, true);
-    assert_int_equal(atomic_load(&device->gathered), 0);
+    assert_int_equal(atomic_load(&device->shared.held_posts), 0);
 }
 
-static void gathering_link__post_follows_an_acknowledgement__leaves_at_once(void **state)
+static void call_per_send__post_follows_an_acknowledgement__leaves_at_once(void **state)
 {
     (void)state;
     answer_leaves_at_once(true);
@@ -71,12 +71,12 @@ static bool waits_after(uint32_t frames, uro_time after)
     uro_device_progress(device, false);
     stage_pass(STEP);
     uro_device_progress(device, true);
-    assert_int_equal(atomic_load(&device->gathered), 0);
+    assert_int_equal(atomic_load(&device->shared.held_posts), 0);
     stage_pass(after);
     uro_device_progress(device, true);
-    bool so = atomic_load(&device->gathered) == 1;
+    bool so = atomic_load(&device->shared.held_posts) == 1;
     uro_device_polled(device);
-    assert_int_equal(atomic_load(&device->gathered), 0);
+    assert_int_equal(atomic_load(&device->shared.held_posts), 0);
     return so;
 }
 
@@ -92,7 +92,7 @@ static void start_completing(void)
 }
 
 /* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves together. */
-static void gathering_link__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
+static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
     start_completing();
@@ -104,7 +104,7 @@ static void gathering_link__send_takes_long__posts_of_a_burst_wait_as_long(void 
 }
 
 /* A program that posts once, and then does something else, must not wait for the service thread. */
-static void gathering_link__send_takes_long__a_post_alone_does_not_wait(void **state)
+static void call_per_send__send_takes_long__a_post_alone_does_not_wait(void **state)
 {
     (void)state;
     start_polled();
@@ -113,12 +113,12 @@ static void gathering_link__send_takes_long__a_post_alone_does_not_wait(void **s
         stage_find(i + 1);
         stage_pass(URO_US(10));
         uro_device_progress(device, true);
-        assert_int_equal(atomic_load(&device->gathered), 0);
+        assert_int_equal(atomic_load(&device->shared.held_posts), 0);
     }
 }
 
 /* What else the round does takes long only there. */
-static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state)
+static void call_per_send__receiving_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
     start_polled();
@@ -128,11 +128,11 @@ static void gathering_link__receiving_takes_long__posts_do_not_wait(void **state
     uro_device_progress(device, true);
     stage_pass(URO_US(10));
     uro_device_progress(device, true);
-    assert_int_equal(atomic_load(&device->gathered), 0);
+    assert_int_equal(atomic_load(&device->shared.held_posts), 0);
 }
 
 /* One that was interrupted says nothing. */
-static void gathering_link__send_is_interrupted__posts_do_not_wait(void **state)
+static void call_per_send__send_is_interrupted__posts_do_not_wait(void **state)
 {
     (void)state;
     start_completing();
@@ -141,7 +141,7 @@ static void gathering_link__send_is_interrupted__posts_do_not_wait(void **state)
 }
 
 /* A send of many packets may take long anywhere. */
-static void gathering_link__send_of_more_takes_long__posts_do_not_wait(void **state)
+static void call_per_send__send_of_more_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
     start_completing();
@@ -155,7 +155,7 @@ static void gathering_link__send_of_more_takes_long__posts_do_not_wait(void **st
 }
 
 /* What a program answers, and the acknowledgement, are what most sends are. */
-static void gathering_link__send_of_two_takes_long__posts_of_a_burst_wait_as_long(void **state)
+static void call_per_send__send_of_two_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
     start_completing();
@@ -165,7 +165,7 @@ static void gathering_link__send_of_two_takes_long__posts_of_a_burst_wait_as_lon
 }
 
 /* A program that posts many has not polled for long. */
-static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(void **state)
+static void call_per_send__many_posts__wait_as_long_as_the_program_polls_soon(void **state)
 {
     (void)state;
     start_completing();
@@ -176,7 +176,7 @@ static void gathering_link__many_posts__wait_as_long_as_the_program_polls_soon(v
         stage_pass(URO_US(300));
         uro_device_progress(device, true); /* leaves at once, but has nothing to send */
         uro_device_progress(device, true);
-        assert_int_equal(atomic_load(&device->gathered), slow);
+        assert_int_equal(atomic_load(&device->shared.held_posts), slow);
         uro_device_polled(device);
     }
 }
@@ -196,7 +196,7 @@ static bool next_waits(void)
     stage_pass(URO_US(10));
     uro_device_progress(device, true); /* leaves at once, but has nothing to send */
     uro_device_progress(device, true);
-    bool so = atomic_load(&device->gathered) == 1;
+    bool so = atomic_load(&device->shared.held_posts) == 1;
     uro_device_polled(device);
     return so;
 }
@@ -233,7 +233,7 @@ static void any_link__very_many_posts_and_a_pause__the_next_leave_at_once(void *
     post_for(64);
     stage_pass(URO_US(60));
     uro_device_progress(device, true);
-    assert_int_equal(atomic_load(&device->gathered), 0);
+    assert_int_equal(atomic_load(&device->shared.held_posts), 0);
 }
 
 static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **state)
@@ -245,7 +245,8 @@ static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **
     post_for(30);
     assert_false(next_waits());
     uro_device_progress(device, false);
-    atomic_store(&device->posted, 0); /* no post waits: the next poll need not drive */
+    atomic_store(&device->shared.post_round_at,
+                 0); /* no post waits: the next poll need not drive */
     for (uint32_t i = 0; i < 64; i++)
         uro_device_progress(device, true);
     uro_device_polled(device);
@@ -263,7 +264,7 @@ static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
     assert_false(waits(URO_US(2)));
 }
 
-static void gathering_link__caller_alone_drives__every_post_leaves_at_once(void **state)
+static void call_per_send__caller_alone_drives__every_post_leaves_at_once(void **state)
 {
     (void)state;
     fake.gathers = true;
@@ -291,25 +292,25 @@ static void posted__and_a_command_follows__the_engine_hears_it_before(void **sta
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gathering_link__post_follows_a_post__leaves_with_the_next_poll),
-    cmocka_unit_test(gathering_link__post_follows_an_acknowledgement__leaves_at_once),
+    cmocka_unit_test(call_per_send__post_follows_a_post__leaves_with_the_next_poll),
+    cmocka_unit_test(call_per_send__post_follows_an_acknowledgement__leaves_at_once),
     cmocka_unit_test(memory_link__post_follows_an_acknowledgement__leaves_at_once),
-    cmocka_unit_test(gathering_link__send_takes_long__posts_of_a_burst_wait_as_long),
-    cmocka_unit_test(gathering_link__send_takes_long__a_post_alone_does_not_wait),
-    cmocka_unit_test(gathering_link__receiving_takes_long__posts_do_not_wait),
-    cmocka_unit_test(gathering_link__send_is_interrupted__posts_do_not_wait),
-    cmocka_unit_test(gathering_link__send_of_more_takes_long__posts_do_not_wait),
-    cmocka_unit_test(gathering_link__send_of_two_takes_long__posts_of_a_burst_wait_as_long),
-    cmocka_unit_test(gathering_link__many_posts__wait_as_long_as_the_program_polls_soon),
+    cmocka_unit_test(call_per_send__send_takes_long__posts_of_a_burst_wait_as_long),
+    cmocka_unit_test(call_per_send__send_takes_long__a_post_alone_does_not_wait),
+    cmocka_unit_test(call_per_send__receiving_takes_long__posts_do_not_wait),
+    cmocka_unit_test(call_per_send__send_is_interrupted__posts_do_not_wait),
+    cmocka_unit_test(call_per_send__send_of_more_takes_long__posts_do_not_wait),
+    cmocka_unit_test(call_per_send__send_of_two_takes_long__posts_of_a_burst_wait_as_long),
+    cmocka_unit_test(call_per_send__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(any_link__very_many_posts__wait_for_each_other_however_long_it_takes),
     cmocka_unit_test(any_link__very_many_posts_and_a_pause__the_next_leave_at_once),
     cmocka_unit_test(any_link__very_many_posts_and_a_poll__the_next_leave_at_once),
     cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
-    cmocka_unit_test(gathering_link__caller_alone_drives__every_post_leaves_at_once),
+    cmocka_unit_test(call_per_send__caller_alone_drives__every_post_leaves_at_once),
     cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),
 };
 
 int main(void)
 {
-    return stage_run("host/gather", tests, URO_ARRAY_LEN(tests));
+    return stage_run("host/coalesce", tests, URO_ARRAY_LEN(tests));
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* service.c - the service thread of a device: its rounds, and how it sleeps. sched.h decides; this file does it.
+ *
+ * Nobody polls when nothing happens: with no frame, no post and no timer due, the thread sleeps until the next check of the
+ * link.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/device.h"
+#include "host/limits.h"
+#include "host/progress.h"
+
+/* ---- sleep --------------------------------------------------------------- */
+
+/* Sleeps until @until, the doorbell, or, with @armed, a frame. */
+static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
+{
+    struct timespec left = { 0 };
+    uint64_t rings;
+
+    if (until > now) {
+        left.tv_sec = (time_t)((until - now) / 1000000000u);
+        left.tv_nsec = (long)((until - now) % 1000000000u);
+    }
+    int woken = ppoll(device->sleeps_on, armed ? device->sleeps_on_count : 1, &left, NULL);
+    atomic_store(&device->shared.wake_at, 0);
+    atomic_store(&device->shared.rx_armed, false);
+    if (woken > 0 && device->sleeps_on[0].revents != 0)
+        (void)!read(device->doorbell, &rings, sizeof rings);
+}
+
+/* Disarms the port: each frame of a peer that was asked for a wake-up costs that peer a system call. Where a caller runs
+ * the engine, the next check is early enough. */
+static void disarm(struct uro_device *device)
+{
+    if (!device->armed || !uro_progress_try_lock(device))
+        return;
+    device->port->ops->disarm(device->port);
+    device->armed = false;
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
+/* Callers run the engine: sleeps without a wake-up for frames. */
+static void stand_back(struct uro_device *device, uro_time now, uro_time until)
+{
+    disarm(device);
+    atomic_store(&device->shared.wake_at, until);
+    if (atomic_load(&device->shared.takeover) == URO_TAKEOVER_THREAD) {
+        atomic_store(&device->shared.wake_at, 0);
+        return;
+    }
+    sleep_until(device, now, until, false);
+}
+
+/* Engine lock held. Returns whether the port has something to sleep on. */
+static bool ask_port(struct uro_device *device)
+{
+    int fds[URO_PORT_FDS_MAX];
+    const uint32_t count = device->port->ops->wait_fds(device->port, fds);
+
+    for (uint32_t i = 0; i < count; i++)
+        device->sleeps_on[1 + i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    device->sleeps_on_count = 1 + count;
+    return count > 0;
+}
+
+/* Engine lock held. Asks the port for a wake-up, and announces the sleep. Returns false when frames are there already. */
+static bool settle(struct uro_device *device, uro_time now, uro_time *until)
+{
+    const struct uro_sched_idle idle = {
+        .now = now,
+        .next = uro_engine_next(device->engine),
+        .link_interval = uro_round_link_interval(device),
+        .link_up = device->link_up,
+        /* The descriptor of a dead link may be readable for ever. */
+        .has_descriptor = (device->link_up || device->port->wakes_down) && ask_port(device),
+    };
+    const struct uro_sched_decision sleep = uro_sched_on_idle(&device->sched, &idle);
+
+    *until = sleep.until;
+    device->armed = sleep.arm && device->port->ops->arm(device->port);
+    atomic_store(&device->shared.rx_armed, device->armed);
+    atomic_store(&device->shared.wake_at, sleep.until);
+    return !sleep.arm || device->armed;
+}
+
+/* ---- rounds --------------------------------------------------------------- */
+
+/* Engine lock held. */
+static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_time now)
+{
+    struct uro_sched_shared *shared = &device->shared;
+    struct uro_sched_thread_round round = { .began = now };
+
+    atomic_store_explicit(&shared->contended_at, 0, memory_order_relaxed);
+    if (device->armed)
+        device->port->ops->disarm(device->port);
+    device->armed = false;
+    round.moved = uro_round_run(device, true, now, &round.received);
+    round.served = uro_progress_served(device);
+    round.ended = uro_device_now();
+
+    const struct uro_sched_words before = uro_sched_load(shared);
+    struct uro_sched_words words = before;
+    struct uro_sched_decision decision = uro_sched_on_thread_round(&device->sched, &words, &round);
+    uro_sched_store_takeover(shared, &before, &words);
+    URO_SCHED_STORE(shared, &words, silence);
+    if (round.received > 0)
+        URO_SCHED_STORE(shared, &words, empty_polls);
+    return decision;
+}
+
+/* Runs one round. Returns whether to sleep until *@until: nothing is left to do, and no caller runs the engine. */
+static bool work(struct uro_device *device, uro_time *now, uro_time *until)
+{
+    uro_progress_lock(device);
+    *now = uro_device_now();
+    struct uro_sched_decision decision = round_of_thread(device, *now);
+    bool is_ready = decision.action == URO_SCHED_SLEEP && settle(device, *now, until);
+    (void)pthread_mutex_unlock(&device->mutex);
+    /* A thread that rings from here on sees that it has to wake this one. */
+    atomic_thread_fence(memory_order_seq_cst);
+    bool rung = uro_engine_rung(device->engine);
+    /* The thread that rang did not get the lock. */
+    device->sched.doorbell_missed = rung && decision.action == URO_SCHED_DEFER;
+    if (!rung && is_ready)
+        return true;
+    atomic_store(&device->shared.wake_at, 0);
+    atomic_store(&device->shared.rx_armed, false);
+    return false;
+}
+
+/* struct sched_attr of <linux/sched/types.h>, which cannot stand beside <sched.h>. */
+struct scheduling {
+    uint32_t size;
+    uint32_t policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime; /* of SCHED_OTHER: the slice, ns, since Linux 6.12 */
+    uint64_t deadline;
+    uint64_t period;
+};
+
+/* The thread has little to do at a time, and others wait for it. A scheduler that knows this runs the thread before a
+ * program that spins on its memory. Older schedulers ignore it. */
+static void ask_for_short_slices(void)
+{
+    struct scheduling now = { .size = sizeof now };
+
+    if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0 || now.policy != SCHED_OTHER)
+        return;
+    now.runtime = URO_TIME_SLICE;
+    (void)syscall(SYS_sched_setattr, 0, &now, 0);
+}
+
+void uro_service_run(struct uro_device *device)
+{
+    bool told_gone = false;
+
+    atomic_store(&device->shared.silence, URO_SILENCE_MIN);
+    device->sleeps_on[0] = (struct pollfd){ .fd = device->doorbell, .events = POLLIN };
+    (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    ask_for_short_slices();
+    while (!atomic_load(&device->stopping)) {
+        uro_time now = uro_device_now(), until = 0;
+        uro_round_tell_gone(device, &told_gone);
+        const struct uro_sched_words words = uro_sched_load(&device->shared);
+        struct uro_sched_decision decision = uro_sched_on_thread(&device->sched, &words, now);
+        if (decision.action == URO_SCHED_SLEEP)
+            stand_back(device, now, decision.until);
+        else if (work(device, &now, &until) && device->sched.mode != URO_PROGRESS_THREAD)
+            sleep_until(device, now, until, device->armed);
+    }
+}

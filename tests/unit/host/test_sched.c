@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_sched.c - the decisions of host/sched.h, each alone, in virtual time. */
+#include "host/sched.h"
+
+#include "host/limits.h"
+#include "support/check.h"
+
+#define NOW URO_MS(1000)
+
+static struct uro_sched sched;
+static struct uro_sched_words words;
+
+static int begin(void **state)
+{
+    (void)state;
+    sched = uro_sched_init(URO_PROGRESS_HYBRID, false);
+    words = (struct uro_sched_words){ .silence = URO_SILENCE_MIN };
+    return 0;
+}
+
+static enum uro_sched_action post(uro_time now)
+{
+    return uro_sched_on_post(&sched, &words, now).action;
+}
+
+/* A round of the thread that received @received frames, and in which peers accessed memory @served times. */
+static enum uro_sched_action thread_round(uint32_t received, uint64_t served, uro_time now)
+{
+    const struct uro_sched_thread_round round = { .began = now,
+                                                  .ended = now,
+                                                  .received = received,
+                                                  .moved = received,
+                                                  .served = sched.served + served };
+    return uro_sched_on_thread_round(&sched, &words, &round).action;
+}
+
+static struct uro_sched_caller_result poll_round(uint32_t received, uro_time now)
+{
+    const struct uro_sched_caller_round round = {
+        .began = now, .ended = now, .received = received, .next = URO_TIME_NEVER
+    };
+    assert_true(uro_sched_on_caller(&sched, &words, false, now).receive);
+    return uro_sched_on_caller_done(&sched, &words, &round);
+}
+
+/* ---- takeover ------------------------------------------------------------- */
+
+static void takeover__thread_receives_what_no_completion_reports__thread_after_four(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 4; i++) {
+        assert_int_equal(words.takeover, URO_TAKEOVER_CALLERS);
+        (void)thread_round(1, 1, NOW);
+        assert_int_equal(words.balance, 2 * i);
+    }
+    assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
+}
+
+static void takeover__program_polled_in_vain__thread_gets_no_credit(void **state)
+{
+    (void)state;
+    words.balance = 3;
+    words.empty_polls = URO_EMPTY_POLLS;
+    (void)thread_round(1, 1, NOW);
+    assert_int_equal(words.balance, 2);
+    assert_int_equal(words.empty_polls, 0);
+}
+
+static void takeover__callers_receive__callers_only_at_zero(void **state)
+{
+    (void)state;
+    words.balance = 9;
+    words.takeover = URO_TAKEOVER_THREAD;
+    for (int left = 8; left >= 0; left--) {
+        assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
+        (void)poll_round(1, NOW);
+        assert_int_equal(words.balance, left);
+    }
+    assert_int_equal(words.takeover, URO_TAKEOVER_CALLERS);
+}
+
+static void takeover__program_waits_for_an_event__thread_is_woken_unless_frames_do(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_RUN);
+    assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
+    assert_int_equal(words.balance, URO_BALANCE_TOP);
+    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_DEFER);
+    assert_int_equal(uro_sched_on_wait(&words, false).action, URO_SCHED_RUN);
+    words.held_posts = 1;
+    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_RUN);
+}
+
+static void thread__callers_run__checks_at_growing_intervals(void **state)
+{
+    (void)state;
+    static const uro_time intervals[] = { URO_US(50),  URO_US(100), URO_US(200), URO_US(400),
+                                          URO_US(800), URO_MS(1),   URO_MS(1) };
+    words.poll_round_at = NOW;
+    for (size_t i = 0; i < URO_ARRAY_LEN(intervals); i++) {
+        struct uro_sched_decision decision = uro_sched_on_thread(&sched, &words, NOW);
+        assert_int_equal(decision.action, URO_SCHED_SLEEP);
+        assert_false(decision.arm);
+        assert_int_equal(decision.until, NOW + intervals[i]);
+    }
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW + URO_SILENCE_MIN).action,
+                     URO_SCHED_RUN);
+    assert_int_equal(sched.interval, URO_STAND_BACK_MIN);
+}
+
+static void thread__caller_is_in_a_round__waits_only_when_it_does_not_run_the_engine(void **state)
+{
+    (void)state;
+    words.caller_in_round = true;
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
+    words.takeover = URO_TAKEOVER_THREAD;
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_RUN);
+}
+
+static void thread__progress_is_caller__never_runs(void **state)
+{
+    (void)state;
+    sched = uro_sched_init(URO_PROGRESS_CALLER, false);
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
+}
+
+static void thread__doorbell_missed__runs_once_more(void **state)
+{
+    (void)state;
+    words.poll_round_at = NOW;
+    sched.doorbell_missed = true;
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_RUN);
+    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
+}
+
+static void silence__program_calls_soon_after_a_takeover__twice_the_gap(void **state)
+{
+    (void)state;
+    words.poll_round_at = NOW;
+    (void)thread_round(0, 0, NOW + URO_US(100));
+    (void)poll_round(0, NOW + URO_US(300));
+    assert_int_equal(words.silence, URO_US(600));
+    (void)thread_round(0, 0, NOW + URO_MS(1));
+    (void)poll_round(0, NOW + URO_MS(9)); /* away, not slow */
+    assert_int_equal(words.silence, URO_US(300));
+    (void)thread_round(1, 1, NOW + URO_MS(10)); /* only the thread receives what the peer writes */
+    assert_int_equal(words.silence, URO_SILENCE_MIN);
+}
+
+static void contended_poll__newer_than_the_last_round__that_caller_is_next(void **state)
+{
+    (void)state;
+    words.poll_round_at = NOW;
+    words.contended_at = NOW;
+    assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_RUN);
+    words.contended_at = NOW + 1;
+    assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_DEFER);
+    assert_int_equal(sched.yielded_at, NOW);
+    words.takeover = URO_TAKEOVER_THREAD;
+    words.balance = URO_BALANCE_TOP;
+    assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_RUN);
+}
+
+static void thread__nothing_moves__spins_only_while_the_program_is_away(void **state)
+{
+    (void)state;
+    words.poll_round_at = words.post_round_at = NOW;
+    (void)thread_round(1, 0, NOW + URO_MS(3));
+    assert_int_equal(thread_round(0, 0, NOW + URO_MS(3) + URO_US(99)), URO_SCHED_RUN);
+    assert_int_equal(thread_round(0, 0, NOW + URO_MS(3) + URO_US(100)), URO_SCHED_SLEEP);
+    (void)thread_round(1, 0, NOW + URO_MS(2));
+    assert_int_equal(thread_round(0, 0, NOW + URO_MS(2)), URO_SCHED_SLEEP);
+    sched.event_delivered = true; /* the woken program needs the processor */
+    assert_int_equal(thread_round(1, 0, NOW + URO_MS(4)), URO_SCHED_SLEEP);
+    assert_int_equal(thread_round(1, 0, NOW + URO_MS(4)), URO_SCHED_RUN);
+}
+
+static uro_time sleep_until(bool link_up, bool has_descriptor, uro_time next)
+{
+    const struct uro_sched_idle idle = { .now = NOW,
+                                         .next = next,
+                                         .link_interval = URO_LINK_CHECK_INTERVAL,
+                                         .link_up = link_up,
+                                         .has_descriptor = has_descriptor };
+    struct uro_sched_decision decision = uro_sched_on_idle(&sched, &idle);
+
+    assert_int_equal(decision.action, URO_SCHED_SLEEP);
+    assert_int_equal(decision.arm, has_descriptor);
+    return decision.until - NOW;
+}
+
+static void idle__sleeps_until_a_timer_the_link_or_a_nap(void **state)
+{
+    (void)state;
+    assert_int_equal(sleep_until(true, true, URO_TIME_NEVER), URO_LINK_CHECK_INTERVAL);
+    assert_int_equal(sleep_until(true, true, NOW + 7), 7);
+    assert_int_equal(sleep_until(true, true, NOW), URO_NAP_FULL);
+    sched.moved_at = NOW - URO_NAP_SINCE + 1;
+    assert_int_equal(sleep_until(true, false, URO_TIME_NEVER), URO_NAP_BUSY);
+    sched.moved_at = NOW - URO_NAP_SINCE;
+    assert_int_equal(sleep_until(true, false, URO_TIME_NEVER), URO_NAP_IDLE);
+    assert_int_equal(sleep_until(false, false, URO_TIME_NEVER), URO_LINK_CHECK_INTERVAL);
+}
+
+static void caller__engine_is_due_long_before_the_thread_wakes__wakes_it(void **state)
+{
+    (void)state;
+    struct uro_sched_caller_round round = { .began = NOW, .ended = NOW, .next = NOW };
+    words.wake_at = NOW + URO_STAND_BACK_MAX;
+    assert_false(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
+    words.wake_at++;
+    assert_true(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
+    round.next = URO_TIME_NEVER;
+    assert_false(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
+}
+
+static void caller__polls_in_vain__yields_every_eighth_round_from_the_64th_on(void **state)
+{
+    uint32_t yields = 0;
+
+    (void)state;
+    for (uint32_t i = 1; i <= 80; i++) {
+        bool yield = poll_round(0, NOW).yield;
+        assert_int_equal(yield, i == 64 || i == 72 || i == 80);
+        yields += yield;
+    }
+    assert_int_equal(yields, 3);
+    (void)poll_round(1, NOW);
+    assert_int_equal(sched.empty_rounds, 0);
+}
+
+/* ---- send coalescing ------------------------------------------------------ */
+
+static void post__alone__leaves_at_once(void **state)
+{
+    (void)state;
+    words.polled_at = NOW;
+    assert_int_equal(post(NOW), URO_SCHED_RUN);
+}
+
+static void post__follows_a_post_of_a_polling_program__waits(void **state)
+{
+    (void)state;
+    words.polled_at = words.post_round_at = NOW;
+    assert_int_equal(post(NOW + URO_COALESCE - 1), URO_SCHED_DEFER);
+    assert_int_equal(post(NOW + URO_COALESCE), URO_SCHED_RUN);
+    words.polled_at = NOW - 1; /* the posts are a burst */
+    assert_int_equal(post(NOW + URO_COALESCE_BURST - 1), URO_SCHED_DEFER);
+    words.held_posts = URO_COALESCE_POSTS;
+    assert_int_equal(post(NOW), URO_SCHED_RUN);
+}
+
+static void post__nobody_else_would_send_it__leaves_at_once(void **state)
+{
+    (void)state;
+    words.polled_at = words.post_round_at = NOW;
+    words.wake_at = NOW + URO_STAND_BACK_MAX + 1;
+    assert_int_equal(post(NOW), URO_SCHED_RUN);
+    words.wake_at = 0;
+    sched.mode = URO_PROGRESS_CALLER;
+    assert_int_equal(post(NOW), URO_SCHED_RUN);
+}
+
+static void post__program_does_not_poll__waits_only_in_a_long_burst(void **state)
+{
+    (void)state;
+    words.post_round_at = NOW;
+    words.polled_at = NOW - URO_POLLS_SOON;
+    assert_int_equal(post(NOW), URO_SCHED_RUN);
+    words.post_burst = URO_LONG_BURST;
+    assert_int_equal(post(NOW), URO_SCHED_DEFER);
+}
+
+static void post__each_send_is_a_call__waits_as_long_as_one_takes(void **state)
+{
+    (void)state;
+    sched = uro_sched_init(URO_PROGRESS_HYBRID, true);
+    words.post_round_at = NOW;
+    words.polled_at = NOW - 1;
+    words.send_cost = URO_US(12);
+    assert_int_equal(post(NOW + URO_US(12) - 1), URO_SCHED_DEFER);
+    assert_int_equal(post(NOW + URO_US(12)), URO_SCHED_RUN);
+    words.polled_at = NOW; /* a post that is alone does not wait longer */
+    assert_int_equal(post(NOW + URO_COALESCE_CALLS), URO_SCHED_RUN);
+    assert_false(uro_sched_on_caller(&sched, &words, true, NOW + 1).receive);
+    assert_true(uro_sched_on_caller(&sched, &words, false, NOW + 1).receive);
+}
+
+static void poll__finds_a_completion__runs_only_when_needed(void **state)
+{
+    (void)state;
+    words.poll_round_at = NOW;
+    assert_int_equal(uro_sched_on_poll(&words, NOW + URO_US(25) - 1).action, URO_SCHED_DEFER);
+    assert_int_equal(uro_sched_on_poll(&words, NOW + URO_US(25)).action, URO_SCHED_RUN);
+    words.held_posts = 1;
+    assert_int_equal(uro_sched_on_poll(&words, NOW).action, URO_SCHED_RUN);
+    assert_int_equal(words.polled_at, NOW);
+}
+
+/* ---- awaited reply -------------------------------------------------------- */
+
+static void reply__awaited_only_after_an_ack_and_with_a_score(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_sched_reply(&sched, true, 5, 5), URO_REPLY_NONE);
+    sched.reply_score = 1;
+    assert_int_equal(uro_sched_reply(&sched, true, 5, 5), URO_REPLY_AWAITED);
+    assert_int_equal(uro_sched_reply(&sched, false, 5, 5), URO_REPLY_NONE);
+    assert_int_equal(uro_sched_reply(&sched, true, 5, 6), URO_REPLY_NONE);
+    words.send_cost = URO_US(3);
+    assert_int_equal(uro_sched_reply_until(&words, NOW), NOW + URO_US(8));
+    uro_sched_on_reply(&sched, false);
+    assert_int_equal(sched.reply_score, -3);
+    for (int i = 0; i < 20; i++)
+        uro_sched_on_reply(&sched, true);
+    assert_int_equal(sched.reply_score, 8);
+}
+
+static void reply__thread_receives_a_write_soon_after_a_post__the_score_rises(void **state)
+{
+    (void)state;
+    words.post_round_at = NOW;
+    (void)thread_round(1, 1, NOW + URO_REPLY_SINCE - 1);
+    assert_int_equal(sched.reply_score, 1);
+    (void)thread_round(1, 1, NOW + URO_REPLY_SINCE);
+    assert_int_equal(sched.reply_score, 1);
+    words.empty_polls = URO_EMPTY_POLLS; /* the program receives the next one itself */
+    (void)thread_round(1, 1, NOW);
+    assert_int_equal(sched.reply_score, 1);
+}
+
+static void send_cost__is_the_last_timed_one__decays__and_interruptions_do_not_count(void **state)
+{
+    (void)state;
+    uro_sched_on_send(&words, NOW, NOW + URO_US(8));
+    assert_int_equal(words.send_cost, URO_US(8));
+    uro_sched_on_send(&words, NOW, NOW + URO_SEND_INTERRUPTED);
+    assert_int_equal(words.send_cost, URO_US(8));
+    uro_sched_on_send(&words, 0, NOW);
+    assert_int_equal(words.send_cost, URO_US(7));
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(takeover__thread_receives_what_no_completion_reports__thread_after_four),
+        TEST(takeover__program_polled_in_vain__thread_gets_no_credit),
+        TEST(takeover__callers_receive__callers_only_at_zero),
+        TEST(takeover__program_waits_for_an_event__thread_is_woken_unless_frames_do),
+        TEST(thread__callers_run__checks_at_growing_intervals),
+        TEST(thread__caller_is_in_a_round__waits_only_when_it_does_not_run_the_engine),
+        TEST(thread__progress_is_caller__never_runs),
+        TEST(thread__doorbell_missed__runs_once_more),
+        TEST(silence__program_calls_soon_after_a_takeover__twice_the_gap),
+        TEST(contended_poll__newer_than_the_last_round__that_caller_is_next),
+        TEST(thread__nothing_moves__spins_only_while_the_program_is_away),
+        TEST(idle__sleeps_until_a_timer_the_link_or_a_nap),
+        TEST(caller__engine_is_due_long_before_the_thread_wakes__wakes_it),
+        TEST(caller__polls_in_vain__yields_every_eighth_round_from_the_64th_on),
+        TEST(post__alone__leaves_at_once),
+        TEST(post__follows_a_post_of_a_polling_program__waits),
+        TEST(post__nobody_else_would_send_it__leaves_at_once),
+        TEST(post__program_does_not_poll__waits_only_in_a_long_burst),
+        TEST(post__each_send_is_a_call__waits_as_long_as_one_takes),
+        TEST(poll__finds_a_completion__runs_only_when_needed),
+        TEST(reply__awaited_only_after_an_ack_and_with_a_score),
+        TEST(reply__thread_receives_a_write_soon_after_a_post__the_score_rises),
+        TEST(send_cost__is_the_last_timed_one__decays__and_interruptions_do_not_count),
+    };
+    return cmocka_run_group_tests_name("host/sched", tests, NULL, NULL);
+}
