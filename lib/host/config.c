@@ -64,12 +64,10 @@ struct uro_entry *uro_config_begin(struct uro_config *config, const char *where,
 }
 
 /* One word of UROCE_DEVICES: NAME:LINK[;key=value]... or *;key=value... */
-static void read_word(struct uro_config *config, uint32_t number, char *word)
+static void read_word(struct uro_config *config, const char *where, char *word)
 {
-    char where[URO_ENTRY_WHERE_MAX];
     char *rest = word, *item;
 
-    (void)snprintf(where, sizeof where, "UROCE_DEVICES, device %u", number);
     char *head = strsep(&rest, ";");
     char *colon = strchr(head, ':');
     if (colon != NULL)
@@ -101,13 +99,43 @@ static void read_line(struct uro_config *config, const char *devices)
     char *copy = strdup(devices);
     char *rest = copy, *word;
     uint32_t number = 0;
+    char where[URO_ENTRY_WHERE_MAX];
 
     if (copy == NULL)
         return;
-    while ((word = strsep(&rest, BLANKS)) != NULL)
-        if (word[0] != '\0')
-            read_word(config, ++number, word);
+    while ((word = strsep(&rest, BLANKS)) != NULL) {
+        if (word[0] == '\0')
+            continue;
+        (void)snprintf(where, sizeof where, "UROCE_DEVICES, device %u", ++number);
+        read_word(config, where, word);
+    }
     free(copy);
+}
+
+/* Checks what depends on other keys, and fills in what the entry leaves open. */
+static void finish_entry(struct uro_entry *entry)
+{
+    uro_entry_finish(entry);
+    if (entry->config.problem[0] == '\0')
+        uro_defaults_fill(entry);
+}
+
+void uro_config_read_one(struct uro_config *config, const char *where, const char *text)
+{
+    char *copy = strdup(text);
+
+    config->count = 0;
+    uro_entry_begin_process(&config->process);
+    if (copy == NULL)
+        uro_config_refuse(config, where, "%s: out of memory", where);
+    else if (copy[strcspn(copy, BLANKS)] != '\0')
+        uro_config_refuse(config, where, "%s: a device is one word, without blanks", where);
+    else
+        read_word(config, where, copy);
+    free(copy);
+    if (config->count == 0)
+        uro_config_refuse(config, where, "%s: \"*\" is no device", where);
+    finish_entry(&config->entries[0]);
 }
 
 void uro_config_read(struct uro_config *config, const char *devices, const char *path)
@@ -123,10 +151,6 @@ void uro_config_read(struct uro_config *config, const char *devices, const char 
         config->count = 1;
     }
 
-    for (uint32_t i = 0; i < config->count; i++) {
-        struct uro_entry *entry = &config->entries[i];
-        uro_entry_finish(entry);
-        if (entry->config.problem[0] == '\0')
-            uro_defaults_fill(entry);
-    }
+    for (uint32_t i = 0; i < config->count; i++)
+        finish_entry(&config->entries[i]);
 }

@@ -13,7 +13,7 @@
 
 #include "host/entry.h"
 
-#define URO_CONFIG_DEVICES_MAX 64u
+#define URO_CONFIG_DEVICES_MAX URO_HOST_DEVICES_MAX
 
 /* A wrong entry keeps its place, with config.problem set. So does what is wrong with the source as
  * a whole (the file cannot be read, too many devices), as an entry named after the source. */
@@ -25,6 +25,10 @@ struct uro_config {
 
 /* Reads @devices (the text of UROCE_DEVICES), or when that is NULL or blank the file @path. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
+
+/* Reads @text, NAME:LINK[;key=value]... as a word of UROCE_DEVICES, into the only entry of @config. The entry's problem
+ * says what is wrong; @where names the source in that message. */
+void uro_config_read_one(struct uro_config *config, const char *where, const char *text);
 
 /* For the readers of sources. Appends an entry for device @name, refused when the name is wrong or
  * taken. "*" is the process. NULL when there are too many. */

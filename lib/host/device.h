@@ -105,6 +105,12 @@ struct uro_device *uro_device_again(struct uro_device *device);
 
 /* finish.c: closes all devices when the process ends. */
 void uro_finish_watch(void);
+/* Takes leave of the peers, ends the service thread and closes the port. Returns false when a thread would not let go
+ * of the device: it must not be freed then. */
+URO_NODISCARD bool uro_finish_device(struct uro_device *device);
+
+/* lifetime.c: ends a device that is in no list any more, and frees what it has but itself: others may still know it. */
+void uro_device_end(struct uro_device *device);
 
 /* clock.c: nanoseconds since 1970. */
 uint64_t uro_host_wall_clock(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devices.c - the list of devices of this process, read once. */
+/* devices.c - the list of devices of this process: read from the configuration once, and changed by programs that add
+ * and remove devices. */
 #define _GNU_SOURCE /* secure_getenv */
+#include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@ static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t complained = PTHREAD_ONCE_INIT;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* whoever changes the list */
 
 static struct uro_device *make(const struct uro_device_config *from)
 {
@@ -52,11 +55,23 @@ static void choose_guid(uint32_t index)
         entry->guid += UINT64_C(1) << GUID_MIDDLE;
 }
 
+static void lock_list(void)
+{
+    (void)pthread_mutex_lock(&list_lock);
+}
+
+static void unlock_list(void)
+{
+    (void)pthread_mutex_unlock(&list_lock);
+}
+
 static void read_all(void)
 {
+    static const struct uro_fork_part list = { lock_list, unlock_list, unlock_list };
     uint32_t count = 0;
 
     uro_fork_watch(devices); /* first: a device has a generation */
+    uro_fork_join(URO_FORK_OUTER, &list);
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
     uro_quota_set_process(config.process.config.most);
     for (uint32_t i = 0; i < config.count; i++) {
@@ -79,6 +94,131 @@ struct uro_device *uro_device_again(struct uro_device *device)
         return device;
     again->before = device;
     return again;
+}
+
+struct uro_device *uro_device_before(const struct uro_device *device)
+{
+    return device->before;
+}
+
+/* ---- adding and removing ------------------------------------------------- */
+
+/* Readers of the list hold no lock: each entry of it is a device, or the NULL at its end, at every moment. */
+static void put(uint32_t index, struct uro_device *device)
+{
+    __atomic_store_n(&devices[index], device, __ATOMIC_RELEASE);
+}
+
+static uint32_t count_devices(void)
+{
+    uint32_t count = 0;
+
+    while (devices[count] != NULL)
+        count++;
+    return count;
+}
+
+static struct uro_device *find(const char *name, uint32_t *index)
+{
+    for (*index = 0; devices[*index] != NULL; ++*index)
+        if (strcmp(devices[*index]->config.name, name) == 0)
+            return devices[*index];
+    return NULL;
+}
+
+static void choose_other_guid(struct uro_device_config *entry)
+{
+    entry->guid = uro_guid_from_mac(&entry->mac);
+    for (uint32_t i = 0; devices[i] != NULL; i++)
+        if (devices[i]->config.guid == entry->guid) {
+            entry->guid += UINT64_C(1) << GUID_MIDDLE;
+            i = UINT32_MAX; /* from the start again */
+        }
+}
+
+/* The list is locked. */
+static int append(struct uro_device_config *entry, char *problem, size_t size)
+{
+    const uint32_t count = count_devices();
+    uint32_t index;
+
+    if (find(entry->name, &index) != NULL) {
+        (void)snprintf(problem, size, "%s: another device has this name", entry->name);
+        return -EEXIST;
+    }
+    if (count == URO_CONFIG_DEVICES_MAX) {
+        (void)snprintf(problem, size, "%s: there are %u devices already", entry->name, count);
+        return -ENOSPC;
+    }
+    choose_other_guid(entry);
+    struct uro_device *device = make(entry);
+    if (device == NULL) {
+        (void)snprintf(problem, size, "%s: out of memory", entry->name);
+        return -ENOMEM;
+    }
+    put(count, device);
+    return 0;
+}
+
+int uro_host_add(const char *where, const char *text, char *problem, size_t size)
+{
+    struct uro_config *one = calloc(1, sizeof *one);
+
+    if (one == NULL) {
+        (void)snprintf(problem, size, "%s: out of memory", where);
+        return -ENOMEM;
+    }
+    (void)uro_host_devices();
+    uro_config_read_one(one, where, text);
+    struct uro_device_config *entry = &one->entries[0].config;
+    int error = -EINVAL;
+    if (entry->problem[0] != '\0') {
+        (void)snprintf(problem, size, "%s", entry->problem);
+    } else {
+        lock_list();
+        error = append(entry, problem, size);
+        unlock_list();
+    }
+    free(one);
+    return error;
+}
+
+/* The later devices keep their order. */
+static void cut_out(uint32_t index)
+{
+    for (; devices[index] != NULL; index++)
+        put(index, devices[index + 1]);
+}
+
+int uro_host_remove(const char *name)
+{
+    uint32_t index;
+    int error = 0;
+
+    (void)uro_host_devices();
+    lock_list();
+    struct uro_device *device = find(name, &index);
+    if (device == NULL)
+        error = -ENODEV;
+    else if (uro_quota_in_use(device))
+        error = -EBUSY;
+    else
+        cut_out(index);
+    unlock_list();
+    if (error == 0)
+        uro_device_end(device);
+    return error;
+}
+
+struct uro_device *uro_host_find(const char *name)
+{
+    uint32_t index;
+
+    (void)uro_host_devices();
+    lock_list();
+    struct uro_device *device = find(name, &index);
+    unlock_list();
+    return device;
 }
 
 /* To those who use devices; `uroce devices` shows problems itself. */

@@ -74,7 +74,7 @@ static void say_goodbye(struct uro_device *device)
     }
 }
 
-static void finish(struct uro_device *device)
+bool uro_finish_device(struct uro_device *device)
 {
     linger(device);
     struct timespec until = patience();
@@ -83,9 +83,9 @@ static void finish(struct uro_device *device)
     uro_progress_wake(device);
     if (pthread_equal(pthread_self(), device->thread) ||
         pthread_timedjoin_np(device->thread, NULL, &until) != 0)
-        return;
+        return false;
     if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
-        return;
+        return false;
     if (uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now());
     say_goodbye(device);
@@ -96,6 +96,7 @@ static void finish(struct uro_device *device)
     device->port->ops->close(device->port);
     device->closed = true; /* the engine stays: programs clean up later than this, too */
     (void)pthread_mutex_unlock(&device->mutex);
+    return true;
 }
 
 static void finish_all(void)
@@ -106,7 +107,7 @@ static void finish_all(void)
     uro_host_set_conn_sink(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
         if (uro_device_started(*device))
-            finish(*device);
+            (void)!uro_finish_device(*device);
 }
 
 static void watch(void)

@@ -219,6 +219,11 @@ bool uro_device_dead(const struct uro_device *device)
     return device->generation != uro_fork_generation();
 }
 
+bool uro_device_removed(const struct uro_device *device)
+{
+    return device->generation == URO_FORK_NEVER;
+}
+
 bool uro_host_cloned(void)
 {
     return uro_fork_generation() == 0;
@@ -230,6 +235,8 @@ static const char *why_dead(const struct uro_device *device)
     if (uro_host_cloned())
         return "this process was made by clone() or _Fork(), without the handlers of fork(): "
                "it can use no device before it calls exec()";
+    if (uro_device_removed(device))
+        return "the device was removed";
     for (struct uro_device **at = watched; *at != NULL; at++)
         if (*at == device)
             return "a child of fork() cannot use DPDK when its parent did: fork before the device "

@@ -32,6 +32,9 @@ void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part);
 /* Watches fork() for these devices. @devices is NULL-terminated and kept: a child changes its entries. */
 void uro_fork_watch(struct uro_device **devices);
 
+/* The generation of a device that was removed: no process has it. */
+#define URO_FORK_NEVER UINT32_MAX
+
 /* For handlers of the child: whether a device ran in the parent, so that it is dead here. */
 bool uro_fork_abandoned(void);
 

@@ -13,6 +13,8 @@
 
 struct uro_device;
 
+#define URO_HOST_DEVICES_MAX 64u /* of a process, at once */
+
 enum uro_progress_mode {
     URO_PROGRESS_HYBRID, /* callers drive; a service thread takes over when they are silent */
     URO_PROGRESS_THREAD, /* a thread of ours spins, on `cpu` if given */
@@ -56,6 +58,28 @@ struct uro_device *const *uro_host_devices(void);
 
 /* The same without reading the configuration: empty when nobody has. For handlers of fork(). */
 struct uro_device *const *uro_host_known(void);
+
+/* Adds the device that @text describes, as a word of UROCE_DEVICES does; it starts when it is needed. @where names the
+ * source in messages. On failure @problem has a sentence of at most @size octets, and nothing was added. Returns 0 or
+ *   -EINVAL  the description is wrong
+ *   -EEXIST  another device has the name
+ *   -ENOSPC  there are as many devices as there may be
+ *   -ENOMEM  no memory
+ * Thread: any. */
+URO_NODISCARD int uro_host_add(const char *where, const char *text, char *problem, size_t size);
+
+/* Removes the device, as if its network card were unplugged: open contexts get IBV_EVENT_DEVICE_FATAL, identifiers of
+ * rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and every object that is left can only be freed. Returns 0 or
+ *   -ENODEV  there is no device of that name
+ *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of it exists
+ * Thread: any, while no other thread uses the device. */
+URO_NODISCARD int uro_host_remove(const char *name);
+
+/* NULL when there is none. Thread: any. */
+struct uro_device *uro_host_find(const char *name);
+
+/* In a forked child: the parent's device that this one replaces, else NULL. */
+struct uro_device *uro_device_before(const struct uro_device *device);
 
 /* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
@@ -160,6 +184,9 @@ bool uro_device_gone(const struct uro_device *device);
 /* The device ran in the process that this one was forked from (fork.h): whatever was made on it may be freed, and every
  * other call must fail with EIO. Two loads: it is asked by each post and each poll. */
 bool uro_device_dead(const struct uro_device *device);
+
+/* The device is dead because the program removed it: events that are queued may still be fetched. */
+bool uro_device_removed(const struct uro_device *device);
 
 /* 0, or -EIO when the device is dead: stderr has been given the reason once. */
 URO_NODISCARD int uro_device_refusal(const struct uro_device *device);

@@ -299,6 +299,36 @@ int uro_device_start(struct uro_device *device)
     return error;
 }
 
+static bool is_running(struct uro_device *device)
+{
+    (void)pthread_mutex_lock(&device->start_lock);
+    while (atomic_load(&device->life) == URO_DEVICE_STARTING)
+        (void)pthread_cond_wait(&device->start_done, &device->start_lock);
+    const bool running = atomic_load(&device->life) == URO_DEVICE_RUNNING;
+    (void)pthread_mutex_unlock(&device->start_lock);
+    return running;
+}
+
+void uro_device_end(struct uro_device *device)
+{
+    const bool running = is_running(device);
+    const struct uro_conn_sink *connections = uro_host_conn_sink();
+
+    if (connections != NULL)
+        connections->removed(device);
+    atomic_store(&device->gone, true);
+    uro_host_sink()->port_event(device, URO_PORT_GONE);
+    const bool ended = !running || uro_finish_device(device);
+    device->generation = URO_FORK_NEVER;
+    const bool in_use = uro_quota_in_use(device);
+    uro_quota_removed(device);
+    atomic_store(&device->life, URO_DEVICE_FAILED);
+    if (!running || !ended || in_use)
+        return;
+    device->port = NULL; /* uro_finish_device() closed it */
+    take_down(device);
+}
+
 bool uro_device_started(const struct uro_device *device)
 {
     return atomic_load_explicit(&device->life, memory_order_acquire) == URO_DEVICE_RUNNING;

@@ -28,9 +28,28 @@ static const struct place {
     const char *plugins;   /* from there to the directory that has one for each kind */
 } build_tree[] = {
     { "/lib/abi", "../io/" },
+    { "/lib/embed", "../io/" },
     { "/app", "../lib/io/" },
     { "/tests/*", "../../lib/io/" },
 };
+
+/* The kind of link that is built into this library, or NULL. */
+static const char *own_driver;
+static uro_port_open_fn *own_open;
+
+void uro_plugin_add(const char *driver, uro_port_open_fn *open)
+{
+    own_driver = driver;
+    own_open = open;
+}
+
+static bool is_own(const char *link)
+{
+    const size_t length = own_driver != NULL ? strlen(own_driver) : 0;
+
+    return length > 0 && strncmp(link, own_driver, length) == 0 &&
+           (link[length] == '\0' || link[length] == ',');
+}
 
 bool uro_plugin_is_udp(const char *link)
 {
@@ -76,7 +95,8 @@ static const char *chosen_directory(void)
 
 bool uro_plugin_knows(const char *link)
 {
-    bool known = uro_plugin_is_udp(link) || is_pci_address(link) || chosen_directory() != NULL;
+    bool known = is_own(link) || uro_plugin_is_udp(link) || is_pci_address(link) ||
+                 chosen_directory() != NULL;
 
     for (size_t i = 0; i < URO_ARRAY_LEN(drivers); i++)
         known |= is_of_driver(link, drivers[i]);
@@ -94,7 +114,7 @@ static enum kind kind_of(const char *link)
 
 bool uro_plugin_is_dpdk(const char *link)
 {
-    return kind_of(link) == DPDK;
+    return !is_own(link) && kind_of(link) == DPDK;
 }
 
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */
@@ -184,6 +204,15 @@ static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
     return NULL;
 }
 
+/* From the directory of our own file, which is called @name, to the installed plug-ins. */
+static const char *below_own(const char *name)
+{
+    if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)
+        return ".";
+    return strncmp(name, "liburoce.so", strlen("liburoce.so")) == 0 ? "uroce"
+                                                                    : URO_LIBRARY_DIR_FROM_BIN;
+}
+
 /* Beside the library, where `uroce` as installed has the libraries, or in the build tree. */
 static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERROR_MAX])
 {
@@ -191,8 +220,7 @@ static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERRO
 
     if (!uro_origin_path(own))
         return NULL;
-    bool library = strncmp(split(own), "libibverbs.so", strlen("libibverbs.so")) == 0;
-    uro_port_open_fn *open = try_plugin(own, library ? "." : URO_LIBRARY_DIR_FROM_BIN, kind, error);
+    uro_port_open_fn *open = try_plugin(own, below_own(split(own)), kind, error);
     for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(build_tree); i++) {
         if (!ends_with(own, build_tree[i].directory))
             continue;
@@ -209,6 +237,8 @@ uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_E
     uro_port_open_fn *open = NULL;
 
     error[0] = '\0';
+    if (is_own(link))
+        return own_open;
     if (chosen != NULL)
         open = try_chosen(chosen, kind, error);
     if (open == NULL && error[0] == '\0')

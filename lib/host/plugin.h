@@ -9,6 +9,10 @@ bool uro_plugin_is_udp(const char *link);
 /* A link that DPDK drives. */
 bool uro_plugin_is_dpdk(const char *link);
 
+/* Makes links of @driver known, which @open opens instead of a plug-in. @driver is kept. At most one, before any device is
+ * read: from a constructor. */
+void uro_plugin_add(const char *driver, uro_port_open_fn *open);
+
 /* For a message about a link that is not known. */
 #define URO_PLUGIN_LINKS                                                                           \
     "udp; net_memif, net_af_packet, net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, "   \

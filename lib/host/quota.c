@@ -99,6 +99,22 @@ void uro_quota_forked(void)
     }
 }
 
+bool uro_quota_in_use(const struct uro_device *device)
+{
+    bool used = false;
+
+    for (unsigned i = 0; i < URO_QUOTA_COUNT; i++)
+        if (i != URO_QUOTA_PD && i != URO_QUOTA_CONN)
+            used |= atomic_load(&device->quota_use.used[i]) != 0;
+    return used;
+}
+
+void uro_quota_removed(struct uro_device *device)
+{
+    for (unsigned i = 0; i < URO_QUOTA_COUNT; i++)
+        atomic_fetch_sub(&process.used[i], atomic_exchange(&device->quota_use.used[i], 0));
+}
+
 void uro_quota_say(struct uro_device *device, enum uro_quota quota)
 {
     const bool own = device->config.most[quota] <= process_most[quota];

@@ -42,6 +42,12 @@ void uro_quota_forked(void);
 /* Nothing happens when the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
 
+/* Whether anything exists that the engine of the device knows: all but PDs and connections. Thread: any. */
+bool uro_quota_in_use(const struct uro_device *device);
+
+/* The device was removed: what is left of it counts no more for the process. */
+void uro_quota_removed(struct uro_device *device);
+
 /* Says on stderr, once, that the device has all it may have. For what the engine counts itself: that is counted for each
  * device, and the bound of "*" is a bound of each. */
 void uro_quota_say(struct uro_device *device, enum uro_quota quota);

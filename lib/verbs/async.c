@@ -7,7 +7,9 @@
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-    if (uro_ibv_context_dead(context)) {
+    const struct uro_device *device = uro_ibv_host(context);
+
+    if (uro_device_dead(device) && !uro_device_removed(device)) {
         errno = EIO;
         return -1;
     }

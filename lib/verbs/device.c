@@ -11,8 +11,10 @@
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
-static struct uro_ibv_device *devices; /* made once; pointers stay good for the process's life */
-static int device_count;
+/* Every device that was listed once. Programs and librdmacm keep pointers to devices that are removed: none is freed, and
+ * the list only grows at its head. */
+static struct uro_ibv_device *_Atomic devices;
+static int device_count; /* under the contexts lock, as whoever adds to the list */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,21 +39,30 @@ static void describe(struct uro_ibv_device *device, struct uro_device *host, int
     uro_list_init(&device->contexts);
 }
 
-static void make_devices(void)
+static void begin(void)
 {
-    struct uro_device *const *hosts = uro_host_devices();
-    int count = 0;
-
-    while (hosts[count] != NULL)
-        count++;
-    devices = calloc((size_t)count + 1, sizeof *devices);
-    if (devices == NULL)
-        return;
-    for (int i = 0; i < count; i++)
-        describe(&devices[i], hosts[i], i);
-    device_count = count;
+    (void)uro_host_devices();
     uro_host_set_sink(&uro_ibv_sink);
     uro_ibv_watch_forks();
+}
+
+static struct uro_ibv_device *first(void)
+{
+    return atomic_load_explicit(&devices, memory_order_acquire);
+}
+
+/* The device of @host, which is made when it is listed for the first time. NULL without memory. */
+static struct uro_ibv_device *list(struct uro_device *host)
+{
+    uro_ibv_contexts_lock();
+    struct uro_ibv_device *device = uro_ibv_device_of(host);
+    if (device == NULL && (device = calloc(1, sizeof *device)) != NULL) {
+        describe(device, host, device_count++);
+        device->next = first();
+        atomic_store_explicit(&devices, device, memory_order_release);
+    }
+    uro_ibv_contexts_unlock();
+    return device;
 }
 
 /* Of a device that had not started: a thread that is not here may hold them. */
@@ -80,23 +91,33 @@ static void again(struct uro_ibv_device *device, struct uro_device *host)
     }
 }
 
+/* The device of the child that replaces @before, or @before. */
+static struct uro_device *replacement(struct uro_device *before)
+{
+    for (struct uro_device *const *host = uro_host_known(); *host != NULL; host++)
+        if (uro_device_before(*host) == before)
+            return *host;
+    return before;
+}
+
 void uro_ibv_devices_again(void)
 {
-    struct uro_device *const *hosts = uro_host_known();
-
-    for (int i = 0; i < device_count; i++)
-        if (devices[i].host != hosts[i])
-            again(&devices[i], hosts[i]);
+    for (struct uro_ibv_device *device = first(); device != NULL; device = device->next) {
+        struct uro_device *host = replacement(device->host);
+        if (host != device->host)
+            again(device, host);
         else
-            renew_locks(&devices[i]);
+            renew_locks(device);
+    }
 }
 
 struct uro_ibv_device *uro_ibv_device_of(const struct uro_device *device)
 {
-    for (int i = 0; i < device_count; i++)
-        if (devices[i].host == device)
-            return &devices[i];
-    return NULL;
+    struct uro_ibv_device *ibv = first();
+
+    while (ibv != NULL && ibv->host != device)
+        ibv = ibv->next;
+    return ibv;
 }
 
 void uro_ibv_contexts_lock(void)
@@ -111,17 +132,21 @@ void uro_ibv_contexts_unlock(void)
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-    pthread_once(&once, make_devices);
+    pthread_once(&once, begin);
     uro_ibv_called_from(__builtin_return_address(0));
 
-    struct ibv_device **list = calloc((size_t)device_count + 1, sizeof *list);
-    if (list == NULL)
+    struct ibv_device **all = calloc(URO_HOST_DEVICES_MAX + 1u, sizeof(struct ibv_device *));
+    int count = 0;
+    if (all == NULL)
         errno = ENOMEM;
-    for (int i = 0; list != NULL && i < device_count; i++)
-        list[i] = &devices[i].ibv;
+    for (struct uro_device *const *host = uro_host_known(); all != NULL && *host != NULL; host++) {
+        struct uro_ibv_device *device = count < (int)URO_HOST_DEVICES_MAX ? list(*host) : NULL;
+        if (device != NULL)
+            all[count++] = &device->ibv;
+    }
     if (num_devices != NULL)
-        *num_devices = list != NULL ? device_count : 0;
-    return list;
+        *num_devices = count;
+    return all;
 }
 
 void ibv_free_device_list(struct ibv_device **list)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroce.h - RDMA devices made in code, in a program that links liburoce.
+ *
+ * Everything else is plain verbs: ibv_*() of <infiniband/verbs.h> (man 7 rdma_cm, man 3 ibv_open_device and their
+ * neighbours) and rdma_*() of <rdma/rdma_cma.h>. The program needs no preloaded library, no environment and no `uroce run`.
+ *
+ *     cc program.c $(pkg-config --cflags --libs uroce)
+ *
+ * How it works, and what to watch
+ *   - liburoce.so exports every ibv_*() symbol of libibverbs.so.1, with the same symbol versions. The dynamic loader searches
+ *     libraries in the order of the link command: liburoce must stand in front of libibverbs, as pkg-config has it:
+ *     `-luroce -lrdmacm`, or `-luroce -libverbs -lrdmacm`. uroce_device_add() returns -ELIBACC when another libibverbs
+ *     stands in front; ldd shows the order.
+ *   - rdma_*() are those of the system's librdmacm, which needs no replacement: its calls of ibv_*() reach liburoce for the
+ *     same reason, and its commands to the kernel are answered by liburoce. The system's libibverbs.so.1 may be loaded, too,
+ *     because librdmacm names it. None of its functions is called, and real RDMA devices are not visible.
+ *   - A program that loads liburoce with dlopen() uses RTLD_GLOBAL and loads it before librdmacm.
+ *   - Links over UDP, memif, packet sockets and DPDK are plug-ins in the directory uroce/ beside liburoce.so.
+ *     UROCE_LIB_DIR names another directory. The link `cable` is built in.
+ *   - UROCE_DEVICES and UROCE_CONFIG, when set, configure devices beside those of uroce_device_add().
+ *
+ * Threads: each function may be called from any thread, unless its comment restricts that.
+ * Errors: a function that returns int returns 0 or a negated errno value, and has changed nothing when it failed.
+ */
+#ifndef UROCE_UROCE_H
+#define UROCE_UROCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A buffer of this many bytes, the terminating NUL included, holds every sentence that a function below writes. */
+#define UROCE_ERROR_MAX 512
+
+/* Returns the version of the library, such as "0.1.0". */
+const char *uroce_version(void);
+
+/* Adds a device. @device describes it as UROCE_DEVICES does (docs/CONFIGURATION.md): NAME:LINK[;key=value]..., for example
+ *
+ *     uroce0:udp,ip=auto                       over UDP sockets, at the address this machine sends from
+ *     left:cable,name=c0;ip=10.0.0.1/24        one end of a cable between two devices of this process
+ *
+ * ibv_get_device_list() lists the device from now on. Its link is opened when a program creates the first CQ, queue pair or
+ * memory region, or binds an rdma_cm identifier. A link that cannot be opened then makes that call fail and prints the reason on stderr.
+ *
+ * @error: NULL, or a buffer of @size bytes for a sentence that says what is wrong; unchanged on success.
+ * Returns 0 or
+ *   -EINVAL   @device is NULL, or its description is wrong
+ *   -EEXIST   another device has the name
+ *   -ENOSPC   there are 64 devices already
+ *   -ENOMEM   out of memory
+ *   -ELIBACC  the program's ibv_*() calls reach another libibverbs (see above) */
+int uroce_device_add(const char *device, char *error, size_t size);
+
+/* Removes a device, as if its network card were unplugged. ibv_get_device_list() does not list it any more. Open contexts get
+ * IBV_EVENT_DEVICE_FATAL (man 3 ibv_get_async_event). Identifiers of rdma_cm that are bound to it get
+ * RDMA_CM_EVENT_DEVICE_REMOVAL (man 3 rdma_get_cm_event). Contexts and protection domains may stay open, because
+ * librdmacm keeps its own for the life of the process: they can only be closed, other calls fail with EIO.
+ * Peers of open connections are told; that takes up to 0.4 seconds. A new device may have the name.
+ *
+ * Threads: no other thread uses the device meanwhile.
+ * Returns 0 or
+ *   -EINVAL  @name is NULL
+ *   -ENODEV  no device has this name
+ *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists */
+int uroce_device_remove(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_device.c - a program that links liburoce adds and removes devices. Without an argument every call reaches liburoce;
+ * with "behind" the program was linked with another libibverbs in front, and uroce refuses to work. */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <uroce/uroce.h>
+
+static char error[UROCE_ERROR_MAX];
+
+static int add(const char *device)
+{
+    memset(error, 0, sizeof error);
+    return uroce_device_add(device, error, sizeof error);
+}
+
+/* Nobody is at the other end: the link stays down. */
+static const char *lonely(const char *name)
+{
+    static char text[160];
+
+    (void)snprintf(text, sizeof text,
+                   "%s:net_memif0,role=server,socket=uroce-embed-%s-%d;ip=10.0.0.1/24", name, name,
+                   (int)getpid());
+    return text;
+}
+
+static int listed(void)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    assert_non_null(list);
+    ibv_free_device_list(list);
+    return count;
+}
+
+static struct ibv_context *open_device(const char *name)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = NULL;
+
+    for (int i = 0; list[i] != NULL; i++)
+        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+            context = ibv_open_device(list[i]);
+    ibv_free_device_list(list);
+    assert_non_null(context);
+    return context;
+}
+
+static void add__wrong_description__a_sentence_and_no_device(void **state)
+{
+    (void)state;
+    assert_int_equal(add(NULL), -EINVAL);
+    assert_non_null(strstr(error, "no description"));
+    assert_int_equal(add("uroce0"), -EINVAL);
+    assert_non_null(strstr(error, "NAME:LINK"));
+    assert_int_equal(add("uroce0:nothing;ip=10.0.0.1/24"), -EINVAL);
+    assert_non_null(strstr(error, "no such kind of link"));
+    assert_int_equal(add("*;max_qp=3"), -EINVAL);
+    assert_int_equal(add("a:udp b:udp"), -EINVAL);
+    assert_non_null(strstr(error, "without blanks"));
+    assert_int_equal(uroce_device_add("uroce0", NULL, 0), -EINVAL);
+    assert_int_equal(listed(), 0);
+}
+
+static void add__name_twice__refused(void **state)
+{
+    (void)state;
+    assert_int_equal(add(lonely("uroce0")), 0);
+    assert_string_equal(error, "");
+    assert_int_equal(add(lonely("uroce0")), -EEXIST);
+    assert_non_null(strstr(error, "has this name"));
+    assert_int_equal(listed(), 1);
+    assert_int_equal(uroce_device_remove("uroce0"), 0);
+    assert_int_equal(listed(), 0);
+}
+
+static void add__more_than_64__refused(void **state)
+{
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        (void)snprintf(name, sizeof name, "many%d", i);
+        assert_int_equal(add(lonely(name)), 0);
+    }
+    assert_int_equal(add(lonely("last")), -ENOSPC);
+    assert_int_equal(listed(), 64);
+    for (int i = 63; i >= 0; i--) {
+        (void)snprintf(name, sizeof name, "many%d", i);
+        assert_int_equal(uroce_device_remove(name), 0);
+    }
+    assert_int_equal(listed(), 0);
+}
+
+static void remove__unknown_name__refused(void **state)
+{
+    (void)state;
+    assert_int_equal(uroce_device_remove(NULL), -EINVAL);
+    assert_int_equal(uroce_device_remove("uroce7"), -ENODEV);
+}
+
+/* What librdmacm keeps open does not stand in the way; what the engine knows does. */
+static void remove__running_device__contexts_and_domains_may_stay(void **state)
+{
+    struct ibv_async_event event;
+
+    (void)state;
+    assert_int_equal(add(lonely("uroce0")), 0);
+    struct ibv_context *context = open_device("uroce0");
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    assert_non_null(pd);
+    assert_non_null(cq);
+    assert_int_equal(uroce_device_remove("uroce0"), -EBUSY);
+    assert_int_equal(listed(), 1);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(uroce_device_remove("uroce0"), 0);
+
+    assert_int_equal(ibv_get_async_event(context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_DEVICE_FATAL);
+    ibv_ack_async_event(&event);
+    assert_null(ibv_create_cq(context, 4, NULL, NULL, 0));
+    assert_int_equal(errno, EIO);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void add__name_of_a_removed_device__a_new_device(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(add(lonely("uroce0")), 0);
+        struct ibv_context *context = open_device("uroce0");
+        struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+        assert_non_null(cq);
+        assert_int_equal(ibv_destroy_cq(cq), 0);
+        assert_int_equal(uroce_device_remove("uroce0"), 0);
+        assert_int_equal(ibv_close_device(context), 0);
+    }
+    assert_int_equal(listed(), 0);
+}
+
+static void add__other_verbs_in_front__refused(void **state)
+{
+    (void)state;
+    assert_int_equal(add(lonely("uroce0")), -ELIBACC);
+    assert_non_null(strstr(error, "-luroce in front"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(add__wrong_description__a_sentence_and_no_device),
+        cmocka_unit_test(add__name_twice__refused),
+        cmocka_unit_test(add__more_than_64__refused),
+        cmocka_unit_test(remove__unknown_name__refused),
+        cmocka_unit_test(remove__running_device__contexts_and_domains_may_stay),
+        cmocka_unit_test(add__name_of_a_removed_device__a_new_device),
+    };
+    const struct CMUnitTest behind[] = {
+        cmocka_unit_test(add__other_verbs_in_front__refused),
+    };
+
+    (void)argv;
+    return argc > 1 ? cmocka_run_group_tests(behind, NULL, NULL)
+                    : cmocka_run_group_tests(tests, NULL, NULL);
+}
