@@ -14,6 +14,7 @@
  *   - rdma_*() are those of the system's librdmacm, which needs no replacement: its calls of ibv_*() reach liburoce for the
  *     same reason, and its commands to the kernel are answered by liburoce. The system's libibverbs.so.1 may be loaded, too,
  *     because librdmacm names it. None of its functions is called, and real RDMA devices are not visible.
+ *   - librdmacm wants to see a device from the first: rdma_create_event_channel() fails with ENODEV before one was added.
  *   - A program that loads liburoce with dlopen() uses RTLD_GLOBAL and loads it before librdmacm.
  *   - Links over UDP, memif, packet sockets and DPDK are plug-ins in the directory uroce/ beside liburoce.so.
  *     UROCE_LIB_DIR names another directory. The link `cable` is built in.
@@ -67,6 +68,33 @@ int uroce_device_add(const char *device, char *error, size_t size);
  *   -ENODEV  no device has this name
  *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists */
 int uroce_device_remove(const char *name);
+
+/* Cables
+ *
+ * The link `cable` joins two devices of one process that give the same name. A test of an RDMA application so fits into one
+ * process, which needs no network and no privileges. Each end describes what happens to the frames that it sends:
+ *
+ *     cable,name=TEXT[,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]
+ *
+ *   loss       probability that a frame is lost, a decimal fraction from 0 to 1 such as 0.01; also of the next two
+ *   duplicate  ... that it arrives twice
+ *   reorder    ... that the next frame overtakes it; it waits at most 1 ms for that one
+ *   delay_us   microseconds that every frame takes, 0 to 10000000
+ *   seed       a number of 32 bits, 1 when not given
+ *   plugged    no: the link is down, and every frame is lost
+ *
+ * The fate of a frame depends on the seed and on the number of frames that this end sent before, on nothing else. Time is
+ * real: which packet is the hundredth may differ from run to run. (The engine of uroce/engine.h has virtual time.)
+ * A cable holds 1024 frames in each direction; a sender waits while it is full. Its counters are cable_sent, cable_lost,
+ * cable_duplicated, cable_reordered and cable_nowhere. */
+
+/* Changes what happens to the frames that @device sends from now on. @faults has the words above without "cable" and name=,
+ * such as "loss=0.5,seed=7"; what is not named stays as it is. With seed= the count of frames begins again at 0.
+ * @error, @size: as of uroce_device_add().
+ * Returns 0 or
+ *   -EINVAL  @device or @faults is NULL, or a word is wrong
+ *   -ENODEV  the device does not exist, has not been started (see uroce_device_add()), or has another link */
+int uroce_cable_set(const char *device, const char *faults, char *error, size_t size);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@
 #include "host/defaults_udp.h"
 #include "host/plugin.h"
 
-#define MTU_VIRTUAL 4500u /* memif and ring: room for IB MTU 4096 */
+#define MTU_VIRTUAL 4500u /* memif, ring and cable: room for IB MTU 4096 */
 #define MTU_DEFAULT 1500u
 
 bool uro_defaults_interface(const char *link, char name[static IF_NAMESIZE])
@@ -170,6 +170,7 @@ void uro_defaults_fill(struct uro_entry *entry)
     if (config->mtu == 0)
         config->mtu = strncmp(config->link, "net_memif", 9) == 0 ||
                               strncmp(config->link, "net_ring", 8) == 0 ||
+                              strncmp(config->link, "cable", 5) == 0 ||
                               strncmp(config->link, "net_null", 8) == 0
                           ? MTU_VIRTUAL
                           : MTU_DEFAULT;

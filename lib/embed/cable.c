@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cable.c - makes the link "cable" known to the host, and lets programs change its faults. */
+#include <errno.h>
+#include <stdio.h>
+
+#include <uroce/uroce.h>
+
+#include "host/plugin.h"
+#include "io/cable/port.h"
+
+__attribute__((constructor)) static void begin(void)
+{
+    uro_plugin_add("cable", uro_cable_port_open);
+}
+
+int uroce_cable_set(const char *device, const char *faults, char *error, size_t size)
+{
+    char text[URO_PORT_ERROR_MAX] = "uroce_cable_set: the device and the faults must be given";
+    const int result =
+        device != NULL && faults != NULL ? uro_cable_port_set(device, faults, text) : -EINVAL;
+
+    if (result != 0 && error != NULL && size > 0)
+        (void)snprintf(error, size, "%s", text);
+    return result;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - see port.h.
+ *
+ * One lock guards all cables: it is held while a burst of frames is copied. A frame that comes from the other end wakes a
+ * sleeper by an eventfd, one that becomes due later by a timerfd.
+ */
+#define _GNU_SOURCE /* clock_gettime, timerfd */
+#include "io/cable/port.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "io/cable/faults.h"
+#include "io/cable/queue.h"
+
+#define MTU_DEFAULT    4500u /* room for the RoCE MTU 4096 */
+#define MTU_MAX        9600u
+#define ETHER_OVERHEAD 18u /* header and one VLAN tag */
+#define NS_PER_S       1000000000u
+#define DEVICE_MAX     32u
+
+struct end {
+    struct uro_port port;
+    struct uro_link link; /* in `ends` */
+    char device[DEVICE_MAX];
+    struct uro_cable_faults faults; /* of the frames that this end sends */
+    struct end *other;              /* NULL: nobody is there */
+    struct uro_cable_queue queue;   /* of frames to this end */
+    uint64_t number;                /* of the next frame that this end sends */
+    uint64_t counts[URO_CABLE_COUNT];
+    int wake, timer; /* descriptors */
+    bool armed;      /* the next frame must wake a sleeper */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct uro_list ends; /* head.next is NULL before the first */
+
+static struct end *end_of(struct uro_port *port)
+{
+    return URO_CONTAINER_OF(port, struct end, port);
+}
+
+static uro_time clock_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uro_time)now.tv_sec * NS_PER_S + (uro_time)now.tv_nsec;
+}
+
+static void wake(const struct end *end)
+{
+    const uint64_t one = 1;
+
+    (void)!write(end->wake, &one, sizeof one);
+}
+
+static bool is_up(const struct end *end)
+{
+    return end->other != NULL && end->faults.plugged && end->other->faults.plugged;
+}
+
+/* ---- frames ------------------------------------------------------------- */
+
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+{
+    struct end *end = end_of(port);
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&lock);
+    if (end->queue.count > 0)
+        count = uro_cable_queue_take(&end->queue, clock_now(), pkts, room);
+    (void)pthread_mutex_unlock(&lock);
+    return count;
+}
+
+static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)pkts;
+    (void)pthread_mutex_lock(&lock);
+    uro_cable_queue_drop(&end_of(port)->queue, count);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Each frame may be delivered twice. */
+static uint32_t room(struct uro_port *port)
+{
+    const struct end *end = end_of(port);
+    uint32_t free_slots = URO_CABLE_SLOTS;
+
+    (void)pthread_mutex_lock(&lock);
+    if (is_up(end))
+        free_slots -= end->other->queue.count;
+    (void)pthread_mutex_unlock(&lock);
+    return free_slots / 2 < URO_PORT_BURST ? free_slots / 2 : URO_PORT_BURST;
+}
+
+static void send(struct end *end, const struct uro_tx *tx, uro_time due)
+{
+    const struct uro_cable_verdict verdict = uro_cable_faults_judge(&end->faults, end->number++);
+    struct uro_cable_queue *queue = &end->other->queue;
+
+    end->counts[URO_CABLE_SENT]++;
+    end->counts[URO_CABLE_LOST] += verdict.lost;
+    if (verdict.lost)
+        return;
+    uro_cable_queue_put(queue, tx, due);
+    if (verdict.duplicated)
+        uro_cable_queue_repeat(queue);
+    if (verdict.overtaken)
+        uro_cable_queue_hold(queue);
+    end->counts[URO_CABLE_DUPLICATED] += verdict.duplicated;
+    end->counts[URO_CABLE_REORDERED] += verdict.overtaken;
+}
+
+/* The other end may have left, or come, since room() was asked. */
+static bool has_room(const struct end *end, const struct uro_tx *tx)
+{
+    return is_up(end) && end->other->queue.count + 2 <= URO_CABLE_SLOTS &&
+           uro_tx_length(tx) <= end->other->queue.slot_size;
+}
+
+static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    struct end *end = end_of(port);
+    const uro_time now = clock_now();
+
+    (void)pthread_mutex_lock(&lock);
+    const uro_time due = now + URO_US(end->faults.delay_us);
+    for (uint32_t i = 0; i < count; i++)
+        if (has_room(end, &tx[i]))
+            send(end, &tx[i], due);
+        else
+            end->counts[URO_CABLE_NOWHERE]++;
+    if (end->other != NULL && end->other->armed) {
+        end->other->armed = false;
+        wake(end->other);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* ---- sleeping ----------------------------------------------------------- */
+
+static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    fds[0] = end_of(port)->wake;
+    fds[1] = end_of(port)->timer;
+    return 2;
+}
+
+/* URO_TIME_NEVER: not at all. Setting it takes away an expiration that nobody read. */
+static void set_timer(const struct end *end, uro_time at)
+{
+    const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / NS_PER_S),
+                                                   .tv_nsec = (long)(at % NS_PER_S) } };
+    const struct itimerspec never = { .it_value = { 0 } };
+
+    (void)timerfd_settime(end->timer, TFD_TIMER_ABSTIME, at == URO_TIME_NEVER ? &never : &when,
+                          NULL);
+}
+
+static bool arm(struct uro_port *port)
+{
+    struct end *end = end_of(port);
+
+    (void)pthread_mutex_lock(&lock);
+    const uro_time due = uro_cable_queue_due(&end->queue);
+    end->armed = due == URO_TIME_NEVER || due > clock_now();
+    if (end->armed && due != URO_TIME_NEVER)
+        set_timer(end, due);
+    const bool armed = end->armed;
+    (void)pthread_mutex_unlock(&lock);
+    return armed;
+}
+
+static void disarm(struct uro_port *port)
+{
+    struct end *end = end_of(port);
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&lock);
+    end->armed = false;
+    (void)!read(end->wake, &count, sizeof count);
+    set_timer(end, URO_TIME_NEVER);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static bool link_up(struct uro_port *port)
+{
+    (void)pthread_mutex_lock(&lock);
+    const bool up = is_up(end_of(port));
+    (void)pthread_mutex_unlock(&lock);
+    return up;
+}
+
+/* The other end may come, or come back. */
+static bool gone(struct uro_port *port)
+{
+    (void)port;
+    return false;
+}
+
+/* The other end sends what it likes. */
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    (void)macs;
+    (void)count;
+}
+
+/* ---- opening and closing ------------------------------------------------ */
+
+static void close_descriptors(struct end *end)
+{
+    if (end->wake >= 0)
+        (void)close(end->wake);
+    if (end->timer >= 0)
+        (void)close(end->timer);
+    end->wake = end->timer = -1;
+}
+
+static void free_end(struct end *end)
+{
+    close_descriptors(end);
+    uro_cable_queue_fini(&end->queue);
+    free(end);
+}
+
+static void close_port(struct uro_port *port)
+{
+    struct end *end = end_of(port);
+
+    (void)pthread_mutex_lock(&lock);
+    uro_list_remove(&end->link);
+    if (end->other != NULL) {
+        end->other->other = NULL;
+        wake(end->other);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    free_end(end);
+}
+
+/* The child's devices open cables of their own. A thread that the child does not have may hold the lock. */
+static void forked(struct uro_port *port)
+{
+    close_descriptors(end_of(port));
+    (void)pthread_mutex_init(&lock, NULL);
+    uro_list_init(&ends);
+}
+
+static const struct uro_port_ops ops = {
+    .name = "cable",
+    .close = close_port,
+    .receive = receive,
+    .release = release,
+    .room = room,
+    .transmit = transmit,
+    .wait_fds = wait_fds,
+    .arm = arm,
+    .disarm = disarm,
+    .link_up = link_up,
+    .gone = gone,
+    .multicast = multicast,
+    .forked = forked,
+};
+
+/* The lock is held. Returns false when the cable has two ends already. */
+static bool join(struct end *end)
+{
+    if (ends.head.next == NULL)
+        uro_list_init(&ends);
+    for (struct uro_link *at = ends.head.next; at != &ends.head; at = at->next) {
+        struct end *other = URO_CONTAINER_OF(at, struct end, link);
+        if (strcmp(other->faults.name, end->faults.name) != 0)
+            continue;
+        if (other->other != NULL)
+            return false;
+        other->other = end;
+        end->other = other;
+        wake(other);
+        break;
+    }
+    uro_list_append(&ends, &end->link);
+    return true;
+}
+
+static struct end *make(const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
+{
+    struct end *end = calloc(1, sizeof *end);
+    uint32_t mtu = config->mtu == 0 ? MTU_DEFAULT : config->mtu;
+
+    if (end == NULL)
+        return NULL;
+    mtu = mtu < MTU_MAX ? mtu : MTU_MAX;
+    end->port = (struct uro_port){
+        .ops = &ops, .mac = config->mac, .mtu = mtu, .awaits_peer = true, .wakes_down = true
+    };
+    (void)snprintf(end->device, sizeof end->device, "%s", config->device);
+    uro_cable_faults_init(&end->faults);
+    end->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    end->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (end->wake >= 0 && end->timer >= 0 &&
+        uro_cable_queue_init(&end->queue, mtu + ETHER_OVERHEAD) == 0)
+        return end;
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: no memory or file descriptors are left");
+    free_end(end);
+    return NULL;
+}
+
+struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
+                                     char error[static URO_PORT_ERROR_MAX])
+{
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: out of memory");
+    struct end *end = make(config, error);
+    bool joined = false;
+
+    if (end == NULL)
+        return NULL;
+    if (uro_cable_faults_read(&end->faults, config->link, error) != 0) {
+        free_end(end);
+        return NULL;
+    }
+    if (end->faults.name[0] == '\0') {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link cable: name=TEXT is missing: both ends have the same");
+    } else {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link cable: name=%s: two other devices are joined by that cable",
+                       end->faults.name);
+        (void)pthread_mutex_lock(&lock);
+        joined = join(end);
+        (void)pthread_mutex_unlock(&lock);
+    }
+    if (joined)
+        return &end->port;
+    free_end(end);
+    return NULL;
+}
+
+/* ---- from outside ------------------------------------------------------- */
+
+/* The lock is held. */
+static struct end *find(const char *device)
+{
+    for (struct uro_link *at = ends.head.next; at != NULL && at != &ends.head; at = at->next)
+        if (strcmp(URO_CONTAINER_OF(at, struct end, link)->device, device) == 0)
+            return URO_CONTAINER_OF(at, struct end, link);
+    return NULL;
+}
+
+static int set(struct end *end, const char *words, char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_cable_faults faults = end->faults;
+
+    faults.name[0] = '\0';
+    if (uro_cable_faults_read(&faults, words, error) != 0)
+        return -EINVAL;
+    if (faults.name[0] != '\0') {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: name= cannot be changed");
+        return -EINVAL;
+    }
+    memcpy(faults.name, end->faults.name, sizeof faults.name);
+    if (strstr(words, ",seed=") != NULL)
+        end->number = 0;
+    end->faults = faults;
+    wake(end);
+    if (end->other != NULL)
+        wake(end->other);
+    return 0;
+}
+
+int uro_cable_port_set(const char *device, const char *words, char error[static URO_PORT_ERROR_MAX])
+{
+    char whole[URO_PORT_ERROR_MAX];
+    int result = -ENODEV;
+
+    const int length = snprintf(whole, sizeof whole, "cable,%s", words);
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "the device %.31s does not run, or its link is no cable", device);
+    (void)pthread_mutex_lock(&lock);
+    struct end *end = find(device);
+    if (end != NULL && (size_t)length >= sizeof whole) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: too many words");
+        result = -EINVAL;
+    } else if (end != NULL) {
+        result = set(end, whole, error);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int uro_cable_port_count(const char *device, enum uro_cable_count which, uint64_t *value)
+{
+    (void)pthread_mutex_lock(&lock);
+    const struct end *end = find(device);
+    if (end != NULL)
+        *value = end->counts[which];
+    (void)pthread_mutex_unlock(&lock);
+    return end != NULL ? 0 : -ENODEV;
+}

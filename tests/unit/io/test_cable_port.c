@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_cable_port.c - two ends of a cable in one process: what is sent at one end arrives at the other, or what the words
+ * say instead. */
+#include "support/check.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/cable/port.h"
+#include "io/cable/queue.h"
+#include "support/patience.h"
+
+#define WAIT_MS 1000
+
+static char error[URO_PORT_ERROR_MAX];
+
+static struct uro_port *open_end(const char *device, const char *link)
+{
+    const struct uro_port_config config = {
+        .device = device, .link = link, .has_mac = true, .mtu = 1500
+    };
+
+    return uro_cable_port_open(&config, error);
+}
+
+struct pair {
+    struct uro_port *one, *two;
+};
+
+/* @words are those of the first end. */
+static struct pair open_pair(const char *words)
+{
+    char link[128];
+
+    (void)snprintf(link, sizeof link, "cable,name=c0%s", words);
+    struct pair pair = { open_end("one", link), open_end("two", "cable,name=c0") };
+    assert_non_null(pair.one);
+    assert_non_null(pair.two);
+    return pair;
+}
+
+static void close_pair(const struct pair *pair)
+{
+    pair->one->ops->close(pair->one);
+    pair->two->ops->close(pair->two);
+}
+
+/* A frame of 60 bytes that begins with @number. */
+static void send_frame(struct uro_port *port, uint8_t number)
+{
+    struct uro_tx tx = { .way = URO_TX_WIRE, .head_length = 60, .head = { number } };
+
+    port->ops->transmit(port, &tx, 1);
+}
+
+/* The first bytes of the frames that arrive, in their order: "abc". At least @least are waited for. */
+static const char *arrived(struct uro_port *port, uint32_t least)
+{
+    static char text[64];
+    struct uro_pkt pkts[URO_PORT_BURST];
+    uint32_t count = 0;
+
+    for (;;) {
+        uint32_t now = port->ops->receive(port, pkts, URO_PORT_BURST);
+        for (uint32_t i = 0; i < now; i++) {
+            assert_int_equal(pkts[i].length, 60);
+            assert_in_range(count, 0, sizeof text - 2);
+            text[count++] = (char)pkts[i].octets[0];
+        }
+        port->ops->release(port, pkts, now);
+        if (now == 0 && count >= least)
+            break;
+    }
+    text[count] = '\0';
+    return text;
+}
+
+static uint64_t count_of(const char *device, enum uro_cable_count which)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(uro_cable_port_count(device, which, &value), 0);
+    return value;
+}
+
+static void cable__no_faults__frames_arrive_in_order(void **state)
+{
+    struct pair pair = open_pair("");
+
+    (void)state;
+    assert_true(pair.one->ops->link_up(pair.one) && pair.two->ops->link_up(pair.two));
+    for (uint8_t number = 'a'; number <= 'f'; number++)
+        send_frame(pair.one, number);
+    assert_string_equal(arrived(pair.two, 6), "abcdef");
+    assert_string_equal(arrived(pair.one, 0), "");
+    assert_int_equal(count_of("one", URO_CABLE_SENT), 6);
+    close_pair(&pair);
+}
+
+static void cable__loss_1__nothing_arrives(void **state)
+{
+    struct pair pair = open_pair(",loss=1");
+
+    (void)state;
+    send_frame(pair.one, 'a');
+    assert_string_equal(arrived(pair.two, 0), "");
+    send_frame(pair.two, 'b'); /* the other direction has no faults */
+    assert_string_equal(arrived(pair.one, 1), "b");
+    assert_int_equal(count_of("one", URO_CABLE_LOST), 1);
+    close_pair(&pair);
+}
+
+static void cable__duplicate_1__each_frame_twice(void **state)
+{
+    struct pair pair = open_pair(",duplicate=1");
+
+    (void)state;
+    send_frame(pair.one, 'a');
+    send_frame(pair.one, 'b');
+    assert_string_equal(arrived(pair.two, 4), "aabb");
+    assert_int_equal(count_of("one", URO_CABLE_DUPLICATED), 2);
+    close_pair(&pair);
+}
+
+/* The frame that overtakes is not held itself. */
+static void cable__reorder_1__the_next_frame_overtakes(void **state)
+{
+    struct pair pair = open_pair(",reorder=1,delay_us=1000000");
+
+    (void)state;
+    send_frame(pair.one, 'a');
+    send_frame(pair.one, 'b');
+    assert_int_equal(uro_cable_port_set("one", "reorder=0,delay_us=0", error), 0);
+    send_frame(pair.one, 'c');
+    assert_string_equal(arrived(pair.two, 3), "bca");
+    close_pair(&pair);
+}
+
+/* Nothing overtakes the last frame: it arrives by itself. */
+static void cable__reorder_and_nothing_follows__arrives_all_the_same(void **state)
+{
+    struct pair pair = open_pair(",reorder=1");
+
+    (void)state;
+    send_frame(pair.one, 'a');
+    assert_string_equal(arrived(pair.two, 1), "a");
+    close_pair(&pair);
+}
+
+static void cable__sleeper__woken_by_a_frame_and_by_its_due_time(void **state)
+{
+    struct pair pair = open_pair("");
+    struct pollfd wait[URO_PORT_FDS_MAX];
+    int fds[URO_PORT_FDS_MAX];
+
+    (void)state;
+    const nfds_t count = pair.two->ops->wait_fds(pair.two, fds);
+    for (nfds_t i = 0; i < count; i++)
+        wait[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    pair.two->ops->disarm(pair.two);
+    assert_true(pair.two->ops->arm(pair.two));
+    assert_int_equal(poll(wait, count, 0), 0);
+    send_frame(pair.one, 'a');
+    assert_int_equal(poll(wait, count, (int)patience(WAIT_MS)), 1);
+    pair.two->ops->disarm(pair.two);
+    assert_false(pair.two->ops->arm(pair.two)); /* a frame is there */
+    assert_string_equal(arrived(pair.two, 1), "a");
+
+    assert_int_equal(uro_cable_port_set("one", "delay_us=100000", error), 0);
+    send_frame(pair.one, 'b');
+    if (pair.two->ops->arm(pair.two)) { /* unless this machine was slow */
+        assert_int_not_equal(poll(wait, count, (int)patience(WAIT_MS)), 0);
+        pair.two->ops->disarm(pair.two);
+    }
+    assert_string_equal(arrived(pair.two, 1), "b");
+    close_pair(&pair);
+}
+
+static void cable__unplugged__link_down_and_frames_lost(void **state)
+{
+    struct pair pair = open_pair("");
+
+    (void)state;
+    assert_int_equal(uro_cable_port_set("two", "plugged=no", error), 0);
+    assert_false(pair.one->ops->link_up(pair.one) || pair.two->ops->link_up(pair.two));
+    send_frame(pair.one, 'a');
+    assert_int_equal(uro_cable_port_set("two", "plugged=yes", error), 0);
+    send_frame(pair.one, 'b');
+    assert_string_equal(arrived(pair.two, 1), "b");
+    assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 1);
+    close_pair(&pair);
+}
+
+static void cable__peer_leaves_and_returns__up_again(void **state)
+{
+    struct pair pair = open_pair("");
+
+    (void)state;
+    pair.two->ops->close(pair.two);
+    assert_false(pair.one->ops->link_up(pair.one));
+    send_frame(pair.one, 'a');
+    pair.two = open_end("two", "cable,name=c0");
+    assert_non_null(pair.two);
+    send_frame(pair.one, 'b');
+    assert_string_equal(arrived(pair.two, 1), "b");
+    close_pair(&pair);
+}
+
+/* A sender that looks for room never overwrites a frame. */
+static void cable__full__no_room_until_frames_are_taken(void **state)
+{
+    struct pair pair = open_pair(",duplicate=1");
+    uint32_t sent = 0;
+
+    (void)state;
+    while (pair.one->ops->room(pair.one) > 0) {
+        send_frame(pair.one, 'a');
+        sent++;
+    }
+    assert_int_equal(sent, URO_CABLE_SLOTS / 2);
+    send_frame(pair.one, 'x');
+    assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 1);
+    struct uro_pkt pkts[URO_PORT_BURST];
+    assert_int_equal(pair.two->ops->receive(pair.two, pkts, URO_PORT_BURST), URO_PORT_BURST);
+    pair.two->ops->release(pair.two, pkts, URO_PORT_BURST);
+    assert_int_equal(pair.one->ops->room(pair.one), URO_PORT_BURST / 2);
+    close_pair(&pair);
+}
+
+static void open__wrong_words__a_sentence(void **state)
+{
+    (void)state;
+    assert_null(open_end("one", "cable"));
+    assert_non_null(strstr(error, "name=TEXT is missing"));
+    assert_null(open_end("one", "cable,name=c0,loss=7"));
+    assert_non_null(strstr(error, "loss=7"));
+
+    struct pair pair = open_pair("");
+    assert_null(open_end("three", "cable,name=c0"));
+    assert_non_null(strstr(error, "two other devices"));
+    assert_int_equal(uro_cable_port_set("three", "loss=1", error), -ENODEV);
+    assert_int_equal(uro_cable_port_set("one", "loss=2", error), -EINVAL);
+    assert_int_equal(uro_cable_port_set("one", "loss=0.5,name=c1", error), -EINVAL);
+    send_frame(pair.one, 'a'); /* nothing was changed */
+    assert_string_equal(arrived(pair.two, 1), "a");
+    close_pair(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cable__no_faults__frames_arrive_in_order),
+        cmocka_unit_test(cable__loss_1__nothing_arrives),
+        cmocka_unit_test(cable__duplicate_1__each_frame_twice),
+        cmocka_unit_test(cable__reorder_1__the_next_frame_overtakes),
+        cmocka_unit_test(cable__reorder_and_nothing_follows__arrives_all_the_same),
+        cmocka_unit_test(cable__sleeper__woken_by_a_frame_and_by_its_due_time),
+        cmocka_unit_test(cable__unplugged__link_down_and_frames_lost),
+        cmocka_unit_test(cable__peer_leaves_and_returns__up_again),
+        cmocka_unit_test(cable__full__no_room_until_frames_are_taken),
+        cmocka_unit_test(open__wrong_words__a_sentence),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
