@@ -158,6 +158,7 @@ struct uro_qp {
     bool signal_all;
     bool block_self_multicast;
     bool late_twice;         /* the ACK that waits is sent twice, when it is due; rsp_late.c */
+    uint8_t failed_for;      /* enum uro_why of the first failure since RESET */
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
     struct uro_link response_link; /* schedule.c; behind the last of the attributes on a line */
@@ -219,6 +220,13 @@ void uro_pair_set_state(struct uro_qp *qp, enum uro_qp_state state);
 
 /* ERR: nothing is sent as a requester any more; answers that are due still are. */
 void uro_pair_enter_error(struct uro_qp *qp);
+
+/* Records why the queue pair fails, unless it failed before. */
+static inline void uro_pair_note_failure(struct uro_qp *qp, enum uro_why why)
+{
+    if (qp->failed_for == URO_WHY_NONE)
+        qp->failed_for = (uint8_t)why;
+}
 
 /* Appends an asynchronous event for the owner. */
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);

@@ -113,6 +113,7 @@ void uro_pair_enter_error(struct uro_qp *qp)
 static void enter_overrun(struct uro_qp *qp)
 {
     URO_MARK("CQ.OVERRUN");
+    uro_pair_note_failure(qp, URO_WHY_CQ_OVERRUN);
     uro_pair_raise(qp, URO_EVENT_QP_FATAL);
     uro_pair_enter_error(qp);
 }
@@ -141,6 +142,7 @@ static void enter_send_error(struct uro_qp *qp)
 void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
                         enum uro_why why)
 {
+    uro_pair_note_failure(qp, why);
     if (uro_pair_reliable(qp))
         uro_pair_enter_error(qp);
     else
@@ -151,6 +153,7 @@ void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status s
 
 void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
 {
+    uro_pair_note_failure(qp, why);
     uro_pair_enter_error(qp);
     if (status != URO_WC_WR_FLUSH_ERR)
         finish_in_use(qp, status, why);

@@ -187,6 +187,11 @@ enum uro_qp_type uro_qp_type(const struct uro_qp *qp)
     return qp->type;
 }
 
+enum uro_why uro_qp_failure(const struct uro_qp *qp)
+{
+    return (enum uro_why)qp->failed_for;
+}
+
 uint32_t uro_qp_number(const struct uro_qp *qp)
 {
     return qp->node.number;
@@ -420,9 +425,11 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
     if (to == URO_QPS_RESET) {
         URO_MARK("QP.RESET");
         reset(qp);
+        qp->failed_for = URO_WHY_NONE;
         uro_pair_set_state(qp, to);
     } else if (to == URO_QPS_ERR) {
         if (from != URO_QPS_ERR) {
+            uro_pair_note_failure(qp, URO_WHY_MODIFIED);
             uro_pair_enter_error(qp);
             uro_schedule_forget(qp);
             forget_answers(qp);

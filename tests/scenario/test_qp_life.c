@@ -154,6 +154,46 @@ static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
     scene_expect_event(s, URO_EVENT_CQ_ERR);
     scene_expect_event(s, URO_EVENT_QP_FATAL);
     scene_expect_mark(s, "CQ.OVERRUN");
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_CQ_OVERRUN);
+    scene_close(s);
+}
+
+/* The first reason stays: what follows is its consequence. */
+static void qp__failed__says_why_until_reset(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10);
+
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NONE);
+    scene_post_send(s, SEND(.id = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x62));
+    scene_expect_sent(s, 1, URO_WC_REM_ACCESS_ERR);
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NAK_ACCESS);
+    assert_int_equal(to_state(s, URO_QPS_ERR), 0);
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NAK_ACCESS);
+    assert_int_equal(to_state(s, URO_QPS_RESET), 0);
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NONE);
+    scene_close(s);
+}
+
+/* A responder that fails completes nothing: the queue pair alone says why. */
+static void qp__failed_without_a_completion__says_why(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_rx(s, 0,
+             PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .va = 0x1000, .rkey = 0x77,
+                    .dma = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
+    scene_expect_state(s, URO_QPS_ERR);
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_PEER_ACCESS);
+    scene_close(s);
+
+    s = scene_rc();
+    assert_int_equal(to_state(s, URO_QPS_ERR), 0);
+    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_MODIFIED);
     scene_close(s);
 }
 
@@ -411,6 +451,8 @@ int main(void)
         cmocka_unit_test(qp__drained__started_messages_finish_and_no_new_one_starts),
         cmocka_unit_test(qp__drained__raises_the_event_only_if_it_was_asked_for),
         cmocka_unit_test(qp__first_packet_in_rtr__raises_established_once_and_is_served),
+        cmocka_unit_test(qp__failed__says_why_until_reset),
+        cmocka_unit_test(qp__failed_without_a_completion__says_why),
         cmocka_unit_test(cq__full__overrun_is_an_event_and_the_queue_pair_fails),
         cmocka_unit_test(cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes),
         cmocka_unit_test(receive__packet_of_a_stranger__is_counted_and_changes_nothing),
