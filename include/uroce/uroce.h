@@ -96,6 +96,40 @@ int uroce_device_remove(const char *name);
  *   -ENODEV  the device does not exist, has not been started (see uroce_device_add()), or has another link */
 int uroce_cable_set(const char *device, const char *faults, char *error, size_t size);
 
+/* Counters
+ *
+ * Each device counts what it sends, receives, refuses and repeats. A counter is known by its name, such as "tx_roce"; names
+ * that are here stay, and there may be more in a later version. docs/TROUBLESHOOTING.md explains how to read them. */
+
+/* Returns the name of counter number @index, 0, 1, 2 and so on, or NULL when there are no more. */
+const char *uroce_counter_name(unsigned index);
+
+/* Returns what that counter counts, for a person, or NULL likewise. */
+const char *uroce_counter_text(unsigned index);
+
+/* Writes the counter @counter of the device @device to @value: events since the device was started, 0 before. Waits until the engine of the device
+ * is free for a moment.
+ * Returns 0 or
+ *   -EINVAL  an argument is NULL
+ *   -ENODEV  no device has this name
+ *   -ENOENT  no counter has this name */
+int uroce_device_counter(const char *device, const char *counter, uint64_t *value);
+
+/* Failures */
+
+struct ibv_qp;
+
+/* Returns the reason why @qp failed, a sentence such as "the peer refused the remote key, address range or right"; NULL when
+ * it did not fail since it was created or moved to RESET. The first reason stays. A responder can fail without any
+ * completion that is not a flush (IBV_WC_WR_FLUSH_ERR): the sentence then is the only trace of the reason. Waits as
+ * uroce_device_counter() does.
+ * Threads: no other thread destroys @qp meanwhile. */
+const char *uroce_qp_failure(struct ibv_qp *qp);
+
+/* Returns the reason behind a completion of which ibv_wc.status is not IBV_WC_SUCCESS: the sentence for its
+ * ibv_wc.vendor_err (man 3 ibv_poll_cq). Never NULL. */
+const char *uroce_failure_text(uint32_t vendor_err);
+
 #ifdef __cplusplus
 }
 #endif

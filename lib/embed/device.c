@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* device.c - the public functions of uroce/uroce.h that add and remove devices. */
-#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* counter.c - the counters of a device by name: those of its engine, then those of its cable. */
+#include <errno.h>
+#include <string.h>
+
+#include <uroce/uroce.h>
+
+#include "host/host.h"
+#include "io/cable/port.h"
+
+static const struct {
+    const char *name, *text;
+} cable_counts[URO_CABLE_COUNT] = {
+#define X(id, name, text) { name, text },
+    URO_CABLE_COUNTS(X)
+#undef X
+};
+
+#define COUNT ((unsigned)URO_COUNTER_COUNT + (unsigned)URO_CABLE_COUNT)
+
+const char *uroce_counter_name(unsigned index)
+{
+    if (index < URO_COUNTER_COUNT)
+        return uro_counter_name((enum uro_counter)index);
+    return index < COUNT ? cable_counts[index - URO_COUNTER_COUNT].name : NULL;
+}
+
+const char *uroce_counter_text(unsigned index)
+{
+    if (index < URO_COUNTER_COUNT)
+        return uro_counter_text((enum uro_counter)index);
+    return index < COUNT ? cable_counts[index - URO_COUNTER_COUNT].text : NULL;
+}
+
+static uint64_t read_engine(struct uro_device *device, unsigned index)
+{
+    uint64_t value = 0;
+
+    if (!uro_device_started(device))
+        return 0;
+    uro_device_lock(device);
+    value = uro_engine_counters(uro_device_engine(device))->value[index];
+    uro_device_unlock(device);
+    return value;
+}
+
+int uroce_device_counter(const char *device, const char *counter, uint64_t *value)
+{
+    if (device == NULL || counter == NULL || value == NULL)
+        return -EINVAL;
+    struct uro_device *host = uro_host_find(device);
+    if (host == NULL)
+        return -ENODEV;
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (strcmp(counter, uroce_counter_name(i)) != 0)
+            continue;
+        *value = 0; /* of a device without a cable */
+        if (i < URO_COUNTER_COUNT)
+            *value = read_engine(host, i);
+        else
+            (void)!uro_cable_port_count(device, (enum uro_cable_count)(i - URO_COUNTER_COUNT),
+                                        value);
+        return 0;
+    }
+    return -ENOENT;
+}
