@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* embed.h - what stands behind the opaque structs of uroce/engine.h and uroce/objects.h: memory for an object of core, and
+ * how many others are made of it.
+ */
+#pragma once
+
+#include <uroce/objects.h>
+
+#include "core/cq.h"
+#include "core/key.h"
+#include "engine/engine.h"
+#include "engine/port.h"
+
+struct uroce_engine {
+    struct uro_engine *engine;
+    void *memory;
+    size_t memory_size;
+    uro_time now; /* of the last call */
+    uint32_t mtu;
+    uint32_t users; /* objects */
+    uint32_t last_pd;
+    struct uro_tx tx[URO_PORT_BURST];
+};
+
+struct uroce_pd {
+    struct uroce_engine *engine;
+    uint32_t number;
+    uint32_t users;
+};
+
+struct uroce_mr {
+    struct uroce_pd *pd;
+    struct uro_key key;
+};
+
+struct uroce_cq {
+    struct uroce_engine *engine;
+    struct uro_cq *core;
+    uint32_t users;
+};
+
+struct uroce_ah {
+    struct uroce_pd *pd;
+    struct uro_ah core;
+};
+
+struct uroce_qp {
+    struct uroce_pd *pd;
+    struct uroce_cq *send_cq, *recv_cq;
+    enum uroce_qp_type type;
+    struct uro_qp *core;
+    struct uro_shard *shard;
+};
+
+/* Zeroed memory, aligned to a cache line, for free(). NULL without memory. */
+void *uro_embed_memory(size_t size);
+
+/* Copies the first @known bytes of a struct that begins with its size. What is longer must be zero behind them, and what is
+ * shorter must have @least; the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
+
+/* Notes the time of a call. Returns false when it is earlier than that of the last one. */
+URO_NODISCARD bool uro_embed_time_goes_on(struct uroce_engine *engine, uint64_t now);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.c - the functions of uroce/engine.h. */
+#include <uroce/engine.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "embed/embed.h"
+
+#define LINE 64u
+
+static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
+static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
+static_assert((int)UROCE_EVENT_COMPLETION == (int)URO_EVENT_COMPLETION &&
+                  (int)UROCE_EVENT_SQ_DRAINED == (int)URO_EVENT_SQ_DRAINED,
+              "events have equal numbers");
+
+/* ---- helpers ------------------------------------------------------------ */
+
+void *uro_embed_memory(size_t size)
+{
+    const size_t whole = (size + LINE - 1) / LINE * LINE;
+    void *memory = aligned_alloc(LINE, whole);
+
+    return memory != NULL ? memset(memory, 0, whole) : NULL;
+}
+
+int uro_embed_take(void *to, size_t known, const void *from, size_t least)
+{
+    size_t size;
+
+    memcpy(&size, from, sizeof size);
+    if (size < least)
+        return -EINVAL;
+    for (size_t i = known; i < size; i++)
+        if (((const uint8_t *)from)[i] != 0)
+            return -E2BIG;
+    memset(to, 0, known);
+    memcpy(to, from, size < known ? size : known);
+    return 0;
+}
+
+bool uro_embed_time_goes_on(struct uroce_engine *engine, uint64_t now)
+{
+    if (now < engine->now)
+        return false;
+    engine->now = now;
+    return true;
+}
+
+int uroce_gid_parse(const char *text, uint8_t gid[UROCE_GID_SIZE])
+{
+    struct uro_gid parsed;
+
+    if (text == NULL || gid == NULL || !uro_gid_parse(text, &parsed))
+        return -EINVAL;
+    memcpy(gid, parsed.octets, UROCE_GID_SIZE);
+    return 0;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+static struct uro_gid gid_of(const uint8_t octets[UROCE_GID_SIZE])
+{
+    struct uro_gid gid;
+
+    memcpy(gid.octets, octets, sizeof gid.octets);
+    return gid;
+}
+
+/* What the engine checks itself is left to it. */
+static int translate(const struct uroce_engine_config *from, struct uro_engine_config *to)
+{
+    if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
+        from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
+        from->reorder_buffer > URO_EARLY_MAX)
+        return -EINVAL;
+    *to = (struct uro_engine_config){ .mtu = from->mtu,
+                                      .address_count = from->address_count + 1,
+                                      .gateway4 = gid_of(from->gateway4),
+                                      .gateway6 = gid_of(from->gateway6),
+                                      .window = from->window,
+                                      .vlan = from->vlan,
+                                      .early = from->reorder_buffer,
+                                      .connections = 1 };
+    memcpy(to->mac.octets, from->mac, sizeof to->mac.octets);
+    memcpy(to->seed, from->seed, sizeof to->seed);
+    to->addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&to->mac), 64 };
+    for (uint32_t i = 0; i < from->address_count; i++) {
+        const struct uro_gid gid = gid_of(from->addresses[i].gid);
+        if (from->addresses[i].prefix > (uro_gid_is_ipv4(&gid) ? 32 : 128) ||
+            uro_gid_is_zero(&gid) || uro_gid_is_multicast(&gid))
+            return -EINVAL;
+        to->addresses[i + 1] = (struct uro_engine_address){ gid, from->addresses[i].prefix };
+    }
+    return 0;
+}
+
+/* The engine's only allocation; the kernel gives a page when it is first used. */
+static void *map(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+static void free_engine(struct uroce_engine *engine)
+{
+    if (engine->memory != NULL)
+        (void)munmap(engine->memory, engine->memory_size);
+    free(engine);
+}
+
+static int build(const struct uro_engine_config *config, uint64_t now, struct uroce_engine **out)
+{
+    struct uroce_engine *engine = uro_embed_memory(sizeof *engine);
+
+    if (engine == NULL)
+        return -ENOMEM;
+    engine->memory_size = uro_engine_size(config);
+    engine->memory = map(engine->memory_size);
+    engine->now = now;
+    engine->mtu = config->mtu;
+    int error = -ENOMEM;
+    if (engine->memory != NULL)
+        error = uro_engine_init(engine->memory, config, now, &engine->engine);
+    if (error != 0) {
+        free_engine(engine);
+        return error;
+    }
+    *out = engine;
+    return 0;
+}
+
+int uroce_engine_create(const struct uroce_engine_config *from, uint64_t now,
+                        struct uroce_engine **engine)
+{
+    struct uroce_engine_config config;
+    struct uro_engine_config wanted;
+
+    if (from == NULL || engine == NULL)
+        return -EINVAL;
+    int error = uro_embed_take(&config, sizeof config, from, sizeof config);
+    if (error == 0)
+        error = translate(&config, &wanted);
+    return error != 0 ? error : build(&wanted, now, engine);
+}
+
+int uroce_engine_destroy(struct uroce_engine *engine)
+{
+    if (engine == NULL)
+        return -EINVAL;
+    if (engine->users > 0)
+        return -EBUSY;
+    free_engine(engine);
+    return 0;
+}
+
+/* ---- frames ------------------------------------------------------------- */
+
+int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
+                       uint32_t count, uint64_t now)
+{
+    struct uro_pkt pkts[URO_PORT_BURST];
+
+    if (engine == NULL || (packets == NULL && count > 0))
+        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++)
+        if (packets[i].bytes == NULL)
+            return -EINVAL;
+    if (!uro_embed_time_goes_on(engine, now))
+        return -EINVAL;
+    for (uint32_t done = 0; done < count;) {
+        uint32_t burst = 0;
+        for (; burst < URO_PORT_BURST && done < count; burst++, done++)
+            pkts[burst] =
+                (struct uro_pkt){ .octets = packets[done].bytes, .length = packets[done].length };
+        uro_engine_input(engine->engine, pkts, burst, now);
+    }
+    return 0;
+}
+
+uint32_t uroce_engine_frame_max(const struct uroce_engine *engine)
+{
+    return engine != NULL ? engine->mtu + UROCE_FRAME_OVERHEAD : 0;
+}
+
+static bool have_room(const struct uroce_engine *engine, const struct uroce_buffer *buffers,
+                      uint32_t room)
+{
+    for (uint32_t i = 0; i < room; i++)
+        if (buffers[i].bytes == NULL || buffers[i].size < uroce_engine_frame_max(engine))
+            return false;
+    return room <= INT_MAX;
+}
+
+int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t room,
+                        uint64_t now)
+{
+    uint32_t done = 0, burst, written;
+
+    if (engine == NULL || (buffers == NULL && room > 0) || !have_room(engine, buffers, room) ||
+        !uro_embed_time_goes_on(engine, now))
+        return -EINVAL;
+    do {
+        burst = room - done < URO_PORT_BURST ? room - done : URO_PORT_BURST;
+        written = uro_engine_output(engine->engine, engine->tx, burst, now);
+        for (uint32_t i = 0; i < written; i++, done++) {
+            buffers[done].length = uro_tx_length(&engine->tx[i]);
+            uro_tx_write(&engine->tx[i], buffers[done].bytes);
+        }
+    } while (done < room && written == burst);
+    return (int)done;
+}
+
+uint64_t uroce_engine_next(const struct uroce_engine *engine)
+{
+    return engine != NULL ? uro_engine_next(engine->engine) : UROCE_TIME_NEVER;
+}
+
+int uroce_engine_rung(const struct uroce_engine *engine)
+{
+    return engine != NULL && uro_engine_rung(engine->engine);
+}
+
+int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event)
+{
+    struct uro_event next;
+
+    if (engine == NULL || event == NULL)
+        return -EINVAL;
+    if (!uro_engine_event(engine->engine, &next))
+        return 0;
+    event->kind = (enum uroce_event_kind)next.kind;
+    event->user = next.user;
+    return 1;
+}
+
+int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now)
+{
+    if (engine == NULL || !uro_embed_time_goes_on(engine, now))
+        return -EINVAL;
+    uro_engine_link(engine->engine, up != 0, now);
+    return 0;
+}
+
+int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value)
+{
+    if (engine == NULL || counter == NULL || value == NULL)
+        return -EINVAL;
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        if (strcmp(counter, uro_counter_name((enum uro_counter)i)) == 0) {
+            *value = uro_engine_counters(engine->engine)->value[i];
+            return 0;
+        }
+    return -ENOENT;
+}
