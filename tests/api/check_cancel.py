@@ -23,7 +23,7 @@ epoll_pwait epoll_wait eventfd_read eventfd_write fallocate posix_fallocate getr
 dlopen fclose fdopendir fflush fgetc fgets fopen fprintf fputc fputs fread freopen fscanf fseek fwrite getaddrinfo
 gethostbyname getifaddrs getline getdelim __getdelim getnameinfo glob if_indextoname if_nametoindex mkstemp openlog perror
 popen printf putc putchar puts realpath syslog tmpfile vfprintf vprintf wordexp""".split()
-WAITS = {"libibverbs.so.1": {"readv"}}  # verbs/events.c, ucma/channel.c
+WAITS = {"libibverbs.so.1": {"readv"}, "liburoce.so.0": {"readv"}}  # verbs/events.c, ucma/channel.c
 
 
 def plain(name: str) -> str:

@@ -63,7 +63,7 @@ def main() -> int:
     ours = exported(library)
     theirs = listed(pathlib.Path(system)) if system.endswith(".txt") else exported(system)
     problems = list(differences(ours, theirs))
-    if dynamic(library, "SONAME") != ["libibverbs.so.1"]:
+    if dynamic(library, "SONAME") != ["liburoce.so.0" if "liburoce" in library else "libibverbs.so.1"]:
         problems.append(f"SONAME is {dynamic(library, 'SONAME')}")
     strangers = [lib for lib in dynamic(library, "NEEDED") if not lib.startswith(EXPECTED)]
     if strangers:
