@@ -39,8 +39,9 @@ struct uro_device {
     struct uro_quota_use quota_use;          /* quota.c */
     atomic_bool bound_said[URO_BOUND_COUNT]; /* bound.c */
 
-    uint32_t generation;       /* of the process that it belongs to; fork.h */
-    struct uro_device *before; /* in a forked child: the parent's, or NULL */
+    uint32_t generation;             /* of the process that it belongs to; fork.h */
+    struct uro_device *before;       /* in a forked child: the parent's, or NULL */
+    struct uro_device *next_removed; /* devices.c */
 
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;

@@ -20,6 +20,7 @@ static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t complained = PTHREAD_ONCE_INIT;
+static struct uro_device *removed; /* a chain: programs may have contexts of them for ever */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* whoever changes the list */
 
 static struct uro_device *make(const struct uro_device_config *from)
@@ -204,6 +205,10 @@ int uro_host_remove(const char *name)
         error = -EBUSY;
     else
         cut_out(index);
+    if (error == 0) {
+        device->next_removed = removed;
+        removed = device;
+    }
     unlock_list();
     if (error == 0)
         uro_device_end(device);
