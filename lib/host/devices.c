@@ -127,14 +127,23 @@ static struct uro_device *find(const char *name, uint32_t *index)
     return NULL;
 }
 
+static bool guid_known(uint64_t guid)
+{
+    for (uint32_t i = 0; devices[i] != NULL; i++)
+        if (devices[i]->config.guid == guid)
+            return true;
+    for (const struct uro_device *device = removed; device != NULL; device = device->next_removed)
+        if (device->config.guid == guid)
+            return true;
+    return false;
+}
+
+/* librdmacm remembers devices by their GUID, those that were removed, too. */
 static void choose_other_guid(struct uro_device_config *entry)
 {
     entry->guid = uro_guid_from_mac(&entry->mac);
-    for (uint32_t i = 0; devices[i] != NULL; i++)
-        if (devices[i]->config.guid == entry->guid) {
-            entry->guid += UINT64_C(1) << GUID_MIDDLE;
-            i = UINT32_MAX; /* from the start again */
-        }
+    while (guid_known(entry->guid))
+        entry->guid += UINT64_C(1) << GUID_MIDDLE;
 }
 
 /* The list is locked. */

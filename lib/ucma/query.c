@@ -19,15 +19,19 @@
 #define SELECTOR      6u /* bits below a selector */
 #define FLOW_LABEL_AT 8u
 
+/* As ibv_get_device_guid(): but librdmacm may not have listed a device yet that was added since. */
 static uint64_t guid_of(const struct uro_id *id)
 {
-    return ibv_get_device_guid(&uro_ibv_device_of(id->device)->ibv);
+    uint8_t octets[8];
+    uint64_t guid;
+
+    uro_put_be64(octets, uro_device_config(id->device)->guid);
+    memcpy(&guid, octets, sizeof guid);
+    return guid;
 }
 
-static uint32_t index_of(const struct uro_id *id)
-{
-    return (uint32_t)ibv_get_device_index(&uro_ibv_device_of(id->device)->ibv);
-}
+/* As ibv_get_device_index() of every device. */
+#define NO_INDEX UINT32_MAX
 
 /* One path, in both of its forms, once a destination is known. */
 static bool has_path(const struct uro_id *id)
@@ -86,7 +90,7 @@ static int query_addr(const struct uro_id *id, const struct uro_reply *reply)
         out.node_guid = guid_of(id);
         out.port_num = PORT;
         out.pkey = PKEY;
-        out.ibdev_index = index_of(id);
+        out.ibdev_index = NO_INDEX;
     }
     return uro_reply(reply, &out, sizeof out,
                      offsetof(struct rdma_ucm_query_addr_resp, ibdev_index));
@@ -122,7 +126,7 @@ static int query_gid(const struct uro_id *id, const struct uro_reply *reply)
         out.node_guid = guid_of(id);
         out.port_num = PORT;
         out.pkey = PKEY;
-        out.ibdev_index = index_of(id);
+        out.ibdev_index = NO_INDEX;
     }
     uro_sock_make(&source, AF_IB, &own, uro_sock_port(&id->source));
     uro_sock_make(&dest, AF_IB, &id->remote,
@@ -184,7 +188,7 @@ static int query_all(const struct uro_id *id, const struct uro_reply *reply)
     if (id->device != NULL) {
         out.node_guid = guid_of(id);
         out.port_num = PORT;
-        out.ibdev_index = index_of(id);
+        out.ibdev_index = NO_INDEX;
     }
     if (out.num_paths > 0)
         fill_route(id, &out.ib_route[0]);
