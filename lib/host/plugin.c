@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,24 +34,6 @@ static const struct place {
     { "/app", "../lib/io/" },
     { "/tests/*", "../../lib/io/" },
 };
-
-/* The kind of link that is built into this library, or NULL. */
-static const char *own_driver;
-static uro_port_open_fn *own_open;
-
-void uro_plugin_add(const char *driver, uro_port_open_fn *open)
-{
-    own_driver = driver;
-    own_open = open;
-}
-
-static bool is_own(const char *link)
-{
-    const size_t length = own_driver != NULL ? strlen(own_driver) : 0;
-
-    return length > 0 && strncmp(link, own_driver, length) == 0 &&
-           (link[length] == '\0' || link[length] == ',');
-}
 
 bool uro_plugin_is_udp(const char *link)
 {
@@ -93,14 +77,55 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-bool uro_plugin_knows(const char *link)
+/* Kinds of link that are in no plug-in. Readers take no lock: an entry is whole before it is counted. */
+static struct {
+    const char *driver;
+    uro_port_open_fn *open;
+} added[URO_PLUGIN_ADDED_MAX];
+static atomic_uint added_count;
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static uro_port_open_fn *find_added(const char *link)
 {
-    bool known = is_own(link) || uro_plugin_is_udp(link) || is_pci_address(link) ||
-                 chosen_directory() != NULL;
+    const size_t length = strcspn(link, ",");
+
+    for (unsigned i = 0; i < atomic_load(&added_count); i++)
+        if (strlen(added[i].driver) == length && memcmp(added[i].driver, link, length) == 0)
+            return added[i].open;
+    return NULL;
+}
+
+static bool is_of_a_plugin(const char *link)
+{
+    bool known = uro_plugin_is_udp(link) || is_pci_address(link);
 
     for (size_t i = 0; i < URO_ARRAY_LEN(drivers); i++)
         known |= is_of_driver(link, drivers[i]);
     return known;
+}
+
+int uro_plugin_add(const char *driver, uro_port_open_fn *open)
+{
+    int error = 0;
+
+    (void)pthread_mutex_lock(&adding);
+    const unsigned count = atomic_load(&added_count);
+    if (find_added(driver) != NULL || is_of_a_plugin(driver)) {
+        error = -EEXIST;
+    } else if (count == URO_ARRAY_LEN(added)) {
+        error = -ENOSPC;
+    } else {
+        added[count].driver = driver;
+        added[count].open = open;
+        atomic_store(&added_count, count + 1);
+    }
+    (void)pthread_mutex_unlock(&adding);
+    return error;
+}
+
+bool uro_plugin_knows(const char *link)
+{
+    return find_added(link) != NULL || is_of_a_plugin(link) || chosen_directory() != NULL;
 }
 
 static enum kind kind_of(const char *link)
@@ -114,7 +139,7 @@ static enum kind kind_of(const char *link)
 
 bool uro_plugin_is_dpdk(const char *link)
 {
-    return !is_own(link) && kind_of(link) == DPDK;
+    return find_added(link) == NULL && kind_of(link) == DPDK;
 }
 
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */
@@ -234,11 +259,11 @@ uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_E
 {
     const char *chosen = chosen_directory();
     enum kind kind = kind_of(link);
-    uro_port_open_fn *open = NULL;
+    uro_port_open_fn *open = find_added(link);
 
     error[0] = '\0';
-    if (is_own(link))
-        return own_open;
+    if (open != NULL)
+        return open;
     if (chosen != NULL)
         open = try_chosen(chosen, kind, error);
     if (open == NULL && error[0] == '\0')

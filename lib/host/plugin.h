@@ -9,9 +9,13 @@ bool uro_plugin_is_udp(const char *link);
 /* A link that DPDK drives. */
 bool uro_plugin_is_dpdk(const char *link);
 
-/* Makes links of @driver known, which @open opens instead of a plug-in. @driver is kept. At most one, before any device is
- * read: from a constructor. */
-void uro_plugin_add(const char *driver, uro_port_open_fn *open);
+#define URO_PLUGIN_ADDED_MAX 9u /* the cable of liburoce, and eight of the program's */
+
+/* Makes links of @driver known, which @open opens instead of a plug-in. @driver is kept. Returns 0 or
+ *   -EEXIST  there is such a kind of link
+ *   -ENOSPC  URO_PLUGIN_ADDED_MAX were added
+ * Thread: any. */
+URO_NODISCARD int uro_plugin_add(const char *driver, uro_port_open_fn *open);
 
 /* For a message about a link that is not known. */
 #define URO_PLUGIN_LINKS                                                                           \

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - the drivers of uroce/port.h, each as a port of the host. */
+#include <uroce/port.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed/embed.h"
+#include "host/plugin.h"
+
+#define NAME_MAX_LENGTH 15u
+#define DRIVERS         (URO_PLUGIN_ADDED_MAX - 1u)
+
+static_assert(UROCE_PORT_BURST == URO_PORT_BURST, "one burst");
+
+struct driver {
+    char name[NAME_MAX_LENGTH + 1];
+    struct uroce_port_ops ops;
+    void *user;
+};
+
+struct port {
+    struct uro_port port;
+    const struct driver *driver;
+    void *handle; /* the driver's */
+    struct uroce_packet lent[URO_PORT_BURST];
+    uint32_t frame_max;
+    uint8_t *frames; /* URO_PORT_BURST of them, to send */
+};
+
+static struct driver drivers[DRIVERS];
+static unsigned driver_count; /* under `adding` */
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static struct port *port_of(struct uro_port *port)
+{
+    return URO_CONTAINER_OF(port, struct port, port);
+}
+
+/* ---- the port ----------------------------------------------------------- */
+
+static void close_port(struct uro_port *uro)
+{
+    struct port *port = port_of(uro);
+
+    port->driver->ops.close(port->handle);
+    free(port->frames);
+    free(port);
+}
+
+static uint32_t receive(struct uro_port *uro, struct uro_pkt *pkts, uint32_t room)
+{
+    struct port *port = port_of(uro);
+    const uint32_t most = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    const uint32_t count = port->driver->ops.receive(port->handle, port->lent, most);
+
+    URO_ASSERT(count <= most);
+    for (uint32_t i = 0; i < count; i++)
+        pkts[i] = (struct uro_pkt){ .octets = port->lent[i].bytes, .length = port->lent[i].length };
+    return count;
+}
+
+static void release(struct uro_port *uro, struct uro_pkt *pkts, uint32_t count)
+{
+    struct port *port = port_of(uro);
+
+    (void)pkts;
+    if (port->driver->ops.release != NULL)
+        port->driver->ops.release(port->handle, port->lent, count);
+}
+
+static uint32_t room(struct uro_port *uro)
+{
+    const struct port *port = port_of(uro);
+    uint32_t count = URO_PORT_BURST;
+
+    if (port->driver->ops.room != NULL)
+        count = port->driver->ops.room(port->handle);
+    return count < URO_PORT_BURST ? count : URO_PORT_BURST;
+}
+
+static void transmit(struct uro_port *uro, const struct uro_tx *tx, uint32_t count)
+{
+    struct port *port = port_of(uro);
+    struct uroce_packet packets[URO_PORT_BURST];
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *frame = port->frames + (size_t)i * port->frame_max;
+        packets[i] = (struct uroce_packet){ frame, uro_tx_length(&tx[i]) };
+        URO_ASSERT(packets[i].length <= port->frame_max);
+        uro_tx_write(&tx[i], frame);
+    }
+    port->driver->ops.transmit(port->handle, packets, count);
+}
+
+static uint32_t wait_fds(struct uro_port *uro, int fds[static URO_PORT_FDS_MAX])
+{
+    const struct port *port = port_of(uro);
+
+    fds[0] = port->driver->ops.wait_fd != NULL ? port->driver->ops.wait_fd(port->handle) : -1;
+    return fds[0] >= 0 ? 1 : 0;
+}
+
+/* The descriptor stays readable while a frame is there: nothing is missed. */
+static bool arm(struct uro_port *port)
+{
+    (void)port;
+    return true;
+}
+
+static void disarm(struct uro_port *port)
+{
+    (void)port;
+}
+
+static bool link_up(struct uro_port *uro)
+{
+    const struct port *port = port_of(uro);
+
+    return port->driver->ops.link_up == NULL || port->driver->ops.link_up(port->handle) != 0;
+}
+
+static bool gone(struct uro_port *port)
+{
+    (void)port;
+    return false;
+}
+
+/* All groups are wanted. */
+static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
+{
+    (void)port;
+    (void)macs;
+    (void)count;
+}
+
+static const struct uro_port_ops ops = {
+    .name = "program",
+    .close = close_port,
+    .receive = receive,
+    .release = release,
+    .room = room,
+    .transmit = transmit,
+    .wait_fds = wait_fds,
+    .arm = arm,
+    .disarm = disarm,
+    .link_up = link_up,
+    .gone = gone,
+    .multicast = multicast,
+};
+
+/* ---- opening ------------------------------------------------------------ */
+
+static const struct driver *find(const char *link)
+{
+    const size_t length = strcspn(link, ",");
+    const struct driver *found = NULL;
+
+    (void)pthread_mutex_lock(&adding);
+    for (unsigned i = 0; i < driver_count; i++)
+        if (strlen(drivers[i].name) == length && memcmp(drivers[i].name, link, length) == 0)
+            found = &drivers[i];
+    (void)pthread_mutex_unlock(&adding);
+    return found;
+}
+
+static bool open_driver(struct port *port, const struct uro_port_config *config,
+                        char error[static URO_PORT_ERROR_MAX])
+{
+    struct uroce_port_config wanted = {
+        .size = sizeof wanted, .device = config->device, .link = config->link, .mtu = config->mtu
+    };
+
+    memcpy(wanted.mac, config->mac.octets, sizeof wanted.mac);
+    const int result = port->driver->ops.open(port->driver->user, &wanted, &port->handle, error,
+                                              URO_PORT_ERROR_MAX);
+    error[URO_PORT_ERROR_MAX - 1] = '\0';
+    if (result != 0 && error[0] == '\0')
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link %s: %s", port->driver->name,
+                       strerror(-result));
+    return result == 0;
+}
+
+static struct uro_port *open_port(const struct uro_port_config *config,
+                                  char error[static URO_PORT_ERROR_MAX])
+{
+    struct port *port = uro_embed_memory(sizeof *port);
+
+    error[0] = '\0';
+    if (port != NULL) {
+        port->frame_max = config->mtu + UROCE_FRAME_OVERHEAD;
+        port->frames = uro_embed_memory((size_t)URO_PORT_BURST * port->frame_max);
+    }
+    if (port == NULL || port->frames == NULL) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "out of memory");
+        free(port);
+        return NULL;
+    }
+    port->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
+    port->driver = find(config->link);
+    if (port->driver != NULL && open_driver(port, config, error))
+        return &port->port;
+    free(port->frames);
+    free(port);
+    return NULL;
+}
+
+/* ---- adding ------------------------------------------------------------- */
+
+static bool is_name(const char *name)
+{
+    const size_t length = strlen(name);
+
+    return length > 0 && length <= NAME_MAX_LENGTH &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
+/* `adding` is held. */
+static int add(const char *name, const struct uroce_port_ops *with, void *user)
+{
+    struct driver *driver = &drivers[driver_count];
+
+    if (driver_count == DRIVERS)
+        return -ENOSPC;
+    *driver = (struct driver){ .ops = *with, .user = user };
+    memcpy(driver->name, name, strlen(name) + 1);
+    const int error = uro_plugin_add(driver->name, open_port);
+    driver_count += error == 0;
+    return error;
+}
+
+int uroce_port_add(const char *name, const struct uroce_port_ops *from, void *user)
+{
+    struct uroce_port_ops taken;
+
+    if (name == NULL || from == NULL || !is_name(name))
+        return -EINVAL;
+    int error = uro_embed_take(&taken, sizeof taken, from, sizeof taken);
+    if (error != 0)
+        return error;
+    if (taken.open == NULL || taken.close == NULL || taken.receive == NULL ||
+        taken.transmit == NULL)
+        return -EINVAL;
+    (void)pthread_mutex_lock(&adding);
+    error = add(name, &taken, user);
+    (void)pthread_mutex_unlock(&adding);
+    return error;
+}

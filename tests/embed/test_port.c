@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port.c - a driver of the program's own under plain verbs: two devices whose frames go through a queue of this test. */
+#include "support/check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <uroce/port.h>
+#include <uroce/uroce.h>
+
+#define SLOTS 256u
+#define ROOM  1518u
+
+/* Frames on their way to one side. */
+struct lane {
+    uint8_t bytes[SLOTS][ROOM];
+    uint32_t lengths[SLOTS];
+    unsigned head, tail;
+    int fd; /* readable while a frame is there */
+};
+
+static struct lane lanes[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned opened, closed, carried;
+
+/* "toy,lane=0": receives from that lane and sends into the other one. */
+static int open_port(void *user, const struct uroce_port_config *config, void **port, char *error,
+                     size_t error_size)
+{
+    const char *lane = strstr(config->link, "lane=");
+
+    assert_ptr_equal(user, lanes);
+    assert_int_equal(config->mtu, 1500);
+    if (lane == NULL || (lane[5] != '0' && lane[5] != '1')) {
+        (void)snprintf(error, error_size, "link toy: lane=0 or lane=1 is missing");
+        return -EINVAL;
+    }
+    *port = &lanes[lane[5] - '0'];
+    opened++;
+    return 0;
+}
+
+static void close_port(void *port)
+{
+    (void)port;
+    closed++;
+}
+
+static uint32_t receive(void *port, struct uroce_packet *packets, uint32_t room)
+{
+    struct lane *lane = port;
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&lock);
+    for (; count < room && lane->head + count != lane->tail; count++)
+        packets[count] = (struct uroce_packet){ lane->bytes[(lane->head + count) % SLOTS],
+                                                lane->lengths[(lane->head + count) % SLOTS] };
+    (void)pthread_mutex_unlock(&lock);
+    return count;
+}
+
+static void release(void *port, const struct uroce_packet *packets, uint32_t count)
+{
+    struct lane *lane = port;
+    uint64_t rings;
+
+    (void)packets;
+    (void)pthread_mutex_lock(&lock);
+    lane->head += count;
+    if (lane->head == lane->tail)
+        (void)!read(lane->fd, &rings, sizeof rings);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static struct lane *other(void *port)
+{
+    return port == &lanes[0] ? &lanes[1] : &lanes[0];
+}
+
+static uint32_t room(void *port)
+{
+    (void)pthread_mutex_lock(&lock);
+    const uint32_t left = SLOTS - (other(port)->tail - other(port)->head);
+    (void)pthread_mutex_unlock(&lock);
+    return left;
+}
+
+static void transmit(void *port, const struct uroce_packet *packets, uint32_t count)
+{
+    struct lane *lane = other(port);
+    const uint64_t one = 1;
+
+    (void)pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < count; i++, lane->tail++) {
+        memcpy(lane->bytes[lane->tail % SLOTS], packets[i].bytes, packets[i].length);
+        lane->lengths[lane->tail % SLOTS] = packets[i].length;
+    }
+    carried += count;
+    (void)!write(lane->fd, &one, sizeof one);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static int wait_fd(void *port)
+{
+    return ((struct lane *)port)->fd;
+}
+
+static const struct uroce_port_ops ops = { .size = sizeof ops,
+                                           .open = open_port,
+                                           .close = close_port,
+                                           .receive = receive,
+                                           .release = release,
+                                           .room = room,
+                                           .transmit = transmit,
+                                           .wait_fd = wait_fd };
+
+struct side {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    char memory[4096];
+};
+
+static void open_side(struct side *side, const char *name)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+
+    for (int i = 0; list[i] != NULL; i++)
+        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+            side->context = ibv_open_device(list[i]);
+    ibv_free_device_list(list);
+    side->pd = ibv_alloc_pd(side->context);
+    side->channel = ibv_create_comp_channel(side->context);
+    side->cq = ibv_create_cq(side->context, 4, NULL, side->channel, 0);
+    assert_non_null(side->cq);
+    struct ibv_qp_init_attr init = {
+        .send_cq = side->cq,
+        .recv_cq = side->cq,
+        .qp_type = IBV_QPT_UC,
+        .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
+    };
+    side->qp = ibv_create_qp(side->pd, &init);
+    side->mr = ibv_reg_mr(side->pd, side->memory, sizeof side->memory, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(side->qp);
+    assert_non_null(side->mr);
+}
+
+static void connect_to(struct side *side, const struct side *peer)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+    assert_int_equal(
+        ibv_modify_qp(side->qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer->qp->qp_num,
+        .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = 1, .hop_limit = 1 } }
+    };
+    assert_int_equal(ibv_query_gid(peer->context, 1, 1, &attr.ah_attr.grh.dgid), 0);
+    assert_int_equal(
+        ibv_modify_qp(side->qp, &attr,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+        0);
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS };
+    assert_int_equal(ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+static void close_side(struct side *side)
+{
+    assert_int_equal(ibv_destroy_qp(side->qp), 0);
+    assert_int_equal(ibv_dereg_mr(side->mr), 0);
+    assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(side->channel), 0);
+    assert_int_equal(ibv_dealloc_pd(side->pd), 0);
+    assert_int_equal(ibv_close_device(side->context), 0);
+}
+
+/* The receiver sleeps: a frame wakes its device through the descriptor of the driver. */
+static void port__message__goes_through_the_driver(void **state)
+{
+    struct side *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
+    char error[UROCE_ERROR_MAX];
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *context;
+
+    (void)state;
+    assert_int_equal(uroce_device_add("one:toy,lane=0;ip=10.0.0.1/24", error, sizeof error), 0);
+    assert_int_equal(uroce_device_add("two:toy,lane=1;ip=10.0.0.2/24", error, sizeof error), 0);
+    open_side(one, "one");
+    open_side(two, "two");
+    connect_to(one, two);
+    connect_to(two, one);
+    struct ibv_sge from = { (uintptr_t)one->memory, sizeof one->memory, one->mr->lkey };
+    struct ibv_sge to = { (uintptr_t)two->memory, sizeof two->memory, two->mr->lkey };
+    struct ibv_send_wr send = { .sg_list = &from,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_SEND,
+                                .send_flags = IBV_SEND_SIGNALED },
+                       *bad;
+    struct ibv_recv_wr receive_wr = { .sg_list = &to, .num_sge = 1 }, *bad_receive;
+
+    memset(one->memory, 'x', sizeof one->memory);
+    assert_int_equal(ibv_req_notify_cq(two->cq, 0), 0);
+    assert_int_equal(ibv_post_recv(two->qp, &receive_wr, &bad_receive), 0);
+    assert_int_equal(ibv_post_send(one->qp, &send, &bad), 0);
+    assert_int_equal(ibv_get_cq_event(two->channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    assert_int_equal(ibv_poll_cq(two->cq, 1, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, sizeof one->memory);
+    assert_memory_equal(one->memory, two->memory, sizeof one->memory);
+    assert_true(carried >= 4);
+    close_side(one);
+    close_side(two);
+    assert_int_equal(opened, 2);
+    assert_int_equal(uroce_device_remove("one"), 0);
+    assert_int_equal(uroce_device_remove("two"), 0);
+    assert_int_equal(closed, 2);
+    free(one);
+    free(two);
+}
+
+static void port__open_fails__the_verb_fails(void **state)
+{
+    (void)state;
+    assert_int_equal(uroce_device_add("three:toy;ip=10.0.0.3/24", NULL, 0), 0);
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    assert_null(ibv_create_cq(context, 4, NULL, NULL, 0));
+    assert_int_equal(errno, ENODEV);
+    assert_int_equal(ibv_close_device(context), 0);
+    assert_int_equal(uroce_device_remove("three"), 0);
+}
+
+static void port_add__wrong_argument__refused(void **state)
+{
+    struct uroce_port_ops wrong = ops;
+    char name[] = "toy0";
+
+    (void)state;
+    assert_int_equal(uroce_port_add(NULL, &ops, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("toy2", NULL, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("", &ops, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("Toy", &ops, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("toy,x", &ops, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("toy4567890123456", &ops, NULL), -EINVAL);
+    wrong.transmit = NULL;
+    assert_int_equal(uroce_port_add("toy2", &wrong, NULL), -EINVAL);
+    wrong = ops;
+    wrong.size = 16;
+    assert_int_equal(uroce_port_add("toy2", &wrong, NULL), -EINVAL);
+    assert_int_equal(uroce_port_add("toy", &ops, NULL), -EEXIST);
+    assert_int_equal(uroce_port_add("udp", &ops, NULL), -EEXIST);
+    assert_int_equal(uroce_port_add("cable", &ops, NULL), -EEXIST);
+    assert_int_equal(uroce_port_add("net_memif", &ops, NULL), -EEXIST);
+    for (; name[3] < '7'; name[3]++)
+        assert_int_equal(uroce_port_add(name, &ops, NULL), 0);
+    assert_int_equal(uroce_port_add(name, &ops, NULL), -ENOSPC);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(port__message__goes_through_the_driver),
+        cmocka_unit_test(port__open_fails__the_verb_fails),
+        cmocka_unit_test(port_add__wrong_argument__refused),
+    };
+
+    for (unsigned i = 0; i < 2; i++)
+        lanes[i].fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (uroce_port_add("toy", &ops, lanes) != 0)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
