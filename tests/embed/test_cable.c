@@ -11,6 +11,8 @@
 #include <infiniband/verbs.h>
 #include <uroce/uroce.h>
 
+#include "support/must.h"
+
 #define SIZE 64
 
 static char error[UROCE_ERROR_MAX];
@@ -217,6 +219,34 @@ static void qp__wrong_key__both_sides_say_why(void **state)
     close_stage(&stage);
 }
 
+/* The child has a cable of its own between devices of the same names; the parent's goes on. */
+static void write_in_child(void)
+{
+    struct stage stage;
+
+    open_end(&stage.one, "one");
+    open_end(&stage.two, "two");
+    connect_to(&stage.one, &stage.two);
+    connect_to(&stage.two, &stage.one);
+    MUST(write_to(&stage, stage.two.mr->rkey).status == IBV_WC_SUCCESS);
+    MUST(counter("one", "cable_sent") > 0);
+    close_end(&stage.one);
+    close_end(&stage.two);
+    MUST(uroce_device_remove("one") == 0 && uroce_device_remove("two") == 0);
+}
+
+static void fork__while_the_cable_runs__the_child_has_its_own(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    open_stage(&stage, "");
+    assert_int_equal(write_to(&stage, stage.two.mr->rkey).status, IBV_WC_SUCCESS);
+    assert_int_equal(must_status(write_in_child), 0);
+    assert_int_equal(write_to(&stage, stage.two.mr->rkey).status, IBV_WC_SUCCESS);
+    close_stage(&stage);
+}
+
 static void counters__by_enumeration__each_has_its_own_name(void **state)
 {
     uint64_t value;
@@ -246,6 +276,7 @@ int main(void)
         cmocka_unit_test(cable__loses_a_fifth__every_write_arrives),
         cmocka_unit_test(cable__faults_set_while_running__hold_from_then_on),
         cmocka_unit_test(qp__wrong_key__both_sides_say_why),
+        cmocka_unit_test(fork__while_the_cable_runs__the_child_has_its_own),
         cmocka_unit_test(counters__by_enumeration__each_has_its_own_name),
     };
 
