@@ -181,8 +181,8 @@ static void ask(void)
 
     memset(&param, 0, sizeof param);
     param.retry_count = param.rnr_retry_count = 7;
-    must(events != NULL && rdma_create_id(events, &side.id, NULL, RDMA_PS_TCP) == 0,
-         "rdma_create_id");
+    must(events != NULL, "rdma_create_event_channel");
+    must(rdma_create_id(events, &side.id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
     /* The source address chooses the device: without it the server's own would be taken. */
     must(rdma_resolve_addr(side.id, (struct sockaddr *)&from, (struct sockaddr *)&to, WAIT_MS) == 0,
          "rdma_resolve_addr");
@@ -226,8 +226,8 @@ int main(void)
     add_device("client:cable,name=c0,loss=0.02,duplicate=0.02,delay_us=20,seed=2;ip=" CLIENT "/24");
 
     events = rdma_create_event_channel(); /* needs a device */
-    must(events != NULL && rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0,
-         "rdma_create_id");
+    must(events != NULL, "rdma_create_event_channel");
+    must(rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
     must(rdma_bind_addr(listener, (struct sockaddr *)&address) == 0, "rdma_bind_addr");
     must(rdma_listen(listener, 1) == 0, "rdma_listen");
     must(pthread_create(&server, NULL, serve, listener) == 0, "pthread_create");

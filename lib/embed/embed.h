@@ -11,6 +11,9 @@
 #include "engine/engine.h"
 #include "engine/port.h"
 
+/* Values of the headers that are those of core. */
+#define UROCE_SAME(a, b) static_assert((unsigned)(a) == (unsigned)(b), #a " and " #b " are equal")
+
 struct uroce_engine {
     struct uro_engine *engine;
     void *memory;

@@ -14,9 +14,8 @@
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
 static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
-static_assert((int)UROCE_EVENT_COMPLETION == (int)URO_EVENT_COMPLETION &&
-                  (int)UROCE_EVENT_SQ_DRAINED == (int)URO_EVENT_SQ_DRAINED,
-              "events have equal numbers");
+UROCE_SAME(UROCE_EVENT_COMPLETION, URO_EVENT_COMPLETION);
+UROCE_SAME(UROCE_EVENT_SQ_DRAINED, URO_EVENT_SQ_DRAINED);
 
 /* ---- helpers ------------------------------------------------------------ */
 
@@ -203,7 +202,7 @@ int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffer
 {
     uint32_t done = 0, burst, written;
 
-    if (engine == NULL || (buffers == NULL && room > 0) || !have_room(engine, buffers, room) ||
+    if (engine == NULL || buffers == NULL || !have_room(engine, buffers, room) ||
         !uro_embed_time_goes_on(engine, now))
         return -EINVAL;
     do {

@@ -16,12 +16,15 @@ static_assert(sizeof(struct uroce_sge) == sizeof(struct uro_sge) &&
                   offsetof(struct uroce_sge, length) == offsetof(struct uro_sge, length) &&
                   offsetof(struct uroce_sge, key) == offsetof(struct uro_sge, lkey),
               "elements are copied as they are");
-static_assert((int)UROCE_FETCH_ADD == (int)URO_WR_ATOMIC_FETCH_AND_ADD &&
-                  (int)UROCE_COMPARE_SWAP == (int)URO_WR_ATOMIC_CMP_AND_SWP &&
-                  (int)UROCE_SEND == (int)URO_WR_SEND &&
-                  (int)UROCE_RDMA_READ == (int)URO_WR_RDMA_READ,
-              "opcodes have equal numbers");
-static_assert(UROCE_INLINE == URO_SEND_INLINE && UROCE_FENCE == URO_SEND_FENCE, "so have flags");
+UROCE_SAME(UROCE_FETCH_ADD, URO_WR_ATOMIC_FETCH_AND_ADD);
+UROCE_SAME(UROCE_COMPARE_SWAP, URO_WR_ATOMIC_CMP_AND_SWP);
+UROCE_SAME(UROCE_RDMA_READ, URO_WR_RDMA_READ);
+UROCE_SAME(UROCE_SEND_WITH_IMM, URO_WR_SEND_WITH_IMM);
+UROCE_SAME(UROCE_SEND, URO_WR_SEND);
+UROCE_SAME(UROCE_INLINE, URO_SEND_INLINE);
+UROCE_SAME(UROCE_SOLICITED, URO_SEND_SOLICITED);
+UROCE_SAME(UROCE_SIGNALED, URO_SEND_SIGNALED);
+UROCE_SAME(UROCE_FENCE, URO_SEND_FENCE);
 
 #define RC (1u << UROCE_RC)
 #define UC (1u << UROCE_UC)
