@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "app.h"
-#include "io/sim/sim.h"
-#include "io/sim/swarm.h"
+#include "sim/plan/plan.h"
+#include "sim/sim.h"
 
 #define KEPT (1 << 30) /* octets: what free() keeps for the next seed */
 
@@ -60,7 +60,7 @@ static bool part_list(const char *text, uint32_t *parts)
 {
     while (*text != '\0') {
         size_t length = strcspn(text, ",");
-        if (!uro_swarm_part(text, length, parts))
+        if (!sim_plan_part(text, length, parts))
             return false;
         text += length + (text[length] == ',');
     }
@@ -69,8 +69,8 @@ static bool part_list(const char *text, uint32_t *parts)
 
 static int print_parts(void)
 {
-    for (size_t i = 0; uro_swarm_part_name(i) != NULL; i++)
-        (void)printf("%s\n", uro_swarm_part_name(i));
+    for (size_t i = 0; sim_plan_part_name(i) != NULL; i++)
+        (void)printf("%s\n", sim_plan_part_name(i));
     return 0;
 }
 
@@ -137,14 +137,14 @@ static void print_again(const struct settings *settings, uint64_t seed)
 static void on_abort(int signal_number)
 {
     (void)signal(signal_number, SIG_DFL);
-    uro_sim_crashed();
+    sim_crashed();
     (void)printf("seed %" PRIu64 ": FAILED: an assertion, see above\n", seed_running);
     print_again(settings_running, seed_running);
     (void)fflush(stdout);
 }
 
 static void print_result(const struct settings *settings, uint64_t seed,
-                         const struct uro_sim_result *result)
+                         const struct sim_result *result)
 {
     if (!result->passed) {
         (void)printf("seed %" PRIu64 ": FAILED: %s\n  %s\n", seed, result->failure,
@@ -173,15 +173,15 @@ int uro_app_sim(int argc, char **argv)
     settings_running = &settings;
     (void)signal(SIGABRT, on_abort);
     for (uint64_t i = 0; i < settings.count; i++) {
-        struct uro_sim_result result;
-        const struct uro_sim_options options = { .seed = settings.seed + i,
-                                                 .without = settings.without,
-                                                 .less = (uint32_t)settings.less,
-                                                 .pcap = settings.pcap,
-                                                 .trace = settings.trace ? print_line : NULL,
-                                                 .tell = settings.trace ? NULL : print_line };
+        struct sim_result result;
+        const struct sim_options options = { .seed = settings.seed + i,
+                                             .without = settings.without,
+                                             .less = (uint32_t)settings.less,
+                                             .pcap = settings.pcap,
+                                             .trace = settings.trace ? print_line : NULL,
+                                             .tell = settings.trace ? NULL : print_line };
         seed_running = options.seed;
-        failed += !uro_sim_run(&options, &result);
+        failed += !sim_run(&options, &result);
         print_result(&settings, options.seed, &result);
     }
     if (settings.count > 1)

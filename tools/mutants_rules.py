@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the simulator may complain of, held against the rules of tests/mutants/oracle.rules.
 
-A complaint is a text given to uro_world_fail(), or to a function around it: its name ends in fail or
+A complaint is a text given to sim_world_fail(), or to a function around it: its name ends in fail or
 fail_memory, and it says where before it says what. Or it is one that a function returns as the problem it
 found. Each belongs to a rule, so that a mutant that causes it is counted for that rule.
 """
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import mutants_results
 
-SIMULATOR = "lib/io/sim"
-PROBLEMS = {"lib/io/sim/load_cm_hear.c": "CM ", "lib/core/pair_check.c": "a queue pair of A: "}
+SIMULATOR = "lib/sim"
+PROBLEMS = {"lib/sim/work/cm_hear.c": "CM ", "lib/core/pair_check.c": "a queue pair of A: "}
 LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 LITERALS = re.compile(rf"{LITERAL}(?:\s*(?:PRI\w+\s*)?{LITERAL})*")
 FUNNEL = re.compile(r"(?:\w+_)?fail(?:_memory)?")
 CALL = re.compile(rf"\b({FUNNEL.pattern})\(")
 DEFINED = re.compile(r"^(?:static )?\w[\w ]*?\**(\w+)\([^;{]*\)\n\{", re.M)
 RETURNED = re.compile(rf"return ({LITERAL});")
-OUTER = "uro_world_fail"
+OUTER = "sim_world_fail"
 OPEN = " %s"  # ends a text that somebody else goes on with
 
 
@@ -51,13 +51,13 @@ def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
 
 def whose(file: str, function: str) -> tuple[str, str]:
     """Short names are of their file."""
-    return ("" if function.startswith("uro_") else file), function
+    return ("" if function.startswith(("uro_", "sim_")) else file), function
 
 
 def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
     """Where, and what."""
     files = {str(path.relative_to(root)): path.read_text()
-             for path in [*sorted((root / SIMULATOR).glob("*.c")), *map(root.joinpath, PROBLEMS)]
+             for path in [*sorted((root / SIMULATOR).rglob("*.c")), *map(root.joinpath, PROBLEMS)]
              if path.is_file()}
     says: dict[tuple[str, str], str] = {}  # what functions that are given a text put before it
     for name, text in files.items():

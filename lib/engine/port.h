@@ -2,7 +2,8 @@
 /* port.h - what a driver (lib/io/...) does for an engine: frames in, frames out, a way to wait.
  *
  * A port is used by one thread at a time, the one that drives the engine; another may sleep on what
- * wait_fds() named. Drivers: io/dpdk, io/memif, io/packet and io/udp, each a plug-in (liburoce-KIND.so); io/sim, io/pcap.
+ * wait_fds() named. Drivers: io/dpdk, io/memif, io/packet and io/udp, each a plug-in (liburoce-KIND.so); io/pcap.
+ * The simulator (lib/sim) drives engines without a port.
  */
 #pragma once
 

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/sim/cable.h"
-#include "io/sim/station.h"
 #include "sides.h"
+#include "sim/net/cable.h"
+#include "sim/net/host.h"
 
 #define ONE_WAY         URO_US(25)
 #define PS_OCTET        320u       /* 25 Gb/s */
@@ -27,9 +27,9 @@
 #define LONGEST         URO_MS(600000)
 
 struct run {
-    struct uro_world world;
-    struct uro_station stations[2];
-    struct uro_cable cables[2];
+    struct sim_world world;
+    struct sim_host hosts[2];
+    struct sim_cable cables[2];
     struct side sides[2];
     struct plan plan;
     uint32_t posted;
@@ -39,14 +39,14 @@ struct run {
 
 static struct run run;
 
-static void after_round(void *user, struct uro_station *station)
+static void after_round(void *user, struct sim_host *host)
 {
-    struct uro_cable *cable = user;
+    struct sim_cable *cable = user;
     uint32_t received = 0;
 
     if (cable->config.queue_octets == 0 && cable->busy_until > run.world.now + RING)
-        station->tx_free = cable->busy_until - RING;
-    if (station != &run.stations[0] || run.sides[0].engine == NULL)
+        host->tx_free = cable->busy_until - RING;
+    if (host != &run.hosts[0] || run.sides[0].engine == NULL)
         return;
     run.sent += sides_poll(&run.sides[0], &received);
     for (; run.posted < run.plan.messages && run.posted - run.sent < SIDES_WINDOW; run.posted++)
@@ -57,28 +57,28 @@ static void after_round(void *user, struct uro_station *station)
 
 static void build(uint32_t lose, uint32_t late, uint64_t seed, uint32_t queue, uint32_t mark)
 {
-    const struct uro_cable_config cable = { .lose = lose,
+    const struct sim_cable_config cable = { .lose = lose,
                                             .late = late,
                                             .late_max = LATE_MAX,
                                             .delay = ONE_WAY,
                                             .ps_per_octet = queue != 0 ? PS_OCTET_NARROW : PS_OCTET,
                                             .queue_octets = queue,
                                             .mark_above = mark };
-    uro_world_init(&run.world, seed, START);
+    sim_world_init(&run.world, seed, START);
     for (unsigned i = 0; i < 2; i++) {
-        const struct uro_station_config station = { .engine = sides_config(i + 1),
-                                                    .name = i == 0 ? 'a' : 'b',
-                                                    .rx_burst = URO_STATION_BURST_MAX,
-                                                    .rx_ring = 4096,
-                                                    .tx_burst = 8 };
-        uro_station_init(&run.stations[i], &run.world, &station);
-        run.plan.engines[i] = run.stations[i].engine;
+        const struct sim_host_config host = { .engine = sides_config(i + 1),
+                                              .name = i == 0 ? 'a' : 'b',
+                                              .rx_burst = SIM_HOST_BURST_MAX,
+                                              .rx_ring = 4096,
+                                              .tx_burst = 8 };
+        sim_host_init(&run.hosts[i], &run.world, &host);
+        run.plan.engines[i] = run.hosts[i].engine;
     }
     for (unsigned i = 0; i < 2; i++) {
-        uro_cable_init(&run.cables[i], &run.world, &cable, &run.stations[1 - i].node);
-        run.stations[i].out = &run.cables[i].node;
-        run.stations[i].after_round = after_round;
-        run.stations[i].user = &run.cables[i];
+        sim_cable_init(&run.cables[i], &run.world, &cable, &run.hosts[1 - i].node);
+        run.hosts[i].out = &run.cables[i].node;
+        run.hosts[i].after_round = after_round;
+        run.hosts[i].user = &run.cables[i];
     }
     run.plan.now = START;
     sides_connect(run.sides, &run.plan);
@@ -98,9 +98,9 @@ int main(int argc, char **argv)
     build((uint32_t)strtoul(argv[1], NULL, 0), (uint32_t)strtoul(argv[2], NULL, 0),
           strtoull(argv[5], NULL, 0), argc == 8 ? (uint32_t)strtoul(argv[6], NULL, 0) : 0,
           argc == 8 ? (uint32_t)strtoul(argv[7], NULL, 0) : 0);
-    after_round(&run.cables[0], &run.stations[0]); /* the first posts */
+    after_round(&run.cables[0], &run.hosts[0]); /* the first posts */
     while (run.finished == 0 && !run.world.failed && run.world.now < LONGEST)
-        (void)uro_world_run(&run.world, run.world.now + STEP);
+        (void)sim_world_run(&run.world, run.world.now + STEP);
     if (run.world.failed || run.finished == 0) {
         (void)fprintf(stderr, "%s\n", run.world.failed ? run.world.failure : "never done");
         return 1;

@@ -10,7 +10,7 @@
 
 #include "io/pcap/pcap_read.h"
 #include "io/pcap/pcap_replay.h"
-#include "io/sim/recode.h"
+#include "sim/oracle/codec.h"
 #include "wire/frame.h"
 
 #define CAPTURES_MAX 200u
@@ -51,14 +51,14 @@ static void fixtures__each_frame__encodes_to_its_own_octets(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
-    struct uro_recode recode;
+    struct sim_codec recode;
     uint32_t frames = 0;
     uint32_t as_rxe = 0;
 
     for (uint32_t i = 0; i < capture_count; i++) {
         struct uro_pcap_read *reader = open_capture(i);
         for (uint32_t n = 1; uro_pcap_read_next(reader, &frame) == 1; n++) {
-            if (!uro_recode_check(frame.pkt.octets, frame.pkt.length, &recode))
+            if (!sim_codec_check(frame.pkt.octets, frame.pkt.length, &recode))
                 fail_msg("%s frame %u: %s", captures[i], n, recode.problem);
             assert_true(recode.roce);
             frames++;

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "io/sim/sim.h"
-#include "io/sim/swarm.h"
+#include "sim/plan/plan.h"
+#include "sim/sim.h"
 
 #define FIXED         50u
 #define FRESH_DEFAULT 150u
@@ -30,7 +30,7 @@ static void print_line(const char *line)
 static void on_abort(int signal_number)
 {
     (void)signal(signal_number, SIG_DFL);
-    uro_sim_crashed();
+    sim_crashed();
     (void)fprintf(stderr, "# seed %" PRIu64 ": an assertion failed; uroce sim --seed %" PRIu64 "\n",
                   seed_running, seed_running);
 }
@@ -38,23 +38,23 @@ static void on_abort(int signal_number)
 static void capture(uint64_t seed, uint32_t without)
 {
     char path[64];
-    struct uro_sim_result result;
+    struct sim_result result;
 
     snprintf(path, sizeof path, "sim-%" PRIu64 ".pcap", seed);
-    const struct uro_sim_options options = { .seed = seed, .without = without, .pcap = path };
-    (void)uro_sim_run(&options, &result);
+    const struct sim_options options = { .seed = seed, .without = without, .pcap = path };
+    (void)sim_run(&options, &result);
     (void)fprintf(stderr, "# capture: %s\n", path);
 }
 
-/* Returns how many stations there were. */
+/* Returns how many hosts there were. */
 static uint32_t run(uint64_t seed, uint32_t without)
 {
-    const struct uro_sim_options options = { .seed = seed, .without = without, .tell = print_line };
-    struct uro_sim_result result;
+    const struct sim_options options = { .seed = seed, .without = without, .tell = print_line };
+    struct sim_result result;
 
     seed_running = seed;
-    if (uro_sim_run(&options, &result))
-        return result.stations;
+    if (sim_run(&options, &result))
+        return result.hosts;
     capture(seed, without);
     fail_msg("uroce sim --seed %" PRIu64 "%s: %s (%s)", seed, without ? " --without nodes" : "",
              result.failure, result.setting);
@@ -69,7 +69,7 @@ static void sim__fixed_seeds__pass(void **state)
         (void)run(seed, 0);
 }
 
-/* seeds.txt: one a line, what it found behind it. What was found among two stations, before there were
+/* seeds.txt: one a line, what it found behind it. What was found among two hosts, before there were
  * more, is looked for among two. */
 static void sim__seeds_that_found_something__pass(void **state)
 {
@@ -87,7 +87,7 @@ static void sim__seeds_that_found_something__pass(void **state)
         if (line[0] == '#' || end == line)
             continue;
         if (run(seed, 0) > 2)
-            (void)run(seed, URO_SWARM_PART(NODES));
+            (void)run(seed, SIM_PLAN_PART(HOSTS));
         count++;
     }
     fclose(file);
@@ -117,15 +117,15 @@ static void sim__fresh_seeds__pass(void **state)
 static void sim__same_seed__is_the_same_run(void **state)
 {
     (void)state;
-    struct uro_sim_result one;
-    struct uro_sim_result two;
+    struct sim_result one;
+    struct sim_result two;
     uint64_t before = 0;
 
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const struct uro_sim_options options = { .seed = seed };
-        assert_true(uro_sim_run(&options, &one));
+        const struct sim_options options = { .seed = seed };
+        assert_true(sim_run(&options, &one));
         void *shift = malloc(4096 * seed + 8); /* other addresses */
-        assert_true(uro_sim_run(&options, &two));
+        assert_true(sim_run(&options, &two));
         free(shift);
         assert_true(one.digest == two.digest);
         assert_int_equal(one.frames, two.frames);
@@ -139,14 +139,14 @@ static void sim__seed_without_everything__does_nothing(void **state)
 {
     (void)state;
     uint32_t parts = 0;
-    struct uro_sim_result result;
+    struct sim_result result;
 
-    for (size_t i = 0; uro_swarm_part_name(i) != NULL; i++)
-        assert_true(uro_swarm_part(uro_swarm_part_name(i), strlen(uro_swarm_part_name(i)), &parts));
-    assert_false(uro_swarm_part("los", 3, &parts));
+    for (size_t i = 0; sim_plan_part_name(i) != NULL; i++)
+        assert_true(sim_plan_part(sim_plan_part_name(i), strlen(sim_plan_part_name(i)), &parts));
+    assert_false(sim_plan_part("los", 3, &parts));
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const struct uro_sim_options options = { .seed = seed, .without = parts };
-        assert_true(uro_sim_run(&options, &result));
+        const struct sim_options options = { .seed = seed, .without = parts };
+        assert_true(sim_run(&options, &result));
         assert_int_equal(result.frames, 0);
     }
 }
@@ -154,12 +154,12 @@ static void sim__seed_without_everything__does_nothing(void **state)
 static void sim__seed_with_less_work__passes(void **state)
 {
     (void)state;
-    struct uro_sim_result all;
-    struct uro_sim_result less;
+    struct sim_result all;
+    struct sim_result less;
 
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        assert_true(uro_sim_run(&(const struct uro_sim_options){ .seed = seed }, &all));
-        assert_true(uro_sim_run(&(const struct uro_sim_options){ .seed = seed, .less = 2 }, &less));
+        assert_true(sim_run(&(const struct sim_options){ .seed = seed }, &all));
+        assert_true(sim_run(&(const struct sim_options){ .seed = seed, .less = 2 }, &less));
         assert_true(less.operations < all.operations);
     }
 }

@@ -72,7 +72,7 @@ CASES = [
      "what the file is for"),
     ("check_words.py", {"tools/b.py": "a = 1\n"}, "SPDX"),
     ("check_headers.py", {"lib/base/a.h": c("#pragma once\nuint8_t f(void);\n")}, "compile alone"),
-    ("check_headers.py", {"lib/io/sim/a.h": c("#pragma once\nuint8_t f(void);\n")}, "lib/io/sim"),
+    ("check_headers.py", {"lib/sim/a.h": c("#pragma once\nuint8_t f(void);\n")}, "lib/sim"),
     ("check_headers.py --cxx", {"include/uroce/a.h": c("#pragma once\nint f(int class);\n")},
      "as C++"),
     ("check_conformance.py", {"docs/PROTOCOL.md": DONE}, 'no URO_MARK("RSP.A")'),

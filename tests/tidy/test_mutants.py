@@ -13,12 +13,12 @@ import mutants_rules  # noqa: E402 (its folder is known only now)
 SOURCE = r'''
 static void fail(const struct queue *queue, const char *what)
 {
-    uro_world_fail(queue->world, "queue %u of %c: %s", queue->index, queue->name, what);
+    sim_world_fail(queue->world, "queue %u of %c: %s", queue->index, queue->name, what);
 }
 
 static void judge(struct queue *queue)
 {
-    uro_world_fail(queue->world, "add %u found %" PRIu64
+    sim_world_fail(queue->world, "add %u found %" PRIu64
                    ", sum is %" PRIu64, 1, found, sum);
     fail(queue, queue->full ? "has no room (again)" : "is empty");
 }
@@ -31,7 +31,7 @@ class Rules(unittest.TestCase):
         self.where = tempfile.TemporaryDirectory(prefix="uroce-tidy-")
         self.addCleanup(self.where.cleanup)
         self.top = pathlib.Path(self.where.name)
-        for name, text in (("lib/io/sim/load.c", SOURCE), ("tests/mutants/oracle.rules", "")):
+        for name, text in (("lib/sim/work/rc.c", SOURCE), ("tests/mutants/oracle.rules", "")):
             (self.top / name).parent.mkdir(parents=True, exist_ok=True)
             (self.top / name).write_text(text)
 
@@ -43,7 +43,7 @@ class Rules(unittest.TestCase):
             "^add \\d+ found  sums are right\nqueue .*room  there is room\n")
         problems = mutants_rules.problems(self.top)
         self.assertEqual(len(problems), 1)
-        self.assertIn('lib/io/sim/load.c:11: "queue 7 of A: is empty" belongs to no rule', problems[0])
+        self.assertIn('lib/sim/work/rc.c:11: "queue 7 of A: is empty" belongs to no rule', problems[0])
 
     def test_a_rule_that_nothing_breaks_counts_none(self) -> None:
         (self.top / "tests/mutants/oracle.rules").write_text("room  there is room\nempty  none is\n")

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cable.c - see cable.h for the contract. */
+#include "sim/net/cable.h"
+
+#include <string.h>
+
+#include "wire/frame.h"
+
+#define PS_PER_NS        1000u
+#define CE               3u /* both ECN bits */
+#define CORRUPT_BITS_MAX 3u
+
+static struct sim_cable *cable_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_cable, node);
+}
+
+static bool partitioned(const struct sim_cable *cable)
+{
+    const struct sim_cable_config *config = &cable->config;
+
+    return config->partition_every != 0 && cable->world->now >= config->partition_from &&
+           (cable->world->now - config->partition_from) % config->partition_every <
+               config->partition_for;
+}
+
+static bool lost(struct sim_cable *cable)
+{
+    if (partitioned(cable))
+        return true;
+    if (cable->losing == 0 && sim_world_chance(&cable->rng, cable->config.lose))
+        cable->losing =
+            cable->config.lose_run > 1 ? 1 + uro_rng_below(&cable->rng, cable->config.lose_run) : 1;
+    if (cable->losing == 0)
+        return false;
+    cable->losing--;
+    return true;
+}
+
+/* True when the frame is RoCE, which must notice any damage by itself. */
+static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decoded)
+{
+    return uro_frame_network(frame->octets, frame->length, decoded) == URO_FRAME_OK &&
+           decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP;
+}
+
+static struct sim_world_frame *copy(struct sim_cable *cable, const struct sim_world_frame *frame,
+                                    uint32_t length)
+{
+    struct sim_world_frame *made = sim_world_make_frame(cable->world, length);
+    memcpy(made->octets, frame->octets, length);
+    return made;
+}
+
+/* Returns the frame to go on with: a shorter one has its own memory. */
+static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_frame *frame)
+{
+    struct uro_frame decoded;
+
+    if (!guarded(frame, &decoded))
+        return frame;
+    if (sim_world_chance(&cable->rng, cable->config.truncate)) {
+        struct sim_world_frame *cut =
+            copy(cable, frame, sim_world_between(&cable->rng, 1, frame->length - 1));
+        sim_world_free_frame(cable->world, frame);
+        cable->counts.truncated++;
+        frame = cut;
+    }
+    if (sim_world_chance(&cable->rng, cable->config.corrupt)) {
+        uint32_t bits = sim_world_between(&cable->rng, 1, CORRUPT_BITS_MAX);
+        for (uint32_t i = 0; i < bits; i++) {
+            uint32_t bit = uro_rng_below(&cable->rng, frame->length * 8);
+            frame->octets[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        cable->counts.corrupted++;
+    }
+    return frame;
+}
+
+static uint64_t queued_octets(const struct sim_cable *cable)
+{
+    uro_time now = cable->world->now;
+
+    return cable->busy_until > now
+               ? (cable->busy_until - now) * PS_PER_NS / cable->config.ps_per_octet
+               : 0;
+}
+
+static bool marks(struct sim_cable *cable)
+{
+    const struct sim_cable_config *config = &cable->config;
+
+    return sim_world_chance(&cable->rng, config->mark_ce) ||
+           (config->mark_above != 0 && queued_octets(cable) > config->mark_above);
+}
+
+/* Congestion experienced, as a router marks it: the IPv4 checksum follows, the ICRC does not. */
+static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
+{
+    struct uro_frame decoded;
+    uint8_t header[URO_IP_LEN_MAX];
+
+    if (!marks(cable) || !guarded(frame, &decoded))
+        return;
+    decoded.ip.traffic_class |= CE;
+    size_t length = uro_ip_put(header, &decoded.ip);
+    memcpy(frame->octets + (decoded.network - frame->octets), header, length);
+    cable->counts.marked++;
+}
+
+/* When the frame has left the bottleneck; NEVER when its queue is full. */
+static uro_time departure(struct sim_cable *cable, uint32_t length)
+{
+    const struct sim_cable_config *config = &cable->config;
+    uro_time now = cable->world->now;
+
+    if (config->ps_per_octet == 0)
+        return now;
+    uro_time from = cable->busy_until > now ? cable->busy_until : now;
+    bool limited = config->queue_octets != 0 && now >= config->faults_from;
+    if (limited && queued_octets(cable) + length > config->queue_octets)
+        return URO_TIME_NEVER;
+    cable->busy_until = from + (uro_time)length * config->ps_per_octet / PS_PER_NS;
+    return cable->busy_until;
+}
+
+static uro_time wander(struct sim_cable *cable)
+{
+    const struct sim_cable_config *config = &cable->config;
+    uro_time extra = 0;
+
+    if (config->jitter != 0)
+        extra = uro_rng_u64(&cable->rng) % (config->jitter + 1);
+    if (!config->keep_order && sim_world_chance(&cable->rng, config->late)) {
+        extra += uro_rng_u64(&cable->rng) % (config->late_max + 1);
+        cable->counts.late++;
+    }
+    return config->delay + extra;
+}
+
+static void insert(struct sim_cable *cable, struct sim_world_frame *frame)
+{
+    struct sim_world_frame **at = &cable->flying;
+
+    if (cable->last != NULL && cable->last->due <= frame->due)
+        at = &cable->last->next;
+    while (*at != NULL && (*at)->due <= frame->due)
+        at = &(*at)->next;
+    frame->next = *at;
+    *at = frame;
+    if (frame->next == NULL)
+        cable->last = frame;
+}
+
+static void carry(struct sim_cable *cable, struct sim_world_frame *frame)
+{
+    uro_time left = URO_TIME_NEVER;
+
+    cable->counts.frames++;
+    if (!lost(cable)) {
+        frame = damage(cable, frame);
+        left = departure(cable, frame->length);
+    }
+    if (left == URO_TIME_NEVER) {
+        cable->counts.lost++;
+        sim_world_free_frame(cable->world, frame);
+        return;
+    }
+    mark(cable, frame);
+    frame->due = left + wander(cable);
+    if (cable->config.keep_order && cable->last != NULL && cable->last->due > frame->due)
+        frame->due = cable->last->due;
+    insert(cable, frame);
+}
+
+static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
+{
+    struct sim_cable *cable = cable_of(node);
+
+    unsigned habits = cable->config.foreign;
+    if (cable->world->now < cable->config.faults_from)
+        habits &= ~SIM_QUIRK_LOSSY;
+    sim_quirks_rewrite(&cable->foreign, frame, habits, cable->entered++);
+    if (cable->down) {
+        cable->counts.lost++;
+        sim_world_free_frame(cable->world, frame);
+        return;
+    }
+    if (cable->world->now < cable->config.faults_from) {
+        frame->due = departure(cable, frame->length) + cable->config.delay;
+        insert(cable, frame);
+        return;
+    }
+    if (sim_world_chance(&cable->rng, cable->config.duplicate)) {
+        cable->counts.duplicated++;
+        carry(cable, copy(cable, frame, frame->length));
+    }
+    carry(cable, frame);
+}
+
+static uro_time cable_next(const struct sim_node *node)
+{
+    const struct sim_cable *cable = cable_of(node);
+    return cable->flying != NULL ? cable->flying->due : URO_TIME_NEVER;
+}
+
+static void cable_run(struct sim_node *node)
+{
+    struct sim_cable *cable = cable_of(node);
+
+    while (cable->flying != NULL && cable->flying->due <= cable->world->now) {
+        struct sim_world_frame *frame = cable->flying;
+        cable->flying = frame->next;
+        if (cable->flying == NULL)
+            cable->last = NULL;
+        frame->next = NULL;
+        cable->to->accept(cable->to, frame);
+    }
+}
+
+void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
+                    const struct sim_cable_config *config, struct sim_node *to)
+{
+    memset(cable, 0, sizeof *cable);
+    cable->node = (struct sim_node){ cable_accept, cable_next, cable_run };
+    cable->world = world;
+    cable->to = to;
+    cable->config = *config;
+    uro_rng_init_number(&cable->rng, uro_rng_u64(&world->rng));
+    sim_world_add(world, &cable->node);
+}
+
+void sim_cable_fini(struct sim_cable *cable)
+{
+    while (cable->flying != NULL) {
+        struct sim_world_frame *frame = cable->flying;
+        cable->flying = frame->next;
+        sim_world_free_frame(cable->world, frame);
+    }
+    cable->last = NULL;
+}
+
+void sim_cable_calm(struct sim_cable *cable)
+{
+    struct sim_cable_config calm = { .foreign = cable->config.foreign & ~SIM_QUIRK_LOSSY,
+                                     .delay = cable->config.delay,
+                                     .jitter = cable->config.jitter,
+                                     .keep_order = true,
+                                     .ps_per_octet = cable->config.ps_per_octet };
+    cable->config = calm;
+    cable->losing = 0;
+}

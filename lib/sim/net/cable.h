@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cable.h - one direction of a link, with everything that can go wrong on it.
+ *
+ * A frame meets, in this order: partition, loss, truncation, corruption, a bottleneck with a
+ * finite queue, CE marking, delay. Duplicates are made at the entry, so each copy meets its own
+ * fate. Corruption and truncation spare ARP and ND: these trust the link's own checksum, RoCE
+ * must not.
+ */
+#pragma once
+
+#include "sim/net/quirks.h"
+
+/* Shares are of 65536 frames; zero switches a fault off. */
+struct sim_cable_config {
+    unsigned foreign;     /* set of SIM_QUIRK_*: how its sender writes, no fault */
+    uro_time faults_from; /* none before */
+    uint32_t lose;
+    uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
+    uint32_t duplicate;
+    uint32_t corrupt; /* 1..3 bits anywhere; more are not sure to be seen by a CRC */
+    uint32_t truncate;
+    uint32_t mark_ce;
+    uint32_t late; /* overtaken by those behind it */
+    uro_time late_max;
+    uro_time delay;
+    uro_time jitter;         /* up to this much more */
+    bool keep_order;         /* jitter does not reorder */
+    uint32_t ps_per_octet;   /* the bottleneck; 0: infinitely fast */
+    uint32_t queue_octets;   /* tail drop beyond; 0: no limit */
+    uint32_t mark_above;     /* octets in that queue from which on all are marked CE; 0: none */
+    uro_time partition_from; /* nothing passes for partition_for, every partition_every */
+    uro_time partition_for;
+    uro_time partition_every; /* 0: never */
+};
+
+struct sim_cable_counts {
+    uint64_t frames;
+    uint64_t lost; /* for whatever reason */
+    uint64_t duplicated;
+    uint64_t corrupted;
+    uint64_t truncated;
+    uint64_t marked;
+    uint64_t late;
+};
+
+struct sim_cable {
+    struct sim_node node;
+    struct sim_world *world;
+    struct sim_node *to;
+    struct uro_rng rng;
+    struct sim_cable_config config;
+    struct sim_cable_counts counts;
+    uint32_t entered; /* frames, ever */
+    struct sim_quirks foreign;
+    bool down;                      /* nothing enters */
+    uint32_t losing;                /* frames still to lose in this run */
+    uro_time busy_until;            /* the bottleneck has sent all it has */
+    struct sim_world_frame *flying; /* by due, then by arrival */
+    struct sim_world_frame *last;
+};
+
+/* Adds the cable to @world; what comes out goes @to. */
+void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
+                    const struct sim_cable_config *config, struct sim_node *to);
+
+/* Frees what is still under way. */
+void sim_cable_fini(struct sim_cable *cable);
+
+/* Faults stop: from here on every frame arrives once, whole and in order. */
+void sim_cable_calm(struct sim_cable *cable);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host.h - an engine as a node of the world: a driver with a finite receive ring and a finite
+ * transmit ring, which judges every frame the engine hands it.
+ */
+#pragma once
+
+#include "engine/engine.h"
+#include "io/pcap/pcap_write.h"
+#include "sim/net/world.h"
+
+#define SIM_HOST_BURST_MAX 32u
+
+struct sim_host_config {
+    struct uro_engine_config engine;
+    char name;               /* in the journal */
+    uint32_t rx_burst;       /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
+    uint32_t rx_ring;        /* frames that wait; more are dropped */
+    uint32_t tx_burst;       /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
+    uint32_t tx_gap_max;     /* after a burst the transmit ring is full for up to this many ns */
+    uint32_t tx_stall_share; /* of 65536 bursts, after which it is full for longer */
+    uro_time tx_stall_max;
+};
+
+struct sim_host {
+    struct sim_node node;
+    struct sim_world *world;
+    struct sim_host_config config;
+    struct uro_rng rng;
+    void *memory; /* owned; the engine's */
+    struct uro_engine *engine;
+    struct sim_node *out;        /* where frames go; set before the world runs */
+    struct uro_pcap_write *pcap; /* borrowed; may be NULL */
+    void (*event)(void *user, const struct uro_event *event);
+    void (*after_round)(void *user, struct sim_host *host);
+    /* Each frame sent that is RoCE. */
+    void (*sent)(void *user, struct sim_host *host, const struct sim_world_frame *frame);
+    void *user;
+
+    /* Each frame sent that is RoCE, to somebody who reads along; NULL: nobody does. */
+    void (*tap)(void *tapper, struct sim_host *host, const struct sim_world_frame *frame);
+    void *tapper;
+
+    struct sim_world_frame *waiting; /* the receive ring */
+    struct sim_world_frame *last;
+    uint32_t waiting_count;
+    uro_time tx_free; /* the transmit ring has room again */
+    uint64_t frames_sent;
+    uint64_t roce_sent;
+    uint64_t ring_drops;
+    uint64_t rounds;
+};
+
+/* Builds the engine and adds it to @world. */
+void sim_host_init(struct sim_host *host, struct sim_world *world,
+                   const struct sim_host_config *config);
+void sim_host_fini(struct sim_host *host);
+
+/* Tells the events of the engine; after every command, as after every round. */
+void sim_host_events(struct sim_host *host);
+
+/* Faults stop: the receive ring is long enough for everything, the transmit ring soon has room. */
+void sim_host_calm(struct sim_host *host);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* quirks.h - frames rewritten as other implementations would have sent them: Linux rxe, and NICs.
+ * Nothing that we send ourselves looks so. Most is allowed; what is not loses an answer, as a network may.
+ */
+#pragma once
+
+#include "sim/net/world.h"
+
+#define SIM_QUIRK_ACK_REQ (1u << 0) /* in the middle of messages, and on datagrams: rxe */
+#define SIM_QUIRK_PORT    (1u << 1) /* another UDP source port with every frame */
+#define SIM_QUIRK_FLUSH   (1u << 2) /* FLUSH with the ICRC that rxe computes */
+#define SIM_QUIRK_CREDITS (1u << 3) /* an ACK that grants a number of requests: NICs */
+#define SIM_QUIRK_MIGREQ  (1u << 4) /* never set: rxe */
+#define SIM_QUIRK_TAIL    (1u << 5) /* a READ that is answered again goes on with MIDDLE: rxe */
+#define SIM_QUIRK_OPERATIONAL                                                                      \
+    (1u << 6)                        /* NAK 0x63 for an invalid request: rxe, for too long ones */
+#define SIM_QUIRK_BARE_ACK (1u << 7) /* now and then, for a READ */
+#define SIM_QUIRKS_COUNT   9u
+
+/* It loses an answer, as a fault does. */
+#define SIM_QUIRK_LOSSY SIM_QUIRK_BARE_ACK
+
+#define SIM_QUIRKS_READS 32u
+
+/* What a sender remembers of what it sent; zeroed to begin with. */
+struct sim_quirks {
+    struct sim_quirks_read {
+        uint32_t qpn;
+        uint32_t first; /* PSN */
+        uint32_t count; /* answers until now */
+    } reads[SIM_QUIRKS_READS];
+    uint32_t next_read;
+};
+
+/* A whole RoCE frame, which may become shorter; others are left alone. @number is another one with each
+ * frame. */
+void sim_quirks_rewrite(struct sim_quirks *foreign, struct sim_world_frame *frame, unsigned habits,
+                        uint32_t number);

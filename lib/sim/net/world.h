@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* world.h - everything in a simulation, and the only clock there is.
+ *
+ * A node is three functions. A link is a chain of nodes, an engine is one (sim/net/host.h), an
+ * application is one (sim/work/workload.h). Time does not pass: it jumps to the earliest `next`.
+ * Same nodes, same seed, same run: octet for octet.
+ */
+#pragma once
+
+#include "base/rng.h"
+#include "base/time.h"
+#include "sim/net/journal.h"
+
+#define SIM_WORLD_NODES_MAX 1024u
+
+struct sim_world;
+
+/* A frame between two nodes: owned by whoever has it, freed with sim_world_free_frame(). */
+struct sim_world_frame {
+    struct sim_world_frame *next;
+    uro_time due; /* for the node that holds it */
+    uint32_t length;
+    uint8_t octets[];
+};
+
+struct sim_node {
+    /* Takes over @frame; NULL for nodes that no frame comes to. */
+    void (*accept)(struct sim_node *node, struct sim_world_frame *frame);
+    /* When run() has work: now or earlier means at once; NEVER if idle. */
+    uro_time (*next)(const struct sim_node *node);
+    void (*run)(struct sim_node *node);
+};
+
+struct sim_world {
+    uro_time now;
+    uro_time jumped_at; /* as clocks do when a process was stopped, last; 0: never */
+    struct uro_rng rng;
+    struct sim_journal *journal; /* owned */
+    uint64_t digest;             /* of everything that happened */
+    uint32_t frames_alive;
+    uint32_t node_count;
+    struct sim_node *nodes[SIM_WORLD_NODES_MAX];
+    bool failed;
+    char failure[512]; /* the first thing that went wrong */
+};
+
+/* At time @start. */
+void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start);
+void sim_world_fini(struct sim_world *world);
+
+void sim_world_add(struct sim_world *world, struct sim_node *node);
+
+struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
+void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
+
+/* Lets everything happen that is due up to and including @until, or until something failed; then
+ * it is @until. Returns false when nothing was left to do before that. */
+bool sim_world_run(struct sim_world *world, uro_time until);
+
+/* When anything happens next. */
+uro_time sim_world_next(const struct sim_world *world);
+
+/* Feeds the digest. */
+void sim_world_digest(struct sim_world *world, const void *octets, size_t length);
+
+/* Some invariant does not hold. The first call counts; the run then ends. */
+void sim_world_fail(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
+
+/* True with a probability of @share / 65536. */
+bool sim_world_chance(struct uro_rng *rng, uint32_t share);
+/* @low .. @high. */
+uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);

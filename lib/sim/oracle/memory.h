@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* memory.h - the memory of one queue pair: known content everywhere, so that any stray octet shows.
+ *
+ * An memory is cut into sections, each its own registered range, with unregistered memory between
+ * them. A section is cut into slots; a slot holds one message, scattered over pieces. All that is
+ * not a piece is canary. The addresses that go into work requests are not those of the process:
+ * they come from the seed, so that a run is the same octet for octet.
+ */
+#pragma once
+
+#include "base/rng.h"
+#include "core/key.h"
+#include "core/limits.h"
+#include "core/work.h"
+
+#define SIM_MEMORY_CANARY 0xc5u
+#define SIM_MEMORY_GUARD  128u /* unregistered octets around each section */
+
+enum sim_memory_section {
+    SIM_MEMORY_SENDS,   /* what is sent, where READs and atomics return to */
+    SIM_MEMORY_RECVS,   /* receive buffers */
+    SIM_MEMORY_WINDOWS, /* the peer's WRITEs and READs */
+    SIM_MEMORY_WORDS,   /* the peer's atomics */
+    SIM_MEMORY_PRIVATE, /* no remote rights: nobody may touch it */
+    SIM_MEMORY_SECTIONS
+};
+
+struct sim_memory_section_size {
+    uint32_t slots;
+    uint32_t room; /* octets of a slot */
+};
+
+struct sim_memory {
+    uint8_t *memory; /* owned */
+    size_t size;
+    uint64_t base; /* the address that work requests use for memory[0] */
+    uint32_t at[SIM_MEMORY_SECTIONS];
+    struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS];
+    struct uro_key keys[SIM_MEMORY_SECTIONS];
+    bool registered[SIM_MEMORY_SECTIONS];
+    uint8_t *scratch; /* owned; the largest slot */
+};
+
+/* The pieces of a message inside its slot, in message order. */
+struct sim_memory_layout {
+    uint32_t count;
+    struct {
+        uint32_t at;
+        uint32_t length;
+    } pieces[URO_SGE_MAX];
+};
+
+/* All canary, nothing registered. @base is a multiple of 4096. */
+void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,
+                     uint64_t base, struct uro_rng *rng);
+void sim_memory_fini(struct sim_memory *memory);
+
+void sim_memory_register(struct sim_memory *memory, struct uro_shard *shard,
+                         enum sim_memory_section section, uint32_t pd, uint32_t access);
+/* With another key, for the same as before. */
+void sim_memory_register_again(struct sim_memory *memory, struct uro_shard *shard,
+                               enum sim_memory_section section);
+/* Harmless when not registered. */
+void sim_memory_deregister(struct sim_memory *memory, struct uro_shard *shard,
+                           enum sim_memory_section section);
+
+uint8_t *sim_memory_slot(const struct sim_memory *memory, enum sim_memory_section section,
+                         uint32_t slot);
+uint64_t sim_memory_address(const struct sim_memory *memory, enum sim_memory_section section,
+                            uint32_t slot);
+
+/* Octets a slot needs for a message of @length in at most @pieces pieces. */
+uint32_t sim_memory_room(uint32_t length, uint32_t pieces);
+
+/* Spreads @length octets over 1 .. @pieces_max pieces (0 octets: over 0 .. @pieces_max). */
+void sim_memory_scatter(struct sim_memory_layout *layout, uint32_t length, uint32_t pieces_max,
+                        struct uro_rng *rng);
+
+/* Work request elements for the layout; returns how many. */
+uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_section section,
+                         uint32_t slot, const struct sim_memory_layout *layout,
+                         struct uro_sge *sges);
+
+/* Fills the slot: canary, and in the pieces the first @length octets of the message @seed. */
+void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
+                     const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
+
+/* True when the slot is as sim_memory_fill() would make it; else @at is the first wrong octet. */
+bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
+                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed,
+                      uint32_t *at);
+
+/* The octets of all pieces, one after the other. */
+void sim_memory_gather(const struct sim_memory *memory, enum sim_memory_section section,
+                       uint32_t slot, const struct sim_memory_layout *layout, uint8_t *out);
+
+/* True when the pieces hold the message, whatever is behind it in them. */
+bool sim_memory_holds(const struct sim_memory *memory, enum sim_memory_section section,
+                      uint32_t slot, const struct sim_memory_layout *layout, uint32_t length,
+                      uint64_t seed);
+
+/* True when all but the pieces is canary. */
+bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section section,
+                             uint32_t slot, const struct sim_memory_layout *layout, uint32_t *at);
+
+/* True when no octet outside the sections, and none of the private section, was ever written. */
+bool sim_memory_check_guards(const struct sim_memory *memory, size_t *at);
+
+/* The octets of message @seed. */
+void sim_memory_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t seed);
+
+/* For "nothing wrote here since". */
+uint32_t sim_memory_sum(const struct sim_memory *memory);

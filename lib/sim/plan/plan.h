@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plan.h - what a seed stands for: which faults exist at all, how big things are, what is done.
+ *
+ * A run in which everything can go wrong finds less than many runs in which few things can: so a
+ * seed first switches kinds of faults and kinds of work on and off, then draws the numbers.
+ */
+#pragma once
+
+#include "sim/net/attacker.h"
+#include "sim/net/cable.h"
+#include "sim/net/host.h"
+
+#define SIM_PLAN_CALM_CONNECTIONS 512u /* more than there ever are */
+#define SIM_PLAN_PAIRS_MAX        8u
+#define SIM_PLAN_UCS_MAX          3u
+#define SIM_PLAN_PARTIES_MAX      5u
+#define SIM_PLAN_SRQS_MAX         5u
+#define SIM_PLAN_NO_SRQ           UINT32_MAX
+#define SIM_PLAN_START            URO_MS(1) /* clocks seldom start at zero */
+
+/* Work requests by kind; a weight each. */
+enum sim_plan_kind {
+    SIM_PLAN_SEND,
+    SIM_PLAN_SEND_IMM,
+    SIM_PLAN_WRITE,
+    SIM_PLAN_WRITE_IMM,
+    SIM_PLAN_READ,
+    SIM_PLAN_CMP_SWAP,
+    SIM_PLAN_FETCH_ADD,
+    SIM_PLAN_SHARED_ADD, /* FETCH_ADD to a word that all pairs share */
+    SIM_PLAN_READ_BACK,  /* READ of what the WRITE before it wrote */
+    SIM_PLAN_OVERWRITE,  /* fenced WRITE over what the READ before it reads */
+    SIM_PLAN_FLUSH,      /* of what the WRITE before it wrote, or something else */
+    SIM_PLAN_ATOMIC_WRITE,
+    SIM_PLAN_BIND, /* this and the rest: RC alone */
+    SIM_PLAN_LOCAL_INV,
+    SIM_PLAN_SEND_INV,
+    SIM_PLAN_MW_WRITE,
+    SIM_PLAN_MW_READ,
+    SIM_PLAN_KINDS
+};
+
+/* A shared receive queue. */
+struct sim_plan_srq {
+    bool xrc;
+    bool wild; /* with receives that are wrong on purpose */
+    uint32_t capacity;
+    uint32_t capacity_max; /* after a resize */
+    uint32_t spare;        /* receives that may be taken and not yet complete, when full */
+    uint32_t sges;
+    uint32_t batch_max;
+    uint32_t wait_max;    /* ns between an occasion to post and posting */
+    uint32_t limit_share; /* of 65536 occasions to arm a limit */
+    uint32_t resize_share;
+    uint32_t wrong_share;   /* wild: of 65536 receives */
+    uint32_t replace_share; /* of 65536 occasions to destroy it and make another one */
+};
+
+/* One direction of a pair. */
+struct sim_plan_end {
+    uint32_t send_capacity; /* 1 .. */
+    uint32_t recv_capacity;
+    uint32_t send_sges; /* 1 .. URO_SGE_MAX */
+    uint32_t recv_sges;
+    uint32_t inline_max;
+    bool signal_all;
+    uint32_t signal_share; /* of 65536 requests that need not be signalled */
+    uint32_t inline_share; /* of those that fit */
+    uint32_t fence_share;
+    uint32_t solicit_share;
+    uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
+    uint32_t batch_max;               /* requests posted with one bell */
+    uint32_t recv_batch_max;
+    uint32_t post_wait_max; /* ns between an occasion to post and posting */
+    uint32_t recv_wait_max;
+    uint32_t first_psn;
+    uint32_t srq;   /* of its host, for its receives; SIM_PLAN_NO_SRQ */
+    uint32_t sends; /* work requests of each life */
+    uint8_t rd_atomic;
+    uint8_t min_rnr_timer;
+    uint8_t timeout;
+    uint8_t retry_count;
+    uint8_t rnr_retry;
+};
+
+struct sim_plan_pair {
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t lives;    /* the queue pairs are made this many times; the last one dies in peace */
+    uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
+    uint32_t inject_share; /* of 65536 requests that are wrong on purpose; last life: none */
+    bool v6;
+    bool xrc;            /* one end is the initiator, the other the target */
+    unsigned xrc_target; /* end */
+    unsigned sides[2];   /* of its ends; the same: with itself */
+    struct sim_plan_end ends[2];
+};
+
+/* An unreliable connection; the same in both directions. */
+struct sim_plan_uc {
+    uint64_t seed;
+    unsigned sides[2]; /* of its ends; the same: with itself */
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t send_capacity;
+    uint32_t recv_capacity;
+    uint32_t sges;
+    uint32_t inline_max;
+    bool shared; /* both ends take receives from this shared queue of their host */
+    uint32_t srq;
+    bool signal_all;
+    bool v6;
+    uint32_t sends; /* at most, of each end's life */
+    uint32_t batch_max;
+    uint32_t post_wait_max;
+    uint32_t recv_wait_max;
+    uint32_t resume_wait_max;
+    uint32_t life_max;     /* us */
+    uint32_t inject_share; /* of 65536 requests; last life: none */
+};
+
+/* A datagram queue pair. */
+struct sim_plan_party {
+    uint64_t seed;
+    unsigned side;
+    uint32_t message_max;
+    uint32_t send_capacity;
+    uint32_t recv_capacity;
+    uint32_t sges;
+    uint32_t inline_max;
+    bool shared; /* takes receives from this shared queue of its host */
+    uint32_t srq;
+    bool signal_all;
+    uint32_t sends; /* at most, of each life */
+    uint32_t batch_max;
+    uint32_t post_wait_max;
+    uint32_t recv_wait_max;
+    uint32_t resume_wait_max;
+    uint32_t life_max;     /* us */
+    uint32_t inject_share; /* of 65536 requests; last life: none */
+};
+
+/* Applications that connect to each other by messages of the connection manager. */
+struct sim_plan_cm {
+    uint64_t seed;
+    uint32_t callers[2];  /* of each host, that ask; 0 and 0: there are none at all */
+    uint32_t attempts;    /* of each, while there are faults */
+    uint32_t connections; /* room of each connection manager */
+    uint32_t backlog;
+    bool notices; /* a request does not count as waiting once it is heard of */
+    bool v6;
+    uint32_t path_mtu;
+    uint32_t message_max;
+    uint32_t message_count; /* of each side, at most */
+    uint32_t call_wait_max; /* ns between an attempt and the next */
+    uint32_t turn_wait_max; /* ns until an application acts on what it heard */
+    uint32_t stay_max;      /* us: the longest that anybody stays while there are faults */
+    uint32_t shut_wait_max; /* us: services come and go as often; 0: they stay */
+    uint32_t leave_share;   /* of 65536 connections, given up without a word whatever their state */
+    uint32_t reject_share;
+    uint32_t query_share;   /* of 65536 attempts: for a datagram service */
+    uint32_t nobody_share;  /* for a service that nobody offers */
+    uint32_t self_share;    /* to the own host */
+    uint32_t patient_share; /* nobody leaves or rejects, however bad the network is */
+    uint32_t absent_share;  /* to an address that nobody has */
+    uint32_t slow_share;    /* of patient attempts: the host takes its time */
+    uint8_t retries;        /* of impatient ones */
+    uint8_t response_timeout;
+    uint8_t ack_timeout; /* at least as long as every pair's */
+    uint8_t ack_more;
+};
+
+/* A pair that somebody attacks who reads along. */
+struct sim_plan_attacked {
+    uint64_t seed;
+    enum uro_qp_type type; /* XRC_INI: the other one is the target */
+    uint32_t wait_max;     /* us between two frames of his; 0: he is not there */
+    uint32_t path_mtu;
+    bool v6;
+};
+
+#define SIM_PLAN_JUMPS_MAX 8u
+
+/* What happens to all alike; the most of everything is in us. */
+struct sim_plan_faults {
+    uint64_t seed;
+    uint32_t down_wait_max; /* until the link goes down; 0: never */
+    uint32_t down_max;
+    uint32_t jump_wait_max; /* until the clock jumps, JUMPS_MAX times; 0: never */
+    uint32_t jump_max;
+    uint32_t doze_share; /* of 65536 polls, after which the reader does something else */
+    uint32_t doze_max;
+};
+
+/* What a link of hosts has and does. */
+struct sim_plan {
+    uint64_t seed;
+    uint32_t pair_count;
+    uint32_t cq_count;      /* of each host */
+    uint32_t cq_tight;      /* room of one more, too small for who uses it; 0: there is none */
+    bool cq_tight_all;      /* also for shared receive queues, UC and UD */
+    uint32_t resize_share;  /* of 65536 readings of a completion queue */
+    bool cq_events;         /* completions are waited for, not polled */
+    uint32_t poll_wait_max; /* ns between a completion and its poll */
+    bool clean;             /* no faults, no slow receivers, no errors: nothing may be sent twice */
+    bool forever;           /* retries never run out, so nothing may fail */
+    uro_time calm_at;       /* faults stop, errors are no longer injected */
+    struct sim_cable_config cables[2];
+    struct sim_host_config hosts[2];
+    uint64_t others[2]; /* frames of other links that may be on their way from each, too */
+    uint32_t srq_count[2];
+    struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX];
+    bool revokes; /* memory is deregistered while it is used */
+    bool pauses;  /* send queues are drained now and then */
+    uint32_t uc_count;
+    struct sim_plan_uc ucs[SIM_PLAN_UCS_MAX];
+    bool groups; /* parties write to groups as well */
+    uint32_t party_count;
+    struct sim_plan_party parties[SIM_PLAN_PARTIES_MAX];
+    struct sim_plan_cm cm;
+    struct sim_plan_faults faults;
+    struct sim_attacker_config attacker;
+    struct sim_plan_attacked attacked;
+    struct sim_plan_pair pairs[SIM_PLAN_PAIRS_MAX];
+};
+
+enum sim_plan_manner { SIM_PLAN_ANY, SIM_PLAN_CLEAN, SIM_PLAN_FAULTY };
+
+void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner manner);
+/* Its host is the one of that number: name and addresses. */
+void sim_plan_identify(struct sim_host_config *host, unsigned number);
+/* Requests and answers that may be on their way from a side at once. */
+uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
+/* Others share its hosts: timeouts become as long as that takes. */
+void sim_plan_share(struct sim_plan *plan, const uint64_t others[static 2]);
+
+/* plan_shared.c: shared receive queues, and which pairs use them. */
+void sim_plan_draw_shared(struct sim_plan *plan);
+
+/* plan_loose.c: connections and datagrams without acknowledgements. */
+void sim_plan_draw_loose(struct sim_plan *plan);
+
+/* plan_cm.c: connections made by messages; what they add to sim_plan_patience() and to the frames
+ * that may be on their way. */
+void sim_plan_draw_cm(struct sim_plan *plan);
+uro_time sim_plan_cm_patience(const struct sim_plan *plan);
+uint64_t sim_plan_cm_frames(const struct sim_plan *plan);
+/* ns that the exponent of a timeout stands for. */
+uro_time sim_plan_cm_time(uint32_t exponent);
+
+/* Patient attempts outlive all faults. */
+#define SIM_PLAN_CM_PATIENT_TIMEOUT 16u
+#define SIM_PLAN_CM_PATIENT_RETRIES 15u
+#define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
+#define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
+
+/* plan_faults.c */
+void sim_plan_draw_trouble(struct sim_plan *plan);
+/* By how much that may delay somebody who acts so many times. */
+uro_time sim_plan_trouble_max(const struct sim_plan *plan, uint32_t occasions);
+
+/* What can be taken out of a run, to find out what it takes to fail: the faults, then the work, then all
+ * hosts but two. */
+#define SIM_PLAN_PARTS(X)                                                                          \
+    X(LOSE, "lose")                                                                                \
+    X(DUPLICATE, "duplicate")                                                                      \
+    X(CORRUPT, "corrupt")                                                                          \
+    X(TRUNCATE, "truncate")                                                                        \
+    X(LATE, "late")                                                                                \
+    X(JITTER, "jitter")                                                                            \
+    X(CE, "ce")                                                                                    \
+    X(QUEUE, "queue")                                                                              \
+    X(PARTITION, "partition")                                                                      \
+    X(RING, "ring")                                                                                \
+    X(GAP, "gap")                                                                                  \
+    X(STALL, "stall")                                                                              \
+    X(DOWN, "down")                                                                                \
+    X(JUMP, "jump")                                                                                \
+    X(DOZE, "doze")                                                                                \
+    X(TIGHT, "tight")                                                                              \
+    X(RESIZE, "resize")                                                                            \
+    X(ATTACKER, "hostile")                                                                         \
+    X(ATTACKED, "victim")                                                                          \
+    X(QUIRKS, "foreign")                                                                           \
+    X(INJECT, "inject")                                                                            \
+    X(REVOKE, "revoke")                                                                            \
+    X(PAUSE, "pause")                                                                              \
+    X(SRQ, "srq")                                                                                  \
+    X(PAIRS, "pairs")                                                                              \
+    X(UC, "uc")                                                                                    \
+    X(UD, "ud")                                                                                    \
+    X(GROUPS, "groups")                                                                            \
+    X(CM, "cm")                                                                                    \
+    X(HOSTS, "nodes")
+
+enum sim_plan_part {
+#define PART(part, name) SIM_PLAN_PART_##part,
+    SIM_PLAN_PARTS(PART)
+#undef PART
+};
+
+#define SIM_PLAN_PART(part) (1u << SIM_PLAN_PART_##part)
+
+/* plan_less.c */
+/* Adds the part with that name to the set; false when there is none. */
+bool sim_plan_part(const char *name, size_t length, uint32_t *parts);
+/* NULL beyond the last. */
+const char *sim_plan_part_name(size_t number);
+/* Takes a set of parts out. */
+void sim_plan_without(struct sim_plan *plan, uint32_t parts);
+/* Halves the work so many times. */
+void sim_plan_less(struct sim_plan *plan, uint32_t times);
+
+/* One line that says what is on, for people. */
+#define SIM_PLAN_TEXT_MAX 640u
+void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_MAX]);
+
+/* The longest a frame may be on its way. */
+uro_time sim_plan_flight_max(const struct sim_plan *plan);
+
+/* ns after which everything must be done once faults have stopped: derived in plan.c. */
+uro_time sim_plan_patience(const struct sim_plan *plan);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plan_faults.c - draws what happens to links, clocks, transmit rings, readers and their queues, and
+ * strangers; see plan.h.
+ *
+ * From numbers of its own, so that seeds without them keep their meaning.
+ */
+#include "sim/plan/plan.h"
+
+#define ONE_IN          4u
+#define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
+#define DOZE_SHARE_MAX  10000u /* of 65536 polls */
+#define OLDER_HABITS    4u     /* are drawn where they were before there were more */
+#define VICTIM_ONE_IN   16u
+#define OTHERS_ONE_IN   8u
+#define SPEAKER_ONE_IN  6u
+#define TIGHT_ONE_IN    8u
+#define TIGHT_MAX       12u
+#define RESIZE_MAX      6000u /* of 65536 polls */
+
+static bool chosen(struct uro_rng *rng)
+{
+    return uro_rng_below(rng, ONE_IN) == 0;
+}
+
+static void draw_victim(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x76696374696d));
+    if (plan->clean || uro_rng_below(&rng, VICTIM_ONE_IN) != 0)
+        return;
+    plan->attacked = (struct sim_plan_attacked){ .type = URO_QPT_RC,
+                                                 .seed = uro_rng_u64(&rng),
+                                                 .wait_max = sim_world_between(&rng, 10, 400),
+                                                 .path_mtu = 256u << uro_rng_below(&rng, 4),
+                                                 .v6 = uro_rng_below(&rng, 2) == 0 };
+}
+
+/* Of another type; there is one at most. */
+static void draw_other_victim(struct sim_plan *plan)
+{
+    static const enum uro_qp_type types[] = { URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x6f7468657273));
+    if (plan->clean || plan->attacked.wait_max > 0 || uro_rng_below(&rng, OTHERS_ONE_IN) != 0)
+        return;
+    plan->attacked = (struct sim_plan_attacked){ .type = types[uro_rng_below(&rng, 3)],
+                                                 .seed = uro_rng_u64(&rng),
+                                                 .wait_max = sim_world_between(&rng, 5, 200),
+                                                 .path_mtu = 256u << uro_rng_below(&rng, 4),
+                                                 .v6 = uro_rng_below(&rng, 2) == 0 };
+}
+
+static void draw_habits(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x686162697473));
+    for (unsigned side = 0; side < 2; side++) {
+        uint32_t habits = uro_rng_below(&rng, 1u << (SIM_QUIRKS_COUNT - OLDER_HABITS));
+        if (!chosen(&rng))
+            continue;
+        plan->cables[side].foreign |= habits << OLDER_HABITS;
+        if (plan->clean)
+            plan->cables[side].foreign &= ~SIM_QUIRK_LOSSY;
+    }
+}
+
+static void set_tight(struct sim_plan *plan, uint32_t room)
+{
+    plan->cq_tight = room;
+    for (uint32_t i = 0; i < plan->pair_count; i++)
+        if (plan->pairs[i].lives < 2)
+            plan->pairs[i].lives = 2; /* a last one does without */
+}
+
+static void draw_tight_all(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x7469676874));
+    if (plan->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
+        return;
+    plan->cq_tight_all = true;
+    if (plan->cq_tight == 0)
+        set_tight(plan, sim_world_between(&rng, 1, TIGHT_MAX));
+}
+
+/* Completion queues that change their size, and those that are too small. */
+static void draw_queues(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x717565756573));
+    if (chosen(&rng))
+        plan->resize_share = sim_world_between(&rng, 1, RESIZE_MAX);
+    if (plan->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
+        return;
+    set_tight(plan, sim_world_between(&rng, 1, TIGHT_MAX));
+}
+
+static void draw_faults(struct sim_plan *plan)
+{
+    struct sim_plan_faults *faults = &plan->faults;
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x74726f75626c65));
+    faults->seed = uro_rng_u64(&rng);
+    for (unsigned side = 0; side < 2; side++)
+        if (chosen(&rng))
+            plan->cables[side].foreign = 1 + uro_rng_below(&rng, (1u << OLDER_HABITS) - 1);
+    draw_habits(plan);
+    if (plan->clean)
+        return;
+    if (chosen(&rng)) {
+        faults->down_wait_max = sim_world_between(&rng, 500, 30000);
+        faults->down_max = sim_world_between(&rng, 1, 3000);
+    }
+    if (chosen(&rng)) {
+        faults->jump_wait_max = sim_world_between(&rng, 500, 20000);
+        faults->jump_max = sim_world_between(&rng, 10, 40000);
+    }
+    if (chosen(&rng)) {
+        faults->doze_share = sim_world_between(&rng, 1, DOZE_SHARE_MAX);
+        faults->doze_max = sim_world_between(&rng, 10, 5000);
+    }
+    if (chosen(&rng))
+        plan->attacker =
+            (struct sim_attacker_config){ .seed = uro_rng_u64(&rng),
+                                          .wait_max = sim_world_between(&rng, 20, 500) };
+    for (unsigned side = 0; side < 2; side++) {
+        struct sim_host_config *host = &plan->hosts[side];
+        if (!chosen(&rng))
+            continue;
+        host->tx_stall_share = sim_world_between(&rng, 1, STALL_SHARE_MAX);
+        host->tx_stall_max = URO_US(sim_world_between(&rng, 10, 2000));
+    }
+}
+
+/* Somebody who meddles with connections that are made. */
+static void draw_speaker(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x737065616b6572));
+    if (plan->clean || plan->cm.callers[0] + plan->cm.callers[1] == 0 ||
+        uro_rng_below(&rng, SPEAKER_ONE_IN) != 0)
+        return;
+    if (plan->attacker.wait_max == 0)
+        plan->attacker =
+            (struct sim_attacker_config){ .seed = uro_rng_u64(&rng),
+                                          .wait_max = sim_world_between(&rng, 20, 500) };
+    plan->attacker.speaks = true;
+}
+
+void sim_plan_draw_trouble(struct sim_plan *plan)
+{
+    draw_queues(plan);
+    draw_tight_all(plan);
+    draw_victim(plan);
+    draw_other_victim(plan);
+    draw_faults(plan);
+    draw_speaker(plan);
+}
+
+uro_time sim_plan_trouble_max(const struct sim_plan *plan, uint32_t occasions)
+{
+    uro_time stall = 0;
+
+    for (unsigned side = 0; side < 2; side++)
+        if (plan->hosts[side].tx_stall_max > stall)
+            stall = plan->hosts[side].tx_stall_max;
+    return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->faults.jump_max);
+}

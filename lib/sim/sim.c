@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sim.c - see sim.h for the contract. */
+#include "sim/sim.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/pcap/pcap_write.h"
+#include "sim/net/attacker.h"
+#include "sim/net/faults.h"
+#include "sim/net/switch.h"
+#include "sim/plan/net_plan.h"
+#include "sim/work/cm.h"
+#include "sim/work/host_work.h"
+
+_Static_assert(SIM_SETTING_MAX >= SIM_NET_PLAN_TEXT_MAX, "a setting fits");
+
+#define SETTLE         URO_MS(200)    /* beyond every delay: the last frames have arrived */
+#define IDLE           URO_MS(100000) /* neighbours are asked again every 30 s */
+#define IDLE_ROUNDS    64u            /* of a host, for each neighbour */
+#define CLEAN_COUNTERS URO_ARRAY_LEN(never_when_clean)
+
+static const enum uro_counter never_when_clean[] = {
+    URO_COUNT_DROP_SHORT,        URO_COUNT_DROP_ETHER_TYPE,
+    URO_COUNT_DROP_ETHER_DEST,   URO_COUNT_DROP_IP_HEADER,
+    URO_COUNT_DROP_IP_CHECKSUM,  URO_COUNT_DROP_IP_OPTIONS,
+    URO_COUNT_DROP_IP_FRAGMENT,  URO_COUNT_DROP_IP_DEST,
+    URO_COUNT_DROP_IP_PROTOCOL,  URO_COUNT_DROP_UDP_PORT,
+    URO_COUNT_DROP_UDP_LENGTH,   URO_COUNT_DROP_UDP_CHECKSUM,
+    URO_COUNT_DROP_ICRC,         URO_COUNT_DROP_OPCODE,
+    URO_COUNT_DROP_LENGTH,       URO_COUNT_DROP_VERSION,
+    URO_COUNT_DROP_QPN,          URO_COUNT_DROP_SERVICE,
+    URO_COUNT_DROP_STATE,        URO_COUNT_DROP_ADDRESS,
+    URO_COUNT_DROP_PKEY,         URO_COUNT_DROP_QKEY,
+    URO_COUNT_DROP_GHOST_ACK,    URO_COUNT_DROP_STALE_RESPONSE,
+    URO_COUNT_DROP_BAD_RESPONSE, URO_COUNT_DROP_AFTER_NAK,
+    URO_COUNT_DROP_REPLAY,       URO_COUNT_DROP_MALFORMED_ARP,
+    URO_COUNT_TX_NO_NEIGHBOR,    URO_COUNT_RX_DUPLICATE,
+    URO_COUNT_RX_EARLY,          URO_COUNT_RX_MARKED,
+    URO_COUNT_CNP_SENT,          URO_COUNT_CNP_RECEIVED,
+    URO_COUNT_RX_OUT_OF_SEQ,     URO_COUNT_RNR_SENT,
+    URO_COUNT_RNR_RECEIVED,      URO_COUNT_SEQ_NAK_RECEIVED,
+    URO_COUNT_TIMEOUTS,          URO_COUNT_PROBES,
+    URO_COUNT_RETRY_ROUNDS,      URO_COUNT_RETRY_EXCEEDED,
+    URO_COUNT_RNR_EXCEEDED,      URO_COUNT_ACCESS_REFUSED,
+    URO_COUNT_CQ_OVERRUN,
+};
+
+/* Two hosts that talk. */
+struct link {
+    struct sim_workload load;
+    struct sim_cable cables[2]; /* from each to the other one */
+    struct sim_attacker attacker;
+    const struct sim_net_link *plan;
+};
+
+struct sim {
+    struct sim_net_plan net;
+    struct uro_pcap_write *pcap;
+    struct sim_options options;
+    struct sim_host hosts[SIM_NET_HOSTS_MAX];
+    struct sim_switch switches[SIM_NET_HOSTS_MAX];
+    struct sim_host_work at_hosts[SIM_NET_HOSTS_MAX];
+    struct link links[SIM_NET_LINKS_MAX];
+    struct sim_faults faults;
+    struct sim_world world;
+};
+
+static struct sim *running; /* for sim_crashed() alone */
+
+static void build_host(struct sim *sim, unsigned number)
+{
+    struct sim_host *host = &sim->hosts[number];
+
+    sim_host_init(host, &sim->world, &sim->net.hosts[number]);
+    host->pcap = sim->pcap;
+    sim_switch_init(&sim->switches[number], &sim->world);
+    host->out = &sim->switches[number].node;
+    sim_host_work_init(&sim->at_hosts[number], host);
+}
+
+static void build_cables(struct sim *sim, struct link *link)
+{
+    const unsigned *ends = link->plan->hosts;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct sim_host *to = &sim->hosts[ends[!i]];
+        sim_cable_init(&link->cables[i], &sim->world, &link->plan->plan.cables[i], &to->node);
+        sim_switch_add(&sim->switches[ends[i]], &to->config.engine.mac, &link->cables[i].node);
+    }
+}
+
+static void build_hostile(struct sim *sim, struct link *link, uint32_t number)
+{
+    const unsigned *ends = link->plan->hosts;
+
+    sim_attacker_init(&link->attacker, &sim->world, &link->plan->plan.attacker,
+                      &sim->hosts[ends[0]], &sim->hosts[ends[1]], sim_cm_service(number));
+    for (unsigned i = 0; i < 2; i++) {
+        if (link->plan->plan.attacker.wait_max == 0)
+            break;
+        sim->hosts[ends[i]].tap = sim_attacker_overhear;
+        sim->hosts[ends[i]].tapper = &link->attacker;
+    }
+}
+
+static void plug_cables(struct sim_faults_plug *plug, struct link *link)
+{
+    for (unsigned i = 0; i < 2; i++)
+        plug->cables[plug->cable_count++] = &link->cables[i];
+}
+
+/* What can go down: a host with all its cables; or what is between two, which no engine notices.
+ * Not where a link is clean. */
+static void build_trouble(struct sim *sim)
+{
+    const struct sim_net_plan *net = &sim->net;
+    struct sim_faults_plug *plug;
+
+    sim_faults_init(&sim->faults, &sim->world, &net->faults);
+    for (unsigned i = 0; i < net->host_count && net->host_count > 2; i++) {
+        if (sim_net_plan_is_calm(net, i))
+            continue;
+        plug = sim_faults_add(&sim->faults);
+        plug->hosts[plug->host_count++] = &sim->hosts[i];
+        for (uint32_t j = 0; j < net->link_count; j++)
+            if (net->links[j].hosts[0] == i || net->links[j].hosts[1] == i)
+                plug_cables(plug, &sim->links[j]);
+    }
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        if (net->links[i].plan.clean)
+            continue;
+        plug = sim_faults_add(&sim->faults);
+        plug_cables(plug, &sim->links[i]);
+        for (unsigned j = 0; j < 2 && net->host_count == 2; j++)
+            plug->hosts[plug->host_count++] = &sim->hosts[j];
+    }
+}
+
+static void build(struct sim *sim)
+{
+    struct sim_world *world = &sim->world;
+
+    sim_net_plan_draw(&sim->net, sim->options.seed, sim->options.without, sim->options.less);
+    sim_world_init(world, sim->options.seed, SIM_PLAN_START);
+    sim_journal_follow(world->journal, sim->options.trace);
+    if (sim->options.pcap != NULL) {
+        int result = uro_pcap_write_open(sim->options.pcap, 0, &sim->pcap);
+        if (result != 0)
+            sim_world_fail(world, "%s: %s", sim->options.pcap, strerror(-result));
+    }
+    for (unsigned i = 0; i < sim->net.host_count; i++)
+        build_host(sim, i);
+    for (uint32_t i = 0; i < sim->net.link_count; i++) {
+        sim->links[i].plan = &sim->net.links[i];
+        build_cables(sim, &sim->links[i]);
+    }
+    build_trouble(sim);
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        build_hostile(sim, &sim->links[i], i);
+    for (uint32_t i = 0; i < sim->net.link_count; i++) {
+        const struct sim_net_link *plan = &sim->net.links[i];
+        sim_workload_init(&sim->links[i].load, world, &plan->plan, i,
+                          &sim->at_hosts[plan->hosts[0]], &sim->at_hosts[plan->hosts[1]]);
+    }
+}
+
+static void tear_down(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        for (unsigned j = 0; j < 2; j++)
+            sim_cable_fini(&sim->links[i].cables[j]);
+    for (unsigned i = 0; i < sim->net.host_count; i++)
+        sim_host_fini(&sim->hosts[i]);
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        sim_workload_fini(&sim->links[i].load);
+    uro_pcap_write_close(sim->pcap);
+    sim_world_fini(&sim->world);
+}
+
+static void calm(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        for (unsigned j = 0; j < 2; j++)
+            sim_cable_calm(&sim->links[i].cables[j]);
+    for (unsigned i = 0; i < sim->net.host_count; i++)
+        sim_host_calm(&sim->hosts[i]);
+    sim_faults_calm(&sim->faults);
+    for (uint32_t i = 0; i < sim->net.link_count; i++) {
+        sim_attacker_calm(&sim->links[i].attacker);
+        sim_workload_calm(&sim->links[i].load);
+    }
+    sim_journal_note(sim->world.journal, sim->world.now, "faults stop");
+}
+
+static bool all(const struct sim *sim, bool (*holds)(const struct sim_workload *))
+{
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        if (!holds(&sim->links[i].load))
+            return false;
+    return true;
+}
+
+/* Runs, one instant after the other, until @done or @until. */
+static bool run_until(struct sim *sim, bool (*done)(const struct sim_workload *), uro_time until)
+{
+    struct sim_world *world = &sim->world;
+
+    while (!world->failed && !all(sim, done)) {
+        uro_time next = sim_world_next(world);
+        if (next > until)
+            return false;
+        sim_world_run(world, next > world->now ? next : world->now);
+    }
+    return !world->failed;
+}
+
+static char name_of(const struct sim *sim, uint32_t link, unsigned side)
+{
+    return sim->hosts[sim->net.links[link].hosts[side]].config.name;
+}
+
+/* Faults stopped: everything that was posted must complete. */
+static uro_time live(struct sim *sim)
+{
+    uro_time from = sim->world.now;
+    char blame[400];
+
+    uro_time patience = sim_net_plan_patience(&sim->net);
+    bool done = run_until(sim, sim_workload_quiet, from + patience);
+    for (uint32_t i = 0; i < sim->net.link_count && !done && !sim->world.failed; i++) {
+        if (sim_workload_quiet(&sim->links[i].load))
+            continue;
+        sim_workload_blame(&sim->links[i].load, blame, sizeof blame);
+        sim_world_fail(&sim->world, "%c and %c are not done %" PRIu64 " ms after faults stopped:%s",
+                       name_of(sim, i, 0), name_of(sim, i, 1), patience / 1000000, blame);
+    }
+    return sim->world.now - from;
+}
+
+static bool all_arrived(const struct sim_workload *load)
+{
+    return load->world->frames_alive == 0;
+}
+
+/* Nothing to do: nothing is sent, nobody wakes up, but to ask for neighbours again. */
+static void idle(struct sim *sim)
+{
+    uint64_t roce[SIM_NET_HOSTS_MAX] = { 0 };
+    uint64_t rounds[SIM_NET_HOSTS_MAX] = { 0 };
+
+    sim_world_run(&sim->world, sim->world.now + SETTLE);
+    /* A group may have been reported a moment ago, for the second time. */
+    bool arrived = run_until(sim, all_arrived, sim->world.now + SETTLE);
+    for (unsigned i = 0; i < sim->net.host_count; i++) {
+        roce[i] = sim->hosts[i].roce_sent;
+        rounds[i] = sim->hosts[i].rounds;
+    }
+    if (!sim->world.failed && !arrived)
+        sim_world_fail(&sim->world, "%u frames are still on their way", sim->world.frames_alive);
+    sim_world_run(&sim->world, sim->world.now + IDLE);
+    for (unsigned i = 0; i < sim->net.host_count; i++) {
+        if (sim->hosts[i].roce_sent != roce[i])
+            sim_world_fail(&sim->world, "%c sends although there is nothing to do",
+                           sim->hosts[i].config.name);
+        if (sim->hosts[i].rounds - rounds[i] > IDLE_ROUNDS * (sim->net.host_count - 1))
+            sim_world_fail(&sim->world, "%c woke %" PRIu64 " times with nothing to do",
+                           sim->hosts[i].config.name, sim->hosts[i].rounds - rounds[i]);
+    }
+}
+
+/* All queue pairs are gone: an engine without objects sleeps for ever. */
+static void end(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        sim_workload_end_all(&sim->links[i].load);
+    if (!run_until(sim, sim_workload_over, sim->world.now + URO_MS(1000)))
+        sim_world_fail(&sim->world, "queue pairs in ERR did not flush everything");
+    sim_world_run(&sim->world, sim->world.now + IDLE);
+    for (unsigned i = 0; i < sim->net.host_count; i++)
+        if (uro_engine_next(sim->hosts[i].engine) != URO_TIME_NEVER)
+            sim_world_fail(&sim->world, "%c has no objects but wants to be called",
+                           sim->hosts[i].config.name);
+    if (sim->world.frames_alive != 0)
+        sim_world_fail(&sim->world, "%u frames were not returned", sim->world.frames_alive);
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        sim_workload_check(&sim->links[i].load);
+}
+
+/* Whether a host's packets look like those of Linux rxe, which is sent some ACKs twice. */
+static bool looks_like_rxe(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        for (unsigned side = 0; side < 2; side++)
+            if (sim->links[i].load.plan->cables[side].foreign & SIM_QUIRK_MIGREQ)
+                return true;
+    return false;
+}
+
+/* Who asks for a neighbour's MAC asks a group, and over every cable. */
+static bool may_count(const struct sim *sim, enum uro_counter counter)
+{
+    return (counter == URO_COUNT_DROP_ETHER_DEST && sim->net.host_count > 2) ||
+           (counter == URO_COUNT_DROP_STALE_RESPONSE && looks_like_rxe(sim));
+}
+
+static void check_counters(struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->net.host_count && sim->net.clean; i++) {
+        const struct uro_counters *counters = uro_engine_counters(sim->hosts[i].engine);
+        for (size_t j = 0; j < CLEAN_COUNTERS; j++)
+            if (counters->value[never_when_clean[j]] != 0 && !may_count(sim, never_when_clean[j]))
+                sim_world_fail(&sim->world, "%c counts %s %" PRIu64 " on a perfect network",
+                               sim->hosts[i].config.name, uro_counter_name(never_when_clean[j]),
+                               counters->value[never_when_clean[j]]);
+    }
+}
+
+static void count(const struct sim *sim, struct sim_result *result)
+{
+    for (unsigned i = 0; i < sim->net.host_count; i++)
+        result->frames += sim->hosts[i].frames_sent;
+    for (uint32_t i = 0; i < sim->net.link_count; i++) {
+        const struct sim_workload *load = &sim->links[i].load;
+        result->operations += load->ops_done;
+        result->lives += load->lives;
+        result->failures += load->failures;
+    }
+}
+
+static void note_setting(const struct sim *sim, const char *setting)
+{
+    for (const char *line = setting; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        sim_journal_note(sim->world.journal, sim->world.now, "%.*s", (int)strcspn(line, "\n"),
+                         line);
+    }
+}
+
+bool sim_run(const struct sim_options *options, struct sim_result *result)
+{
+    struct sim *sim = calloc(1, sizeof *sim);
+
+    URO_ASSERT(sim != NULL);
+    memset(result, 0, sizeof *result);
+    sim->options = *options;
+    build(sim);
+    running = sim;
+    sim_net_plan_text(&sim->net, result->setting);
+    note_setting(sim, result->setting);
+
+    sim_world_run(&sim->world, sim->net.calm_at);
+    calm(sim);
+    result->patience_used = live(sim);
+    if (!sim->world.failed)
+        idle(sim);
+    if (!sim->world.failed)
+        check_counters(sim);
+    if (!sim->world.failed)
+        end(sim);
+
+    running = NULL;
+    result->passed = !sim->world.failed;
+    snprintf(result->failure, sizeof result->failure, "%s", sim->world.failure);
+    result->digest = sim->world.digest;
+    count(sim, result);
+    result->hosts = sim->net.host_count;
+    result->duration = sim->world.now - SIM_PLAN_START;
+    if (!result->passed && options->tell != NULL)
+        sim_journal_tell(sim->world.journal, options->tell);
+    tear_down(sim);
+    free(sim);
+    return result->passed;
+}
+
+void sim_crashed(void)
+{
+    struct sim *sim = running;
+
+    running = NULL;
+    if (sim == NULL)
+        return;
+    if (sim->options.tell != NULL)
+        sim_journal_tell(sim->world.journal, sim->options.tell);
+    uro_pcap_write_close(sim->pcap);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* attacked.h - a pair of queue pairs that is attacked by somebody who reads along: he has the addresses,
+ * the numbers of both, their keys, and PSNs near those that are expected.
+ *
+ *   attacked.c        memory, and who is asked when
+ *   attacked_qp.c     lives of the two queue pairs, of any type
+ *   attacked_post.c   what they ask for, and what they are told
+ *   attacked_forge.c  what he writes
+ *
+ * No protocol without secrets stops him: what arrives may be his, and queue pairs of RC and XRC may fail; those
+ * of UC and UD never do. What must hold all the same: memory that no key gives the right to is neither changed
+ * nor sent, no completion comes twice or says more than its receive has room for, all goes on and ends, and
+ * whoever is not attacked notices nothing. When faults have stopped, UC and UD send each other one more message,
+ * which must arrive.
+ */
+#pragma once
+
+#include "core/ah.h"
+#include "sim/work/workload.h"
+
+#define SIM_ATTACKED_SENDS  8u
+#define SIM_ATTACKED_RECVS  8u
+#define SIM_ATTACKED_FRAMES 8u    /* that he remembers */
+#define SIM_ATTACKED_FRAME  4600u /* octets */
+#define SIM_ATTACKED_QKEY   0x11223344u
+
+/* What its memory is for: a key each. */
+enum sim_attacked_range {
+    SIM_ATTACKED_SENT,    /* no rights: only we send from it */
+    SIM_ATTACKED_TAKEN,   /* LOCAL_WRITE: receives, answers */
+    SIM_ATTACKED_OPEN,    /* to all that a peer may do */
+    SIM_ATTACKED_SHOWN,   /* REMOTE_READ */
+    SIM_ATTACKED_FILLED,  /* REMOTE_WRITE: never sent */
+    SIM_ATTACKED_FOREIGN, /* all rights, in another protection domain */
+    SIM_ATTACKED_GONE,    /* was registered once */
+    SIM_ATTACKED_RANGES
+};
+
+/* What a peer may do to open memory. */
+#define SIM_ATTACKED_ACCESS                                                                        \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
+
+struct sim_attacked;
+
+struct sim_attacked_end {
+    struct sim_qp_owner owner;
+    struct sim_attacked *attacked;
+    struct sim_attacked_end *peer;
+    struct sim_host *host;
+    struct sim_cq cq;
+    enum uro_qp_type type;
+    struct uro_qp *qp;  /* NULL: between two lives */
+    void *qp_memory;    /* owned */
+    struct uro_srq srq; /* XRC target: where its receives are */
+    void *srq_slots;    /* owned; NULL: none */
+    struct uro_ah ah;   /* UD: to the other one */
+    uint8_t *memory;    /* owned, as the two below */
+    uint8_t *before;    /* what it was */
+    uint8_t *after;     /* and when all was deregistered for the last time */
+    uint64_t base;      /* address of memory[0] */
+    struct uro_key keys[SIM_ATTACKED_RANGES];
+    uint64_t posted;
+    uint64_t done;
+    uint64_t recv_posted;
+    uint64_t recv_done;
+    uint32_t rooms[SIM_ATTACKED_RECVS];  /* octets of its receives */
+    uint64_t places[SIM_ATTACKED_RECVS]; /* and where they are */
+    bool awaits;                         /* the last message, of so many octets */
+    uint32_t awaited;
+    uint32_t heard[2]; /* by role: the last PSN that was sent to it */
+};
+
+/* A frame to one of the two. */
+struct sim_attacked_frame {
+    uint8_t octets[SIM_ATTACKED_FRAME];
+    uint32_t length; /* 0: none yet */
+    const struct sim_attacked_end *to;
+};
+
+struct sim_attacked {
+    struct sim_node poster;
+    struct sim_node forger;
+    struct sim_workload *load;
+    const struct sim_plan_attacked *plan;
+    struct uro_rng rng;
+    struct sim_attacked_end ends[2];
+    bool failed; /* of this life: a completion said so */
+    bool over;
+    bool asked; /* for the last messages */
+    uro_time asked_at;
+    uro_time due;
+    uro_time end_at; /* of this life */
+    uro_time forge_at;
+    struct sim_attacked_frame frames[SIM_ATTACKED_FRAMES];
+    uint32_t frame_count; /* ever */
+};
+
+/* NULL when nobody is attacked. */
+struct sim_attacked *sim_attacked_make(struct sim_workload *load);
+/* The last two take NULL, too. */
+void sim_attacked_free(struct sim_attacked *attacked);
+/* True when the frame is from one of its queue pairs to the other one. */
+bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *host,
+                       const struct uro_frame *frame);
+/* When all has ended: memory. */
+void sim_attacked_check(struct sim_attacked *attacked);
+
+/* attacked_qp.c */
+void sim_attacked_make_qp(struct sim_attacked_end *end);
+/* Both are made. */
+void sim_attacked_connect(struct sim_attacked_end *end);
+void sim_attacked_destroy(struct sim_attacked_end *end);
+/* UC and UD: its peer cannot make it fail, nor can anybody in its name. */
+bool sim_attacked_loose(const struct sim_attacked_end *end);
+struct uro_shard *sim_attacked_shard(const struct sim_attacked_end *end);
+
+/* attacked_post.c */
+void sim_attacked_post(struct sim_attacked_end *end);
+/* UC and UD: the last message, to the other one. */
+void sim_attacked_ask(struct sim_attacked_end *end);
+void sim_attacked_take(struct sim_cq *cq, const struct uro_cqe *cqe);
+
+/* attacked_forge.c */
+void sim_attacked_forge(struct sim_attacked *attacked);
+/* He reads along. */
+void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attacked_end *to,
+                           const struct uro_frame *frame);
+
+/* Octets of a range. */
+#define SIM_ATTACKED_RANGE 4096u
+/* Where it begins. */
+uint64_t sim_attacked_address(const struct sim_attacked_end *end, enum sim_attacked_range range);

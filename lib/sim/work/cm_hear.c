@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cm_hear.c - what the users of connections are told, against what was asked and answered; see
+ * cm.h.
+ */
+#include <string.h>
+
+#include "sim/work/cm.h"
+#include "sim/work/host_work.h"
+
+#define SIDR_UNSUPPORTED 1
+#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
+#define SLACK            URO_MS(2)     /* hosts that cannot send for a moment */
+
+#define KIND(event) (1u << (event))
+#define ENDS        (KIND(URO_CONN_REJECTED) | KIND(URO_CONN_UNREACHABLE) | KIND(URO_CONN_DISCONNECTED))
+
+/* Octet for octet what was said, and nothing behind it. */
+static bool same_data(const struct uro_conn *conn, const struct sim_cm_data *data)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+
+    if (peer->data_length < data->length || memcmp(peer->data, data->octets, data->length) != 0)
+        return false;
+    for (uint32_t i = data->length; i < peer->data_length; i++)
+        if (peer->data[i] != 0)
+            return false;
+    return true;
+}
+
+static uint32_t number_in(const struct uro_conn *conn)
+{
+    uint32_t number;
+
+    memcpy(&number, conn->peer.data, sizeof number);
+    return number;
+}
+
+/* Whoever waits is told in time, unless he was asked to wait. */
+static void check_time(const struct sim_cm_user *user)
+{
+    const struct sim_cm *cm = user->cm;
+    const struct sim_cm_attempt *attempt = user->attempt;
+    uro_time waited = cm->load->world->now - user->asked_at;
+    uro_time flight = sim_plan_cm_time(cm->plan->ack_timeout);
+    uro_time once = sim_plan_cm_time(attempt->response_timeout);
+
+    if (user->step != SIM_CM_LEAVING && user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
+        return;
+    if (user->step == SIM_CM_ASKED && !attempt->query)
+        once += 2 * flight;
+    uro_time most =
+        (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
+    most += sim_plan_trouble_max(cm->load->plan, attempt->retries + 4u);
+    /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
+    if (attempt->polite && !attempt->slow && !sim_cm_crowded(cm, attempt))
+        most = 6 * sim_plan_flight_max(cm->load->plan) + cm->plan->turn_wait_max;
+    if (waited > most + SLACK)
+        sim_cm_fail(user, "was told too late");
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static const char *request_problem(const struct sim_cm *cm, unsigned side,
+                                   const struct uro_conn *conn,
+                                   const struct sim_cm_attempt *attempt)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+
+    if (attempt->to != side || attempt->nobody || attempt->absent)
+        return "came to somebody who was not asked";
+    if (!same_data(conn, &attempt->data))
+        return "has other private data than was sent";
+    if (attempt->query != (peer->type == URO_QPT_UD))
+        return "is of another service";
+    if (attempt->query)
+        return NULL;
+    if (peer->qpn != attempt->qpn || conn->peer_psn != attempt->psn ||
+        conn->path_mtu != uro_conn_mtu_code(cm->plan->path_mtu) ||
+        peer->responder_resources != attempt->responder_resources ||
+        peer->initiator_depth != attempt->initiator_depth)
+        return "says something else than was asked";
+    return NULL;
+}
+
+static struct sim_cm_user *free_server(struct sim_cm *cm, unsigned side)
+{
+    for (uint32_t i = 0; i < cm->user_count[side]; i++) {
+        struct sim_cm_user *user = &cm->users[side][i];
+        if (!user->calls && user->step == SIM_CM_FREE)
+            return user;
+    }
+    return NULL;
+}
+
+static void keep_forged(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
+{
+    for (unsigned i = 0; i < SIM_CM_FORGED_MAX && !cm->load->calm; i++) {
+        if (cm->forged[side][i] != NULL)
+            continue;
+        cm->forged[side][i] = conn;
+        conn->user = NULL;
+        return;
+    }
+    uro_conn_close(conn, cm->load->world->now);
+}
+
+static bool is_forged(const struct sim_cm *cm, unsigned side, const struct uro_conn *conn)
+{
+    for (unsigned i = 0; i < SIM_CM_FORGED_MAX; i++)
+        if (cm->forged[side][i] == conn)
+            return true;
+    return false;
+}
+
+void sim_cm_hear_calm(struct sim_cm *cm)
+{
+    for (unsigned i = 0; i < 2 * SIM_CM_FORGED_MAX; i++) {
+        struct uro_conn **conn = &cm->forged[i % 2][i / 2];
+        if (*conn != NULL)
+            uro_conn_close(*conn, cm->load->world->now);
+        *conn = NULL;
+    }
+}
+
+static void hear_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
+{
+    struct sim_world *world = cm->load->world;
+    uint32_t number = number_in(conn);
+    struct sim_cm_user *server = free_server(cm, side);
+    const char *problem = "has a number that nobody gave it";
+
+    if (number == SIM_ATTACKER_NUMBER && cm->load->plan->attacker.wait_max > 0) {
+        keep_forged(cm, side, conn);
+        return;
+    }
+    if (number < cm->attempt_count)
+        problem = request_problem(cm, side, conn, cm->attempts[number]);
+    if (problem != NULL) {
+        sim_world_fail(world, "CM request %u to %c %s", number, cm->load->hosts[side]->config.name,
+                       problem);
+        return;
+    }
+    if (cm->attempts[number]->requests++ == 0)
+        cm->attempts[number]->late = sim_cm_crowded(cm, cm->attempts[number]);
+    if (server == NULL) {
+        uro_conn_close(conn, world->now);
+        return;
+    }
+    conn->user = server;
+    sim_cm_ask_begin(server, cm->attempts[number], conn);
+    if (cm->plan->notices)
+        uro_conn_noticed(conn);
+    sim_cm_note(server, "hears a request");
+    sim_cm_turn(server, SIM_CM_REQUESTED);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static const char *response_problem(const struct sim_cm_user *user,
+                                    const struct sim_cm_answer *answer)
+{
+    const struct uro_conn *conn = user->conn;
+
+    if (answer->rejects)
+        return "was told that a server accepted, which rejected";
+    if (!same_data(conn, &answer->data))
+        return "got other private data than was sent";
+    if (conn->peer.qpn != answer->qpn || conn->peer.qkey != answer->qkey)
+        return "got another queue pair than was sent";
+    if (user->attempt->query)
+        return NULL;
+    if (conn->peer_psn != answer->psn ||
+        conn->peer.responder_resources != answer->responder_resources ||
+        conn->peer.initiator_depth != answer->initiator_depth)
+        return "was told something else than was answered";
+    return NULL;
+}
+
+static void find_server(struct sim_cm_user *caller)
+{
+    struct sim_cm_attempt *attempt = caller->attempt;
+    struct sim_cm *cm = caller->cm;
+
+    for (uint32_t i = 0; i < cm->user_count[attempt->to]; i++) {
+        struct sim_cm_user *user = &cm->users[attempt->to][i];
+        if (!user->calls && user->attempt == attempt && user->answer == caller->answer)
+            attempt->server = user;
+    }
+}
+
+static void hear_response(struct sim_cm_user *user)
+{
+    struct sim_cm_attempt *attempt = user->attempt;
+    uint32_t number = number_in(user->conn);
+    const char *problem = "got an answer that nobody gave";
+
+    if (!user->calls || user->step != SIM_CM_ASKED)
+        problem = "was told of an answer and did not ask";
+    else if (number < attempt->answer_count)
+        problem = response_problem(user, &attempt->answers[number]);
+    if (problem != NULL) {
+        sim_cm_fail(user, problem);
+        return;
+    }
+    user->answer = number;
+    if (attempt->query) {
+        user->served = attempt->polite;
+        sim_cm_turn(user, SIM_CM_ENDED);
+        return;
+    }
+    find_server(user);
+    sim_cm_turn(user, SIM_CM_RESPONDED);
+}
+
+static void hear_confirmed(struct sim_cm_user *user)
+{
+    if (user->calls || user->step != SIM_CM_ANSWERED || user->attempt->answer != user->answer) {
+        sim_cm_fail(user, "was told of a connection that was not made");
+        return;
+    }
+    sim_cm_turn(user, SIM_CM_CONNECTED);
+    sim_cm_on_progress(user->attempt);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------- */
+
+static bool is_empty(const struct uro_conn *conn)
+{
+    static const struct sim_cm_data nothing;
+
+    return same_data(conn, &nothing);
+}
+
+/* A server's own words, or those of a server that went away, or had no room. */
+static bool may_reject(const struct sim_cm_user *user, int status)
+{
+    const struct sim_cm_attempt *attempt = user->attempt;
+    bool said = false;
+
+    for (uint32_t i = 0; i < attempt->answer_count; i++)
+        said |= attempt->answers[i].rejects && same_data(user->conn, &attempt->answers[i].data);
+    if (attempt->query)
+        return (status == (int)URO_CONN_SIDR_REJECTED && (said || is_empty(user->conn))) ||
+               status == SIDR_UNSUPPORTED;
+    if (status == (int)URO_CONN_REJ_CONSUMER)
+        return said || is_empty(user->conn);
+    if (!is_empty(user->conn))
+        return false;
+    if (status == (int)URO_CONN_REJ_NO_RESOURCES)
+        return true;
+    if (status == (int)URO_CONN_REJ_BAD_SERVICE)
+        return !attempt->polite;
+    return !attempt->patient &&
+           (status == (int)URO_CONN_REJ_TIMEOUT || status == (int)URO_CONN_REJ_BAD_ID ||
+            status == (int)URO_CONN_REJ_STALE);
+}
+
+static void hear_rejected(struct sim_cm_user *user, int status)
+{
+    bool waits = user->step == SIM_CM_ASKED || user->step == SIM_CM_RESPONDED ||
+                 user->step == SIM_CM_REQUESTED || user->step == SIM_CM_ANSWERED;
+
+    if (!waits)
+        sim_cm_fail(user, "was rejected and did not ask");
+    else if (!user->calls && sim_cm_sure(user->cm, user->attempt))
+        sim_cm_fail(user, "was rejected by a patient caller");
+    else if (user->calls && !may_reject(user, status))
+        sim_cm_fail(user, "was rejected for a reason that nobody had");
+    if (user->attempt->absent)
+        sim_cm_fail(user, "was answered by nobody");
+    if (user->attempt->nobody && status != (int)URO_CONN_REJ_BAD_SERVICE &&
+        status != SIDR_UNSUPPORTED)
+        sim_cm_fail(user, "found somebody where nobody is");
+}
+
+static void hear_unreachable(const struct sim_cm_user *user)
+{
+    if (user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
+        sim_cm_fail(user, "could not reach whom it did not ask");
+    else if (sim_cm_sure(user->cm, user->attempt) && !user->attempt->absent)
+        sim_cm_fail(user, "could not reach the other side, and both are patient");
+}
+
+static void hear_disconnected(struct sim_cm_user *user)
+{
+    const struct sim_cm_attempt *attempt = user->attempt;
+    bool connected = user->step == SIM_CM_CONNECTED || user->step == SIM_CM_LEAVING;
+
+    if (!connected && user->step != SIM_CM_ANSWERED && user->step != SIM_CM_RESPONDED)
+        sim_cm_fail(user, "was disconnected and is not connected");
+    if (sim_cm_sure(user->cm, attempt) && !attempt->left)
+        sim_cm_fail(user, "was disconnected and nobody left");
+    if (!attempt->polite)
+        return;
+    if (!connected || !sim_cm_data_done(user))
+        sim_cm_fail(user, "was disconnected before all was done");
+    user->served = true;
+    user->cm->established++;
+}
+
+static void hear_end(struct sim_cm_user *user, const struct uro_conn_event *event)
+{
+    check_time(user);
+    if (event->kind == URO_CONN_REJECTED)
+        hear_rejected(user, event->status);
+    else if (event->kind == URO_CONN_UNREACHABLE)
+        hear_unreachable(user);
+    else
+        hear_disconnected(user);
+    if (uro_rng_below(&user->rng, 2) == 0)
+        sim_cm_qp_to_error(user);
+    sim_cm_turn(user, SIM_CM_ENDED);
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+static const char *order_problem(const struct sim_cm_user *user, enum uro_conn_event_kind kind)
+{
+    if (user->heard & KIND(kind))
+        return "was told the same twice";
+    if (KIND(kind) & ENDS && user->heard & ENDS)
+        return "was told of two ends";
+    if (kind == URO_CONN_TIMEWAIT_EXIT)
+        return user->heard & KIND(URO_CONN_DISCONNECTED) ? NULL : "left time-wait too early";
+    return user->heard & ENDS ? "was told something after the end" : NULL;
+}
+
+static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *event)
+{
+    static const char *const names[URO_CONN_EVENT_COUNT] = {
+        [URO_CONN_REQUEST] = "REQUEST",
+        [URO_CONN_RESPONSE] = "RESPONSE",
+        [URO_CONN_CONFIRMED] = "CONFIRMED",
+        [URO_CONN_REJECTED] = "REJECTED",
+        [URO_CONN_UNREACHABLE] = "UNREACHABLE",
+        [URO_CONN_DISCONNECTED] = "DISCONNECTED",
+        [URO_CONN_TIMEWAIT_EXIT] = "TIMEWAIT_EXIT",
+    };
+    const char *problem = order_problem(user, event->kind);
+
+    sim_cm_note(user, names[event->kind]);
+    if (problem != NULL)
+        sim_cm_fail(user, problem);
+    user->heard |= KIND(event->kind);
+    if (event->kind == URO_CONN_RESPONSE) {
+        check_time(user);
+        hear_response(user);
+    } else if (event->kind == URO_CONN_CONFIRMED) {
+        check_time(user);
+        hear_confirmed(user);
+    } else if (event->kind != URO_CONN_TIMEWAIT_EXIT) {
+        hear_end(user, event);
+    }
+}
+
+/* The end of what never began. */
+static bool was_forged(const struct sim_host_work *at_host, const struct uro_conn *conn)
+{
+    for (uint32_t i = 0; i < at_host->tie_count; i++)
+        if (is_forged(at_host->ties[i].load->cm, at_host->ties[i].side, conn))
+            return true;
+    return false;
+}
+
+void sim_cm_hear(const struct sim_host_work *at_host)
+{
+    struct sim_world *world = at_host->host->world;
+    struct uro_cm *manager = uro_engine_cm(at_host->host->engine);
+    struct uro_conn_event event;
+
+    while (!world->failed && uro_conn_event(manager, &event)) {
+        sim_world_digest(world, &event.kind, sizeof event.kind);
+        if (event.kind == URO_CONN_REQUEST) {
+            const struct sim_cm_house *house = event.user;
+            hear_request(house->cm, house->side, event.conn);
+            continue;
+        }
+        struct sim_cm_user *user = event.user;
+        if (user == NULL && was_forged(at_host, event.conn))
+            continue;
+        if (user == NULL || user->conn != event.conn)
+            sim_world_fail(world, "%c is told of a connection that nobody has",
+                           at_host->host->config.name);
+        else
+            hear_one(user, &event);
+    }
+}

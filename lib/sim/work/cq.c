@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq.c - see cq.h for the contract. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/work/workload.h"
+
+#define ROOM_MAX     8u
+#define CQ_ALIGNMENT 64u
+
+static struct sim_cq *cq_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_cq, poller);
+}
+
+bool sim_cq_empty(const struct uro_cq *cq)
+{
+    return cq == NULL || atomic_load(&cq->head) == cq->filled;
+}
+
+static struct sim_rc_end *find(struct sim_cq *cq, uint32_t qpn)
+{
+    struct sim_workload *load = cq->load;
+
+    for (uint32_t i = 0; i < 2 * load->plan->pair_count; i++) {
+        struct sim_rc_end *end = &load->pairs[i / 2].ends[i % 2];
+        if (end->alive && end->host == cq->host && uro_qp_number(end->qp) == qpn)
+            return end;
+    }
+    return NULL;
+}
+
+/* Where the completion belongs. */
+static const struct uro_cq *cq_due(const struct sim_rc_end *end, const struct uro_cqe *cqe)
+{
+    if (!(cqe->wr_id & SIM_WORKLOAD_RECV_BIT))
+        return end->owner.send_cq;
+    return end->type == URO_QPT_XRC_TGT ? sim_srq_of(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq
+                                        : end->owner.recv_cq;
+}
+
+static void note(struct sim_cq *cq, const struct uro_cqe *cqe)
+{
+    struct sim_world *world = cq->load->world;
+
+    sim_world_digest(world, &cqe->wr_id, sizeof cqe->wr_id);
+    sim_world_digest(world, &cqe->status, sizeof cqe->status);
+    sim_journal_note(world->journal, world->now,
+                     "qp 0x%06x %s %" PRIu64 " done, status %u opcode %u length %u why %u",
+                     cqe->qpn, cqe->wr_id & SIM_WORKLOAD_RECV_BIT ? "receive" : "send",
+                     cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT, cqe->status, cqe->opcode, cqe->byte_len,
+                     cqe->vendor_error);
+    if (cqe->timestamp > world->now)
+        sim_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
+}
+
+void sim_cq_take(struct sim_cq *cq, const struct uro_cqe *cqe)
+{
+    struct sim_world *world = cq->load->world;
+    struct sim_rc_end *end = find(cq, cqe->qpn);
+
+    if (end == NULL)
+        sim_world_fail(world, "completion of qp 0x%06x, which is no more", cqe->qpn);
+    else if (cq->cq != cq_due(end, cqe))
+        sim_world_fail(world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
+    else
+        sim_rc_judge(end, cqe);
+}
+
+static void *allocate(size_t size)
+{
+    void *memory =
+        aligned_alloc(CQ_ALIGNMENT, (size + CQ_ALIGNMENT - 1) / CQ_ALIGNMENT * CQ_ALIGNMENT);
+
+    URO_ASSERT(memory != NULL);
+    memset(memory, 0xa5, size);
+    return memory;
+}
+
+/* As ibv_resize_cq() does: what waits must fit, and whoever uses the queue notices nothing. */
+static void resize(struct sim_cq *cq)
+{
+    uint32_t capacity = sim_world_between(&cq->rng, cq->least, 2 * cq->least);
+    uint32_t waiting = cq->cq->filled - atomic_load(&cq->cq->head);
+    size_t size = uro_cq_ring_size(capacity);
+    void *ring = allocate(size);
+
+    if (uro_cq_move(cq->cq, ring, capacity) != (waiting <= capacity))
+        sim_world_fail(cq->load->world,
+                       "a completion queue refused a size that fits, or took one that does not");
+    if (waiting > capacity) {
+        free(ring);
+        return;
+    }
+    free(cq->ring);
+    cq->ring = ring;
+}
+
+static void check(const struct sim_cq *cq)
+{
+    uint32_t filled = cq->cq->filled;
+
+    if (filled - atomic_load(&cq->cq->head) > cq->cq->capacity)
+        sim_world_fail(cq->load->world, "a completion queue holds more than it has room for");
+    if (cq->overflowed && filled != cq->last)
+        sim_world_fail(cq->load->world, "a completion came after its queue had overflowed");
+}
+
+void sim_cq_now(struct sim_cq *cq)
+{
+    struct uro_cqe cqes[ROOM_MAX];
+    uint32_t count;
+
+    check(cq);
+    uro_cq_deliver(cq->cq);
+    do {
+        uint32_t room = sim_world_between(&cq->rng, 1, ROOM_MAX);
+        count = uro_cq_poll(cq->cq, cqes, room);
+        for (uint32_t i = 0; i < count && !cq->load->world->failed; i++) {
+            note(cq, &cqes[i]);
+            cq->take(cq, &cqes[i]);
+        }
+    } while (count > 0 && !cq->load->world->failed);
+}
+
+static uro_time poller_next(const struct sim_node *node)
+{
+    const struct sim_cq *cq = cq_of(node);
+    bool due = cq->load->plan->cq_events ? !cq->armed || cq->told : !sim_cq_empty(cq->cq);
+
+    return due ? cq->poll_at : URO_TIME_NEVER;
+}
+
+/* As a program that waits does: take all, arm, and look again, for what came in between. */
+static void poller_run(struct sim_node *node)
+{
+    struct sim_cq *cq = cq_of(node);
+    const struct sim_plan_faults *faults = &cq->load->plan->faults;
+
+    cq->told = false;
+    cq->armed = false;
+    if (sim_world_chance(&cq->rng, cq->load->plan->resize_share))
+        resize(cq);
+    sim_cq_now(cq);
+    if (cq->load->plan->cq_events) {
+        uro_cq_arm(cq->cq, false);
+        cq->armed = true;
+        sim_cq_now(cq);
+    }
+    cq->poll_at = cq->load->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
+    if (!cq->load->calm && sim_world_chance(&cq->rng, faults->doze_share))
+        cq->poll_at += URO_US(uro_rng_below(&cq->rng, faults->doze_max));
+}
+
+static void create(struct sim_cq *cq, uint32_t capacity)
+{
+    cq->memory = allocate(uro_cq_size(capacity));
+    cq->cq = uro_cq_init(cq->memory, capacity, cq);
+    cq->least = capacity;
+    cq->ring = NULL;
+    cq->armed = cq->told = cq->overflowed = false;
+}
+
+void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *host,
+                 uint32_t capacity)
+{
+    memset(cq, 0, sizeof *cq);
+    cq->poller = (struct sim_node){ NULL, poller_next, poller_run };
+    cq->take = sim_cq_take;
+    cq->wait_max = load->plan->poll_wait_max;
+    cq->load = load;
+    cq->host = host;
+    uro_rng_init_number(&cq->rng, uro_rng_u64(&load->rng));
+    create(cq, capacity);
+    sim_world_add(load->world, &cq->poller);
+}
+
+void sim_cq_fini(struct sim_cq *cq)
+{
+    free(cq->ring);
+    free(cq->memory);
+}
+
+void sim_cq_renew(struct sim_cq *cq, uint32_t capacity)
+{
+    struct sim_cq gone = *cq;
+
+    uro_cq_fini(cq->cq);
+    create(cq, capacity);
+    sim_cq_fini(&gone);
+}

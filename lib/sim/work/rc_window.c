@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rc_window.c - memory windows: bound by their owner, used and invalidated by either end.
+ *
+ * A memory window (MW) of type 2 opens a part of one slot of its owner's SIM_MEMORY_WINDOWS to the
+ * peer; the slots behind those that are used without one are for it. Owner and peer know of each
+ * other's completions at once, as if they told each other. One of type 1 is bound by the same
+ * request, also again, and bound to nothing where the other is invalidated.
+ */
+#include "core/srq.h"
+#include "sim/work/workload.h"
+
+#define BAD_KEY     0x5a5a5a5au
+#define LOW_OCTET   0xffu
+#define RUDE_FACTOR 8u /* to other wrongs: it has few occasions */
+
+uint32_t sim_rc_window_of(const struct sim_rc_end *owner, const struct sim_rc_mw *mw)
+{
+    return owner->peer->plan->send_capacity + 8 + (uint32_t)(mw - owner->mws);
+}
+
+static struct uro_shard *shard_of(const struct sim_rc_end *end)
+{
+    return uro_engine_shard(end->host->engine);
+}
+
+void sim_rc_window_begin(struct sim_rc_end *end)
+{
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
+        struct sim_rc_mw *mw = &end->mws[i];
+        bool second = (end->pair->life + i) % 2 == 0;
+        *mw = (struct sim_rc_mw){ .key = { .kind = second ? (uint8_t)URO_KEY_WINDOW_2
+                                                          : (uint8_t)URO_KEY_WINDOW_1,
+                                           .pd = end->pd } };
+        uro_key_register(shard_of(end), &mw->key);
+        mw->rkey = uro_key_number(&mw->key);
+    }
+}
+
+bool sim_rc_window_bound(const struct sim_rc_end *end)
+{
+    bool bound = false;
+
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++)
+        bound |= end->mws[i].key.bound;
+    return bound;
+}
+
+/* A region cannot go before its windows. */
+void sim_rc_window_end(struct sim_rc_end *end)
+{
+    if (sim_rc_window_bound(end) &&
+        uro_key_deregister(shard_of(end), &end->memory.keys[SIM_MEMORY_WINDOWS]) == 0)
+        sim_world_fail(end->load->world, "a region was deregistered under a window");
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++)
+        (void)uro_key_deregister(shard_of(end), &end->mws[i].key);
+}
+
+static bool is_first_type(const struct sim_rc_mw *mw)
+{
+    return mw->key.kind == URO_KEY_WINDOW_1;
+}
+
+/* A window of @owner in @state that nobody uses now; NULL: none. */
+static struct sim_rc_mw *find(struct sim_rc_end *owner, enum sim_rc_mw_state state)
+{
+    uint32_t first = uro_rng_below(&owner->rng, SIM_RC_MWS);
+
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
+        struct sim_rc_mw *mw = &owner->mws[(first + i) % SIM_RC_MWS];
+        if (mw->state == state && owner->peer->windows[sim_rc_window_of(owner, mw)].users == 0)
+            return mw;
+    }
+    return NULL;
+}
+
+static bool bind(struct sim_rc_end *end, struct sim_rc_op *op)
+{
+    struct sim_rc_mw *mw = find(end, SIM_RC_MW_FREE);
+    struct sim_rc_mw *bound = find(end, SIM_RC_MW_BOUND);
+    struct uro_rng *rng = &end->rng;
+    uint32_t room = end->memory.sizes[SIM_MEMORY_WINDOWS].room;
+
+    if (mw == NULL && bound != NULL && is_first_type(bound))
+        mw = bound;
+    if (mw == NULL)
+        return false;
+    op->mw = mw;
+    op->inv_rkey = mw->rkey;
+    op->rkey = mw->rkey ^ sim_world_between(rng, 1, LOW_OCTET);
+    mw->at = uro_rng_below(rng, room);
+    mw->length = 1 + uro_rng_below(rng, room - mw->at);
+    mw->access = sim_world_between(rng, 1, 3) * URO_ACCESS_REMOTE_WRITE; /* or READ, or both */
+    if (uro_rng_below(rng, 2) == 0 && !is_first_type(mw))
+        mw->access |= URO_ACCESS_ZERO_BASED;
+    mw->base =
+        sim_memory_address(&end->memory, SIM_MEMORY_WINDOWS, sim_rc_window_of(end, mw)) + mw->at;
+    mw->state = SIM_RC_MW_BINDING;
+    return true;
+}
+
+/* A window that is taken away while the peer uses it, on purpose. */
+static struct sim_rc_mw *find_in_use(struct sim_rc_end *owner)
+{
+    if (owner->pair->last_life || owner->load->calm ||
+        !sim_world_chance(&owner->rng, RUDE_FACTOR * owner->pair->plan->inject_share))
+        return NULL;
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
+        struct sim_rc_mw *mw = &owner->mws[i];
+        struct sim_rc_window *window = &owner->peer->windows[sim_rc_window_of(owner, mw)];
+        if (mw->state != SIM_RC_MW_BOUND || window->users == 0)
+            continue;
+        window->revoked = true;
+        owner->pair->may_fail = true;
+        return mw;
+    }
+    return NULL;
+}
+
+static bool invalidate(struct sim_rc_end *owner, struct sim_rc_op *op)
+{
+    struct sim_rc_mw *mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
+
+    if (mw == NULL)
+        mw = find(owner, SIM_RC_MW_BOUND);
+    if (mw == NULL || (is_first_type(mw) && op->opcode != URO_WR_LOCAL_INV))
+        return false;
+    op->mw = mw;
+    op->inv_rkey = op->mw->rkey;
+    op->mw->state = SIM_RC_MW_DYING;
+    if (is_first_type(op->mw)) {
+        op->opcode = URO_WR_BIND_MW;
+        op->rkey = op->mw->rkey ^ sim_world_between(&owner->rng, 1, LOW_OCTET);
+    }
+    return true;
+}
+
+/* A WRITE or READ through a window, of some octets of it. */
+static bool use(struct sim_rc_end *end, struct sim_rc_op *op)
+{
+    struct sim_rc_mw *mw = find(end->peer, SIM_RC_MW_BOUND);
+    uint32_t right =
+        op->opcode == URO_WR_RDMA_READ ? URO_ACCESS_REMOTE_READ : URO_ACCESS_REMOTE_WRITE;
+
+    if (mw == NULL || !(mw->access & right))
+        return false;
+    if (op->length > mw->length)
+        op->length = mw->length;
+    op->mw = mw;
+    op->window = sim_rc_window_of(end->peer, mw);
+    op->at = mw->at + uro_rng_below(&end->rng, mw->length - op->length + 1);
+    op->rkey = mw->rkey;
+    op->remote_address = (mw->access & URO_ACCESS_ZERO_BASED ? 0 : mw->base) + (op->at - mw->at);
+    return true;
+}
+
+bool sim_rc_window_choose(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_plan_kind kind)
+{
+    switch ((unsigned)kind) {
+    case SIM_PLAN_BIND:
+        return bind(end, op);
+    case SIM_PLAN_LOCAL_INV:
+        return invalidate(end, op);
+    case SIM_PLAN_SEND_INV:
+        return invalidate(end->peer, op);
+    default:
+        return use(end, op);
+    }
+}
+
+uint32_t sim_rc_window_stale(const struct sim_rc_end *owner)
+{
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++)
+        if (owner->mws[i].state == SIM_RC_MW_FREE)
+            return owner->mws[i].rkey;
+    return uro_key_number(&owner->mws[0].key) ^ BAD_KEY;
+}
+
+/* One octet beyond the window, a right it does not give, or a key it has no more. */
+bool sim_rc_window_spoil(struct sim_rc_end *end, struct sim_rc_op *op)
+{
+    const struct sim_rc_mw *mw = op->mw;
+    bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+
+    if (op->opcode == URO_WR_BIND_MW) {
+        op->inv_rkey ^= BAD_KEY;
+        return true;
+    }
+    if (local || op->opcode == URO_WR_SEND_WITH_INV) {
+        op->inv_rkey = local ? sim_rc_window_stale(end) : sim_rc_window_stale(end->peer);
+        return true;
+    }
+    if (op->length == 0 || uro_rng_below(&end->rng, 2) == 0)
+        return false;
+    if (uro_rng_below(&end->rng, 2) == 0)
+        op->rkey ^= 1; /* bound with another low octet before, perhaps */
+    else
+        op->remote_address += mw->length - (op->at - mw->at) - op->length + 1;
+    return true;
+}
+
+void sim_rc_window_fill(const struct sim_rc_end *end, const struct sim_rc_op *op,
+                        struct uro_wqe *wqe)
+{
+    wqe->imm = op->inv_rkey;
+    if (op->opcode != URO_WR_BIND_MW)
+        return;
+    wqe->remote_address = op->mw->base;
+    wqe->window_length = op->mw->state == SIM_RC_MW_DYING ? 0 : op->mw->length;
+    wqe->bind.lkey = uro_key_number(&end->memory.keys[SIM_MEMORY_WINDOWS]);
+    wqe->bind.access = op->mw->access;
+}
+
+void sim_rc_window_done(struct sim_rc_end *end, const struct sim_rc_op *op)
+{
+    struct sim_rc_mw *mw = op->mw;
+    bool bound = op->opcode == URO_WR_BIND_MW && mw->state == SIM_RC_MW_BINDING;
+
+    if (op->opcode == URO_WR_BIND_MW) {
+        mw->rkey = op->rkey;
+        mw->state = bound ? SIM_RC_MW_BOUND : SIM_RC_MW_FREE;
+    } else if (op->opcode == URO_WR_LOCAL_INV) {
+        mw->state = SIM_RC_MW_FREE;
+    } else {
+        return;
+    }
+    if (mw->key.bound != bound || uro_key_number(&mw->key) != mw->rkey)
+        sim_world_fail(end->load->world, "a window is not as the work request says");
+}
+
+void sim_rc_window_invalidated(struct sim_rc_end *end, uint32_t rkey)
+{
+    for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
+        struct sim_rc_mw *mw = &end->mws[i];
+        if (mw->rkey != rkey)
+            continue;
+        if (mw->key.bound)
+            sim_world_fail(end->load->world, "a window is open after it was invalidated");
+        mw->state = SIM_RC_MW_FREE;
+        return;
+    }
+}

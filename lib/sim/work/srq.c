@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* srq.c - the owner of a shared receive queue: posts, arms limits, resizes; see workload.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/work/tight.h"
+#include "sim/work/uc.h"
+#include "sim/work/ud.h"
+
+#define BAD_KEY         0x5a5a5a5au
+#define RECEIVE_UD      (40u + URO_PATH_MTU_MAX) /* any datagram */
+#define SLOTS_ALIGNMENT 64u
+#define ADDRESS_SPACE   UINT64_C(0x800000000000) /* beyond every pair's */
+#define ADDRESS_STEP    UINT64_C(0x10000000000)
+
+static struct sim_srq *srq_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_srq, poster);
+}
+
+static void fail(const struct sim_srq *srq, const char *what)
+{
+    sim_world_fail(srq->load->world, "shared receive queue %u of %c: %s", srq->index,
+                   srq->host->config.name, what);
+}
+
+static uint32_t waiting(const struct sim_srq *srq)
+{
+    return uro_wq_tail(&srq->srq->wq) - uro_wq_head(&srq->srq->wq);
+}
+
+uint64_t sim_srq_oldest(const struct sim_srq *srq)
+{
+    return srq->posted - waiting(srq);
+}
+
+struct sim_srq *sim_srq_of(const struct sim_rc_end *end, uint32_t index)
+{
+    URO_ASSERT(index < SIM_PLAN_SRQS_MAX);
+    return &end->load->srqs[end->side][index];
+}
+
+struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number)
+{
+    for (uint32_t i = 0; i < srq->slot_count; i++)
+        if (srq->recvs[i].used && srq->recvs[i].number == number)
+            return &srq->recvs[i];
+    return NULL;
+}
+
+struct sim_srq_recv *sim_srq_completed(struct sim_srq *srq, const struct uro_cqe *cqe,
+                                       uint64_t *next)
+{
+    uint64_t number = SIM_SRQ_NUMBER(cqe->wr_id);
+    struct sim_srq_recv *recv = sim_srq_find(srq, number);
+
+    if (!(cqe->wr_id & SIM_SRQ_BIT) || SIM_SRQ_INDEX(cqe->wr_id) != srq->index)
+        fail(srq, "is not where a receive that completed is from");
+    else if (recv == NULL)
+        fail(srq, "completed a receive twice, or one that was never posted");
+    else if (number >= sim_srq_oldest(srq))
+        fail(srq, "completed a receive that still waits");
+    else if (number < *next)
+        fail(srq, "completed a receive after one that was taken later");
+    *next = number + 1;
+    return srq->load->world->failed ? NULL : recv;
+}
+
+void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv)
+{
+    recv->used = false;
+    srq->done++;
+}
+
+static struct sim_srq_recv *free_slot(const struct sim_srq *srq)
+{
+    for (uint32_t i = 0; i < srq->slot_count; i++)
+        if (!srq->recvs[i].used)
+            return &srq->recvs[i];
+    return NULL;
+}
+
+static bool can_post(const struct sim_srq *srq)
+{
+    return waiting(srq) < srq->srq->wq.capacity && free_slot(srq) != NULL;
+}
+
+static void *make_slots(uint32_t capacity, uint32_t sges)
+{
+    size_t size = uro_srq_slots_size(capacity, sges);
+    void *slots;
+
+    size = (size + SLOTS_ALIGNMENT - 1) / SLOTS_ALIGNMENT * SLOTS_ALIGNMENT;
+    slots = aligned_alloc(SLOTS_ALIGNMENT, size);
+    URO_ASSERT(slots != NULL);
+    memset(slots, 0xa5, size);
+    return slots;
+}
+
+static void fill(struct sim_srq *srq, struct sim_srq_recv *recv, struct uro_rqe *rqe)
+{
+    uint32_t slot = (uint32_t)(recv - srq->recvs);
+    bool wrong = srq->plan->wild && sim_world_chance(&srq->rng, srq->plan->wrong_share);
+
+    *recv =
+        (struct sim_srq_recv){ .used = true, .number = srq->posted, .recv = { .room = srq->room } };
+    if (wrong && uro_rng_below(&srq->rng, 2) == 0)
+        recv->recv.room = uro_rng_below(&srq->rng, srq->room + 1);
+    else
+        recv->recv.bad_lkey = wrong;
+    sim_memory_scatter(&recv->recv.layout, recv->recv.room, srq->plan->sges, &srq->rng);
+    sim_memory_fill(&srq->memory, SIM_MEMORY_RECVS, slot, &recv->recv.layout, 0, 0);
+    rqe->wr_id =
+        SIM_WORKLOAD_RECV_BIT | SIM_SRQ_BIT | (uint64_t)srq->index << SIM_SRQ_SHIFT | srq->posted;
+    rqe->length = recv->recv.room;
+    rqe->sge_count =
+        sim_memory_sges(&srq->memory, SIM_MEMORY_RECVS, slot, &recv->recv.layout, rqe->sges);
+    for (uint32_t i = 0; i < rqe->sge_count && recv->recv.bad_lkey; i++)
+        rqe->sges[i].lkey ^= BAD_KEY;
+    srq->posted++;
+}
+
+static void post(struct sim_srq *srq)
+{
+    uint32_t batch = sim_world_between(&srq->rng, 1, srq->plan->batch_max);
+    uint32_t room = srq->srq->wq.capacity - waiting(srq);
+    uint32_t count = 0;
+
+    for (; count < batch && count < room && free_slot(srq) != NULL; count++) {
+        struct uro_rqe *rqe = uro_wq_reserve(&srq->srq->wq, count);
+        if (rqe == NULL) {
+            fail(srq, "no room for a receive although there must be");
+            return;
+        }
+        fill(srq, free_slot(srq), rqe);
+    }
+    uro_wq_publish(&srq->srq->wq, count);
+    sim_journal_note(srq->load->world->journal, srq->load->world->now,
+                     "shared queue %u of %c: receives up to %" PRIu64, srq->index,
+                     srq->host->config.name, srq->posted);
+}
+
+/* More than wait is refused, and less than the limit. */
+static void resize(struct sim_srq *srq)
+{
+    uint32_t capacity = sim_world_between(&srq->rng, 1, srq->plan->capacity_max);
+    bool fits = capacity >= waiting(srq) && capacity >= srq->limit;
+    void *slots = make_slots(capacity, srq->plan->sges);
+
+    if ((uro_srq_resize(srq->srq, capacity, slots) == 0) != fits)
+        fail(srq, "a resize was refused that fits, or done though it does not");
+    free(fits ? srq->slots : slots);
+    if (fits)
+        srq->slots = slots;
+}
+
+static void arm(struct sim_srq *srq)
+{
+    uint32_t limit = sim_world_between(&srq->rng, 0, srq->srq->wq.capacity + 1);
+
+    if ((uro_srq_arm(srq->srq, limit) == 0) != (limit <= srq->srq->wq.capacity))
+        fail(srq, "a limit was refused that fits, or taken though it does not");
+    if (limit > srq->srq->wq.capacity)
+        return;
+    srq->limit = limit;
+    srq->armed_at = sim_srq_oldest(srq);
+}
+
+void sim_srq_on_limit(struct sim_srq *srq)
+{
+    if (srq->limit == 0)
+        fail(srq, "tells of a limit that is not armed");
+    else if (sim_srq_oldest(srq) == srq->armed_at)
+        fail(srq, "tells of a limit although nothing was taken");
+    else if (waiting(srq) >= srq->limit)
+        fail(srq, "tells of a limit that it has not reached");
+    srq->limit = 0;
+}
+
+/* Nobody posts during a round: what waits after it is the least there was in it. */
+void sim_srq_after_round(struct sim_srq *srq)
+{
+    uint64_t oldest = sim_srq_oldest(srq);
+
+    if (srq->limit > 0 && oldest > srq->seen && oldest > srq->armed_at && waiting(srq) < srq->limit)
+        fail(srq, "is below its limit and says nothing");
+    srq->seen = oldest;
+}
+
+/* What completed where it completed until now is taken before. */
+static void choose_cq(struct sim_srq *srq)
+{
+    struct sim_workload *load = srq->load;
+    struct sim_cq *tight = NULL;
+
+    if (srq->cq == &load->tight[srq->side])
+        sim_cq_now(srq->cq);
+    if (srq->plan->xrc && srq->plan->replace_share > 0) {
+        srq->cq = srq->wide_cq;
+        tight = sim_tight_choose_srq(load, srq->side, &srq->rng);
+    }
+    if (tight != NULL) {
+        sim_cq_now(srq->cq);
+        srq->cq = tight;
+    }
+}
+
+static void create(struct sim_srq *srq, uint32_t capacity)
+{
+    const struct sim_plan_srq *plan = srq->plan;
+
+    choose_cq(srq);
+    const struct uro_srq_init init = { .pd = srq->pd,
+                                       .capacity = capacity,
+                                       .sge_max = plan->sges,
+                                       .xrcd = plan->xrc
+                                                   ? SIM_WORKLOAD_XRC_DOMAIN + srq->load->number
+                                                   : 0,
+                                       .cq = plan->xrc ? srq->cq->cq : NULL,
+                                       .user = srq };
+
+    srq->slots = make_slots(capacity, plan->sges);
+    srq->srq = aligned_alloc(_Alignof(struct uro_srq), sizeof *srq->srq);
+    URO_ASSERT(srq->srq != NULL);
+    uro_srq_create(uro_engine_shard(srq->host->engine), srq->srq, &init, srq->slots);
+}
+
+/* A queue pair takes receives from it. */
+static bool in_use(const struct sim_srq *srq)
+{
+    const struct sim_workload *load = srq->load;
+    bool found = false;
+
+    for (uint32_t i = 0; i < 2 * load->plan->pair_count; i++) {
+        const struct sim_rc_end *end = &load->pairs[i / 2].ends[i % 2];
+        found |= end->srq == srq && end->qp != NULL;
+    }
+    for (uint32_t i = 0; i < 2 * load->plan->uc_count; i++) {
+        const struct sim_uc_end *end = &load->ucs[i / 2].ends[i % 2];
+        found |= end->srq == srq && end->qp != NULL;
+    }
+    for (uint32_t i = 0; i < load->ud->count; i++)
+        found |= load->ud->parties[i].srq == srq && load->ud->parties[i].qp != NULL;
+    return found;
+}
+
+/* Another one takes its place: an XRC one goes away under those who send to it, any other when
+ * no queue pair is left. */
+static void replace(struct sim_srq *srq)
+{
+    struct sim_workload *load = srq->load;
+    uint64_t oldest = sim_srq_oldest(srq);
+
+    for (uint32_t i = 0; i < srq->slot_count; i++)
+        if (srq->recvs[i].used && srq->recvs[i].number >= oldest)
+            srq->recvs[i].used = false;
+    srq->dropped += srq->posted - oldest;
+    srq->lost_max += load->plan->pair_count * 2; /* in use by a message */
+    srq->limit = 0;
+    srq->generation++;
+    uro_srq_destroy(uro_engine_shard(srq->host->engine), srq->srq);
+    memset(srq->srq, 0xa5, sizeof *srq->srq); /* whoever still looks at it should notice */
+    free(srq->slots);
+    struct uro_srq *gone = srq->srq;
+    create(srq, sim_world_between(&srq->rng, 1, srq->plan->capacity_max));
+    free(gone);
+    for (uint32_t i = 0; i < load->plan->pair_count && srq->plan->xrc; i++)
+        load->pairs[i].may_fail |= load->pairs[i].plan->xrc && !load->pairs[i].last_life;
+    sim_journal_note(load->world->journal, load->world->now, "shared queue %u of %c is another one",
+                     srq->index, srq->host->config.name);
+}
+
+static uro_time poster_next(const struct sim_node *node)
+{
+    const struct sim_srq *srq = srq_of(node);
+    return can_post(srq) ? srq->post_at : URO_TIME_NEVER;
+}
+
+static void poster_run(struct sim_node *node)
+{
+    struct sim_srq *srq = srq_of(node);
+
+    bool may_go = srq->plan->xrc ? !srq->load->calm : !in_use(srq);
+    if (may_go && sim_world_chance(&srq->rng, srq->plan->replace_share))
+        replace(srq);
+    if (sim_world_chance(&srq->rng, srq->plan->resize_share))
+        resize(srq);
+    if (can_post(srq))
+        post(srq);
+    if (sim_world_chance(&srq->rng, srq->plan->limit_share))
+        arm(srq);
+    srq->post_at = srq->load->world->now + uro_rng_below(&srq->rng, srq->plan->wait_max + 1);
+}
+
+static void make_memory(struct sim_srq *srq)
+{
+    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
+        [SIM_MEMORY_RECVS] = { srq->slot_count, sim_memory_room(srq->room, srq->plan->sges) },
+    };
+    uint64_t base = ADDRESS_SPACE + ADDRESS_STEP * (srq->side * SIM_PLAN_SRQS_MAX + srq->index);
+
+    srq->recvs = calloc(srq->slot_count, sizeof *srq->recvs);
+    URO_ASSERT(srq->recvs != NULL);
+    sim_memory_init(&srq->memory, sizes, base, &srq->rng);
+    sim_memory_register(&srq->memory, uro_engine_shard(srq->host->engine), SIM_MEMORY_RECVS,
+                        srq->pd, URO_ACCESS_LOCAL_WRITE);
+}
+
+void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index)
+{
+    const struct sim_plan_srq *plan = &load->plan->srqs[side][index];
+
+    *srq = (struct sim_srq){ .load = load,
+                             .host = load->hosts[side],
+                             .plan = plan,
+                             .side = side,
+                             .index = index,
+                             .poster = { NULL, poster_next, poster_run },
+                             .slot_count = plan->capacity_max + plan->spare };
+    uro_rng_init_number(&srq->rng, load->plan->seed ^ (uint64_t)(side * 64 + index + 1) << 56);
+    /* All XRC queues of a host are of one domain, as their targets are. */
+    srq->pd = load->pds + SIM_SRQ_PD + side * SIM_PLAN_SRQS_MAX +
+              (plan->xrc ? SIM_PLAN_SRQS_MAX * 2 : index);
+    for (uint32_t i = 0; i < load->plan->pair_count; i++)
+        if (load->plan->pairs[i].message_max > srq->room)
+            srq->room = load->plan->pairs[i].message_max;
+    for (uint32_t i = 0; i < load->plan->uc_count; i++)
+        if (load->plan->ucs[i].shared && load->plan->ucs[i].message_max > srq->room)
+            srq->room = load->plan->ucs[i].message_max;
+    for (uint32_t i = 0; i < load->plan->party_count; i++)
+        if (load->plan->parties[i].shared && RECEIVE_UD > srq->room)
+            srq->room = RECEIVE_UD;
+    make_memory(srq);
+    srq->cq = srq->wide_cq = &load->cqs[side][uro_rng_below(&srq->rng, load->plan->cq_count)];
+    create(srq, plan->capacity);
+    sim_world_add(load->world, &srq->poster);
+}
+
+/* A queue pair goes away with what it had taken: its completions that nobody polled are forgotten,
+ * and a receive that a message was using is gone. */
+void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn)
+{
+    srq->lost_max++;
+    for (uint32_t i = atomic_load(&cq->head); i != cq->filled; i++) {
+        const struct uro_cqe *cqe = &cq->ring[i & cq->mask];
+        if (cqe->qpn != qpn || !(cqe->wr_id & SIM_SRQ_BIT))
+            continue;
+        struct sim_srq_recv *recv = sim_srq_find(srq, SIM_SRQ_NUMBER(cqe->wr_id));
+        if (recv == NULL)
+            fail(srq, "completed a receive twice");
+        else
+            sim_srq_done(srq, recv);
+    }
+}
+
+void sim_srq_check(struct sim_srq *srq)
+{
+    uint64_t oldest = sim_srq_oldest(srq);
+    uint64_t taken = oldest - srq->dropped;
+    uint32_t head = uro_wq_head(&srq->srq->wq);
+    size_t place;
+    uint32_t at;
+
+    if (taken < srq->done || taken - srq->done > srq->lost_max)
+        sim_world_fail(srq->load->world,
+                       "shared receive queue %u of %c: %" PRIu64 " taken, %" PRIu64
+                       " completed, %u perhaps lost",
+                       srq->index, srq->host->config.name, taken, srq->done, srq->lost_max);
+    for (uint32_t i = 0; i < waiting(srq); i++) {
+        const struct uro_rqe *rqe = uro_wq_slot(&srq->srq->wq, head + i);
+        struct sim_srq_recv *recv = sim_srq_find(srq, SIM_SRQ_NUMBER(rqe->wr_id));
+        if (recv == NULL || recv->number != oldest + i)
+            fail(srq, "what waits in it is not what was posted");
+        else if (!sim_memory_check(&srq->memory, SIM_MEMORY_RECVS, (uint32_t)(recv - srq->recvs),
+                                   &recv->recv.layout, 0, 0, &at))
+            fail(srq, "memory of a receive that waits has changed");
+    }
+    if (!sim_memory_check_guards(&srq->memory, &place))
+        fail(srq, "memory outside every registered range changed");
+    uro_srq_destroy(uro_engine_shard(srq->host->engine), srq->srq);
+}
+
+void sim_srq_fini(struct sim_srq *srq)
+{
+    sim_memory_fini(&srq->memory);
+    free(srq->recvs);
+    free(srq->srq);
+    free(srq->slots);
+}
