@@ -294,7 +294,7 @@ static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
         for (unsigned side = 0; side < 2; side++)
-            if (sim->links[i].load.plan->cables[side].foreign & SIM_QUIRK_MIGREQ)
+            if (sim->links[i].load.plan->cables[side].quirks & SIM_QUIRK_MIGREQ)
                 return true;
     return false;
 }

@@ -177,10 +177,10 @@ static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     struct sim_cable *cable = cable_of(node);
 
-    unsigned habits = cable->config.foreign;
+    unsigned habits = cable->config.quirks;
     if (cable->world->now < cable->config.faults_from)
         habits &= ~SIM_QUIRK_LOSSY;
-    sim_quirks_rewrite(&cable->foreign, frame, habits, cable->entered++);
+    sim_quirks_rewrite(&cable->quirks, frame, habits, cable->entered++);
     if (cable->down) {
         cable->counts.lost++;
         sim_world_free_frame(cable->world, frame);
@@ -242,7 +242,7 @@ void sim_cable_fini(struct sim_cable *cable)
 
 void sim_cable_calm(struct sim_cable *cable)
 {
-    struct sim_cable_config calm = { .foreign = cable->config.foreign & ~SIM_QUIRK_LOSSY,
+    struct sim_cable_config calm = { .quirks = cable->config.quirks & ~SIM_QUIRK_LOSSY,
                                      .delay = cable->config.delay,
                                      .jitter = cable->config.jitter,
                                      .keep_order = true,

@@ -12,7 +12,7 @@
 
 /* Shares are of 65536 frames; zero switches a fault off. */
 struct sim_cable_config {
-    unsigned foreign;     /* set of SIM_QUIRK_*: how its sender writes, no fault */
+    unsigned quirks;      /* set of SIM_QUIRK_*: how its sender writes, no fault */
     uro_time faults_from; /* none before */
     uint32_t lose;
     uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
@@ -51,7 +51,7 @@ struct sim_cable {
     struct sim_cable_config config;
     struct sim_cable_counts counts;
     uint32_t entered; /* frames, ever */
-    struct sim_quirks foreign;
+    struct sim_quirks quirks;
     bool down;                      /* nothing enters */
     uint32_t losing;                /* frames still to lose in this run */
     uro_time busy_until;            /* the bottleneck has sent all it has */

@@ -253,6 +253,11 @@ void sim_host_fini(struct sim_host *host)
     free(host->memory);
 }
 
+bool sim_host_swallows(const struct sim_host *host)
+{
+    return uro_engine_counters(host->engine)->value[URO_COUNT_TX_NO_NEIGHBOR] > 0;
+}
+
 void sim_host_calm(struct sim_host *host)
 {
     host->config.rx_ring = UINT32_MAX;

@@ -58,5 +58,8 @@ void sim_host_fini(struct sim_host *host);
 /* Tells the events of the engine; after every command, as after every round. */
 void sim_host_events(struct sim_host *host);
 
+/* A next hop was not found: frames to it were dropped, and only whoever waits for a response notices. */
+bool sim_host_swallows(const struct sim_host *host);
+
 /* Faults stop: the receive ring is long enough for everything, the transmit ring soon has room. */
 void sim_host_calm(struct sim_host *host);

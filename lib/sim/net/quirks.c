@@ -107,12 +107,12 @@ static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *
 }
 
 /* Of a READ some of whose answers were sent before: they begin in its middle. */
-static bool is_tail(const struct sim_quirks *foreign, const struct uro_bth *bth)
+static bool is_tail(const struct sim_quirks *quirks, const struct uro_bth *bth)
 {
     bool found = false;
 
     for (uint32_t i = 0; i < SIM_QUIRKS_READS; i++) {
-        const struct sim_quirks_read *read = &foreign->reads[i];
+        const struct sim_quirks_read *read = &quirks->reads[i];
         int32_t distance = behind(read, bth);
         found |= read->count > 0 && read->qpn == bth->dest_qpn && distance > 0 &&
                  distance < (int32_t)read->count;
@@ -120,23 +120,23 @@ static bool is_tail(const struct sim_quirks *foreign, const struct uro_bth *bth)
     return found;
 }
 
-static void remember_read(struct sim_quirks *foreign, const struct uro_frame *frame)
+static void remember_read(struct sim_quirks *quirks, const struct uro_frame *frame)
 {
     if (uro_place_begins(frame->op->place)) {
-        foreign->reads[foreign->next_read++ % SIM_QUIRKS_READS] = (struct sim_quirks_read){
+        quirks->reads[quirks->next_read++ % SIM_QUIRKS_READS] = (struct sim_quirks_read){
             .qpn = frame->bth.dest_qpn, .first = frame->bth.psn, .count = 1
         };
         return;
     }
     for (uint32_t i = 0; i < SIM_QUIRKS_READS; i++) {
-        struct sim_quirks_read *read = &foreign->reads[i];
+        struct sim_quirks_read *read = &quirks->reads[i];
         if (read->count > 0 && read->qpn == frame->bth.dest_qpn &&
             behind(read, &frame->bth) == (int32_t)read->count)
             read->count++;
     }
 }
 
-static void answer_read(struct sim_quirks *foreign, struct sim_world_frame *frame,
+static void answer_read(struct sim_quirks *quirks, struct sim_world_frame *frame,
                         const struct uro_frame *decoded, unsigned habits, uint32_t number)
 {
     uint8_t *body = frame->octets + (decoded->body - frame->octets);
@@ -147,9 +147,9 @@ static void answer_read(struct sim_quirks *foreign, struct sim_world_frame *fram
         become(frame, decoded, ACKNOWLEDGE, URO_BTH_LEN + URO_AETH_LEN + URO_ICRC_LEN);
         return;
     }
-    bool tail = uro_place_begins(decoded->op->place) && is_tail(foreign, &decoded->bth);
+    bool tail = uro_place_begins(decoded->op->place) && is_tail(quirks, &decoded->bth);
     if (!tail)
-        remember_read(foreign, decoded);
+        remember_read(quirks, decoded);
     if (!tail || !(habits & SIM_QUIRK_TAIL))
         return;
     if (uro_place_ends(decoded->op->place)) {
@@ -160,7 +160,7 @@ static void answer_read(struct sim_quirks *foreign, struct sim_world_frame *fram
     become(frame, decoded, READ_MIDDLE, decoded->body_length - URO_AETH_LEN);
 }
 
-void sim_quirks_rewrite(struct sim_quirks *foreign, struct sim_world_frame *frame, unsigned habits,
+void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
                         uint32_t number)
 {
     struct uro_frame decoded;
@@ -169,7 +169,7 @@ void sim_quirks_rewrite(struct sim_quirks *foreign, struct sim_world_frame *fram
         return;
     if (decoded.op->verb == URO_READ && decoded.op->role == URO_RESPONSE &&
         decoded.udp.checksum == 0) {
-        answer_read(foreign, frame, &decoded, habits, number);
+        answer_read(quirks, frame, &decoded, habits, number);
         if (!decode(frame, &decoded))
             return;
     }

@@ -34,5 +34,5 @@ struct sim_quirks {
 
 /* A whole RoCE frame, which may become shorter; others are left alone. @number is another one with each
  * frame. */
-void sim_quirks_rewrite(struct sim_quirks *foreign, struct sim_world_frame *frame, unsigned habits,
+void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
                         uint32_t number);

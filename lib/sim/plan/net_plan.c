@@ -82,9 +82,10 @@ static void thin(struct sim_plan *plan, uint32_t links)
             pair->ends[j].sends = part(pair->ends[j].sends, of);
     }
     for (uint32_t i = 0; i < plan->uc_count; i++)
-        plan->ucs[i].sends = part(plan->ucs[i].sends, of);
+        plan->ucs[i].ends[0].sends = plan->ucs[i].ends[1].sends =
+            part(plan->ucs[i].ends[0].sends, of);
     for (uint32_t i = 0; i < plan->party_count; i++)
-        plan->parties[i].sends = part(plan->parties[i].sends, of);
+        plan->parties[i].ends[0].sends = part(plan->parties[i].ends[0].sends, of);
     for (unsigned side = 0; side < 2; side++) {
         for (uint32_t i = 0; i < plan->srq_count[side]; i++) {
             struct sim_plan_srq *srq = &plan->srqs[side][i];

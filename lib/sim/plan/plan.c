@@ -180,11 +180,11 @@ uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side)
     uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ answers */
 
     for (uint32_t i = 0; i < plan->uc_count; i++) {
-        const struct sim_plan_uc *uc = &plan->ucs[i];
-        frames += 4 * (uc->sends * (uc->message_max / uc->path_mtu + 1));
+        const struct sim_plan_pair *uc = &plan->ucs[i];
+        frames += 4 * (uc->ends[0].sends * (uc->message_max / uc->path_mtu + 1));
     }
     for (uint32_t i = 0; i < plan->party_count; i++)
-        frames += 2 * plan->parties[i].sends;
+        frames += 2 * plan->parties[i].ends[0].sends;
     return frames + sim_plan_cm_frames(plan);
 }
 
@@ -314,16 +314,16 @@ uro_time sim_plan_patience(const struct sim_plan *plan)
         }
     }
     for (uint32_t i = 0; i < plan->uc_count; i++) {
-        const struct sim_plan_uc *uc = &plan->ucs[i];
-        sum += URO_MS(100) +
-               2 * uc->sends *
-                   (2 * flight + 2 * plan->poll_wait_max + uc->post_wait_max + uc->recv_wait_max);
+        const struct sim_plan_pair *uc = &plan->ucs[i];
+        sum += URO_MS(100) + 2 * uc->ends[0].sends *
+                                 (2 * flight + 2 * plan->poll_wait_max + uc->ends[0].post_wait_max +
+                                  uc->ends[0].recv_wait_max);
     }
     for (uint32_t i = 0; i < plan->party_count; i++) {
-        const struct sim_plan_party *party = &plan->parties[i];
-        sum += URO_MS(100) + 2 * party->sends *
-                                 (2 * flight + 2 * plan->poll_wait_max + party->post_wait_max +
-                                  party->recv_wait_max);
+        const struct sim_plan_pair *party = &plan->parties[i];
+        sum += URO_MS(100) + 2 * party->ends[0].sends *
+                                 (2 * flight + 2 * plan->poll_wait_max +
+                                  party->ends[0].post_wait_max + party->ends[0].recv_wait_max);
     }
     return sum + sim_plan_cm_patience(plan) + (plan->attacked.wait_max > 0 ? VICTIM_WAIT : 0);
 }
@@ -354,7 +354,7 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
                                  plan->hosts[side].name, c->lose, c->duplicate, c->corrupt,
                                  c->truncate, c->keep_order ? 0 : c->late, c->mark_ce,
                                  c->queue_octets, (unsigned)(c->partition_for / 1000),
-                                 (unsigned)(plan->hosts[side].tx_stall_max / 1000), c->foreign);
+                                 (unsigned)(plan->hosts[side].tx_stall_max / 1000), c->quirks);
         URO_ASSERT(used < SIM_PLAN_TEXT_MAX);
     }
 }

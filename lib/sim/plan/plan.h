@@ -56,7 +56,7 @@ struct sim_plan_srq {
     uint32_t replace_share; /* of 65536 occasions to destroy it and make another one */
 };
 
-/* One direction of a pair. */
+/* One endpoint. */
 struct sim_plan_end {
     uint32_t send_capacity; /* 1 .. */
     uint32_t recv_capacity;
@@ -81,9 +81,12 @@ struct sim_plan_end {
     uint8_t timeout;
     uint8_t retry_count;
     uint8_t rnr_retry;
+    uint32_t resume_wait_max; /* UC, UD: ns in SQE until it resumes */
 };
 
+/* A connection, or a datagram queue pair, which is its first end alone. */
 struct sim_plan_pair {
+    uint64_t seed; /* UC, UD */
     uint32_t path_mtu;
     uint32_t message_max;
     uint32_t lives;    /* the queue pairs are made this many times; the last one dies in peace */
@@ -94,50 +97,6 @@ struct sim_plan_pair {
     unsigned xrc_target; /* end */
     unsigned sides[2];   /* of its ends; the same: with itself */
     struct sim_plan_end ends[2];
-};
-
-/* An unreliable connection; the same in both directions. */
-struct sim_plan_uc {
-    uint64_t seed;
-    unsigned sides[2]; /* of its ends; the same: with itself */
-    uint32_t path_mtu;
-    uint32_t message_max;
-    uint32_t send_capacity;
-    uint32_t recv_capacity;
-    uint32_t sges;
-    uint32_t inline_max;
-    bool shared; /* both ends take receives from this shared queue of their host */
-    uint32_t srq;
-    bool signal_all;
-    bool v6;
-    uint32_t sends; /* at most, of each end's life */
-    uint32_t batch_max;
-    uint32_t post_wait_max;
-    uint32_t recv_wait_max;
-    uint32_t resume_wait_max;
-    uint32_t life_max;     /* us */
-    uint32_t inject_share; /* of 65536 requests; last life: none */
-};
-
-/* A datagram queue pair. */
-struct sim_plan_party {
-    uint64_t seed;
-    unsigned side;
-    uint32_t message_max;
-    uint32_t send_capacity;
-    uint32_t recv_capacity;
-    uint32_t sges;
-    uint32_t inline_max;
-    bool shared; /* takes receives from this shared queue of its host */
-    uint32_t srq;
-    bool signal_all;
-    uint32_t sends; /* at most, of each life */
-    uint32_t batch_max;
-    uint32_t post_wait_max;
-    uint32_t recv_wait_max;
-    uint32_t resume_wait_max;
-    uint32_t life_max;     /* us */
-    uint32_t inject_share; /* of 65536 requests; last life: none */
 };
 
 /* Applications that connect to each other by messages of the connection manager. */
@@ -213,10 +172,10 @@ struct sim_plan {
     bool revokes; /* memory is deregistered while it is used */
     bool pauses;  /* send queues are drained now and then */
     uint32_t uc_count;
-    struct sim_plan_uc ucs[SIM_PLAN_UCS_MAX];
+    struct sim_plan_pair ucs[SIM_PLAN_UCS_MAX];
     bool groups; /* parties write to groups as well */
     uint32_t party_count;
-    struct sim_plan_party parties[SIM_PLAN_PARTIES_MAX];
+    struct sim_plan_pair parties[SIM_PLAN_PARTIES_MAX];
     struct sim_plan_cm cm;
     struct sim_plan_faults faults;
     struct sim_attacker_config attacker;

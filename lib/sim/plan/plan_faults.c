@@ -61,9 +61,9 @@ static void draw_habits(struct sim_plan *plan)
         uint32_t habits = uro_rng_below(&rng, 1u << (SIM_QUIRKS_COUNT - OLDER_HABITS));
         if (!chosen(&rng))
             continue;
-        plan->cables[side].foreign |= habits << OLDER_HABITS;
+        plan->cables[side].quirks |= habits << OLDER_HABITS;
         if (plan->clean)
-            plan->cables[side].foreign &= ~SIM_QUIRK_LOSSY;
+            plan->cables[side].quirks &= ~SIM_QUIRK_LOSSY;
     }
 }
 
@@ -109,7 +109,7 @@ static void draw_faults(struct sim_plan *plan)
     faults->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)
         if (chosen(&rng))
-            plan->cables[side].foreign = 1 + uro_rng_below(&rng, (1u << OLDER_HABITS) - 1);
+            plan->cables[side].quirks = 1 + uro_rng_below(&rng, (1u << OLDER_HABITS) - 1);
     draw_habits(plan);
     if (plan->clean)
         return;

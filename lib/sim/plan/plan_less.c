@@ -29,7 +29,7 @@ const char *sim_plan_part_name(size_t number)
 static void clear_cable(struct sim_cable_config *cable, uint32_t parts)
 {
     if (parts & SIM_PLAN_PART(QUIRKS))
-        cable->foreign = 0;
+        cable->quirks = 0;
     if (parts & SIM_PLAN_PART(LOSE))
         cable->lose = 0;
     if (parts & SIM_PLAN_PART(DUPLICATE))
@@ -68,9 +68,9 @@ static void clear_shared(struct sim_plan *plan)
         plan->pairs[i].ends[0].srq = plan->pairs[i].ends[1].srq = SIM_PLAN_NO_SRQ;
     }
     for (uint32_t i = 0; i < plan->uc_count; i++)
-        plan->ucs[i].shared = false;
+        plan->ucs[i].ends[0].srq = plan->ucs[i].ends[1].srq = SIM_PLAN_NO_SRQ;
     for (uint32_t i = 0; i < plan->party_count; i++)
-        plan->parties[i].shared = false;
+        plan->parties[i].ends[0].srq = SIM_PLAN_NO_SRQ;
 }
 
 static void clear_injections(struct sim_plan *plan)
@@ -140,8 +140,9 @@ void sim_plan_less(struct sim_plan *plan, uint32_t times)
             pair->ends[j].sends = half(pair->ends[j].sends, times);
     }
     for (uint32_t i = 0; i < plan->uc_count; i++)
-        plan->ucs[i].sends = half(plan->ucs[i].sends, times);
+        plan->ucs[i].ends[0].sends = plan->ucs[i].ends[1].sends =
+            half(plan->ucs[i].ends[0].sends, times);
     for (uint32_t i = 0; i < plan->party_count; i++)
-        plan->parties[i].sends = half(plan->parties[i].sends, times);
+        plan->parties[i].ends[0].sends = half(plan->parties[i].ends[0].sends, times);
     plan->calm_at = SIM_PLAN_START + (plan->calm_at - SIM_PLAN_START) / (times + 1);
 }

@@ -106,7 +106,9 @@ void sim_plan_draw_shared(struct sim_plan *plan)
     draw_weights(plan, &rng);
     /* Nobody can promise that what is not acknowledged finds a shared receive. */
     for (uint32_t i = 0; i < plan->uc_count && srqs && !plan->clean; i++)
-        plan->ucs[i].shared = often(&rng);
+        if (often(&rng))
+            plan->ucs[i].ends[0].srq = plan->ucs[i].ends[1].srq = 0;
     for (uint32_t i = 0; i < plan->party_count && srqs && !plan->clean; i++)
-        plan->parties[i].shared = often(&rng);
+        if (often(&rng))
+            plan->parties[i].ends[0].srq = 0;
 }

@@ -7,20 +7,19 @@
 
 #include "wire/frame.h"
 
-#define GUARD          256u
-#define STEP           (SIM_ATTACKED_RANGE + GUARD)
-#define SIZE           (GUARD + SIM_ATTACKED_RANGES * STEP)
-#define SECRET         0xa5u /* what a host may never send */
-#define SENT           0x11u
-#define ADDRESS        UINT64_C(0xa00000000000)
-#define ADDRESS_STEP   UINT64_C(0x10000000000)
-#define PD             (SIM_WORKLOAD_PDS - 4u) /* of a load's own; two ends, and the domain of nobody */
-#define LIFE_MAX       URO_US(5000)
-#define POST_MAX       URO_US(100)
-#define NEIGHBOUR_WAIT URO_MS(1500) /* as in rc_control.c */
-#define ANSWER_MAX     URO_MS(100)
-#define LOOK_WAIT      URO_US(50)
-#define TIME_MAX       URO_MS(12) /* of it all: each frame takes its time */
+#define GUARD        256u
+#define STEP         (SIM_ATTACKED_RANGE + GUARD)
+#define SIZE         (GUARD + SIM_ATTACKED_RANGES * STEP)
+#define SECRET       0xa5u /* what a host may never send */
+#define SENT         0x11u
+#define ADDRESS      UINT64_C(0xa00000000000)
+#define ADDRESS_STEP UINT64_C(0x10000000000)
+#define PD           (SIM_WORKLOAD_PDS - 4u) /* of a load's own; two ends, and the domain of nobody */
+#define LIFE_MAX     URO_US(5000)
+#define POST_MAX     URO_US(100)
+#define ANSWER_MAX   URO_MS(100)
+#define LOOK_WAIT    URO_US(50)
+#define TIME_MAX     URO_MS(12) /* of it all: each frame takes its time */
 
 static const uint32_t access_of[SIM_ATTACKED_RANGES] = {
     [SIM_ATTACKED_TAKEN] = URO_ACCESS_LOCAL_WRITE,
@@ -83,8 +82,9 @@ static void check_part(const struct sim_attacked_end *end, uint32_t from, uint32
         return;
     while (end->memory[from] == end->before[from])
         from++;
-    sim_world_fail(end->host->world, "octet %u of the victim at %c changed, which nobody may write",
-                   from, end->host->config.name);
+    sim_world_fail(end->endpoint.host->world,
+                   "octet %u of the victim at %c changed, which nobody may write", from,
+                   end->endpoint.host->config.name);
 }
 
 static void check_memory(const struct sim_attacked_end *end)
@@ -135,24 +135,17 @@ static void end_life(struct sim_attacked *attacked)
 
 /* ---- who is asked when ------------------------------------------------------------------------- */
 
-static void on_event(struct sim_qp_owner *owner, enum uro_event_kind kind)
+static void on_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
 {
-    struct sim_attacked_end *end = URO_CONTAINER_OF(owner, struct sim_attacked_end, owner);
+    struct sim_attacked_end *end = URO_CONTAINER_OF(endpoint, struct sim_attacked_end, endpoint);
 
     bool fails =
         kind == URO_EVENT_QP_FATAL || (kind != URO_EVENT_COMM_EST && sim_attacked_loose(end));
 
-    if (end->qp == NULL || fails)
-        sim_world_fail(end->host->world, "the victim at %c: event %d out of place",
-                       end->host->config.name, (int)kind);
+    if (end->endpoint.qp == NULL || fails)
+        sim_world_fail(end->endpoint.host->world, "the victim at %c: event %d out of place",
+                       end->endpoint.host->config.name, (int)kind);
     end->attacked->failed |= kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR;
-}
-
-static const char *problem(const struct sim_qp_owner *owner)
-{
-    const struct sim_attacked_end *end = URO_CONTAINER_OF(owner, struct sim_attacked_end, owner);
-
-    return end->qp != NULL ? uro_qp_problem(end->qp) : NULL;
 }
 
 /* ---- after the attack ---------------------------------------------------------------------------- */
@@ -167,12 +160,12 @@ static bool rests(const struct sim_attacked *attacked)
 {
     const struct sim_attacked_end *end = &attacked->ends[0];
 
-    return end->qp != NULL && sim_attacked_loose(end) && !is_attacked(attacked);
+    return end->endpoint.qp != NULL && sim_attacked_loose(end) && !is_attacked(attacked);
 }
 
 static uro_time ask_at(const struct sim_attacked *attacked)
 {
-    return attacked->asked ? attacked->due : attacked->load->calm_since + NEIGHBOUR_WAIT;
+    return attacked->asked ? attacked->due : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
 /* What stays half done when an attack has ended would make the next message wrong, or lose it. */
@@ -192,7 +185,8 @@ static void ask(struct sim_attacked *attacked)
         end_life(attacked);
     else if (now > attacked->asked_at + most)
         sim_world_fail(attacked->load->world, "%c and %c: a message after an attack did not come",
-                       attacked->ends[0].host->config.name, attacked->ends[1].host->config.name);
+                       attacked->ends[0].endpoint.host->config.name,
+                       attacked->ends[1].endpoint.host->config.name);
 }
 
 static uro_time poster_next(const struct sim_node *node)
@@ -210,7 +204,7 @@ static void poster_run(struct sim_node *node)
 {
     struct sim_attacked *attacked = URO_CONTAINER_OF(node, struct sim_attacked, poster);
     uro_time now = attacked->load->world->now;
-    bool alive = attacked->ends[0].qp != NULL;
+    bool alive = attacked->ends[0].endpoint.qp != NULL;
 
     if (rests(attacked)) {
         if (ask_at(attacked) <= now && attacked->load->calm)
@@ -234,7 +228,7 @@ static void poster_run(struct sim_node *node)
 static uro_time forger_next(const struct sim_node *node)
 {
     const struct sim_attacked *attacked = URO_CONTAINER_OF(node, struct sim_attacked, forger);
-    bool alive = attacked->ends[0].qp != NULL && !attacked->load->calm && !rests(attacked);
+    bool alive = attacked->ends[0].endpoint.qp != NULL && !attacked->load->calm && !rests(attacked);
 
     return alive ? attacked->forge_at : URO_TIME_NEVER;
 }
@@ -253,14 +247,31 @@ bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *hos
 {
     for (unsigned i = 0; attacked != NULL && i < 2; i++) {
         struct sim_attacked_end *end = &attacked->ends[i];
-        if (end->qp == NULL || end->peer->host != host ||
-            uro_qp_number(end->qp) != frame->bth.dest_qpn)
+        if (end->endpoint.qp == NULL || end->peer->endpoint.host != host ||
+            uro_qp_number(end->endpoint.qp) != frame->bth.dest_qpn)
             continue;
         end->heard[frame->op->role] = frame->bth.psn;
         sim_attacked_remember(attacked, end, frame);
         return true;
     }
     return false;
+}
+
+static void init_endpoint(struct sim_attacked_end *end, struct sim_workload *load, unsigned side)
+{
+    static const struct sim_endpoint_ops ops = { .family = "victim",
+                                                 .judge = sim_attacked_judge,
+                                                 .on_event = on_event };
+    struct sim_endpoint *endpoint = &end->endpoint;
+    enum uro_qp_type type = end->attacked->plan->type;
+
+    endpoint->ops = &ops;
+    endpoint->load = load;
+    endpoint->side = side;
+    endpoint->host = load->hosts[side];
+    endpoint->type = type == URO_QPT_XRC_INI && side == 1 ? URO_QPT_XRC_TGT : type;
+    sim_endpoint_init(endpoint);
+    sim_cq_init(&endpoint->cq, load, endpoint->host, SIM_ATTACKED_SENDS + SIM_ATTACKED_RECVS);
 }
 
 struct sim_attacked *sim_attacked_make(struct sim_workload *load)
@@ -283,13 +294,8 @@ struct sim_attacked *sim_attacked_make(struct sim_workload *load)
         struct sim_attacked_end *end = &attacked->ends[side];
         end->attacked = attacked;
         end->peer = &attacked->ends[!side];
-        end->host = load->hosts[side];
-        end->type = plan->type == URO_QPT_XRC_INI && side == 1 ? URO_QPT_XRC_TGT : plan->type;
+        init_endpoint(end, load, side);
         make_memory(end, side);
-        sim_workload_own(load, &end->owner, end->host, on_event, problem);
-        sim_cq_init(&end->cq, load, end->host, SIM_ATTACKED_SENDS + SIM_ATTACKED_RECVS);
-        end->cq.take = sim_attacked_take;
-        end->cq.owner = end;
     }
     sim_world_add(load->world, &attacked->poster);
     sim_world_add(load->world, &attacked->forger);
@@ -308,12 +314,11 @@ void sim_attacked_free(struct sim_attacked *attacked)
 {
     for (unsigned i = 0; attacked != NULL && i < 2; i++) {
         struct sim_attacked_end *end = &attacked->ends[i];
-        free(end->qp_memory);
         free(end->srq_slots);
         free(end->memory);
         free(end->before);
         free(end->after);
-        sim_cq_fini(&end->cq);
+        sim_endpoint_fini(&end->endpoint);
     }
     free(attacked);
 }

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "core/ah.h"
+#include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
 #define SIM_ATTACKED_SENDS  8u
@@ -44,14 +45,9 @@ enum sim_attacked_range {
 struct sim_attacked;
 
 struct sim_attacked_end {
-    struct sim_qp_owner owner;
+    struct sim_endpoint endpoint; /* alive as long as there is a queue pair */
     struct sim_attacked *attacked;
     struct sim_attacked_end *peer;
-    struct sim_host *host;
-    struct sim_cq cq;
-    enum uro_qp_type type;
-    struct uro_qp *qp;  /* NULL: between two lives */
-    void *qp_memory;    /* owned */
     struct uro_srq srq; /* XRC target: where its receives are */
     void *srq_slots;    /* owned; NULL: none */
     struct uro_ah ah;   /* UD: to the other one */
@@ -119,7 +115,7 @@ struct uro_shard *sim_attacked_shard(const struct sim_attacked_end *end);
 void sim_attacked_post(struct sim_attacked_end *end);
 /* UC and UD: the last message, to the other one. */
 void sim_attacked_ask(struct sim_attacked_end *end);
-void sim_attacked_take(struct sim_cq *cq, const struct uro_cqe *cqe);
+void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
 
 /* attacked_forge.c */
 void sim_attacked_forge(struct sim_attacked *attacked);

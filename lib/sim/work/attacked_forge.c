@@ -56,7 +56,7 @@ static void aim(struct sim_attacked *attacked, const struct sim_attacked_end *at
 static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_attacked_end *at)
 {
     const struct sim_workload *load = attacked->load;
-    unsigned side = at->host == load->hosts[1];
+    unsigned side = at->endpoint.host == load->hosts[1];
     uint32_t other = below(attacked, 8 * (SIM_PLAN_SRQS_MAX + 1));
 
     if (other < load->plan->srq_count[side])
@@ -66,7 +66,8 @@ static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_atta
 
 static void put_deth(struct sim_attacked *attacked, const struct sim_attacked_end *at, uint8_t *out)
 {
-    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY, .source_qpn = uro_qp_number(at->peer->qp) };
+    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY,
+                             .source_qpn = uro_qp_number(at->peer->endpoint.qp) };
 
     if (below(attacked, 8) == 0)
         deth.qkey ^= 1u << below(attacked, 32);
@@ -154,13 +155,14 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_attacked_end 
     const struct uro_opcode *op = &uro_opcodes[opcode];
     uint32_t length = payload_of(attacked, op);
 
-    sim_forger_begin(&forged, at->peer->host, at->host, attacked->plan->v6 ? 0 : 1);
+    sim_forger_begin(&forged, at->peer->endpoint.host, at->endpoint.host,
+                     attacked->plan->v6 ? 0 : 1);
     forged.bth = (struct uro_bth){ .opcode = opcode,
                                    .migrated = true,
                                    .solicited = below(attacked, 2) == 0,
                                    .pad_count = (uint8_t)(-length & 3u),
                                    .pkey = URO_PKEY_DEFAULT,
-                                   .dest_qpn = uro_qp_number(at->qp),
+                                   .dest_qpn = uro_qp_number(at->endpoint.qp),
                                    .ack_req = below(attacked, 2) == 0,
                                    .psn = psn_near(attacked, at->heard[op->role]) };
     size_t headers = forged.length;
@@ -180,7 +182,7 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_attacked_end 
     /* The next one may follow this one. */
     if (op->service == URO_UC && below(attacked, 2) == 0)
         at->heard[op->role] = forged.bth.psn;
-    sim_forger_deliver(&forged, at->host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
+    sim_forger_deliver(&forged, at->endpoint.host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
 }
 
 void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attacked_end *to,
@@ -225,7 +227,7 @@ static void repeat(struct sim_attacked *attacked, bool change, bool cut)
     }
     if (cut)
         length = 1 + below(attacked, length);
-    sim_forger_raw(kept->to->host, octets, length);
+    sim_forger_raw(kept->to->endpoint.host, octets, length);
 }
 
 void sim_attacked_forge(struct sim_attacked *attacked)

@@ -31,7 +31,7 @@ static struct uro_sge piece(struct sim_attacked_end *end, enum sim_attacked_rang
 
 static struct uro_wq *recv_queue(struct sim_attacked_end *end)
 {
-    return end->srq_slots != NULL ? &end->srq.wq : uro_qp_recv_queue(end->qp);
+    return end->srq_slots != NULL ? &end->srq.wq : uro_qp_recv_queue(end->endpoint.qp);
 }
 
 static void post_receives(struct sim_attacked_end *end)
@@ -39,7 +39,7 @@ static void post_receives(struct sim_attacked_end *end)
     struct uro_wq *queue = recv_queue(end);
     uint32_t count = 0;
 
-    if (end->type == URO_QPT_XRC_INI)
+    if (end->endpoint.type == URO_QPT_XRC_INI)
         return;
 
     while (end->recv_posted - end->recv_done < SIM_ATTACKED_RECVS) {
@@ -48,7 +48,7 @@ static void post_receives(struct sim_attacked_end *end)
             break;
         rqe->length = uro_rng_below(&end->attacked->rng, SIM_ATTACKED_RANGE);
         end->rooms[end->recv_posted % SIM_ATTACKED_RECVS] = rqe->length;
-        rqe->wr_id = SIM_WORKLOAD_RECV_BIT | end->recv_posted++;
+        rqe->wr_id = SIM_RECV_BIT | end->recv_posted++;
         rqe->sge_count = 1;
         rqe->sges[0] = piece(end, SIM_ATTACKED_TAKEN, rqe->length);
         end->places[(end->recv_posted - 1) % SIM_ATTACKED_RECVS] = rqe->sges[0].address;
@@ -59,9 +59,9 @@ static void post_receives(struct sim_attacked_end *end)
 
 static uint32_t kinds(const struct sim_attacked_end *end)
 {
-    if (end->type == URO_QPT_UC)
+    if (end->endpoint.type == URO_QPT_UC)
         return KINDS_UC;
-    return end->type == URO_QPT_UD ? KINDS_UD : KINDS;
+    return end->endpoint.type == URO_QPT_UD ? KINDS_UD : KINDS;
 }
 
 static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
@@ -83,11 +83,11 @@ static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
     wqe->flags = 0;
     wqe->psn_count = 0;
     wqe->status = 0;
-    if (end->type == URO_QPT_XRC_INI)
+    if (end->endpoint.type == URO_QPT_XRC_INI)
         wqe->xrc_srqn = uro_srq_number(&end->peer->srq);
-    if (end->type == URO_QPT_UD) {
+    if (end->endpoint.type == URO_QPT_UD) {
         wqe->to.ah = uro_ah_number(&end->ah);
-        wqe->to.qpn = uro_qp_number(end->peer->qp);
+        wqe->to.qpn = uro_qp_number(end->peer->endpoint.qp);
         wqe->qkey = SIM_ATTACKED_QKEY;
     }
     wqe->sge_count = 1;
@@ -96,14 +96,14 @@ static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
 
 static void post_send(struct sim_attacked_end *end)
 {
-    if (end->posted - end->done >= SIM_ATTACKED_SENDS || end->type == URO_QPT_XRC_TGT)
+    if (end->posted - end->done >= SIM_ATTACKED_SENDS || end->endpoint.type == URO_QPT_XRC_TGT)
         return;
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), 0);
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
     if (wqe == NULL)
         return;
     fill(end, wqe);
-    uro_wq_publish(uro_qp_send_queue(end->qp), 1);
-    uro_qp_ring(sim_attacked_shard(end), end->qp);
+    uro_wq_publish(uro_qp_send_queue(end->endpoint.qp), 1);
+    uro_qp_ring(sim_attacked_shard(end), end->endpoint.qp);
 }
 
 void sim_attacked_post(struct sim_attacked_end *end)
@@ -114,19 +114,20 @@ void sim_attacked_post(struct sim_attacked_end *end)
 
 static void fail(const struct sim_attacked_end *end, const char *what)
 {
-    sim_world_fail(end->host->world, "the victim at %c: %s", end->host->config.name, what);
+    sim_world_fail(end->endpoint.host->world, "the victim at %c: %s",
+                   end->endpoint.host->config.name, what);
 }
 
 static uint32_t header_of(const struct sim_attacked_end *end)
 {
-    return end->type == URO_QPT_UD ? URO_GRH_LEN : 0;
+    return end->endpoint.type == URO_QPT_UD ? URO_GRH_LEN : 0;
 }
 
 /* As long as the receive that it will find. */
 void sim_attacked_ask(struct sim_attacked_end *end)
 {
     struct sim_attacked_end *peer = end->peer;
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), 0);
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
 
     post_receives(peer);
     uint32_t room = peer->rooms[peer->recv_done % SIM_ATTACKED_RECVS];
@@ -145,13 +146,13 @@ void sim_attacked_ask(struct sim_attacked_end *end)
     wqe->sges[0] = piece(end, SIM_ATTACKED_SENT, length);
     peer->awaits = true;
     peer->awaited = length;
-    uro_wq_publish(uro_qp_send_queue(end->qp), 1);
-    uro_qp_ring(sim_attacked_shard(end), end->qp);
+    uro_wq_publish(uro_qp_send_queue(end->endpoint.qp), 1);
+    uro_qp_ring(sim_attacked_shard(end), end->endpoint.qp);
 }
 
 static void judge_last(struct sim_attacked_end *end, const struct uro_cqe *cqe)
 {
-    uint64_t number = cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT;
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
     uint64_t place = end->places[number % SIM_ATTACKED_RECVS] + header_of(end);
     const uint8_t *there = end->memory + (place - end->base);
     bool good = end->awaits && cqe->byte_len == end->awaited + header_of(end);
@@ -166,29 +167,26 @@ static void judge_last(struct sim_attacked_end *end, const struct uro_cqe *cqe)
 /* What a receive says may be forged, but it is one that somebody may send. */
 static void judge_receive(const struct sim_attacked_end *end, const struct uro_cqe *cqe)
 {
-    uint64_t number = cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT;
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
     bool write = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
 
-    if (write ? end->type == URO_QPT_UD : cqe->opcode != URO_WC_RECV)
+    if (write ? end->endpoint.type == URO_QPT_UD : cqe->opcode != URO_WC_RECV)
         fail(end, "a receive completed as another kind of request");
     if (!write && cqe->byte_len > end->rooms[number % SIM_ATTACKED_RECVS])
         fail(end, "a message is longer than the receive that took it");
-    if (end->type == URO_QPT_UD &&
+    if (end->endpoint.type == URO_QPT_UD &&
         (cqe->byte_len < URO_GRH_LEN || !(cqe->flags & URO_WC_GRH) || cqe->source_qpn > QPN_MAX))
         fail(end, "what arrived does not look like a datagram");
 }
 
 /* In turn, once, and nothing that was not posted; what it says may be forged. */
-void sim_attacked_take(struct sim_cq *cq, const struct uro_cqe *cqe)
+void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
 {
-    struct sim_attacked_end *end = cq->owner;
-    bool receive = cqe->wr_id & SIM_WORKLOAD_RECV_BIT;
-    uint64_t number = cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT;
+    struct sim_attacked_end *end = URO_CONTAINER_OF(endpoint, struct sim_attacked_end, endpoint);
+    bool receive = cqe->wr_id & SIM_RECV_BIT;
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
     uint64_t *done = receive ? &end->recv_done : &end->done;
 
-    if (end->qp == NULL || cqe->qpn != uro_qp_number(end->qp))
-        sim_world_fail(cq->load->world, "completion of a victim's qp 0x%06x, which is no more",
-                       cqe->qpn);
     if (number != *done || number >= (receive ? end->recv_posted : end->posted))
         fail(end, "a request completed out of turn");
     ++*done;

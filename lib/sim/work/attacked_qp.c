@@ -6,7 +6,6 @@
 #include "sim/work/attacked.h"
 
 #define PORT       1u
-#define HOP_LIMIT  64u
 #define ALIGNMENT  64u
 #define TIMEOUT    8u
 #define RETRIES    3u
@@ -17,23 +16,17 @@
 
 struct uro_shard *sim_attacked_shard(const struct sim_attacked_end *end)
 {
-    return uro_engine_shard(end->host->engine);
+    return uro_engine_shard(end->endpoint.host->engine);
 }
 
 bool sim_attacked_loose(const struct sim_attacked_end *end)
 {
-    return end->type == URO_QPT_UC || end->type == URO_QPT_UD;
+    return end->endpoint.type == URO_QPT_UC || end->endpoint.type == URO_QPT_UD;
 }
 
 static void modify(struct sim_attacked_end *end, const struct uro_qp_attr *attr, unsigned mask)
 {
-    struct sim_world *world = end->host->world;
-    int result =
-        uro_engine_qp_modify(end->host->engine, end->qp, attr, mask | URO_ATTR_STATE, world->now);
-
-    if (result != 0)
-        sim_world_fail(world, "victim qp 0x%06x: modify to state %d returned %d",
-                       uro_qp_number(end->qp), (int)attr->state, result);
+    sim_endpoint_modify(&end->endpoint, attr, mask);
 }
 
 static void *allocate(size_t size)
@@ -56,7 +49,7 @@ static void make_srq(struct sim_attacked_end *end)
                                        .capacity = SIM_ATTACKED_RECVS,
                                        .sge_max = 1,
                                        .xrcd = domain_of(end),
-                                       .cq = end->cq.cq,
+                                       .cq = end->endpoint.cq.cq,
                                        .user = end };
 
     end->srq_slots = allocate(uro_srq_slots_size(init.capacity, init.sge_max));
@@ -65,40 +58,32 @@ static void make_srq(struct sim_attacked_end *end)
 
 void sim_attacked_make_qp(struct sim_attacked_end *end)
 {
-    bool target = end->type == URO_QPT_XRC_TGT;
-    bool receives = !target && end->type != URO_QPT_XRC_INI;
-    const struct uro_qp_init init = { .type = end->type,
+    bool target = end->endpoint.type == URO_QPT_XRC_TGT;
+    bool receives = !target && end->endpoint.type != URO_QPT_XRC_INI;
+    const struct uro_qp_init init = { .type = end->endpoint.type,
                                       .pd = target ? 0 : end->keys[0].pd,
                                       .xrcd = target ? domain_of(end) : 0,
-                                      .send_cq = target ? NULL : end->cq.cq,
-                                      .recv_cq = receives ? end->cq.cq : NULL,
+                                      .send_cq = target ? NULL : end->endpoint.cq.cq,
+                                      .recv_cq = receives ? end->endpoint.cq.cq : NULL,
                                       .send_capacity = target ? 0 : SIM_ATTACKED_SENDS,
                                       .recv_capacity = receives ? SIM_ATTACKED_RECVS : 0,
                                       .send_sge_max = !target,
                                       .recv_sge_max = receives,
                                       .signal_all = true,
-                                      .user = &end->owner };
+                                      .user = &end->endpoint };
 
     if (target)
         make_srq(end);
-    end->qp_memory = allocate(uro_qp_size(&init));
-    end->qp = uro_qp_create(sim_attacked_shard(end), &init, end->qp_memory);
+    sim_endpoint_create(&end->endpoint, &init);
+    end->endpoint.alive = true;
     end->posted = end->done = end->recv_posted = end->recv_done = 0;
-}
-
-static struct uro_address address_of(const struct sim_attacked_end *end)
-{
-    bool v6 = end->attacked->plan->v6;
-
-    return (struct uro_address){ .dest = end->host->config.engine.addresses[v6 ? 0 : 1].gid,
-                                 .sgid_index = v6 ? 0 : 1,
-                                 .hop_limit = HOP_LIMIT };
 }
 
 static void connect_datagrams(struct sim_attacked_end *end)
 {
-    struct sim_world *world = end->host->world;
-    const struct uro_address address = address_of(end->peer);
+    struct sim_world *world = end->endpoint.host->world;
+    const struct uro_address address =
+        sim_endpoint_address(&end->peer->endpoint, end->attacked->plan->v6);
     struct uro_qp_attr attr = { .state = URO_QPS_INIT, .port = PORT, .qkey = SIM_ATTACKED_QKEY };
 
     modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY);
@@ -106,20 +91,20 @@ static void connect_datagrams(struct sim_attacked_end *end)
     modify(end, &attr, 0);
     attr = (struct uro_qp_attr){ .state = URO_QPS_RTS };
     modify(end, &attr, URO_ATTR_SQ_PSN);
-    if (uro_engine_ah_create(end->host->engine, &end->ah, end->keys[0].pd, &address, world->now) !=
-        0)
+    if (uro_engine_ah_create(end->endpoint.host->engine, &end->ah, end->keys[0].pd, &address,
+                             world->now) != 0)
         sim_world_fail(world, "an address handle of a victim could not be made");
 }
 
 void sim_attacked_connect(struct sim_attacked_end *end)
 {
     const struct sim_plan_attacked *plan = end->attacked->plan;
-    bool loose = end->type == URO_QPT_UC;
+    bool loose = end->endpoint.type == URO_QPT_UC;
     struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                 .port = PORT,
                                 .access = SIM_ATTACKED_ACCESS };
 
-    if (end->type == URO_QPT_UD) {
+    if (end->endpoint.type == URO_QPT_UD) {
         connect_datagrams(end);
         return;
     }
@@ -127,13 +112,16 @@ void sim_attacked_connect(struct sim_attacked_end *end)
     attr = (struct uro_qp_attr){ .state = URO_QPS_RTR,
                                  .path_mtu = plan->path_mtu,
                                  .rq_psn = end->heard[URO_REQUEST],
-                                 .dest_qpn = uro_qp_number(end->peer->qp),
+                                 .dest_qpn = uro_qp_number(end->peer->endpoint.qp),
                                  .max_dest_rd_atomic = RD_ATOMIC,
                                  .min_rnr_timer = RNR_TIMER,
-                                 .address = address_of(end->peer) };
+                                 .address = sim_endpoint_address(&end->peer->endpoint,
+                                                                 end->attacked->plan->v6) };
     modify(end, &attr,
            URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
-               (loose || end->type == URO_QPT_XRC_INI ? 0 : URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR));
+               (loose || end->endpoint.type == URO_QPT_XRC_INI
+                    ? 0
+                    : URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR));
     attr = (struct uro_qp_attr){ .state = URO_QPS_RTS,
                                  .timeout = TIMEOUT,
                                  .retry_count = RETRIES,
@@ -142,7 +130,7 @@ void sim_attacked_connect(struct sim_attacked_end *end)
                                  .max_rd_atomic = RD_ATOMIC };
     modify(end, &attr,
            URO_ATTR_SQ_PSN | (loose ? 0 : URO_ATTR_TIMEOUT) |
-               (loose || end->type == URO_QPT_XRC_TGT
+               (loose || end->endpoint.type == URO_QPT_XRC_TGT
                     ? 0
                     : URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC));
 }
@@ -151,14 +139,12 @@ void sim_attacked_destroy(struct sim_attacked_end *end)
 {
     /* What completed on a shared queue of XRC does not go with the queue pair. */
     if (end->srq_slots != NULL)
-        sim_cq_now(&end->cq);
-    uro_engine_qp_destroy(end->host->engine, end->qp);
-    free(end->qp_memory);
-    end->qp = NULL;
-    end->qp_memory = NULL;
-    sim_host_events(end->host); /* others' bells were heard meanwhile */
-    if (end->type == URO_QPT_UD)
-        uro_engine_ah_destroy(end->host->engine, &end->ah);
+        sim_cq_poll(&end->endpoint.cq);
+    sim_endpoint_destroy(&end->endpoint);
+    end->endpoint.alive = false;
+    sim_host_events(end->endpoint.host); /* others' bells were heard meanwhile */
+    if (end->endpoint.type == URO_QPT_UD)
+        uro_engine_ah_destroy(end->endpoint.host->engine, &end->ah);
     if (end->srq_slots == NULL)
         return;
     uro_srq_destroy(sim_attacked_shard(end), &end->srq);

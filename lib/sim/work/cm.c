@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TRY_WAIT       URO_MS(200) /* more each time: those who have the room may stay for seconds */
-#define SERVERS_SPARE  2u
-#define NEIGHBOUR_WAIT URO_MS(1500) /* as in rc_control.c */
+#define TRY_WAIT      URO_MS(200) /* more each time: those who have the room may stay for seconds */
+#define SERVERS_SPARE 2u
 
 static uro_time now_of(const struct sim_cm_user *user)
 {
@@ -55,7 +54,8 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
 void sim_cm_fail(const struct sim_cm_user *user, const char *what)
 {
     sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
-                   user->calls ? "caller" : "server", user->number, user->host->config.name,
+                   user->calls ? "caller" : "server", user->number,
+                   user->endpoint.host->config.name,
                    user->attempt != NULL ? (int)user->attempt->number : -1, what);
 }
 
@@ -64,7 +64,8 @@ void sim_cm_note(const struct sim_cm_user *user, const char *what)
     struct sim_world *world = user->cm->load->world;
 
     sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
-                     user->calls ? "caller" : "server", user->number, user->host->config.name,
+                     user->calls ? "caller" : "server", user->number,
+                     user->endpoint.host->config.name,
                      user->attempt != NULL ? (int)user->attempt->number : -1, what);
 }
 
@@ -81,8 +82,8 @@ static void rest(struct sim_cm_user *user)
         return;
     user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
                 user->tries * TRY_WAIT;
-    if (load->calm && user->due < load->calm_since + NEIGHBOUR_WAIT)
-        user->due += NEIGHBOUR_WAIT;
+    if (load->calm && user->due < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
+        user->due += SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
 void sim_cm_let_go(struct sim_cm_user *user)
@@ -221,13 +222,12 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     struct sim_cm_user *user = &cm->users[side][i];
 
     user->cm = cm;
-    user->host = cm->load->hosts[side];
     user->side = side;
     user->number = side * SIM_CM_USERS_MAX + i;
     user->calls = i < cm->plan->callers[side];
     uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
     user->node = (struct sim_node){ NULL, user_next, user_run };
-    sim_cm_qp_own(user);
+    sim_cm_qp_init(user);
     rest(user);
     sim_world_add(cm->load->world, &user->node);
 }
@@ -263,8 +263,6 @@ struct sim_cm *sim_cm_make(struct sim_workload *load)
         URO_ASSERT(cm->user_count[side] <= SIM_CM_USERS_MAX);
         sim_cq_init(&cm->cqs[side], load, load->hosts[side],
                     2 * SIM_CM_MESSAGES_MAX * SIM_CM_USERS_MAX);
-        cm->cqs[side].take = sim_cm_data_judge;
-        cm->cqs[side].owner = cm;
         init_house(cm, side);
         for (uint32_t i = 0; i < cm->user_count[side]; i++)
             init_user(cm, side, i);
@@ -276,8 +274,7 @@ void sim_cm_free(struct sim_cm *cm)
 {
     for (unsigned side = 0; side < 2; side++) {
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
-            free(cm->users[side][i].qp_memory);
-            sim_memory_fini(&cm->users[side][i].memory);
+            sim_endpoint_fini(&cm->users[side][i].endpoint);
         }
         sim_cq_fini(&cm->cqs[side]);
     }

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 #include "wire/frame.h"
 
@@ -108,9 +109,8 @@ enum sim_cm_step {
 };
 
 struct sim_cm_user {
-    struct sim_qp_owner owner;
+    struct sim_endpoint endpoint; /* its queue pair, if alive */
     struct sim_cm *cm;
-    struct sim_host *host;
     unsigned side;   /* of its host */
     uint32_t number; /* of all users */
     bool calls;
@@ -131,13 +131,8 @@ struct sim_cm_user {
     uro_time asked_at; /* what it waits for */
 
     /* cm_qp.c and cm_data.c */
-    bool alive;
     bool broken; /* a completion in error was seen */
     uint32_t life;
-    uint32_t qpn;
-    struct uro_qp *qp;
-    void *qp_memory; /* owned */
-    struct sim_memory memory;
     uint32_t peer_qpn;
     uint32_t first_psn;
     uint32_t reads_max; /* that the other side answers at once */
@@ -227,7 +222,7 @@ void sim_cm_qp_to_error(struct sim_cm_user *user);
 /* Harmless when there is none. */
 void sim_cm_qp_destroy(struct sim_cm_user *user);
 /* Once, before all others. */
-void sim_cm_qp_own(struct sim_cm_user *user);
+void sim_cm_qp_init(struct sim_cm_user *user);
 
 /* cm_data.c */
 void sim_cm_data_receives(struct sim_cm_user *user);
@@ -235,7 +230,7 @@ bool sim_cm_data_can_send(const struct sim_cm_user *user);
 void sim_cm_data_send(struct sim_cm_user *user);
 /* All that it sends and all that it gets. */
 bool sim_cm_data_done(const struct sim_cm_user *user);
-void sim_cm_data_judge(struct sim_cq *cq, const struct uro_cqe *cqe);
+void sim_cm_data_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
 /* 0: the caller's */
 unsigned sim_cm_data_side(const struct sim_cm_user *user);
 

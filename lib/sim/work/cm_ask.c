@@ -23,7 +23,7 @@ static uro_time now_of(const struct sim_cm_user *user)
 
 static struct uro_cm *manager_of(const struct sim_cm_user *user)
 {
-    return uro_engine_cm(user->host->engine);
+    return uro_engine_cm(user->endpoint.host->engine);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -32,8 +32,11 @@ static struct uro_cm *manager_of(const struct sim_cm_user *user)
 static void write_data(struct sim_cm_user *user, struct sim_cm_data *data, uint32_t number,
                        uint32_t room)
 {
-    uint32_t key = user->alive ? uro_key_number(&user->memory.keys[SIM_MEMORY_WINDOWS]) : 0;
-    uint64_t address = user->alive ? sim_memory_address(&user->memory, SIM_MEMORY_WINDOWS, 0) : 0;
+    uint32_t key =
+        user->endpoint.alive ? uro_key_number(&user->endpoint.memory.keys[SIM_MEMORY_WINDOWS]) : 0;
+    uint64_t address = user->endpoint.alive
+                           ? sim_memory_address(&user->endpoint.memory, SIM_MEMORY_WINDOWS, 0)
+                           : 0;
 
     data->length = sim_world_between(&user->rng, SIM_CM_DATA_LEAST, room);
     for (uint32_t i = 0; i < data->length; i++)
@@ -126,7 +129,7 @@ static int ask(struct sim_cm_user *user, struct uro_conn **conn)
 {
     struct sim_cm_attempt *attempt = user->attempt;
     const struct sim_plan_cm *plan = user->cm->plan;
-    const struct uro_engine_config *here = &user->host->config.engine;
+    const struct uro_engine_config *here = &user->endpoint.host->config.engine;
     const struct uro_engine_config *there = &user->cm->load->hosts[attempt->to]->config.engine;
     unsigned index = plan->v6 ? 0 : 1;
     struct uro_gid remote = there->addresses[index].gid;
@@ -180,7 +183,7 @@ static void call(struct sim_cm_user *user)
     sim_cm_ask_begin(user, attempt, NULL);
     if (!attempt->query) {
         sim_cm_qp_make(user);
-        attempt->qpn = user->qpn;
+        attempt->qpn = user->endpoint.qpn;
     }
     write_data(user, &attempt->data, attempt->number,
                uro_cm_data_room(attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ));
@@ -226,7 +229,7 @@ static void answer(struct sim_cm_user *user)
     };
     if (!said->rejects && !attempt->query) {
         sim_cm_qp_make(user);
-        said->qpn = user->qpn;
+        said->qpn = user->endpoint.qpn;
     }
     enum uro_cm_kind kind = attempt->query ? URO_CM_SIDR_REP : URO_CM_REP;
     if (said->rejects && !attempt->query)

@@ -33,14 +33,15 @@ void sim_cm_data_receives(struct sim_cm_user *user)
     const struct sim_memory_layout layout = layout_of(most);
 
     for (uint32_t i = 0; i < SIM_CM_MESSAGES_MAX; i++) {
-        struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(user->qp), i);
+        struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(user->endpoint.qp), i);
         URO_ASSERT(rqe != NULL);
-        sim_memory_fill(&user->memory, SIM_MEMORY_RECVS, i, &layout, 0, 0);
-        rqe->wr_id = i | SIM_WORKLOAD_RECV_BIT;
+        sim_memory_fill(&user->endpoint.memory, SIM_MEMORY_RECVS, i, &layout, 0, 0);
+        rqe->wr_id = i | SIM_RECV_BIT;
         rqe->length = most;
-        rqe->sge_count = sim_memory_sges(&user->memory, SIM_MEMORY_RECVS, i, &layout, rqe->sges);
+        rqe->sge_count =
+            sim_memory_sges(&user->endpoint.memory, SIM_MEMORY_RECVS, i, &layout, rqe->sges);
     }
-    uro_wq_publish(uro_qp_recv_queue(user->qp), SIM_CM_MESSAGES_MAX);
+    uro_wq_publish(uro_qp_recv_queue(user->endpoint.qp), SIM_CM_MESSAGES_MAX);
 }
 
 bool sim_cm_data_can_send(const struct sim_cm_user *user)
@@ -55,7 +56,7 @@ void sim_cm_data_send(struct sim_cm_user *user)
     for (uint32_t i = 0; i < count; i++) {
         struct sim_cm_message *message =
             &user->attempt->messages[sim_cm_data_side(user)][user->posted];
-        struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(user->qp), i);
+        struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(user->endpoint.qp), i);
         const struct sim_memory_layout layout = layout_of(message->length);
         URO_ASSERT(wqe != NULL);
         if (user->reads_max == 0)
@@ -68,14 +69,14 @@ void sim_cm_data_send(struct sim_cm_user *user)
                                  .rkey = user->window_key };
         if (message->read)
             message->seed = user->attempt->seed;
-        sim_memory_fill(&user->memory, SIM_MEMORY_SENDS, user->posted, &layout,
+        sim_memory_fill(&user->endpoint.memory, SIM_MEMORY_SENDS, user->posted, &layout,
                         message->read ? 0 : message->length, message->seed);
-        wqe->sge_count = (uint16_t)sim_memory_sges(&user->memory, SIM_MEMORY_SENDS, user->posted,
-                                                   &layout, wqe->sges);
+        wqe->sge_count = (uint16_t)sim_memory_sges(&user->endpoint.memory, SIM_MEMORY_SENDS,
+                                                   user->posted, &layout, wqe->sges);
         user->posted++;
     }
-    uro_wq_publish(uro_qp_send_queue(user->qp), count);
-    uro_qp_ring(uro_engine_shard(user->host->engine), user->qp);
+    uro_wq_publish(uro_qp_send_queue(user->endpoint.qp), count);
+    uro_qp_ring(uro_engine_shard(user->endpoint.host->engine), user->endpoint.qp);
 }
 
 /* ---- completions ------------------------------------------------------------------------------- */
@@ -120,8 +121,8 @@ static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
         sim_cm_fail(user, "a send succeeded after one that failed");
     else if (cqe->opcode != (message->read ? URO_WC_RDMA_READ : URO_WC_SEND))
         sim_cm_fail(user, "a send completed with the opcode of another operation");
-    else if (!sim_memory_check(&user->memory, SIM_MEMORY_SENDS, number, &layout, message->length,
-                               message->seed, &at))
+    else if (!sim_memory_check(&user->endpoint.memory, SIM_MEMORY_SENDS, number, &layout,
+                               message->length, message->seed, &at))
         sim_cm_fail(user,
                     message->read ? "a READ got something else" : "a send changed its buffer");
     user->cm->load->ops_done++;
@@ -142,7 +143,7 @@ static const struct sim_cm_message *next_message(const struct sim_cm_user *user)
 
 static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
 {
-    uint32_t number = (uint32_t)(cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT);
+    uint32_t number = (uint32_t)(cqe->wr_id & ~SIM_RECV_BIT);
     struct sim_memory_layout layout = layout_of(user->cm->plan->message_max);
     const struct sim_cm_message *message = next_message(user);
     uint32_t at;
@@ -152,8 +153,8 @@ static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
         return;
     }
     if (cqe->byte_len != message->length || cqe->opcode != URO_WC_RECV ||
-        !sim_memory_check(&user->memory, SIM_MEMORY_RECVS, number, &layout, message->length,
-                          message->seed, &at))
+        !sim_memory_check(&user->endpoint.memory, SIM_MEMORY_RECVS, number, &layout,
+                          message->length, message->seed, &at))
         sim_cm_fail(user, "a receive is not what was sent");
     user->taken++;
     if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
@@ -171,7 +172,7 @@ static void judge_failed(struct sim_cm_user *user, const struct uro_cqe *cqe)
 
     if (user->attempt->polite && !over)
         sim_cm_fail(user, "a request failed on a perfect network");
-    if (!flushed && (cqe->status != URO_WC_RETRY_EXC_ERR || cqe->wr_id & SIM_WORKLOAD_RECV_BIT))
+    if (!flushed && (cqe->status != URO_WC_RETRY_EXC_ERR || cqe->wr_id & SIM_RECV_BIT))
         sim_cm_fail(user, "a request failed in a way that nobody caused");
     user->broken = true;
     user->cm->load->failures++;
@@ -179,30 +180,16 @@ static void judge_failed(struct sim_cm_user *user, const struct uro_cqe *cqe)
         user->due = user->cm->load->world->now;
 }
 
-static struct sim_cm_user *find(struct sim_cm *cm, unsigned side, uint32_t qpn)
+void sim_cm_data_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
 {
-    for (uint32_t i = 0; i < cm->user_count[side]; i++)
-        if (cm->users[side][i].alive && cm->users[side][i].qpn == qpn)
-            return &cm->users[side][i];
-    return NULL;
-}
+    struct sim_cm_user *user = URO_CONTAINER_OF(endpoint, struct sim_cm_user, endpoint);
 
-void sim_cm_data_judge(struct sim_cq *cq, const struct uro_cqe *cqe)
-{
-    struct sim_cm *cm = cq->owner;
-    unsigned side = cq == &cm->cqs[1];
-    struct sim_cm_user *user = find(cm, side, cqe->qpn);
-
-    if (user == NULL) {
-        sim_world_fail(cm->load->world, "completion of CM qp 0x%06x, which is no more", cqe->qpn);
-        return;
-    }
     if (cqe->status != URO_WC_SUCCESS)
         judge_failed(user, cqe);
-    else if (cqe->wr_id & SIM_WORKLOAD_RECV_BIT)
+    else if (cqe->wr_id & SIM_RECV_BIT)
         judge_receive(user, cqe);
     else
         judge_send(user, cqe);
     sim_cm_on_progress(user->attempt);
-    sim_cm_hear(cm->load->at_hosts[side]);
+    sim_cm_hear(user->cm->load->at_hosts[user->side]);
 }

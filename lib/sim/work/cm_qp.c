@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cm_qp.c - the queue pairs of connections: made, connected, ended; see cm.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/work/cm.h"
@@ -10,8 +9,6 @@
 #define LIFE_STEP     UINT64_C(0x10000000)
 #define PD_FIRST      4000u
 #define PORT          1u
-#define QP_ALIGNMENT  64u
-#define LINE          64u
 
 static uint32_t pd_of(const struct sim_cm_user *user)
 {
@@ -21,7 +18,7 @@ static uint32_t pd_of(const struct sim_cm_user *user)
 static void make_memory(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
-    struct uro_shard *shard = uro_engine_shard(user->host->engine);
+    struct uro_shard *shard = uro_engine_shard(user->endpoint.host->engine);
     uint32_t room = (plan->message_max + 2 * SIM_CM_BESIDE + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { SIM_CM_MESSAGES_MAX, room },
@@ -29,30 +26,22 @@ static void make_memory(struct sim_cm_user *user)
         [SIM_MEMORY_WINDOWS] = { 1, room },
     };
 
-    sim_memory_init(&user->memory, sizes,
+    sim_memory_init(&user->endpoint.memory, sizes,
                     ADDRESS_SPACE + user->number * ADDRESS_STEP + user->life++ * LIFE_STEP,
                     &user->rng);
-    sim_memory_register(&user->memory, shard, SIM_MEMORY_SENDS, pd_of(user),
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_SENDS, pd_of(user),
                         URO_ACCESS_LOCAL_WRITE);
-    sim_memory_register(&user->memory, shard, SIM_MEMORY_RECVS, pd_of(user),
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_RECVS, pd_of(user),
                         URO_ACCESS_LOCAL_WRITE);
-    sim_memory_register(&user->memory, shard, SIM_MEMORY_WINDOWS, pd_of(user),
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_WINDOWS, pd_of(user),
                         URO_ACCESS_REMOTE_READ);
-    sim_memory_message(sim_memory_slot(&user->memory, SIM_MEMORY_WINDOWS, 0), 0, plan->message_max,
-                       user->attempt->seed);
+    sim_memory_message(sim_memory_slot(&user->endpoint.memory, SIM_MEMORY_WINDOWS, 0), 0,
+                       plan->message_max, user->attempt->seed);
 }
 
 static void modify(struct sim_cm_user *user, const struct uro_qp_attr *attr, unsigned mask)
 {
-    struct sim_world *world = user->cm->load->world;
-    int result =
-        uro_engine_qp_modify(user->host->engine, user->qp, attr, mask | URO_ATTR_STATE, world->now);
-
-    sim_journal_note(world->journal, world->now, "CM qp 0x%06x to state %d", user->qpn,
-                     (int)attr->state);
-    if (result != 0)
-        sim_world_fail(world, "CM qp 0x%06x: modify to state %d returned %d", user->qpn,
-                       (int)attr->state, result);
+    sim_endpoint_modify(&user->endpoint, attr, mask);
 }
 
 void sim_cm_qp_make(struct sim_cm_user *user)
@@ -67,19 +56,14 @@ void sim_cm_qp_make(struct sim_cm_user *user)
                                       .send_sge_max = 1,
                                       .recv_sge_max = 1,
                                       .signal_all = true,
-                                      .user = &user->owner };
+                                      .user = &user->endpoint };
     const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                       .port = PORT,
                                       .access = URO_ACCESS_REMOTE_READ };
-    size_t size = (uro_qp_size(&init) + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
 
     make_memory(user);
-    user->qp_memory = aligned_alloc(LINE, size);
-    URO_ASSERT(user->qp_memory != NULL);
-    memset(user->qp_memory, 0xa5, size);
-    user->qp = uro_qp_create(uro_engine_shard(user->host->engine), &init, user->qp_memory);
-    user->qpn = uro_qp_number(user->qp);
-    user->alive = true;
+    sim_endpoint_create(&user->endpoint, &init);
+    user->endpoint.alive = true;
     user->broken = false;
     user->posted = user->confirmed = user->taken = 0;
     user->peer_qpn = 0;
@@ -116,49 +100,42 @@ void sim_cm_qp_to_error(struct sim_cm_user *user)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
 
-    if (user->alive)
+    if (user->endpoint.alive)
         modify(user, &attr, 0);
 }
 
 void sim_cm_qp_destroy(struct sim_cm_user *user)
 {
-    struct sim_workload *load = user->cm->load;
-    struct uro_shard *shard = uro_engine_shard(user->host->engine);
-    size_t at;
+    struct sim_endpoint *endpoint = &user->endpoint;
 
-    if (!user->alive)
+    if (!endpoint->alive)
         return;
-    user->alive = false;
-    uro_engine_qp_destroy(user->host->engine, user->qp);
-    free(user->qp_memory);
-    user->qp = NULL;
-    user->qp_memory = NULL;
-    sim_host_events(user->host);
-    for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
-        sim_memory_deregister(&user->memory, shard, i);
-    if (!sim_memory_check_guards(&user->memory, &at))
-        sim_cm_fail(user, "has memory that changed outside every range");
-    sim_workload_bury_arena(load, &user->memory);
-    load->lives++;
+    endpoint->alive = false;
+    sim_endpoint_destroy(endpoint);
+    sim_host_events(endpoint->host);
+    sim_endpoint_bury(endpoint);
+    endpoint->load->lives++;
 }
 
-static void on_event(struct sim_qp_owner *owner, enum uro_event_kind kind)
+static void on_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
 {
-    struct sim_cm_user *user = URO_CONTAINER_OF(owner, struct sim_cm_user, owner);
-
-    if (!user->alive || kind != URO_EVENT_COMM_EST)
-        sim_world_fail(user->cm->load->world, "CM qp 0x%06x: event %d out of place", user->qpn,
+    if (!endpoint->alive || kind != URO_EVENT_COMM_EST)
+        sim_world_fail(endpoint->load->world, "CM qp 0x%06x: event %d out of place", endpoint->qpn,
                        (int)kind);
 }
 
-static const char *problem(const struct sim_qp_owner *owner)
+void sim_cm_qp_init(struct sim_cm_user *user)
 {
-    const struct sim_cm_user *user = URO_CONTAINER_OF(owner, struct sim_cm_user, owner);
+    static const struct sim_endpoint_ops ops = { .family = "CM",
+                                                 .judge = sim_cm_data_judge,
+                                                 .on_event = on_event };
+    struct sim_endpoint *endpoint = &user->endpoint;
 
-    return user->alive ? uro_qp_problem(user->qp) : NULL;
-}
-
-void sim_cm_qp_own(struct sim_cm_user *user)
-{
-    sim_workload_own(user->cm->load, &user->owner, user->host, on_event, problem);
+    endpoint->ops = &ops;
+    endpoint->load = user->cm->load;
+    endpoint->type = URO_QPT_RC;
+    endpoint->side = user->side;
+    endpoint->host = endpoint->load->hosts[user->side];
+    endpoint->number = user->number;
+    sim_endpoint_init(endpoint);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/psn.h"
+#include "sim/oracle/model.h"
 #include "sim/work/cm.h"
 
 /* Octets -> values -> octets; and who asked for time. */
@@ -38,21 +39,16 @@ static bool check_message(struct sim_cm *cm, const struct sim_host *host,
 
 static uint32_t packets_of(const struct sim_cm *cm, const struct sim_cm_message *message)
 {
-    uint32_t mtu = cm->plan->path_mtu;
-
-    return message->length == 0 ? 1 : (message->length + mtu - 1) / mtu;
+    return sim_model_packets(message->length, cm->plan->path_mtu);
 }
 
 static void check_send(const struct sim_cm_user *user, const struct sim_cm_message *message,
                        uint32_t index, const struct uro_frame *frame)
 {
-    uint8_t octets[URO_PATH_MTU_MAX];
     uint32_t mtu = user->cm->plan->path_mtu;
     uint32_t left = message->length - index * mtu;
-    uint32_t length = left < mtu ? left : mtu;
 
-    sim_memory_message(octets, index * mtu, length, message->seed);
-    if (frame->payload_length != length || memcmp(octets, frame->payload, length) != 0)
+    if (!sim_model_carries(frame, index * mtu, left < mtu ? left : mtu, message->seed))
         sim_cm_fail(user, "sent other octets than it was asked to");
 }
 
@@ -83,7 +79,7 @@ bool sim_cm_wire(struct sim_cm *cm, struct sim_host *host, const struct uro_fram
         return check_message(cm, host, frame) || true;
     for (uint32_t i = 0; frame->op->service == URO_RC && i < cm->user_count[side]; i++) {
         const struct sim_cm_user *user = &cm->users[side][i];
-        if (!user->alive || user->peer_qpn != frame->bth.dest_qpn)
+        if (!user->endpoint.alive || user->peer_qpn != frame->bth.dest_qpn)
             continue;
         if (frame->op->role == URO_REQUEST)
             check_request(user, frame);

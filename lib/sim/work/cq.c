@@ -19,27 +19,6 @@ bool sim_cq_empty(const struct uro_cq *cq)
     return cq == NULL || atomic_load(&cq->head) == cq->filled;
 }
 
-static struct sim_rc_end *find(struct sim_cq *cq, uint32_t qpn)
-{
-    struct sim_workload *load = cq->load;
-
-    for (uint32_t i = 0; i < 2 * load->plan->pair_count; i++) {
-        struct sim_rc_end *end = &load->pairs[i / 2].ends[i % 2];
-        if (end->alive && end->host == cq->host && uro_qp_number(end->qp) == qpn)
-            return end;
-    }
-    return NULL;
-}
-
-/* Where the completion belongs. */
-static const struct uro_cq *cq_due(const struct sim_rc_end *end, const struct uro_cqe *cqe)
-{
-    if (!(cqe->wr_id & SIM_WORKLOAD_RECV_BIT))
-        return end->owner.send_cq;
-    return end->type == URO_QPT_XRC_TGT ? sim_srq_of(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq
-                                        : end->owner.recv_cq;
-}
-
 static void note(struct sim_cq *cq, const struct uro_cqe *cqe)
 {
     struct sim_world *world = cq->load->world;
@@ -48,24 +27,11 @@ static void note(struct sim_cq *cq, const struct uro_cqe *cqe)
     sim_world_digest(world, &cqe->status, sizeof cqe->status);
     sim_journal_note(world->journal, world->now,
                      "qp 0x%06x %s %" PRIu64 " done, status %u opcode %u length %u why %u",
-                     cqe->qpn, cqe->wr_id & SIM_WORKLOAD_RECV_BIT ? "receive" : "send",
-                     cqe->wr_id & ~SIM_WORKLOAD_RECV_BIT, cqe->status, cqe->opcode, cqe->byte_len,
+                     cqe->qpn, cqe->wr_id & SIM_RECV_BIT ? "receive" : "send",
+                     cqe->wr_id & ~SIM_RECV_BIT, cqe->status, cqe->opcode, cqe->byte_len,
                      cqe->vendor_error);
     if (cqe->timestamp > world->now)
         sim_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
-}
-
-void sim_cq_take(struct sim_cq *cq, const struct uro_cqe *cqe)
-{
-    struct sim_world *world = cq->load->world;
-    struct sim_rc_end *end = find(cq, cqe->qpn);
-
-    if (end == NULL)
-        sim_world_fail(world, "completion of qp 0x%06x, which is no more", cqe->qpn);
-    else if (cq->cq != cq_due(end, cqe))
-        sim_world_fail(world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
-    else
-        sim_rc_judge(end, cqe);
 }
 
 static void *allocate(size_t size)
@@ -107,7 +73,7 @@ static void check(const struct sim_cq *cq)
         sim_world_fail(cq->load->world, "a completion came after its queue had overflowed");
 }
 
-void sim_cq_now(struct sim_cq *cq)
+void sim_cq_poll(struct sim_cq *cq)
 {
     struct uro_cqe cqes[ROOM_MAX];
     uint32_t count;
@@ -119,7 +85,7 @@ void sim_cq_now(struct sim_cq *cq)
         count = uro_cq_poll(cq->cq, cqes, room);
         for (uint32_t i = 0; i < count && !cq->load->world->failed; i++) {
             note(cq, &cqes[i]);
-            cq->take(cq, &cqes[i]);
+            cq->load->take(cq, &cqes[i]);
         }
     } while (count > 0 && !cq->load->world->failed);
 }
@@ -142,11 +108,11 @@ static void poller_run(struct sim_node *node)
     cq->armed = false;
     if (sim_world_chance(&cq->rng, cq->load->plan->resize_share))
         resize(cq);
-    sim_cq_now(cq);
+    sim_cq_poll(cq);
     if (cq->load->plan->cq_events) {
         uro_cq_arm(cq->cq, false);
         cq->armed = true;
-        sim_cq_now(cq);
+        sim_cq_poll(cq);
     }
     cq->poll_at = cq->load->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
     if (!cq->load->calm && sim_world_chance(&cq->rng, faults->doze_share))
@@ -167,7 +133,6 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *
 {
     memset(cq, 0, sizeof *cq);
     cq->poller = (struct sim_node){ NULL, poller_next, poller_run };
-    cq->take = sim_cq_take;
     cq->wait_max = load->plan->poll_wait_max;
     cq->load = load;
     cq->host = host;

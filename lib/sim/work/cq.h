@@ -7,14 +7,15 @@
 
 struct sim_workload;
 
+#define SIM_RECV_BIT (UINT64_C(1) << 63) /* in the wr_id of a receive */
+#define SIM_GRH      40u                 /* bytes before a datagram in its receive */
+
 /* A completion queue and who reads it. */
 struct sim_cq {
     struct sim_node poller;
     struct sim_workload *load;
     struct sim_host *host;
     struct uro_rng rng;
-    void (*take)(struct sim_cq *cq, const struct uro_cqe *cqe);
-    void *owner;    /* for take() */
     void *memory;   /* owned */
     void *ring;     /* owned; NULL: it was not resized */
     uint32_t least; /* the smallest it may become */
@@ -32,9 +33,7 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *
 void sim_cq_fini(struct sim_cq *cq);
 /* Nobody uses it: another one takes its place. */
 void sim_cq_renew(struct sim_cq *cq, uint32_t capacity);
-/* A completion of a queue pair of the load's pairs. */
-void sim_cq_take(struct sim_cq *cq, const struct uro_cqe *cqe);
 /* Nothing waits in it; NULL: nothing ever does. */
 bool sim_cq_empty(const struct uro_cq *cq);
 /* Takes what there is now. */
-void sim_cq_now(struct sim_cq *cq);
+void sim_cq_poll(struct sim_cq *cq);

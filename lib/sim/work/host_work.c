@@ -2,9 +2,46 @@
 /* host_work.c - see host_work.h for the contract. */
 #include "sim/work/host_work.h"
 
+#include "sim/work/attacked.h"
 #include "sim/work/cm.h"
+#include "sim/work/rc.h"
 #include "sim/work/tight.h"
+#include "sim/work/uc.h"
+#include "sim/work/ud.h"
 #include "wire/frame.h"
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+static void on_last_wqe(struct sim_endpoint *endpoint)
+{
+    if (endpoint->srq == NULL || endpoint->last_wqe ||
+        uro_qp_state_now(endpoint->qp) != URO_QPS_ERR)
+        sim_world_fail(endpoint->load->world, "qp 0x%06x: LAST_WQE out of place", endpoint->qpn);
+    endpoint->last_wqe = true;
+    endpoint->last_wqe_at = endpoint->load->world->now;
+}
+
+static void on_endpoint_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
+{
+    struct sim_world *world = endpoint->load->world;
+    bool refused = kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR;
+
+    if (endpoint->ops->on_event != NULL)
+        endpoint->ops->on_event(endpoint, kind);
+    else if (!endpoint->alive)
+        sim_world_fail(world, "event %d of a queue pair that is no more", (int)kind);
+    else if (kind == URO_EVENT_QP_FATAL)
+        sim_tight_on_fatal(endpoint);
+    else if (kind == URO_EVENT_SQ_DRAINED)
+        sim_drain_on_drained(&endpoint->drain);
+    else if (kind == URO_EVENT_LAST_WQE)
+        on_last_wqe(endpoint);
+    else if (refused && endpoint->ops->reliable && endpoint->life->may_fail)
+        sim_life_on_failure(endpoint->life);
+    else if (kind != URO_EVENT_COMM_EST || endpoint->type == URO_QPT_UD)
+        sim_world_fail(world, "%s qp 0x%06x: event %d without cause", endpoint->ops->family,
+                       endpoint->qpn, (int)kind);
+}
 
 static void on_event(void *user, const struct uro_event *event)
 {
@@ -26,8 +63,27 @@ static void on_event(void *user, const struct uro_event *event)
         sim_srq_on_limit(event->user);
         return;
     }
-    struct sim_qp_owner *owner = event->user;
-    owner->on_event(owner, event->kind);
+    on_endpoint_event(event->user, event->kind);
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------ */
+
+static void check_workload(struct sim_workload *load, unsigned side)
+{
+    const struct sim_host *host = load->hosts[side];
+
+    for (const struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
+         endpoint = endpoint->next) {
+        const char *problem =
+            endpoint->host == host && endpoint->alive ? uro_qp_problem(endpoint->qp) : NULL;
+        if (problem != NULL)
+            sim_world_fail(load->world, "a queue pair of %c: %s", host->config.name, problem);
+    }
+    for (uint32_t i = 0; i < load->plan->srq_count[side]; i++)
+        sim_srq_after_round(&load->srqs[side][i]);
+    for (const struct sim_endpoint *endpoint = load->endpoints;
+         endpoint != NULL && load->tight[side].overflowed; endpoint = endpoint->next)
+        sim_judge_lost(endpoint);
 }
 
 static void after_round(void *user, struct sim_host *host)
@@ -36,8 +92,35 @@ static void after_round(void *user, struct sim_host *host)
 
     URO_ASSERT(host == at_host->host);
     for (uint32_t i = 0; i < at_host->tie_count; i++)
-        sim_workload_after_round(at_host->ties[i].load, at_host->ties[i].side);
+        check_workload(at_host->ties[i].load, at_host->ties[i].side);
     sim_cm_hear(at_host);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------ */
+
+/* A CNP: of which queue pair is not looked at. */
+static bool check_notice(const struct sim_workload *load, const struct sim_host *host,
+                         const struct uro_frame *frame)
+{
+    if (load->plan->clean || !frame->bth.becn || frame->bth.psn != 0 || frame->bth.ack_req)
+        sim_world_fail(load->world, "%c tells qp 0x%06x of congestion: %s", host->config.name,
+                       frame->bth.dest_qpn,
+                       load->plan->clean ? "nothing was marked" : "not as it is told");
+    return true;
+}
+
+/* False when the frame is none of this workload's. */
+static bool is_of(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame)
+{
+    if (frame->op->service == URO_CNP)
+        return check_notice(load, host, frame);
+    if (sim_cm_wire(load->cm, host, frame))
+        return true;
+    if (frame->op->service == URO_UD)
+        return sim_ud_wire(load, host, frame) || sim_attacked_wire(load->attacked, host, frame);
+    if (frame->op->service == URO_UC && sim_uc_wire(load, host, frame))
+        return true;
+    return sim_rc_wire(load, host, frame) || sim_attacked_wire(load->attacked, host, frame);
 }
 
 /* Numbers of queue pairs are those of a host: only the address says whose they are. */
@@ -69,7 +152,7 @@ static void sent(void *user, struct sim_host *host, const struct sim_world_frame
     bool message = frame.bth.dest_qpn == URO_CM_MAD_QPN && frame.op->service == URO_UD;
     for (uint32_t i = 0; i < at_host->tie_count && (message || !known); i++)
         if (concerned == 0 || concerned & 1u << i)
-            known |= sim_rc_wire(at_host->ties[i].load, host, &frame);
+            known |= is_of(at_host->ties[i].load, host, &frame);
     if (known)
         return;
     if (frame.op->service == URO_UD)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_choose.c - what to ask for next; see workload.h. */
-#include <string.h>
-
+/* rc_choose.c - what a reliable connection asks for next; see rc.h. */
+#include "core/psn.h"
+#include "sim/oracle/model.h"
 #include "sim/work/host_work.h"
+#include "sim/work/rc.h"
 
 #define ATOMIC_LENGTH 8u
 #define MW_FACTOR     4u /* of wrong ones among requests about memory windows */
@@ -27,7 +28,7 @@ static const uint8_t opcodes[SIM_PLAN_KINDS] = {
     [SIM_PLAN_MW_READ] = URO_WR_RDMA_READ,
 };
 
-static enum sim_plan_kind choose_kind(struct sim_rc_end *end)
+static enum sim_plan_kind choose_kind(struct sim_endpoint *end)
 {
     const uint32_t *weights = end->plan->weights;
     uint32_t sum = 0;
@@ -42,11 +43,11 @@ static enum sim_plan_kind choose_kind(struct sim_rc_end *end)
 }
 
 /* Lengths where packets begin and end are more likely than others. */
-static uint32_t choose_length(struct sim_rc_end *end)
+static uint32_t choose_length(struct sim_endpoint *end)
 {
     struct uro_rng *rng = &end->rng;
-    uint32_t mtu = end->pair->plan->path_mtu;
-    uint32_t most = end->pair->plan->message_max;
+    uint32_t mtu = end->life->plan->path_mtu;
+    uint32_t most = end->life->plan->message_max;
     uint32_t length = 0;
 
     switch (uro_rng_below(rng, 8)) {
@@ -69,32 +70,32 @@ static uint32_t choose_length(struct sim_rc_end *end)
     return length < most ? length : most;
 }
 
-static const struct sim_rc_op *previous(const struct sim_rc_end *end)
+static const struct sim_request *previous(const struct sim_endpoint *end)
 {
-    return end->posted > 0 ? &end->ops[(end->posted - 1) % SIM_WORKLOAD_OPS_MAX] : NULL;
+    return end->posted > 0 ? sim_request_of(end, end->posted - 1) : NULL;
 }
 
-static uint32_t free_window(const struct sim_rc_end *end)
+static uint32_t free_window(const struct sim_endpoint *end)
 {
     for (uint32_t i = 0; i < end->plan->send_capacity + 8; i++)
-        if (end->windows[i].users == 0)
+        if (end->rc->windows[i].users == 0)
             return i;
-    return SIM_WORKLOAD_NO_WINDOW;
+    return SIM_NO_WINDOW;
 }
 
 /* A window of its own, with what a READ will find, or nothing a WRITE could be mistaken for. */
-static bool take_window(struct sim_rc_end *end, struct sim_rc_op *op, bool read)
+static bool take_window(struct sim_endpoint *end, struct sim_request *op, bool read)
 {
     struct sim_memory *memory = &end->peer->memory;
     uint32_t room = memory->sizes[SIM_MEMORY_WINDOWS].room;
 
     if (op->mw == NULL) {
         op->window = free_window(end);
-        if (op->window == SIM_WORKLOAD_NO_WINDOW)
+        if (op->window == SIM_NO_WINDOW)
             return false;
         op->at = uro_rng_below(&end->rng, room - op->length + 1);
     }
-    struct sim_rc_window *window = &end->windows[op->window];
+    struct sim_rc_window *window = &end->rc->windows[op->window];
     *window = (struct sim_rc_window){ .seed = op->seed, .at = op->at, .length = op->length };
     const struct sim_memory_layout layout = { .count = 1, .pieces = { { op->at, op->length } } };
     sim_memory_fill(memory, SIM_MEMORY_WINDOWS, op->window, &layout, read ? op->length : 0,
@@ -103,12 +104,12 @@ static bool take_window(struct sim_rc_end *end, struct sim_rc_op *op, bool read)
 }
 
 /* The window of the request before: what it wrote is read, or what it reads is overwritten. */
-static bool share_window(struct sim_rc_end *end, struct sim_rc_op *op, bool read)
+static bool share_window(struct sim_endpoint *end, struct sim_request *op, bool read)
 {
-    const struct sim_rc_op *before = previous(end);
+    const struct sim_request *before = previous(end);
     uint8_t wanted = read ? URO_WR_RDMA_WRITE : URO_WR_RDMA_READ;
 
-    if (before == NULL || before->opcode != wanted || before->inject != SIM_WORKLOAD_RIGHT ||
+    if (before == NULL || before->opcode != wanted || before->fault != SIM_FAULT_NONE ||
         before->number < end->confirmed)
         return false;
     op->window = before->window;
@@ -121,7 +122,7 @@ static bool share_window(struct sim_rc_end *end, struct sim_rc_op *op, bool read
     return true;
 }
 
-static bool place_remote(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_plan_kind kind)
+static bool place_remote(struct sim_endpoint *end, struct sim_request *op, enum sim_plan_kind kind)
 {
     bool read = op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_FLUSH;
     bool shares =
@@ -130,7 +131,7 @@ static bool place_remote(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_
 
     if (!shares && !take_window(end, op, read))
         return false;
-    struct sim_rc_window *window = &end->windows[op->window];
+    struct sim_rc_window *window = &end->rc->windows[op->window];
     window->users++;
     if (!read) {
         window->writers++;
@@ -145,10 +146,10 @@ static bool place_remote(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_
     return true;
 }
 
-static void place_atomic(struct sim_rc_end *end, struct sim_rc_op *op)
+static void place_atomic(struct sim_endpoint *end, struct sim_request *op)
 {
     op->length = ATOMIC_LENGTH;
-    op->original = end->word;
+    op->original = end->rc->word;
     if (op->opcode == URO_WR_ATOMIC_WRITE) {
         sim_memory_message((uint8_t *)&op->swap, 0, ATOMIC_LENGTH, op->seed);
         op->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
@@ -157,10 +158,10 @@ static void place_atomic(struct sim_rc_end *end, struct sim_rc_op *op)
     }
     op->compare_add = uro_rng_u64(&end->rng);
     op->swap = uro_rng_u64(&end->rng);
-    if (op->shared) {
+    if (op->shared_word) {
         op->compare_add = 1 + uro_rng_below(&end->rng, 1u << 20);
-        op->remote_address = end->peer->shared_key.base;
-        op->rkey = uro_key_number(&end->peer->shared_key);
+        op->remote_address = end->peer->rc->shared_key.base;
+        op->rkey = uro_key_number(&end->peer->rc->shared_key);
         return;
     }
     if (op->opcode == URO_WR_ATOMIC_CMP_AND_SWP && uro_rng_below(&end->rng, 2) == 0)
@@ -170,21 +171,21 @@ static void place_atomic(struct sim_rc_end *end, struct sim_rc_op *op)
 }
 
 /* The peer's word after an atomic that is right. */
-static void follow_word(struct sim_rc_end *end, const struct sim_rc_op *op)
+static void follow_word(struct sim_endpoint *end, const struct sim_request *op)
 {
-    if (op->shared || op->inject != SIM_WORKLOAD_RIGHT)
+    if (op->shared_word || op->fault != SIM_FAULT_NONE)
         return;
     if (op->opcode == URO_WR_ATOMIC_WRITE)
-        end->word = op->swap;
+        end->rc->word = op->swap;
     else if (op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
-        end->word += op->compare_add;
-    else if (op->compare_add == end->word)
-        end->word = op->swap;
+        end->rc->word += op->compare_add;
+    else if (op->compare_add == end->rc->word)
+        end->rc->word = op->swap;
 }
 
 /* A key at the peer's host that is registered, but not for the peer's protection domain: if there
  * is one, of somebody else whom that host talks to. */
-static uint32_t other_pd_key(const struct sim_rc_end *end)
+static uint32_t other_pd_key(const struct sim_endpoint *end)
 {
     const struct sim_host_work *at_host = end->load->at_hosts[end->peer->side];
     uint32_t found = 0;
@@ -194,7 +195,7 @@ static uint32_t other_pd_key(const struct sim_rc_end *end)
         if (found != 0 && load == end->load)
             continue;
         for (uint32_t j = 0; j < 2 * load->plan->pair_count; j++) {
-            const struct sim_rc_end *other = &load->pairs[j / 2].ends[j % 2];
+            const struct sim_endpoint *other = &load->pairs[j / 2].ends[j % 2];
             if (other->host != at_host->host || other->pd == end->peer->pd || !other->alive)
                 continue;
             found = uro_key_number(&other->memory.keys[SIM_MEMORY_WINDOWS]);
@@ -205,52 +206,52 @@ static uint32_t other_pd_key(const struct sim_rc_end *end)
 }
 
 /* Makes a request wrong in one way that fits it; leaves it right when none does. */
-static void spoil(struct sim_rc_end *end, struct sim_rc_op *op)
+static void spoil(struct sim_endpoint *end, struct sim_request *op)
 {
     const struct sim_memory *memory = &end->peer->memory;
     bool remote = op->opcode != URO_WR_SEND && op->opcode != URO_WR_SEND_WITH_IMM;
-    bool atomic = op->length == ATOMIC_LENGTH && op->window == SIM_WORKLOAD_NO_WINDOW && remote;
-    enum sim_rc_inject way = 1 + uro_rng_below(&end->rng, SIM_WORKLOAD_BAD_WINDOW - 1);
+    bool atomic = op->length == ATOMIC_LENGTH && op->window == SIM_NO_WINDOW && remote;
+    enum sim_fault way = 1 + uro_rng_below(&end->rng, SIM_FAULT_BAD_WINDOW - 1);
 
     if (op->mw != NULL) {
         if (sim_rc_window_spoil(end, op)) {
-            op->inject = SIM_WORKLOAD_BAD_WINDOW;
-            end->pair->may_fail = true;
+            op->fault = SIM_FAULT_BAD_WINDOW;
+            end->life->may_fail = true;
         }
         return;
     }
     op->flush.selectivity = 0; /* of the whole region no range could be wrong */
-    if (op->opcode == URO_WR_FLUSH && way == SIM_WORKLOAD_BAD_LKEY)
+    if (op->opcode == URO_WR_FLUSH && way == SIM_FAULT_BAD_LKEY)
         return;
     if (op->length == 0)
         return; /* keys and addresses of nothing are not looked at */
-    if (way == SIM_WORKLOAD_BAD_LKEY) {
+    if (way == SIM_FAULT_BAD_LKEY) {
         op->flags &= (uint8_t)~URO_SEND_INLINE;
-    } else if (way == SIM_WORKLOAD_UNSUPPORTED) {
+    } else if (way == SIM_FAULT_UNSUPPORTED) {
         op->flags &= (uint8_t)~URO_SEND_INLINE; /* whatever else it is */
-    } else if (!remote || (way == SIM_WORKLOAD_MISALIGNED && !atomic)) {
+    } else if (!remote || (way == SIM_FAULT_MISALIGNED && !atomic)) {
         return;
-    } else if (way == SIM_WORKLOAD_BAD_RKEY) {
+    } else if (way == SIM_FAULT_BAD_RKEY) {
         op->rkey = uro_rng_below(&end->rng, 2) == 0 ? op->rkey ^ 0x5a5a5a5a
                                                     : sim_rc_window_stale(end->peer);
-    } else if (way == SIM_WORKLOAD_OTHER_PD) {
+    } else if (way == SIM_FAULT_OTHER_PD) {
         op->rkey = other_pd_key(end);
-    } else if (way == SIM_WORKLOAD_BEYOND && atomic) {
+    } else if (way == SIM_FAULT_BEYOND && atomic) {
         op->remote_address -= 8;
-    } else if (way == SIM_WORKLOAD_BEYOND) {
+    } else if (way == SIM_FAULT_BEYOND) {
         const struct uro_key *key = &memory->keys[SIM_MEMORY_WINDOWS];
         op->remote_address = key->base + key->length - op->length + 1;
-    } else if (way == SIM_WORKLOAD_NO_RIGHT) {
+    } else if (way == SIM_FAULT_NO_RIGHT) {
         op->rkey = uro_key_number(&memory->keys[SIM_MEMORY_PRIVATE]);
         op->remote_address = (sim_memory_address(memory, SIM_MEMORY_PRIVATE, 0) + 7) / 8 * 8;
     } else {
         op->remote_address += 4;
     }
-    op->inject = way;
-    end->pair->may_fail = true;
+    op->fault = way;
+    end->life->may_fail = true;
 }
 
-static void choose_flags(struct sim_rc_end *end, struct sim_rc_op *op)
+static void choose_flags(struct sim_endpoint *end, struct sim_request *op)
 {
     const struct sim_plan_end *plan = end->plan;
     struct uro_rng *rng = &end->rng;
@@ -270,25 +271,57 @@ static void choose_flags(struct sim_rc_end *end, struct sim_rc_op *op)
 }
 
 /* XRC: any of the peer's shared receive queues that are of its domain. */
-static uint32_t choose_srq(struct sim_rc_end *end)
+static uint32_t choose_srq(struct sim_endpoint *end)
 {
     uint32_t count = end->load->plan->srq_count[end->peer->side];
     uint32_t index;
 
     do
         index = uro_rng_below(&end->rng, count);
-    while (!sim_srq_of(end->peer, index)->plan->xrc ||
-           (end->pair->last_life && sim_srq_of(end->peer, index)->plan->replace_share > 0));
+    while (!sim_srq_at(end->peer, index)->plan->xrc ||
+           (end->life->last_life && sim_srq_at(end->peer, index)->plan->replace_share > 0));
     return index;
 }
 
-static bool is_local(const struct sim_rc_op *op)
+/* What the peer has to take because of this request. */
+static void announce(struct sim_endpoint *end, struct sim_request *op)
 {
-    return op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+    bool write = op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    bool has_inv = op->opcode == URO_WR_SEND_WITH_INV;
+
+    if (!sim_model_is_message(op->opcode))
+        return;
+    op->message = end->messages_sent++;
+    if (write)
+        end->rc->windows[op->window].users++;
+    end->rc->messages[op->message % SIM_RC_MESSAGES_MAX] =
+        (struct sim_rc_message){ .write = write,
+                                 .has_imm = sim_model_has_imm(op->opcode),
+                                 .has_inv = has_inv,
+                                 .imm = has_inv ? op->inv_rkey : op->imm,
+                                 .length = op->length,
+                                 .seed = op->seed,
+                                 .window = op->window,
+                                 .at = op->at,
+                                 .srq = op->srq };
+}
+
+static void give_psns(struct sim_endpoint *end, struct sim_request *op)
+{
+    bool local = sim_model_is_local(op->opcode);
+    bool one = sim_model_has_response(op->opcode) && op->opcode != URO_WR_RDMA_READ;
+    uint32_t packets = one ? 1 : sim_model_packets(op->length, end->life->plan->path_mtu);
+
+    op->psn = end->rc->psn;
+    op->psns = local ? 0 : packets;
+    op->remote_number = end->rc->remote;
+    end->rc->remote += !local;
+    end->rc->psn = (end->rc->psn + op->psns) & URO_PSN_MASK;
 }
 
 /* What a request about memory windows becomes when there is none for it. */
-static void choose_window(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_plan_kind *kind)
+static void choose_window(struct sim_endpoint *end, struct sim_request *op,
+                          enum sim_plan_kind *kind)
 {
     if (*kind < SIM_PLAN_BIND)
         return;
@@ -296,30 +329,28 @@ static void choose_window(struct sim_rc_end *end, struct sim_rc_op *op, enum sim
         *kind = SIM_PLAN_WRITE;
         op->opcode = URO_WR_RDMA_WRITE;
     }
-    if (is_local(op))
+    if (sim_model_is_local(op->opcode))
         op->length = 0;
 }
 
-bool sim_rc_choose_op(struct sim_rc_end *end, struct sim_rc_op *op)
+bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *op)
 {
     enum sim_plan_kind kind = choose_kind(end);
     bool has_imm = kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_WRITE_IMM;
     bool atomic = kind == SIM_PLAN_CMP_SWAP || kind == SIM_PLAN_FETCH_ADD ||
                   kind == SIM_PLAN_SHARED_ADD || kind == SIM_PLAN_ATOMIC_WRITE;
 
-    *op = (struct sim_rc_op){ .number = end->posted,
-                              .opcode = opcodes[kind],
-                              .shared = kind == SIM_PLAN_SHARED_ADD,
-                              .length = choose_length(end),
-                              .imm = has_imm ? uro_rng_u32(&end->rng) : 0,
-                              .seed = uro_rng_u64(&end->rng),
-                              .window = SIM_WORKLOAD_NO_WINDOW };
-    if (end->messages_sent - end->messages_base >= SIM_WORKLOAD_MESSAGES_MAX / 2)
+    op->opcode = opcodes[kind];
+    op->shared_word = kind == SIM_PLAN_SHARED_ADD;
+    op->length = choose_length(end);
+    op->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
+    op->seed = uro_rng_u64(&end->rng);
+    if (end->messages_sent - end->rc->messages_base >= SIM_RC_MESSAGES_MAX / 2)
         return false;
     if (end->type == URO_QPT_XRC_INI) {
         op->srq = choose_srq(end);
-        op->srqn = uro_srq_number(sim_srq_of(end->peer, op->srq)->srq);
-        op->srq_generation = sim_srq_of(end->peer, op->srq)->generation;
+        op->srqn = uro_srq_number(sim_srq_at(end->peer, op->srq)->srq);
+        op->srq_generation = sim_srq_at(end->peer, op->srq)->generation;
     }
     choose_window(end, op, &kind);
     bool sends = kind == SIM_PLAN_SEND || kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_SEND_INV;
@@ -330,16 +361,18 @@ bool sim_rc_choose_op(struct sim_rc_end *end, struct sim_rc_op *op)
         };
     if (atomic)
         place_atomic(end, op);
-    else if (!sends && !is_local(op) && !place_remote(end, op, kind))
+    else if (!sends && !sim_model_is_local(op->opcode) && !place_remote(end, op, kind))
         return false;
     choose_flags(end, op);
-    if (!end->pair->last_life && !end->load->calm &&
+    if (!end->life->last_life && !end->load->calm &&
         sim_world_chance(&end->rng,
-                         end->pair->plan->inject_share * (op->mw != NULL ? MW_FACTOR : 1)))
+                         end->life->plan->inject_share * (op->mw != NULL ? MW_FACTOR : 1)))
         spoil(end, op);
     if (atomic)
         follow_word(end, op);
-    if (is_local(op) || op->opcode == URO_WR_FLUSH)
+    give_psns(end, op);
+    announce(end, op);
+    if (sim_model_is_local(op->opcode) || op->opcode == URO_WR_FLUSH)
         return true; /* no memory of ours */
     sim_memory_scatter(&op->layout, op->length,
                        (atomic && op->opcode != URO_WR_ATOMIC_WRITE) || end->plan->send_sges == 0

@@ -1,374 +1,292 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_judge.c - a completion against what was asked, memory against what must be there. */
+/* rc_judge.c - completions of reliable connections, and memory, against what was asked for; see rc.h. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/work/tight.h"
+#include "sim/oracle/model.h"
+#include "sim/work/rc.h"
+#include "sim/work/workload.h"
 
-bool sim_rc_judge_fail(const struct sim_rc_end *end, const char *kind, uint64_t number,
-                       const char *what)
-{
-    sim_world_fail(end->load->world, "pair %u qp 0x%06x %s %" PRIu64 ": %s", end->pair->number,
-                   uro_qp_number(end->qp), kind, number, what);
-    return false;
-}
+/* ---- sends that succeeded ---------------------------------------------------------------------- */
 
-bool sim_rc_judge_fail_memory(const struct sim_rc_end *end, const char *kind, uint64_t number,
-                              const char *what, uint32_t at)
-{
-    sim_world_fail(end->load->world, "pair %u qp 0x%06x %s %" PRIu64 ": octet %u %s",
-                   end->pair->number, uro_qp_number(end->qp), kind, number, at, what);
-    return false;
-}
-
-bool sim_rc_judge_add(struct sim_shared_shared *shared, uint64_t original, uint64_t add)
+/* Records what an atomic on the shared word returned; false when that is too small. */
+static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amount)
 {
     if (shared->count == shared->room) {
         shared->room = shared->room * 2 + 64;
         shared->adds = realloc(shared->adds, shared->room * sizeof *shared->adds);
         URO_ASSERT(shared->adds != NULL);
     }
-    shared->adds[shared->count++] = (struct sim_shared_add){ original, add };
+    shared->adds[shared->count++] = (struct sim_shared_add){ original, amount };
     return original >= shared->start;
 }
 
-void sim_rc_judge_uncertain(struct sim_rc_end *end, const struct sim_rc_op *op)
+static void check_atomic(struct sim_endpoint *endpoint, const struct sim_request *request)
 {
-    bool atomic =
-        op->opcode == URO_WR_ATOMIC_CMP_AND_SWP || op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
-
-    if ((!atomic && op->opcode != URO_WR_ATOMIC_WRITE) || op->inject != SIM_WORKLOAD_RIGHT)
-        return;
-    if (op->shared)
-        end->load->shared[end->peer->side].uncertain += op->compare_add;
-    else if (end->word_maybes < URO_ARRAY_LEN(end->word_maybe))
-        end->word_maybe[end->word_maybes++] = op->original;
-}
-
-/* Our side of a request that succeeded: sent memory untouched, read memory filled. */
-static void check_local(struct sim_rc_end *end, const struct sim_rc_op *op)
-{
-    uint32_t slot = (uint32_t)(op->number % end->plan->send_capacity);
-    bool filled = !(op->flags & URO_SEND_INLINE);
-    uint32_t at;
-
-    if (!sim_memory_check(&end->memory, SIM_MEMORY_SENDS, slot, &op->layout,
-                          filled ? op->length : 0, op->seed, &at))
-        sim_rc_judge_fail_memory(end, "send", op->number,
-                                 op->opcode == URO_WR_RDMA_READ ? "of what was read is wrong"
-                                                                : "of the send buffer changed",
-                                 at);
-}
-
-static void check_atomic(struct sim_rc_end *end, const struct sim_rc_op *op)
-{
-    uint32_t slot = (uint32_t)(op->number % end->plan->send_capacity);
-    const uint8_t *there = sim_memory_slot(&end->memory, SIM_MEMORY_SENDS, slot);
+    uint32_t slot = (uint32_t)(request->number % endpoint->plan->send_capacity);
+    const uint8_t *there = sim_memory_slot(&endpoint->memory, SIM_MEMORY_SENDS, slot);
     uint64_t original;
     uint32_t at;
 
-    memcpy(&original, there + op->layout.pieces[0].at, sizeof original);
-    if (op->shared) {
-        if (!sim_rc_judge_add(&end->load->shared[end->peer->side], original, op->compare_add))
-            sim_rc_judge_fail(end, "send", op->number,
+    memcpy(&original, there + request->layout.pieces[0].at, sizeof original);
+    if (request->shared_word) {
+        if (!add(&endpoint->load->shared[endpoint->peer->side], original, request->compare_add))
+            sim_endpoint_fail(endpoint, "send", request->number,
                               "original value of the shared word is too small");
-    } else if (original != op->original) {
+    } else if (original != request->original) {
         sim_world_fail(
-            end->load->world,
+            endpoint->load->world,
             "pair %u qp 0x%06x send %" PRIu64 ": atomic returned 0x%" PRIx64 ", must be 0x%" PRIx64,
-            end->pair->number, uro_qp_number(end->qp), op->number, original, op->original);
+            endpoint->life->number, endpoint->qpn, request->number, original, request->original);
     }
-    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_SENDS, slot, &op->layout, &at))
-        sim_rc_judge_fail_memory(end, "send", op->number, "beside the atomic's result changed", at);
+    if (!sim_memory_check_around(&endpoint->memory, SIM_MEMORY_SENDS, slot, &request->layout, &at))
+        sim_endpoint_fail(endpoint, "send", request->number, "beside the atomic's result changed");
 }
 
-/* The peer's window, unless a later request of ours already writes there. */
-static void check_window(struct sim_rc_end *end, const struct sim_rc_op *op)
+/* The slot at the peer holds @length bytes of message @seed, and nothing else. */
+static bool window_holds(struct sim_endpoint *owner, uint32_t window, uint32_t at, uint32_t length,
+                         uint64_t seed)
 {
-    struct sim_rc_window *window = &end->windows[op->window];
-    const struct sim_memory_layout layout = { .count = 1, .pieces = { { op->at, op->length } } };
-    uint32_t at;
+    const struct sim_memory_layout layout = { .count = 1, .pieces = { { at, length } } };
+    uint32_t wrong;
+
+    return sim_memory_check(&owner->memory, SIM_MEMORY_WINDOWS, window, &layout, length, seed,
+                            &wrong);
+}
+
+/* Unless a later request already writes there. */
+static void check_window(struct sim_endpoint *endpoint, const struct sim_request *request)
+{
+    struct sim_rc_window *window = &endpoint->rc->windows[request->window];
 
     window->users--;
-    if (window->writers == op->writers &&
-        !sim_memory_check(&end->peer->memory, SIM_MEMORY_WINDOWS, op->window, &layout, op->length,
-                          op->seed, &at))
-        sim_rc_judge_fail_memory(end, "send", op->number,
-                                 op->opcode == URO_WR_RDMA_READ
-                                     ? "of the window that was read changed"
-                                     : "of the window is not what was written",
-                                 at);
+    if (window->writers == request->writers &&
+        !window_holds(endpoint->peer, request->window, request->at, request->length, request->seed))
+        sim_endpoint_fail(endpoint, "send", request->number,
+                          request->opcode == URO_WR_RDMA_READ
+                              ? "of the window that was read changed"
+                              : "of the window is not what was written");
 }
 
-/* The request is known to have succeeded. */
-static void confirm(struct sim_rc_end *end, const struct sim_rc_op *op)
+void sim_rc_confirm(struct sim_endpoint *endpoint, const struct sim_request *request)
 {
-    bool atomic =
-        op->opcode == URO_WR_ATOMIC_CMP_AND_SWP || op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
-
-    if (op->inject != SIM_WORKLOAD_RIGHT)
-        sim_rc_judge_fail(end, "send", op->number, "succeeded although it was wrong");
-    else if (atomic)
-        check_atomic(end, op);
-    else
-        check_local(end, op);
-    if (op->window != SIM_WORKLOAD_NO_WINDOW)
-        check_window(end, op);
-    if (op->mw != NULL)
-        sim_rc_window_done(end, op);
-    end->load->ops_done++;
+    if (sim_model_is_atomic(request->opcode) && request->fault == SIM_FAULT_NONE)
+        check_atomic(endpoint, request);
+    if (request->window != SIM_NO_WINDOW)
+        check_window(endpoint, request);
+    if (request->mw != NULL)
+        sim_rc_window_done(endpoint, request);
 }
 
-static enum uro_wc_opcode wc_opcode(const struct sim_rc_op *op)
+/* ---- sends that failed ------------------------------------------------------------------------- */
+
+void sim_rc_uncertain(struct sim_endpoint *endpoint, const struct sim_request *request)
 {
-    static const enum uro_wc_opcode table[] = {
-        [URO_WR_RDMA_WRITE] = URO_WC_RDMA_WRITE,
-        [URO_WR_RDMA_WRITE_WITH_IMM] = URO_WC_RDMA_WRITE,
-        [URO_WR_SEND] = URO_WC_SEND,
-        [URO_WR_SEND_WITH_IMM] = URO_WC_SEND,
-        [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
-        [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
-        [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
-        [URO_WR_LOCAL_INV] = URO_WC_LOCAL_INV,
-        [URO_WR_BIND_MW] = URO_WC_BIND_MW,
-        [URO_WR_SEND_WITH_INV] = URO_WC_SEND,
-        [URO_WR_FLUSH] = URO_WC_FLUSH,
-        [URO_WR_ATOMIC_WRITE] = URO_WC_ATOMIC_WRITE,
-    };
-    return table[op->opcode];
+    struct sim_rc_state *rc = endpoint->rc;
+
+    if ((!sim_model_is_atomic(request->opcode) && request->opcode != URO_WR_ATOMIC_WRITE) ||
+        request->fault != SIM_FAULT_NONE)
+        return;
+    if (request->shared_word)
+        endpoint->load->shared[endpoint->peer->side].uncertain += request->compare_add;
+    else if (rc->word_maybes < URO_ARRAY_LEN(rc->word_maybe))
+        rc->word_maybe[rc->word_maybes++] = request->original;
 }
 
-static bool answers_with_data(const struct sim_rc_op *op)
+void sim_rc_on_error(struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status)
 {
-    return op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
-           op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD || op->opcode == URO_WR_FLUSH ||
-           op->opcode == URO_WR_ATOMIC_WRITE;
+    (void)status;
+    if (request != NULL)
+        sim_rc_uncertain(endpoint, request);
+    sim_life_on_failure(endpoint->life);
 }
 
-bool sim_rc_judge_may_flush(const struct sim_rc_end *end)
+/* The receive at the peer that this request's message meets, if that can be known. */
+static const struct sim_recv *met_by(const struct sim_endpoint *endpoint,
+                                     const struct sim_request *request)
 {
-    return end->ended || end->send_failed || end->recv_failed || end->pair->may_fail ||
-           end->pair->may_time_out;
-}
+    const struct sim_endpoint *peer = endpoint->peer;
 
-/* Its octets go into a receive of the peer. */
-static bool takes_receive(const struct sim_rc_op *op)
-{
-    return op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM ||
-           op->opcode == URO_WR_SEND_WITH_INV;
-}
-
-/* The receive at the peer that this request's message meets, if it can be known. */
-static const struct sim_rc_recv *met_by(const struct sim_rc_end *end, const struct sim_rc_op *op)
-{
-    const struct sim_rc_end *peer = end->peer;
-
-    if (!takes_receive(op) || peer->type != URO_QPT_RC || peer->srq != NULL)
+    if (!sim_model_takes_receive(request->opcode) || peer->type != URO_QPT_RC || peer->srq != NULL)
         return NULL;
-    return op->message < peer->recv_posted ? &peer->recvs[op->message % SIM_WORKLOAD_OPS_MAX]
-                                           : NULL;
+    return request->message < peer->recv_posted ? &peer->recvs[request->message % SIM_REQUESTS_MAX]
+                                                : NULL;
 }
 
-bool sim_rc_judge_revoked(const struct sim_rc_end *owner, enum sim_memory_section section,
-                          const struct sim_rc_op *op)
+bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,
+                       const struct sim_request *request)
 {
-    return owner->revoked[section] && op->number < owner->renewed;
+    return owner->rc->revoked[section] && request->number < owner->rc->renewed;
 }
 
 /* Memory that the request needs, here or there, was deregistered. */
-static bool pair_revoked(const struct sim_rc_end *end, const struct sim_rc_op *op, uint8_t status)
+static bool lost_memory(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                        uint8_t status)
 {
+    bool takes = sim_model_takes_receive(request->opcode);
+
     switch ((unsigned)status) {
     case URO_WC_LOC_PROT_ERR:
-        return sim_rc_judge_revoked(end, SIM_MEMORY_SENDS, op);
+        return sim_rc_is_revoked(endpoint, SIM_MEMORY_SENDS, request);
     case URO_WC_MW_BIND_ERR:
-        return end->revoked[SIM_MEMORY_WINDOWS] && op->opcode == URO_WR_BIND_MW;
+        return endpoint->rc->revoked[SIM_MEMORY_WINDOWS] && request->opcode == URO_WR_BIND_MW;
     case URO_WC_REM_OP_ERR:
-        return end->peer->revoked[SIM_MEMORY_RECVS] && takes_receive(op);
+        return endpoint->peer->rc->revoked[SIM_MEMORY_RECVS] && takes;
     case URO_WC_REM_ACCESS_ERR:
-        return !takes_receive(op) &&
-               sim_rc_judge_revoked(end->peer,
-                                    op->window != SIM_WORKLOAD_NO_WINDOW ? SIM_MEMORY_WINDOWS
-                                                                         : SIM_MEMORY_WORDS,
-                                    op);
+        return !takes && sim_rc_is_revoked(endpoint->peer,
+                                           request->window != SIM_NO_WINDOW ? SIM_MEMORY_WINDOWS
+                                                                            : SIM_MEMORY_WORDS,
+                                           request);
     default:
         return false;
     }
 }
 
-/* What a failed request may say, given what is wrong with it or with its receive. */
-static bool expected(const struct sim_rc_end *end, const struct sim_rc_op *op, uint8_t status)
+/* The receive that the message meets, or the shared queue of such receives, makes it fail so. */
+static bool receive_explains(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                             uint8_t status)
 {
-    const struct sim_rc_recv *recv = met_by(end, op);
-    bool wild = end->peer->srq != NULL && end->peer->srq->plan->wild;
+    const struct sim_endpoint *peer = endpoint->peer;
+    const struct sim_recv *recv = met_by(endpoint, request);
+    bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
-    /* Which shared receive it meets nobody can know; its own completion is judged exactly. */
-    if (wild && takes_receive(op) && op->length > 0 &&
+    /* Which shared receive it meets nobody can know; the receive's own completion is judged exactly. */
+    if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
         (status == URO_WC_REM_OP_ERR || status == URO_WC_REM_INV_REQ_ERR))
         return true;
+    if (recv != NULL && request->length > recv->room && status == URO_WC_REM_INV_REQ_ERR)
+        return true;
+    if (recv != NULL && recv->bad_lkey && request->length > 0 && status == URO_WC_REM_OP_ERR)
+        return true;
+    return endpoint->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
+           request->srq_generation != sim_srq_at(peer, request->srq)->generation;
+}
+
+static bool explained(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                      uint8_t status)
+{
+    const struct sim_life *life = endpoint->life;
+
     if (status == URO_WC_RETRY_EXC_ERR)
-        return end->pair->may_time_out || (end->pair->may_fail && !end->load->plan->forever);
+        return life->may_time_out || (life->may_fail && !endpoint->load->plan->forever);
     if (status == URO_WC_RNR_RETRY_EXC_ERR)
-        return end->plan->rnr_retry < 7 && !end->pair->last_life;
-    if (recv != NULL && op->length > recv->room && status == URO_WC_REM_INV_REQ_ERR)
+        return endpoint->plan->rnr_retry < 7 && !life->last_life;
+    if (receive_explains(endpoint, request, status) || lost_memory(endpoint, request, status))
         return true;
-    if (recv != NULL && recv->bad_lkey && op->length > 0 && status == URO_WC_REM_OP_ERR)
+    if (request->mw != NULL && request->window != SIM_NO_WINDOW &&
+        endpoint->rc->windows[request->window].revoked && status == URO_WC_REM_ACCESS_ERR)
         return true;
-    if (end->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
-        op->srq_generation != sim_srq_of(end->peer, op->srq)->generation)
-        return true;
-    if (pair_revoked(end, op, status))
-        return true;
-    if (op->mw != NULL && op->window != SIM_WORKLOAD_NO_WINDOW &&
-        end->windows[op->window].revoked && status == URO_WC_REM_ACCESS_ERR)
-        return true;
-    switch (op->inject) {
-    case SIM_WORKLOAD_RIGHT:
-    case SIM_WORKLOAD_INJECT_COUNT:
-        return false;
-    case SIM_WORKLOAD_BAD_RKEY:
-    case SIM_WORKLOAD_OTHER_PD:
-    case SIM_WORKLOAD_BEYOND:
-    case SIM_WORKLOAD_NO_RIGHT:
-        return status == URO_WC_REM_ACCESS_ERR;
-    case SIM_WORKLOAD_MISALIGNED:
-        return status == URO_WC_REM_INV_REQ_ERR;
-    case SIM_WORKLOAD_BAD_LKEY:
-        return status == URO_WC_LOC_PROT_ERR;
-    case SIM_WORKLOAD_UNSUPPORTED:
-        return status == URO_WC_LOC_QP_OP_ERR;
-    case SIM_WORKLOAD_BAD_WINDOW:
-        if (op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV)
-            return status == URO_WC_MW_BIND_ERR;
-        return status == URO_WC_REM_ACCESS_ERR;
-    }
-    return false;
+    return request->fault != SIM_FAULT_NONE && status == sim_judge_status(request);
 }
 
 /* The peer writes NAK 0x63 where we write 0x61. */
-static bool says_otherwise(const struct sim_rc_end *end, uint8_t status)
+static bool says_otherwise(const struct sim_endpoint *endpoint, uint8_t status)
 {
-    unsigned habits = end->load->plan->cables[end->peer->side].foreign;
+    unsigned quirks = endpoint->load->plan->cables[endpoint->peer->side].quirks;
 
-    return end->side != end->peer->side && habits & SIM_QUIRK_OPERATIONAL &&
+    return endpoint->side != endpoint->peer->side && quirks & SIM_QUIRK_OPERATIONAL &&
            status == URO_WC_REM_OP_ERR;
 }
 
-static void judge_failed_send(struct sim_rc_end *end, const struct sim_rc_op *op,
-                              const struct uro_cqe *cqe)
+bool sim_rc_expected(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status)
 {
-    char what[64];
-
-    /* A NAK for a later request may overtake a lost answer, which then never comes. */
-    if (end->send_failed && (end->cause_known || !end->lost_answer))
-        sim_rc_judge_fail(end, "send", op->number,
-                          "failed after another one failed, and is not flushed");
-    else if (!expected(end, op, cqe->status) &&
-             !(says_otherwise(end, cqe->status) && expected(end, op, URO_WC_REM_INV_REQ_ERR))) {
-        snprintf(what, sizeof what, "failed with status %u", cqe->status);
-        sim_rc_judge_fail(end, "send", op->number, what);
-    } else if (uro_qp_state_now(end->qp) != URO_QPS_ERR)
-        sim_rc_judge_fail(end, "send", op->number, "failed, but the queue pair is not in ERR");
-    else if (cqe->vendor_error == 0)
-        sim_rc_judge_fail(end, "send", op->number, "failed without a reason");
-    end->send_failed = end->cause_known = true;
-    sim_rc_judge_uncertain(end, op);
-    end->load->failures++;
+    return explained(endpoint, request, status) ||
+           (says_otherwise(endpoint, status) &&
+            explained(endpoint, request, URO_WC_REM_INV_REQ_ERR));
 }
 
-static bool judge_send(struct sim_rc_end *end, const struct uro_cqe *cqe)
-{
-    uint64_t number = cqe->wr_id;
-    bool flushed = cqe->status == URO_WC_WR_FLUSH_ERR;
+/* ---- receives ---------------------------------------------------------------------------------- */
 
-    if (number < end->confirmed)
-        return sim_rc_judge_fail(end, "send", number, "completed twice");
-    if (number >= end->posted)
-        return sim_rc_judge_fail(end, "send", number, "completed but was never posted");
-    for (; end->confirmed < number; end->confirmed++) {
-        const struct sim_rc_op *before = &end->ops[end->confirmed % SIM_WORKLOAD_OPS_MAX];
-        if (before->flags & URO_SEND_SIGNALED || end->plan->signal_all || end->send_failed)
-            return sim_rc_judge_fail(end, "send", before->number,
-                                     "did not complete before the one after it");
-        confirm(end, before);
+static bool fail(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                 const char *what)
+{
+    return sim_endpoint_fail(endpoint, place->srq != NULL ? "shared receive" : "receive",
+                             place->number, what);
+}
+
+/* The peer's oldest message that was not taken; with XRC, that was sent to this shared queue. */
+static struct sim_rc_message *next_message(const struct sim_endpoint *endpoint,
+                                           const struct sim_place *place)
+{
+    struct sim_endpoint *peer = endpoint->peer;
+
+    for (uint64_t i = peer->rc->messages_base; i < peer->messages_sent; i++) {
+        struct sim_rc_message *message = &peer->rc->messages[i % SIM_RC_MESSAGES_MAX];
+        bool here = !endpoint->life->plan->xrc || place->srq == sim_srq_at(endpoint, message->srq);
+        if (!message->taken && here)
+            return message;
     }
-    const struct sim_rc_op *op = &end->ops[number % SIM_WORKLOAD_OPS_MAX];
-    end->confirmed++;
-    if (flushed) {
-        if (!sim_rc_judge_may_flush(end))
-            sim_rc_judge_fail(end, "send", number, "flushed without cause");
-        sim_rc_judge_uncertain(end, op);
-        if (!end->send_failed)
-            end->lost_answer = answers_with_data(op);
-        end->send_failed = true;
-    } else if (cqe->status != URO_WC_SUCCESS) {
-        judge_failed_send(end, op, cqe);
-    } else if (end->send_failed) {
-        sim_rc_judge_fail(end, "send", number, "succeeded after one before it failed");
-    } else if (!(op->flags & URO_SEND_SIGNALED) && !end->plan->signal_all) {
-        sim_rc_judge_fail(end, "send", number, "completed but was not signalled");
-    } else if (cqe->opcode != wc_opcode(op)) {
-        sim_rc_judge_fail(end, "send", number, "completed with the opcode of another operation");
-    } else {
-        confirm(end, op);
-    }
+    return NULL;
+}
+
+static void mark_taken(struct sim_endpoint *endpoint, struct sim_rc_message *message)
+{
+    struct sim_endpoint *peer = endpoint->peer;
+    struct sim_rc_state *rc = peer->rc;
+
+    message->taken = true;
+    endpoint->messages_taken++;
+    while (rc->messages_base < peer->messages_sent &&
+           rc->messages[rc->messages_base % SIM_RC_MESSAGES_MAX].taken)
+        rc->messages_base++;
+}
+
+/* Returns false when the completion says something else than the message. */
+static bool check_completion(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                             const struct sim_rc_message *message, const struct uro_cqe *cqe)
+{
+    uint8_t opcode = message->write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV;
+
+    if (cqe->opcode != opcode || !(cqe->flags & URO_WC_WITH_IMM) != !message->has_imm ||
+        !(cqe->flags & URO_WC_WITH_INV) != !message->has_inv)
+        return fail(endpoint, place, "is of another kind than what was sent");
+    if ((message->has_imm || message->has_inv) && cqe->imm != message->imm)
+        return fail(endpoint, place, "has another immediate value or key than was sent");
+    if (cqe->byte_len != message->length)
+        return fail(endpoint, place, "has another length than was sent");
+    if (!message->write && message->length > place->recv->room)
+        return fail(endpoint, place, "took a message longer than itself");
     return true;
 }
 
-void sim_rc_judge_silent(struct sim_rc_end *end)
+void sim_rc_take(struct sim_endpoint *endpoint, const struct sim_place *place,
+                 const struct uro_cqe *cqe)
 {
-    for (; end->confirmed < end->posted; end->confirmed++) {
-        const struct sim_rc_op *op = &end->ops[end->confirmed % SIM_WORKLOAD_OPS_MAX];
-        if (op->flags & URO_SEND_SIGNALED || end->plan->signal_all || end->send_failed)
-            sim_rc_judge_fail(end, "send", op->number, "never completed");
-        else
-            confirm(end, op);
+    struct sim_rc_message *message = next_message(endpoint, place);
+    uint32_t at;
+
+    if (message == NULL) {
+        fail(endpoint, place, "completed but nothing was sent");
+        return;
     }
-}
-
-void sim_rc_judge(struct sim_rc_end *end, const struct uro_cqe *cqe)
-{
-    bool sane =
-        cqe->wr_id & SIM_WORKLOAD_RECV_BIT ? sim_rc_receive(end, cqe) : judge_send(end, cqe);
-    if (!sane)
+    mark_taken(endpoint, message);
+    if (!check_completion(endpoint, place, message, cqe))
         return;
-    end->blocked = end->peer->blocked = false;
-    if (cqe->status != URO_WC_SUCCESS)
-        sim_rc_control_on_failure(end->pair);
-    else
-        sim_rc_control_on_progress(end->pair);
-}
-
-static uint32_t queued(const struct uro_wq *wq)
-{
-    return uro_wq_tail(wq) - uro_wq_head(wq);
-}
-
-/* But by an overflow. */
-static bool cannot_fail(const struct sim_rc_end *end)
-{
-    const struct sim_plan *plan = end->load->plan;
-    bool wild = false;
-
-    for (unsigned i = 0; i < 2; i++)
-        wild |= end->pair->ends[i].srq != NULL && end->pair->ends[i].srq->plan->wild;
-    return plan->forever && !plan->revokes && !wild && !end->pair->plan->xrc &&
-           end->pair->plan->inject_share == 0;
-}
-
-void sim_rc_judge_lost(const struct sim_rc_end *end)
-{
-    struct sim_tight_due due = { .fatal = !end->ended && cannot_fail(end) };
-
-    if (!end->alive || !sim_tight_uses(end->load, &end->owner))
+    if (message->has_inv)
+        sim_rc_window_invalidated(endpoint, message->imm);
+    if (!sim_memory_check(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout,
+                          message->write ? 0 : message->length, message->seed, &at))
+        fail(endpoint, place, "of the message is wrong");
+    if (!message->write)
         return;
-    for (uint64_t i = end->confirmed; i < end->posted - queued(uro_qp_send_queue(end->qp)); i++)
-        due.sends +=
-            end->ops[i % SIM_WORKLOAD_OPS_MAX].flags & URO_SEND_SIGNALED || end->plan->signal_all;
-    if (end->srq == NULL && end->owner.recv_cq != NULL)
-        due.receives =
-            (uint32_t)(end->recv_posted - end->recv_done) - queued(uro_qp_recv_queue(end->qp));
-    sim_tight_check(end->load, &end->owner, end->qp, &due);
+    if (!window_holds(endpoint, message->window, message->at, message->length, message->seed))
+        fail(endpoint, place, "of the window is not there yet, or wrong");
+    endpoint->peer->rc->windows[message->window].users--;
+}
+
+bool sim_rc_recv_expected(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                          uint8_t status)
+{
+    const struct sim_rc_message *message = next_message(endpoint, place);
+
+    if (message == NULL || message->write)
+        return false;
+    if (status == URO_WC_LOC_LEN_ERR)
+        return message->length > place->recv->room;
+    return status == URO_WC_LOC_PROT_ERR && message->length > 0 &&
+           (place->recv->bad_lkey ||
+            (place->srq == NULL && endpoint->rc->revoked[SIM_MEMORY_RECVS]));
 }

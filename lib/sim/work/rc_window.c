@@ -6,28 +6,29 @@
  * other's completions at once, as if they told each other. One of type 1 is bound by the same
  * request, also again, and bound to nothing where the other is invalidated.
  */
-#include "core/srq.h"
+#include "sim/oracle/model.h"
+#include "sim/work/rc.h"
 #include "sim/work/workload.h"
 
 #define BAD_KEY     0x5a5a5a5au
 #define LOW_OCTET   0xffu
 #define RUDE_FACTOR 8u /* to other wrongs: it has few occasions */
 
-uint32_t sim_rc_window_of(const struct sim_rc_end *owner, const struct sim_rc_mw *mw)
+uint32_t sim_rc_window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw)
 {
-    return owner->peer->plan->send_capacity + 8 + (uint32_t)(mw - owner->mws);
+    return owner->peer->plan->send_capacity + 8 + (uint32_t)(mw - owner->rc->mws);
 }
 
-static struct uro_shard *shard_of(const struct sim_rc_end *end)
+static struct uro_shard *shard_of(const struct sim_endpoint *end)
 {
     return uro_engine_shard(end->host->engine);
 }
 
-void sim_rc_window_begin(struct sim_rc_end *end)
+void sim_rc_window_begin(struct sim_endpoint *end)
 {
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
-        struct sim_rc_mw *mw = &end->mws[i];
-        bool second = (end->pair->life + i) % 2 == 0;
+        struct sim_rc_mw *mw = &end->rc->mws[i];
+        bool second = (end->life->life + i) % 2 == 0;
         *mw = (struct sim_rc_mw){ .key = { .kind = second ? (uint8_t)URO_KEY_WINDOW_2
                                                           : (uint8_t)URO_KEY_WINDOW_1,
                                            .pd = end->pd } };
@@ -36,23 +37,23 @@ void sim_rc_window_begin(struct sim_rc_end *end)
     }
 }
 
-bool sim_rc_window_bound(const struct sim_rc_end *end)
+bool sim_rc_window_bound(const struct sim_endpoint *end)
 {
     bool bound = false;
 
     for (uint32_t i = 0; i < SIM_RC_MWS; i++)
-        bound |= end->mws[i].key.bound;
+        bound |= end->rc->mws[i].key.bound;
     return bound;
 }
 
 /* A region cannot go before its windows. */
-void sim_rc_window_end(struct sim_rc_end *end)
+void sim_rc_window_end(struct sim_endpoint *end)
 {
     if (sim_rc_window_bound(end) &&
         uro_key_deregister(shard_of(end), &end->memory.keys[SIM_MEMORY_WINDOWS]) == 0)
         sim_world_fail(end->load->world, "a region was deregistered under a window");
     for (uint32_t i = 0; i < SIM_RC_MWS; i++)
-        (void)uro_key_deregister(shard_of(end), &end->mws[i].key);
+        (void)uro_key_deregister(shard_of(end), &end->rc->mws[i].key);
 }
 
 static bool is_first_type(const struct sim_rc_mw *mw)
@@ -61,19 +62,19 @@ static bool is_first_type(const struct sim_rc_mw *mw)
 }
 
 /* A window of @owner in @state that nobody uses now; NULL: none. */
-static struct sim_rc_mw *find(struct sim_rc_end *owner, enum sim_rc_mw_state state)
+static struct sim_rc_mw *find(struct sim_endpoint *owner, enum sim_rc_mw_state state)
 {
     uint32_t first = uro_rng_below(&owner->rng, SIM_RC_MWS);
 
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
-        struct sim_rc_mw *mw = &owner->mws[(first + i) % SIM_RC_MWS];
-        if (mw->state == state && owner->peer->windows[sim_rc_window_of(owner, mw)].users == 0)
+        struct sim_rc_mw *mw = &owner->rc->mws[(first + i) % SIM_RC_MWS];
+        if (mw->state == state && owner->peer->rc->windows[sim_rc_window_of(owner, mw)].users == 0)
             return mw;
     }
     return NULL;
 }
 
-static bool bind(struct sim_rc_end *end, struct sim_rc_op *op)
+static bool bind(struct sim_endpoint *end, struct sim_request *op)
 {
     struct sim_rc_mw *mw = find(end, SIM_RC_MW_FREE);
     struct sim_rc_mw *bound = find(end, SIM_RC_MW_BOUND);
@@ -99,24 +100,24 @@ static bool bind(struct sim_rc_end *end, struct sim_rc_op *op)
 }
 
 /* A window that is taken away while the peer uses it, on purpose. */
-static struct sim_rc_mw *find_in_use(struct sim_rc_end *owner)
+static struct sim_rc_mw *find_in_use(struct sim_endpoint *owner)
 {
-    if (owner->pair->last_life || owner->load->calm ||
-        !sim_world_chance(&owner->rng, RUDE_FACTOR * owner->pair->plan->inject_share))
+    if (owner->life->last_life || owner->load->calm ||
+        !sim_world_chance(&owner->rng, RUDE_FACTOR * owner->life->plan->inject_share))
         return NULL;
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
-        struct sim_rc_mw *mw = &owner->mws[i];
-        struct sim_rc_window *window = &owner->peer->windows[sim_rc_window_of(owner, mw)];
+        struct sim_rc_mw *mw = &owner->rc->mws[i];
+        struct sim_rc_window *window = &owner->peer->rc->windows[sim_rc_window_of(owner, mw)];
         if (mw->state != SIM_RC_MW_BOUND || window->users == 0)
             continue;
         window->revoked = true;
-        owner->pair->may_fail = true;
+        owner->life->may_fail = true;
         return mw;
     }
     return NULL;
 }
 
-static bool invalidate(struct sim_rc_end *owner, struct sim_rc_op *op)
+static bool invalidate(struct sim_endpoint *owner, struct sim_request *op)
 {
     struct sim_rc_mw *mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
 
@@ -135,7 +136,7 @@ static bool invalidate(struct sim_rc_end *owner, struct sim_rc_op *op)
 }
 
 /* A WRITE or READ through a window, of some octets of it. */
-static bool use(struct sim_rc_end *end, struct sim_rc_op *op)
+static bool use(struct sim_endpoint *end, struct sim_request *op)
 {
     struct sim_rc_mw *mw = find(end->peer, SIM_RC_MW_BOUND);
     uint32_t right =
@@ -153,7 +154,7 @@ static bool use(struct sim_rc_end *end, struct sim_rc_op *op)
     return true;
 }
 
-bool sim_rc_window_choose(struct sim_rc_end *end, struct sim_rc_op *op, enum sim_plan_kind kind)
+bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *op, enum sim_plan_kind kind)
 {
     switch ((unsigned)kind) {
     case SIM_PLAN_BIND:
@@ -167,16 +168,16 @@ bool sim_rc_window_choose(struct sim_rc_end *end, struct sim_rc_op *op, enum sim
     }
 }
 
-uint32_t sim_rc_window_stale(const struct sim_rc_end *owner)
+uint32_t sim_rc_window_stale(const struct sim_endpoint *owner)
 {
     for (uint32_t i = 0; i < SIM_RC_MWS; i++)
-        if (owner->mws[i].state == SIM_RC_MW_FREE)
-            return owner->mws[i].rkey;
-    return uro_key_number(&owner->mws[0].key) ^ BAD_KEY;
+        if (owner->rc->mws[i].state == SIM_RC_MW_FREE)
+            return owner->rc->mws[i].rkey;
+    return uro_key_number(&owner->rc->mws[0].key) ^ BAD_KEY;
 }
 
 /* One octet beyond the window, a right it does not give, or a key it has no more. */
-bool sim_rc_window_spoil(struct sim_rc_end *end, struct sim_rc_op *op)
+bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *op)
 {
     const struct sim_rc_mw *mw = op->mw;
     bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
@@ -198,7 +199,7 @@ bool sim_rc_window_spoil(struct sim_rc_end *end, struct sim_rc_op *op)
     return true;
 }
 
-void sim_rc_window_fill(const struct sim_rc_end *end, const struct sim_rc_op *op,
+void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *op,
                         struct uro_wqe *wqe)
 {
     wqe->imm = op->inv_rkey;
@@ -210,7 +211,7 @@ void sim_rc_window_fill(const struct sim_rc_end *end, const struct sim_rc_op *op
     wqe->bind.access = op->mw->access;
 }
 
-void sim_rc_window_done(struct sim_rc_end *end, const struct sim_rc_op *op)
+void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *op)
 {
     struct sim_rc_mw *mw = op->mw;
     bool bound = op->opcode == URO_WR_BIND_MW && mw->state == SIM_RC_MW_BINDING;
@@ -227,10 +228,10 @@ void sim_rc_window_done(struct sim_rc_end *end, const struct sim_rc_op *op)
         sim_world_fail(end->load->world, "a window is not as the work request says");
 }
 
-void sim_rc_window_invalidated(struct sim_rc_end *end, uint32_t rkey)
+void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey)
 {
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
-        struct sim_rc_mw *mw = &end->mws[i];
+        struct sim_rc_mw *mw = &end->rc->mws[i];
         if (mw->rkey != rkey)
             continue;
         if (mw->key.bound)

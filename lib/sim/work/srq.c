@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.c - the owner of a shared receive queue: posts, arms limits, resizes; see workload.h. */
+/* srq.c - the owner of a shared receive queue: posts, arms limits, resizes; see srq.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/work/tight.h"
-#include "sim/work/uc.h"
-#include "sim/work/ud.h"
+#include "sim/work/workload.h"
 
-#define BAD_KEY         0x5a5a5a5au
-#define RECEIVE_UD      (40u + URO_PATH_MTU_MAX) /* any datagram */
+#define RECEIVE_UD      (SIM_GRH + URO_PATH_MTU_MAX) /* any datagram */
 #define SLOTS_ALIGNMENT 64u
 #define ADDRESS_SPACE   UINT64_C(0x800000000000) /* beyond every pair's */
 #define ADDRESS_STEP    UINT64_C(0x10000000000)
@@ -35,10 +33,10 @@ uint64_t sim_srq_oldest(const struct sim_srq *srq)
     return srq->posted - waiting(srq);
 }
 
-struct sim_srq *sim_srq_of(const struct sim_rc_end *end, uint32_t index)
+struct sim_srq *sim_srq_at(const struct sim_endpoint *endpoint, uint32_t index)
 {
     URO_ASSERT(index < SIM_PLAN_SRQS_MAX);
-    return &end->load->srqs[end->side][index];
+    return &endpoint->load->srqs[endpoint->side][index];
 }
 
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number)
@@ -47,24 +45,6 @@ struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number)
         if (srq->recvs[i].used && srq->recvs[i].number == number)
             return &srq->recvs[i];
     return NULL;
-}
-
-struct sim_srq_recv *sim_srq_completed(struct sim_srq *srq, const struct uro_cqe *cqe,
-                                       uint64_t *next)
-{
-    uint64_t number = SIM_SRQ_NUMBER(cqe->wr_id);
-    struct sim_srq_recv *recv = sim_srq_find(srq, number);
-
-    if (!(cqe->wr_id & SIM_SRQ_BIT) || SIM_SRQ_INDEX(cqe->wr_id) != srq->index)
-        fail(srq, "is not where a receive that completed is from");
-    else if (recv == NULL)
-        fail(srq, "completed a receive twice, or one that was never posted");
-    else if (number >= sim_srq_oldest(srq))
-        fail(srq, "completed a receive that still waits");
-    else if (number < *next)
-        fail(srq, "completed a receive after one that was taken later");
-    *next = number + 1;
-    return srq->load->world->failed ? NULL : recv;
 }
 
 void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv)
@@ -109,15 +89,8 @@ static void fill(struct sim_srq *srq, struct sim_srq_recv *recv, struct uro_rqe 
         recv->recv.room = uro_rng_below(&srq->rng, srq->room + 1);
     else
         recv->recv.bad_lkey = wrong;
-    sim_memory_scatter(&recv->recv.layout, recv->recv.room, srq->plan->sges, &srq->rng);
-    sim_memory_fill(&srq->memory, SIM_MEMORY_RECVS, slot, &recv->recv.layout, 0, 0);
-    rqe->wr_id =
-        SIM_WORKLOAD_RECV_BIT | SIM_SRQ_BIT | (uint64_t)srq->index << SIM_SRQ_SHIFT | srq->posted;
-    rqe->length = recv->recv.room;
-    rqe->sge_count =
-        sim_memory_sges(&srq->memory, SIM_MEMORY_RECVS, slot, &recv->recv.layout, rqe->sges);
-    for (uint32_t i = 0; i < rqe->sge_count && recv->recv.bad_lkey; i++)
-        rqe->sges[i].lkey ^= BAD_KEY;
+    rqe->wr_id = SIM_RECV_BIT | SIM_SRQ_BIT | (uint64_t)srq->index << SIM_SRQ_SHIFT | srq->posted;
+    sim_post_fill_receive(&srq->memory, slot, &recv->recv, srq->plan->sges, &srq->rng, rqe);
     srq->posted++;
 }
 
@@ -195,13 +168,13 @@ static void choose_cq(struct sim_srq *srq)
     struct sim_cq *tight = NULL;
 
     if (srq->cq == &load->tight[srq->side])
-        sim_cq_now(srq->cq);
+        sim_cq_poll(srq->cq);
     if (srq->plan->xrc && srq->plan->replace_share > 0) {
         srq->cq = srq->wide_cq;
         tight = sim_tight_choose_srq(load, srq->side, &srq->rng);
     }
     if (tight != NULL) {
-        sim_cq_now(srq->cq);
+        sim_cq_poll(srq->cq);
         srq->cq = tight;
     }
 }
@@ -214,9 +187,7 @@ static void create(struct sim_srq *srq, uint32_t capacity)
     const struct uro_srq_init init = { .pd = srq->pd,
                                        .capacity = capacity,
                                        .sge_max = plan->sges,
-                                       .xrcd = plan->xrc
-                                                   ? SIM_WORKLOAD_XRC_DOMAIN + srq->load->number
-                                                   : 0,
+                                       .xrcd = plan->xrc ? SIM_XRC_DOMAIN + srq->load->number : 0,
                                        .cq = plan->xrc ? srq->cq->cq : NULL,
                                        .user = srq };
 
@@ -229,20 +200,11 @@ static void create(struct sim_srq *srq, uint32_t capacity)
 /* A queue pair takes receives from it. */
 static bool in_use(const struct sim_srq *srq)
 {
-    const struct sim_workload *load = srq->load;
-    bool found = false;
+    const struct sim_endpoint *endpoint = srq->load->endpoints;
 
-    for (uint32_t i = 0; i < 2 * load->plan->pair_count; i++) {
-        const struct sim_rc_end *end = &load->pairs[i / 2].ends[i % 2];
-        found |= end->srq == srq && end->qp != NULL;
-    }
-    for (uint32_t i = 0; i < 2 * load->plan->uc_count; i++) {
-        const struct sim_uc_end *end = &load->ucs[i / 2].ends[i % 2];
-        found |= end->srq == srq && end->qp != NULL;
-    }
-    for (uint32_t i = 0; i < load->ud->count; i++)
-        found |= load->ud->parties[i].srq == srq && load->ud->parties[i].qp != NULL;
-    return found;
+    while (endpoint != NULL && (endpoint->srq != srq || endpoint->qp == NULL))
+        endpoint = endpoint->next;
+    return endpoint != NULL;
 }
 
 /* Another one takes its place: an XRC one goes away under those who send to it, any other when
@@ -307,6 +269,23 @@ static void make_memory(struct sim_srq *srq)
                         srq->pd, URO_ACCESS_LOCAL_WRITE);
 }
 
+/* The largest message that anybody may send to it. */
+static uint32_t room_of(const struct sim_plan *plan)
+{
+    uint32_t room = 0;
+
+    for (uint32_t i = 0; i < plan->pair_count; i++)
+        if (plan->pairs[i].message_max > room)
+            room = plan->pairs[i].message_max;
+    for (uint32_t i = 0; i < plan->uc_count; i++)
+        if (plan->ucs[i].ends[0].srq != SIM_PLAN_NO_SRQ && plan->ucs[i].message_max > room)
+            room = plan->ucs[i].message_max;
+    for (uint32_t i = 0; i < plan->party_count; i++)
+        if (plan->parties[i].ends[0].srq != SIM_PLAN_NO_SRQ && RECEIVE_UD > room)
+            room = RECEIVE_UD;
+    return room;
+}
+
 void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index)
 {
     const struct sim_plan_srq *plan = &load->plan->srqs[side][index];
@@ -322,15 +301,7 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
     /* All XRC queues of a host are of one domain, as their targets are. */
     srq->pd = load->pds + SIM_SRQ_PD + side * SIM_PLAN_SRQS_MAX +
               (plan->xrc ? SIM_PLAN_SRQS_MAX * 2 : index);
-    for (uint32_t i = 0; i < load->plan->pair_count; i++)
-        if (load->plan->pairs[i].message_max > srq->room)
-            srq->room = load->plan->pairs[i].message_max;
-    for (uint32_t i = 0; i < load->plan->uc_count; i++)
-        if (load->plan->ucs[i].shared && load->plan->ucs[i].message_max > srq->room)
-            srq->room = load->plan->ucs[i].message_max;
-    for (uint32_t i = 0; i < load->plan->party_count; i++)
-        if (load->plan->parties[i].shared && RECEIVE_UD > srq->room)
-            srq->room = RECEIVE_UD;
+    srq->room = room_of(load->plan);
     make_memory(srq);
     srq->cq = srq->wide_cq = &load->cqs[side][uro_rng_below(&srq->rng, load->plan->cq_count)];
     create(srq, plan->capacity);

@@ -2,32 +2,9 @@
 /* tight.c - see tight.h for the contract. */
 #include "sim/work/tight.h"
 
-#include "sim/work/uc.h"
-#include "sim/work/ud.h"
+#include "sim/work/workload.h"
 
 #define WAIT_MAX URO_US(300) /* of its reader */
-
-/* Whose completion it is: UC and UD queue pairs read it with others. */
-static void take(struct sim_cq *cq, const struct uro_cqe *cqe)
-{
-    struct sim_workload *load = cq->load;
-
-    for (uint32_t i = 0; i < 2 * load->plan->uc_count; i++) {
-        struct sim_uc_end *end = &load->ucs[i / 2].ends[i % 2];
-        if (end->alive && end->host == cq->host && end->qpn == cqe->qpn) {
-            sim_uc_judge(end, cq->cq, cqe);
-            return;
-        }
-    }
-    for (uint32_t i = 0; i < load->ud->count; i++) {
-        struct sim_ud_party *party = &load->ud->parties[i];
-        if (party->alive && party->host == cq->host && party->qpn == cqe->qpn) {
-            sim_ud_judge(party, cq->cq, cqe);
-            return;
-        }
-    }
-    sim_cq_take(cq, cqe);
-}
 
 void sim_tight_init(struct sim_workload *load, unsigned side)
 {
@@ -37,25 +14,27 @@ void sim_tight_init(struct sim_workload *load, unsigned side)
         return;
     sim_cq_init(tight, load, load->hosts[side], load->plan->cq_tight);
     tight->wait_max += WAIT_MAX;
-    tight->take = take;
 }
 
-static bool is_of(const struct sim_qp_owner *owner, const struct uro_cq *cq)
+static bool is_of(const struct sim_endpoint *endpoint, const struct uro_cq *cq)
 {
-    return cq != NULL && (owner->send_cq == cq || owner->recv_cq == cq);
+    return cq != NULL && (endpoint->send_cq == cq || endpoint->recv_cq == cq);
 }
 
-bool sim_tight_uses(const struct sim_workload *load, const struct sim_qp_owner *owner)
+bool sim_tight_uses(const struct sim_endpoint *endpoint)
 {
-    return is_of(owner, load->tight[0].cq) || is_of(owner, load->tight[1].cq);
+    const struct sim_cq *tight = endpoint->load->tight;
+
+    return is_of(endpoint, tight[0].cq) || is_of(endpoint, tight[1].cq);
 }
 
 static bool in_use(const struct sim_workload *load, unsigned side)
 {
     const struct uro_cq *tight = load->tight[side].cq;
 
-    for (const struct sim_qp_owner *owner = load->owners; owner != NULL; owner = owner->next)
-        if (is_of(owner, tight))
+    for (const struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
+         endpoint = endpoint->next)
+        if (is_of(endpoint, tight))
             return true;
     for (uint32_t i = 0; i < load->plan->srq_count[side]; i++)
         if (load->srqs[side][i].cq == &load->tight[side])
@@ -77,25 +56,18 @@ static bool can_use(struct sim_workload *load, unsigned side, struct uro_rng *rn
     return true;
 }
 
-void sim_tight_choose(struct sim_workload *load, struct sim_qp_owner *owner, struct uro_rng *rng,
-                      bool shared)
+void sim_tight_choose(struct sim_endpoint *endpoint, bool shared)
 {
-    unsigned side = owner->host == load->hosts[1];
+    struct sim_workload *load = endpoint->load;
 
-    if (!can_use(load, side, rng))
+    if (!can_use(load, endpoint->side, &endpoint->rng))
         return;
-    uint32_t which = sim_world_between(rng, 1, 3);
+    struct uro_cq *tight = load->tight[endpoint->side].cq;
+    uint32_t which = sim_world_between(&endpoint->rng, 1, 3);
     if (which & 1)
-        owner->send_cq = load->tight[side].cq;
+        endpoint->send_cq = tight;
     if (which & 2 && (!shared || load->plan->cq_tight_all))
-        owner->recv_cq = load->tight[side].cq;
-}
-
-void sim_tight_choose_loose(struct sim_workload *load, struct sim_qp_owner *owner,
-                            struct uro_rng *rng)
-{
-    if (load->plan->cq_tight_all)
-        sim_tight_choose(load, owner, rng, true);
+        endpoint->recv_cq = tight;
 }
 
 struct sim_cq *sim_tight_choose_srq(struct sim_workload *load, unsigned side, struct uro_rng *rng)
@@ -125,33 +97,35 @@ void sim_tight_on_overflow(struct sim_cq *cq)
     cq->last = cq->cq->filled;
     sim_journal_note(load->world->journal, load->world->now, "the tight queue of %c overflows",
                      cq->host->config.name);
-    for (uint32_t i = 0; i < 2 * load->plan->pair_count; i++) {
-        struct sim_rc_end *end = &load->pairs[i / 2].ends[i % 2];
-        if (!end->alive || !is_of(&end->owner, cq->cq))
+    for (struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
+         endpoint = endpoint->next) {
+        if (!endpoint->alive || !is_of(endpoint, cq->cq))
             continue;
-        end->pair->may_fail = true;
-        sim_rc_control_on_failure(end->pair);
+        endpoint->life->may_fail = true;
+        endpoint->ops->on_error(endpoint, NULL, URO_WC_WR_FLUSH_ERR);
     }
 }
 
 /* An XRC target has no queues of its own. */
-static bool has_lost(const struct sim_workload *load, const struct sim_qp_owner *owner)
+static bool has_lost(const struct sim_endpoint *endpoint)
 {
-    if (owner->send_cq != NULL || owner->recv_cq != NULL)
-        return sim_tight_lost(load, owner->send_cq) || sim_tight_lost(load, owner->recv_cq);
-    return load->plan->cq_tight_all && load->tight[owner->host == load->hosts[1]].overflowed;
+    const struct sim_workload *load = endpoint->load;
+
+    if (endpoint->send_cq != NULL || endpoint->recv_cq != NULL)
+        return sim_tight_lost(load, endpoint->send_cq) || sim_tight_lost(load, endpoint->recv_cq);
+    return load->plan->cq_tight_all && load->tight[endpoint->side].overflowed;
 }
 
-void sim_tight_on_fatal(struct sim_workload *load, struct sim_qp_owner *owner, struct uro_qp *qp)
+void sim_tight_on_fatal(struct sim_endpoint *endpoint)
 {
-    sim_journal_note(load->world->journal, load->world->now, "qp 0x%06x: QP_FATAL",
-                     uro_qp_number(qp));
-    if (!has_lost(load, owner))
-        sim_world_fail(load->world, "qp 0x%06x: QP_FATAL although its queues have room",
-                       uro_qp_number(qp));
-    if (owner->fatal || uro_qp_state_now(qp) != URO_QPS_ERR)
-        sim_world_fail(load->world, "qp 0x%06x: QP_FATAL again, or not in ERR", uro_qp_number(qp));
-    owner->fatal = true;
+    struct sim_world *world = endpoint->load->world;
+
+    sim_journal_note(world->journal, world->now, "qp 0x%06x: QP_FATAL", endpoint->qpn);
+    if (!has_lost(endpoint))
+        sim_world_fail(world, "qp 0x%06x: QP_FATAL although its queues have room", endpoint->qpn);
+    if (endpoint->fatal || uro_qp_state_now(endpoint->qp) != URO_QPS_ERR)
+        sim_world_fail(world, "qp 0x%06x: QP_FATAL again, or not in ERR", endpoint->qpn);
+    endpoint->fatal = true;
 }
 
 static uint32_t waiting(const struct uro_cq *cq, uint32_t qpn, bool receive)
@@ -160,24 +134,24 @@ static uint32_t waiting(const struct uro_cq *cq, uint32_t qpn, bool receive)
 
     for (uint32_t i = atomic_load(&cq->head); i != cq->filled; i++) {
         const struct uro_cqe *cqe = &cq->ring[i & cq->mask];
-        count += cqe->qpn == qpn && !(cqe->wr_id & SIM_WORKLOAD_RECV_BIT) == !receive;
+        count += cqe->qpn == qpn && !(cqe->wr_id & SIM_RECV_BIT) == !receive;
     }
     return count;
 }
 
-void sim_tight_check(const struct sim_workload *load, const struct sim_qp_owner *owner,
-                     struct uro_qp *qp, const struct sim_tight_due *due)
+void sim_tight_check(const struct sim_endpoint *endpoint, const struct sim_tight_due *due)
 {
-    uint32_t qpn = uro_qp_number(qp);
-    bool in_error = uro_qp_state_now(qp) == URO_QPS_ERR;
+    struct sim_world *world = endpoint->load->world;
+    bool in_error = uro_qp_state_now(endpoint->qp) == URO_QPS_ERR;
     bool lost = false;
 
-    if (sim_tight_lost(load, owner->send_cq))
-        lost |= waiting(owner->send_cq, qpn, false) < due->sends;
-    if (sim_tight_lost(load, owner->recv_cq))
-        lost |= waiting(owner->recv_cq, qpn, true) < due->receives;
+    if (sim_tight_lost(endpoint->load, endpoint->send_cq))
+        lost |= waiting(endpoint->send_cq, endpoint->qpn, false) < due->sends;
+    if (sim_tight_lost(endpoint->load, endpoint->recv_cq))
+        lost |= waiting(endpoint->recv_cq, endpoint->qpn, true) < due->receives;
     if (lost && !in_error)
-        sim_world_fail(load->world, "qp 0x%06x: goes on although a completion had no place", qpn);
-    if (in_error && due->fatal && !owner->fatal)
-        sim_world_fail(load->world, "qp 0x%06x: in ERR without a reason", qpn);
+        sim_world_fail(world, "qp 0x%06x: goes on although a completion had no place",
+                       endpoint->qpn);
+    if (in_error && due->fatal && !endpoint->fatal)
+        sim_world_fail(world, "qp 0x%06x: in ERR without a reason", endpoint->qpn);
 }

@@ -1,387 +1,375 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ud.c - lives of the parties that write datagrams; see ud.h. */
+/* ud.c - lives of datagram queue pairs, and what they send; see ud.h. */
 #include "sim/work/ud.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/limits.h"
 #include "core/psn.h"
-#include "sim/work/tight.h"
+#include "sim/work/workload.h"
 
-#define ADDRESS_SPACE  UINT64_C(0x600000000000)
-#define ADDRESS_STEP   UINT64_C(0x1000000000)
-#define LIFE_STEP      UINT64_C(0x10000000)
-#define PD_FIRST       3000u
-#define HOP_LIMIT      64u
-#define PORT           1u
-#define QP_ALIGNMENT   64u
-#define NS_PER_US      1000u
-#define DRAIN_WAIT     URO_US(20)
-#define BIRTH_WAIT_MAX URO_US(500)
-#define NEIGHBOUR_WAIT URO_MS(1500) /* as in rc_control.c */
-#define LATE_POSTS_MAX 4u
+#define ADDRESS_SPACE UINT64_C(0x600000000000)
+#define ADDRESS_STEP  UINT64_C(0x1000000000)
+#define LIFE_STEP     UINT64_C(0x10000000)
+#define PD_FIRST      3000u
+#define PORT          1u
+#define HOP_LIMIT     64u
+#define NAME_ROOM     8u /* bytes that tell one datagram from another */
+#define PRIVILEGED    0x80000000u
+#define QKEY_MASK     0x7fffffffu
 
-uint32_t sim_ud_pd(const struct sim_ud_party *party)
+static struct sim_endpoint *member(const struct sim_endpoint *endpoint, uint32_t number)
 {
-    const struct sim_plan_party *plan = party->plan;
-
-    return plan->shared ? party->ud->load->srqs[plan->side][plan->srq].pd
-                        : party->ud->load->pds + PD_FIRST + party->number;
+    return &endpoint->load->ud->lives[number].ends[0];
 }
 
-struct uro_address sim_ud_address(const struct sim_ud_party *other, bool v6)
+/* ---- groups ------------------------------------------------------------------------------------ */
+
+struct uro_address sim_ud_group(const struct sim_workload *load, bool v6)
 {
-    return (struct uro_address){ .dest = other->host->config.engine.addresses[v6 ? 0 : 1].gid,
+    uint8_t number = (uint8_t)load->number;
+    const uint8_t ipv4[4] = { 239, 1, 2, (uint8_t)(3 + number) };
+    const struct uro_gid ipv6 = { { 0xff, 0x15, [15] = (uint8_t)(0x77 + number) } };
+
+    return (struct uro_address){ .dest = v6 ? ipv6 : uro_gid_from_ipv4(ipv4),
                                  .sgid_index = v6 ? 0 : 1,
                                  .hop_limit = HOP_LIMIT };
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------------- */
-
-static void make_memory(struct sim_ud_party *party)
+static void join(struct sim_endpoint *endpoint, bool v6)
 {
-    const struct sim_plan_party *plan = party->plan;
-    struct uro_shard *shard = uro_engine_shard(party->host->engine);
-    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = { plan->send_capacity,
-                               sim_memory_room(URO_PATH_MTU_MAX + 1, plan->sges) },
-        [SIM_MEMORY_RECVS] = { plan->recv_capacity,
-                               sim_memory_room(SIM_UD_GRH + URO_PATH_MTU_MAX, plan->sges) },
-    };
+    struct sim_world *world = endpoint->load->world;
+    const struct uro_gid group = sim_ud_group(endpoint->load, v6).dest;
 
-    sim_memory_init(&party->memory, sizes,
-                    ADDRESS_SPACE + party->number * ADDRESS_STEP + party->life * LIFE_STEP,
-                    &party->rng);
-    sim_memory_register(&party->memory, shard, SIM_MEMORY_SENDS, sim_ud_pd(party), 0);
-    sim_memory_register(&party->memory, shard, SIM_MEMORY_RECVS, sim_ud_pd(party),
-                        URO_ACCESS_LOCAL_WRITE);
+    if (uro_mcast_attach(sim_endpoint_shard(endpoint), &endpoint->ud->memberships[v6], endpoint->qp,
+                         &group) &&
+        uro_engine_join(endpoint->host->engine, &group, world->now) != 0)
+        sim_world_fail(world, "UD party %u: a group could not be joined", endpoint->number);
+    endpoint->ud->is_member[v6] = true;
+    sim_journal_note(world->journal, world->now, "UD qp 0x%06x joins the IPv%c group",
+                     endpoint->qpn, v6 ? '6' : '4');
 }
 
-static void make_qp(struct sim_ud_party *party)
+static void make_handle(struct sim_endpoint *endpoint, struct uro_ah *handle,
+                        const struct uro_address *address)
 {
-    const struct sim_plan_party *plan = party->plan;
+    struct sim_world *world = endpoint->load->world;
+    int result =
+        uro_engine_ah_create(endpoint->host->engine, handle, endpoint->pd, address, world->now);
 
-    party->owner.send_cq = party->owner.recv_cq = party->cq.cq;
-    if (!party->last_life)
-        sim_tight_choose_loose(party->ud->load, &party->owner, &party->rng);
-    const struct uro_qp_init init = { .type = URO_QPT_UD,
-                                      .pd = sim_ud_pd(party),
-                                      .send_cq = party->owner.send_cq,
-                                      .recv_cq = party->owner.recv_cq,
-                                      .srq = party->srq != NULL ? party->srq->srq : NULL,
-                                      .send_capacity = plan->send_capacity,
-                                      .recv_capacity = party->srq != NULL ? 0 : plan->recv_capacity,
-                                      .send_sge_max = plan->sges,
-                                      .recv_sge_max = plan->sges,
-                                      .inline_max = plan->inline_max,
-                                      .signal_all = plan->signal_all,
-                                      .user = &party->owner };
-    size_t size = (uro_qp_size(&init) + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
-
-    party->qp_memory = aligned_alloc(QP_ALIGNMENT, size);
-    URO_ASSERT(party->qp_memory != NULL);
-    memset(party->qp_memory, 0xa5, size);
-    party->qp = uro_qp_create(uro_engine_shard(party->host->engine), &init, party->qp_memory);
-    party->qpn = uro_qp_number(party->qp);
-}
-
-static void modify(struct sim_ud_party *party, const struct uro_qp_attr *attr, unsigned mask)
-{
-    struct sim_world *world = party->ud->load->world;
-    int result = uro_engine_qp_modify(party->host->engine, party->qp, attr, mask | URO_ATTR_STATE,
-                                      world->now);
-
-    sim_journal_note(world->journal, world->now, "UD qp 0x%06x to state %d", party->qpn,
-                     (int)attr->state);
     if (result != 0)
-        sim_world_fail(world, "UD qp 0x%06x: modify to state %d returned %d", party->qpn,
-                       (int)attr->state, result);
+        sim_world_fail(world, "no address handle can be made: %d", result);
 }
 
-static void start(struct sim_ud_party *party)
+static void begin_groups(struct sim_endpoint *endpoint)
 {
-    struct uro_qp_attr attr = { .state = URO_QPS_INIT, .port = PORT, .qkey = party->qkey };
-
-    modify(party, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY);
-    attr.state = URO_QPS_RTR;
-    modify(party, &attr, 0);
-    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS, .sq_psn = party->wire_psn };
-    modify(party, &attr, URO_ATTR_SQ_PSN);
-    party->alive = true;
-    sim_drain_begin(&party->pause, party->qp);
-}
-
-static void make_handles(struct sim_ud_party *party)
-{
-    struct sim_workload *load = party->ud->load;
-
-    for (uint32_t i = 0; i < party->ud->count; i++) {
-        for (unsigned v6 = 0; v6 < 2; v6++) {
-            const struct uro_address address = sim_ud_address(&party->ud->parties[i], v6 != 0);
-            int result = uro_engine_ah_create(party->host->engine, &party->handles[i][v6],
-                                              sim_ud_pd(party), &address, load->world->now);
-            if (result != 0)
-                sim_world_fail(load->world, "an address handle could not be made: %d", result);
-        }
+    for (unsigned v6 = 0; v6 < 2 && endpoint->load->plan->groups; v6++) {
+        const struct uro_address address = sim_ud_group(endpoint->load, v6 != 0);
+        make_handle(endpoint, &endpoint->ud->group_handles[v6], &address);
+        if (uro_rng_below(&endpoint->rng, 3) > 0)
+            join(endpoint, v6 != 0);
     }
-    sim_ud_group_begin(party);
 }
 
-static void drop_handles(struct sim_ud_party *party)
+/* Leaves the groups. */
+static void stop(struct sim_endpoint *endpoint)
 {
-    for (uint32_t i = 0; i < party->ud->count; i++)
-        for (unsigned v6 = 0; v6 < 2; v6++)
-            uro_engine_ah_destroy(party->host->engine, &party->handles[i][v6]);
+    struct uro_engine *engine = endpoint->host->engine;
+    struct sim_ud_state *ud = endpoint->ud;
+
+    for (unsigned v6 = 0; v6 < 2 && endpoint->load->plan->groups; v6++) {
+        const struct uro_gid group = sim_ud_group(endpoint->load, v6 != 0).dest;
+        uro_engine_ah_destroy(engine, &ud->group_handles[v6]);
+        if (ud->is_member[v6] &&
+            uro_mcast_detach(sim_endpoint_shard(endpoint), &ud->memberships[v6]))
+            uro_engine_leave(engine, &group, endpoint->load->world->now);
+        ud->is_member[v6] = false;
+    }
 }
 
-static void destroy(struct sim_ud_party *party)
+/* In the last life: everybody is there and has a receive for one more. */
+static bool group_is_ready(const struct sim_ud *ud, bool v6)
 {
-    uro_engine_qp_destroy(party->host->engine, party->qp);
-    free(party->qp_memory);
-    party->qp = NULL;
-    party->qp_memory = NULL;
-    party->owner.send_cq = party->owner.recv_cq = NULL;
-}
-
-static void clear(struct sim_ud_party *party)
-{
-    uro_time now = party->ud->load->world->now;
-
-    party->ended = party->recv_failed = party->stopped = false;
-    party->flush_until = 0;
-    party->late_posts = 0;
-    party->sends = sim_world_between(&party->rng, 1, party->plan->sends);
-    party->posted = party->confirmed = party->signalled = party->wire_op = 0;
-    party->wire_psn = uro_rng_below(&party->rng, URO_PSN_MASK + 1);
-    memset(party->ops, 0, sizeof party->ops);
-    party->expected = party->taken = 0;
-    /* Others take from a shared queue too: nobody can say that all will find a receive. */
-    party->srq = party->plan->shared && !party->last_life
-                     ? &party->ud->load->srqs[party->plan->side][party->plan->srq]
-                     : NULL;
-    party->shared_next = 0;
-    party->last_wqe = party->owner.fatal = false;
-    party->recv_posted = party->recv_done = 0;
-    party->post_at = now + uro_rng_below(&party->rng, party->plan->post_wait_max + 1);
-    party->receive_at = now + uro_rng_below(&party->rng, party->plan->recv_wait_max + 1);
-}
-
-static void begin_life(struct sim_ud_party *party)
-{
-    struct sim_workload *load = party->ud->load;
-
-    party->last_life = load->calm || load->plan->clean;
-    party->state = SIM_LIFE_RUNNING;
-    party->due = URO_TIME_NEVER;
-    if (!party->last_life)
-        party->due = load->world->now +
-                     (uro_time)uro_rng_below(&party->rng, party->plan->life_max) * NS_PER_US;
-    clear(party);
-    make_memory(party);
-    /* Letters to the number it had may still come, but not when all must find their receive. */
-    if (party->qp != NULL && party->last_life)
-        destroy(party);
-    if (party->qp == NULL)
-        make_qp(party);
-    make_handles(party);
-    start(party);
-    party->life++;
-    load->lives++;
-}
-
-/* ---- the end of a life ------------------------------------------------------------------------- */
-
-static void bury(struct sim_ud_party *party)
-{
-    const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
-    struct sim_workload *load = party->ud->load;
-    struct uro_shard *shard = uro_engine_shard(party->host->engine);
-    bool reuse = !party->last_life && uro_rng_below(&party->rng, 3) == 0 &&
-                 !sim_tight_uses(load, &party->owner);
-    size_t at;
-
-    party->ended = true;
-    sim_drain_end(&party->pause);
-    sim_ud_group_end(party);
-    if (party->srq != NULL)
-        sim_srq_on_stop(party->srq, party->owner.recv_cq, party->qpn);
-    if (reuse)
-        modify(party, &attr, 0);
-    else
-        destroy(party);
-    party->alive = false;
-    drop_handles(party);
-    sim_host_events(party->host);
-    for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
-        sim_memory_deregister(&party->memory, shard, i);
-    if (!sim_memory_check_guards(&party->memory, &at))
-        sim_world_fail(load->world, "UD party %u: octet %zu outside every range changed",
-                       party->number, at);
-    sim_workload_bury_arena(load, &party->memory);
-    party->state = party->last_life ? SIM_LIFE_OVER : SIM_LIFE_WAITING;
-    party->due = party->last_life ? URO_TIME_NEVER
-                                  : load->world->now + uro_rng_below(&party->rng, BIRTH_WAIT_MAX);
-}
-
-/* Everything posted has completed. */
-static bool drained(struct sim_ud_party *party)
-{
-    const struct uro_wq *send = uro_qp_send_queue(party->qp);
-    const struct sim_workload *load = party->ud->load;
-
-    if ((party->recv_done != party->recv_posted && !sim_tight_lost(load, party->owner.recv_cq)) ||
-        uro_wq_head(send) != uro_wq_tail(send) || !sim_cq_empty(party->owner.send_cq) ||
-        !sim_cq_empty(party->owner.recv_cq) || (party->srq != NULL && !party->last_wqe))
-        return false;
-    if (!sim_tight_lost(load, party->owner.send_cq))
-        sim_ud_judge_silent(party);
+    for (uint32_t i = 0; i < ud->count; i++) {
+        const struct sim_endpoint *other = &ud->lives[i].ends[0];
+        if (!other->life->last_life || !other->alive || other->ended ||
+            (other->ud->is_member[v6] && other->ud->expected >= other->recv_posted))
+            return false;
+    }
     return true;
 }
 
-static void begin_ending(struct sim_ud_party *party)
-{
-    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+/* ---- lives ------------------------------------------------------------------------------------- */
 
-    party->abrupt = !party->last_life && uro_rng_below(&party->rng, 2) == 0;
-    if (party->abrupt) {
-        bury(party);
-        return;
+static void begin(struct sim_endpoint *endpoint)
+{
+    endpoint->sends_left = sim_world_between(&endpoint->rng, 1, endpoint->plan->sends);
+    endpoint->wire_psn = uro_rng_below(&endpoint->rng, URO_PSN_MASK + 1);
+    endpoint->ud->expected = 0;
+}
+
+static void make_memory(struct sim_endpoint *endpoint)
+{
+    const struct sim_plan_end *plan = endpoint->plan;
+    struct uro_shard *shard = sim_endpoint_shard(endpoint);
+    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
+        [SIM_MEMORY_SENDS] = { plan->send_capacity,
+                               sim_memory_room(URO_PATH_MTU_MAX + 1, plan->send_sges) },
+        [SIM_MEMORY_RECVS] = { plan->recv_capacity,
+                               sim_memory_room(SIM_GRH + URO_PATH_MTU_MAX, plan->recv_sges) },
+    };
+
+    sim_memory_init(&endpoint->memory, sizes,
+                    ADDRESS_SPACE + endpoint->number * ADDRESS_STEP +
+                        endpoint->life->life * LIFE_STEP,
+                    &endpoint->rng);
+    sim_memory_register(&endpoint->memory, shard, SIM_MEMORY_SENDS, endpoint->pd, 0);
+    sim_memory_register(&endpoint->memory, shard, SIM_MEMORY_RECVS, endpoint->pd,
+                        URO_ACCESS_LOCAL_WRITE);
+}
+
+static void make(struct sim_endpoint *endpoint)
+{
+    make_memory(endpoint);
+    /* Datagrams to the number it had may still arrive, but not when all must find their receive. */
+    if (endpoint->qp != NULL && endpoint->life->last_life)
+        sim_endpoint_destroy(endpoint);
+    if (endpoint->qp == NULL)
+        sim_endpoint_create_unreliable(endpoint);
+    for (uint32_t i = 0; i < endpoint->load->ud->count; i++) {
+        for (unsigned v6 = 0; v6 < 2; v6++) {
+            const struct uro_address address = sim_endpoint_address(member(endpoint, i), v6 != 0);
+            make_handle(endpoint, &endpoint->ud->handles[i][v6], &address);
+        }
     }
-    party->late_posts = uro_rng_below(&party->rng, LATE_POSTS_MAX + 1);
-    party->ended = true;
-    modify(party, &attr, 0);
-    sim_host_events(party->host);
-    party->state = SIM_LIFE_ENDING;
-    party->due = party->ud->load->world->now + DRAIN_WAIT;
+    begin_groups(endpoint);
 }
 
-/* ---- control ----------------------------------------------------------------------------------- */
-
-static struct sim_ud_party *party_of(const struct sim_node *node)
+static void connect(struct sim_endpoint *endpoint)
 {
-    return URO_CONTAINER_OF(node, struct sim_ud_party, control);
+    struct uro_qp_attr attr = { .state = URO_QPS_INIT, .port = PORT, .qkey = endpoint->ud->qkey };
+
+    sim_endpoint_modify(endpoint, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_QKEY);
+    attr.state = URO_QPS_RTR;
+    sim_endpoint_modify(endpoint, &attr, 0);
 }
 
-static uro_time control_next(const struct sim_node *node)
+static void start(struct sim_endpoint *endpoint)
 {
-    return party_of(node)->due;
+    const struct uro_qp_attr attr = { .state = URO_QPS_RTS, .sq_psn = endpoint->wire_psn };
+
+    sim_endpoint_modify(endpoint, &attr, URO_ATTR_SQ_PSN);
 }
 
-static void control_run(struct sim_node *node)
+static void stopped(struct sim_endpoint *endpoint)
 {
-    struct sim_ud_party *party = party_of(node);
-    const struct sim_workload *load = party->ud->load;
-
-    switch (party->state) {
-    case SIM_LIFE_RUNNING:
-    case SIM_LIFE_QUIET:
-        begin_ending(party);
-        break;
-    case SIM_LIFE_ENDING:
-        if (drained(party))
-            bury(party);
-        else
-            party->due = load->world->now + DRAIN_WAIT;
-        break;
-    case SIM_LIFE_WAITING:
-        if (load->calm && load->world->now < load->calm_since + NEIGHBOUR_WAIT)
-            party->due = load->calm_since + NEIGHBOUR_WAIT;
-        else
-            begin_life(party);
-        break;
-    case SIM_LIFE_OVER:
-        party->due = URO_TIME_NEVER;
-        break;
-    }
-}
-
-void sim_ud_calm(struct sim_ud *ud)
-{
-    for (uint32_t i = 0; i < ud->count; i++)
-        if (ud->parties[i].state == SIM_LIFE_RUNNING && !ud->parties[i].last_life)
-            ud->parties[i].due = ud->load->world->now;
+    for (uint32_t i = 0; i < endpoint->load->ud->count; i++)
+        for (unsigned v6 = 0; v6 < 2; v6++)
+            uro_engine_ah_destroy(endpoint->host->engine, &endpoint->ud->handles[i][v6]);
 }
 
 bool sim_ud_quiet(const struct sim_ud *ud)
 {
     for (uint32_t i = 0; i < ud->count; i++) {
-        const struct sim_ud_party *party = &ud->parties[i];
-        const struct uro_wq *send = party->alive ? uro_qp_send_queue(party->qp) : NULL;
-        if (!party->last_life || send == NULL || party->posted < party->sends ||
-            party->signalled > party->confirmed || party->taken < party->expected ||
+        const struct sim_endpoint *endpoint = &ud->lives[i].ends[0];
+        const struct uro_wq *send = endpoint->alive ? uro_qp_send_queue(endpoint->qp) : NULL;
+        if (!ud->lives[i].last_life || send == NULL || endpoint->sends_left > 0 ||
+            endpoint->signalled > endpoint->confirmed ||
+            endpoint->messages_taken < endpoint->ud->expected ||
             uro_wq_head(send) != uro_wq_tail(send))
             return false;
     }
     return true;
 }
 
-void sim_ud_finish(struct sim_ud *ud)
+/* ---- what to send ------------------------------------------------------------------------------ */
+
+/* A queue pair to send to; in the last life only one that has a receive for it. NULL: none now. */
+static struct sim_endpoint *addressee(const struct sim_endpoint *endpoint, uint32_t first)
 {
-    for (uint32_t i = 0; i < ud->count; i++)
-        ud->parties[i].due = ud->load->world->now;
+    const struct sim_ud *ud = endpoint->load->ud;
+
+    for (uint32_t i = 0; i < ud->count; i++) {
+        struct sim_endpoint *other = member(endpoint, (first + i) % ud->count);
+        bool ready =
+            other->life->last_life && other->alive && other->ud->expected < other->recv_posted;
+        if (!endpoint->life->last_life ? other->qpn != 0 : ready)
+            return other;
+    }
+    return NULL;
 }
 
-bool sim_ud_over(const struct sim_ud *ud)
+static bool can_send(const struct sim_endpoint *endpoint)
 {
-    for (uint32_t i = 0; i < ud->count; i++)
-        if (ud->parties[i].state != SIM_LIFE_OVER)
-            return false;
+    return addressee(endpoint, 0) != NULL;
+}
+
+static struct sim_datagram *new_datagram(struct sim_ud *ud)
+{
+    if (ud->datagram_count == ud->datagram_room) {
+        ud->datagram_room = ud->datagram_room * 2 + 256;
+        ud->datagrams = realloc(ud->datagrams, ud->datagram_room * sizeof *ud->datagrams);
+        URO_ASSERT(ud->datagrams != NULL);
+    }
+    return &ud->datagrams[ud->datagram_count++];
+}
+
+static uint32_t choose_length(struct sim_endpoint *endpoint, enum sim_fault fault)
+{
+    const struct sim_plan_pair *plan = endpoint->life->plan;
+    struct uro_rng *rng = &endpoint->rng;
+
+    if (fault == SIM_FAULT_TOO_LONG)
+        return URO_PATH_MTU_MAX + 1;
+    if (uro_rng_below(rng, 8) == 0)
+        return URO_PATH_MTU_MAX;
+    if (uro_rng_below(rng, 8) == 0)
+        return plan->inject_share == 0 ? 0 : NAME_ROOM;
+    return sim_world_between(rng, NAME_ROOM, plan->message_max);
+}
+
+static enum sim_fault choose_fault(struct sim_endpoint *endpoint)
+{
+    static const enum sim_fault faults[] = { SIM_FAULT_BAD_QKEY, SIM_FAULT_BAD_LKEY,
+                                             SIM_FAULT_UNSUPPORTED, SIM_FAULT_NO_HANDLE,
+                                             SIM_FAULT_TOO_LONG };
+
+    if (endpoint->life->last_life ||
+        !sim_world_chance(&endpoint->rng, endpoint->life->plan->inject_share))
+        return SIM_FAULT_NONE;
+    return faults[uro_rng_below(&endpoint->rng, URO_ARRAY_LEN(faults))];
+}
+
+/* In the last life whoever must receive the datagram expects it. */
+static void expect(struct sim_endpoint *endpoint, const struct sim_datagram *datagram)
+{
+    if (!endpoint->life->last_life)
+        return;
+    for (uint32_t i = 0; i < endpoint->load->ud->count && datagram->group; i++)
+        member(endpoint, i)->ud->expected += member(endpoint, i)->ud->is_member[datagram->v6];
+    if (!datagram->group && !sim_endpoint_in_error(endpoint))
+        member(endpoint, datagram->to)->ud->expected++;
+}
+
+static bool choose(struct sim_endpoint *endpoint, struct sim_request *request)
+{
+    struct sim_ud *ud = endpoint->load->ud;
+    struct uro_rng *rng = &endpoint->rng;
+    struct sim_endpoint *to = addressee(endpoint, uro_rng_below(rng, ud->count));
+    bool v6 = uro_rng_below(rng, 2) == 0;
+    bool group = endpoint->load->plan->groups && !sim_endpoint_in_error(endpoint) &&
+                 uro_rng_below(rng, 3) == 0 &&
+                 (!endpoint->life->last_life || group_is_ready(ud, v6));
+
+    if (to == NULL) /* late, into ERR */
+        to = endpoint;
+    request->message = ud->datagram_count;
+    request->fault = choose_fault(endpoint);
+    struct sim_datagram *datagram = new_datagram(ud);
+    *datagram = (struct sim_datagram){
+        .from = endpoint->number,
+        .from_qpn = endpoint->qpn,
+        .to = to->number,
+        .to_qpn = group ? URO_QPN_MULTICAST : to->qpn,
+        .group = group,
+        .qkey = request->fault == SIM_FAULT_BAD_QKEY ? to->ud->qkey ^ 1 : to->ud->qkey,
+        .v6 = v6,
+        .deliverable = request->fault == SIM_FAULT_NONE,
+    };
+    datagram->has_imm = uro_rng_below(rng, 2) == 0;
+    datagram->imm = uro_rng_u32(rng);
+    datagram->length = choose_length(endpoint, request->fault);
+    datagram->seed = uro_rng_u64(rng);
+    expect(endpoint, datagram);
+    request->opcode = datagram->has_imm ? URO_WR_SEND_WITH_IMM : URO_WR_SEND;
+    request->imm = datagram->imm;
+    request->length = datagram->length;
+    request->seed = datagram->seed;
+    sim_post_choose_flags(endpoint, request, request->fault != SIM_FAULT_BAD_LKEY);
+    sim_memory_scatter(&request->layout, request->length, endpoint->plan->send_sges, rng);
     return true;
 }
 
-static void on_event(struct sim_qp_owner *owner, enum uro_event_kind kind)
+/* The number of a handle of another protection domain, or of one that was destroyed. */
+static uint32_t no_handle(struct sim_endpoint *endpoint)
 {
-    struct sim_ud_party *party = URO_CONTAINER_OF(owner, struct sim_ud_party, owner);
+    const struct sim_endpoint *other =
+        member(endpoint, uro_rng_below(&endpoint->rng, endpoint->load->ud->count));
 
-    if (party->alive && kind == URO_EVENT_QP_FATAL)
-        sim_tight_on_fatal(party->ud->load, owner, party->qp);
-    else if (party->alive && kind == URO_EVENT_SQ_DRAINED)
-        sim_drain_on_drained(&party->pause);
-    else if (party->alive && kind == URO_EVENT_LAST_WQE && party->srq != NULL && !party->last_wqe)
-        party->last_wqe = true;
-    else
-        sim_world_fail(party->ud->load->world, "UD qp 0x%06x: event %d", party->qpn, (int)kind);
+    if (other->pd != endpoint->pd && other->alive && other->host == endpoint->host)
+        return uro_ah_number(&other->ud->handles[0][0]);
+
+    const struct uro_address address = sim_endpoint_address(endpoint, true);
+    struct uro_ah handle;
+
+    make_handle(endpoint, &handle, &address);
+    uint32_t number = uro_ah_number(&handle);
+    uro_engine_ah_destroy(endpoint->host->engine, &handle);
+    return number;
 }
 
-static const char *problem(const struct sim_qp_owner *owner)
+static void fill(struct sim_endpoint *endpoint, const struct sim_request *request,
+                 struct uro_wqe *wqe)
 {
-    const struct sim_ud_party *party = URO_CONTAINER_OF(owner, struct sim_ud_party, owner);
+    const struct sim_datagram *datagram = &endpoint->load->ud->datagrams[request->message];
+    struct sim_ud_state *ud = endpoint->ud;
+    bool own = datagram->qkey == ud->qkey && uro_rng_below(&endpoint->rng, 2) == 0;
 
-    return party->alive ? uro_qp_problem(party->qp) : NULL;
+    wqe->to.ah = uro_ah_number(datagram->group ? &ud->group_handles[datagram->v6]
+                                               : &ud->handles[datagram->to][datagram->v6]);
+    wqe->to.qpn = datagram->to_qpn;
+    wqe->qkey = own ? PRIVILEGED | uro_rng_u32(&endpoint->rng) : datagram->qkey;
+    if (request->fault == SIM_FAULT_NO_HANDLE)
+        wqe->to.ah = no_handle(endpoint);
 }
 
-static void take(struct sim_cq *cq, const struct uro_cqe *cqe)
-{
-    sim_ud_judge(cq->owner, cq->cq, cqe);
-}
+static const struct sim_endpoint_ops ops = {
+    .family = "UD party",
+    .unsupported = URO_WR_RDMA_WRITE,
+    .begin = begin,
+    .make = make,
+    .connect = connect,
+    .start = start,
+    .stop = stop,
+    .stopped = stopped,
+    .can_send = can_send,
+    .choose = choose,
+    .fill = fill,
+    .confirm = sim_ud_confirm,
+    .expected = sim_ud_expected,
+    .on_error = sim_judge_stop_queue,
+    .take = sim_ud_take,
+    .recv_expected = sim_judge_bad_lkey,
+};
 
-static void init_party(struct sim_ud *ud, uint32_t number)
+static void init_one(struct sim_workload *load, struct sim_ud *ud, uint32_t number)
 {
-    struct sim_ud_party *party = &ud->parties[number];
-    struct sim_workload *load = ud->load;
+    struct sim_life *life = &ud->lives[number];
+    struct sim_endpoint *endpoint = &life->ends[0];
 
-    party->ud = ud;
-    party->plan = &load->plan->parties[number];
-    party->number = number;
-    party->host = load->hosts[party->plan->side];
-    party->state = SIM_LIFE_WAITING;
-    party->due = load->world->now;
-    party->control = (struct sim_node){ NULL, control_next, control_run };
-    uro_rng_init_number(&party->rng, party->plan->seed);
-    party->qkey = uro_rng_u32(&party->rng) & 0x7fffffff;
-    if (load->plan->groups) /* or a group could not be written to */
-        party->qkey = (uint32_t)load->plan->seed & 0x7fffffff;
-    sim_workload_own(load, &party->owner, party->host, on_event, problem);
-    uint32_t receives = party->plan->recv_capacity;
-    if (party->plan->shared)
-        receives += load->srqs[party->plan->side][party->plan->srq].slot_count;
-    sim_cq_init(&party->cq, load, party->host, party->plan->send_capacity + receives);
-    party->cq.take = take;
-    party->cq.owner = party;
-    sim_ud_post_init(party);
-    sim_drain_init(&party->pause, load, party->host);
-    sim_world_add(load->world, &party->control);
+    life->load = load;
+    life->plan = &load->plan->parties[number];
+    life->number = number;
+    life->count = 1;
+    life->rng = &endpoint->rng;
+    endpoint->ops = &ops;
+    endpoint->type = URO_QPT_UD;
+    endpoint->life = life;
+    endpoint->load = load;
+    endpoint->side = life->plan->sides[0];
+    endpoint->host = load->hosts[endpoint->side];
+    endpoint->plan = &life->plan->ends[0];
+    endpoint->number = number;
+    endpoint->pd = load->pds + PD_FIRST + number;
+    endpoint->ud = aligned_alloc(_Alignof(struct sim_ud_state), sizeof *endpoint->ud);
+    URO_ASSERT(endpoint->ud != NULL);
+    *endpoint->ud = (struct sim_ud_state){ 0 };
+    uro_rng_init_number(&endpoint->rng, life->plan->seed);
+    endpoint->ud->qkey = uro_rng_u32(&endpoint->rng) & QKEY_MASK;
+    if (load->plan->groups) /* or a group could not be sent to */
+        endpoint->ud->qkey = (uint32_t)load->plan->seed & QKEY_MASK;
+    sim_endpoint_init_unreliable(endpoint);
+    sim_life_init(life, load);
 }
 
 struct sim_ud *sim_ud_make(struct sim_workload *load)
@@ -389,20 +377,16 @@ struct sim_ud *sim_ud_make(struct sim_workload *load)
     struct sim_ud *ud = calloc(1, sizeof *ud);
 
     URO_ASSERT(ud != NULL);
-    ud->load = load;
     ud->count = load->plan->party_count;
     for (uint32_t i = 0; i < ud->count; i++)
-        init_party(ud, i);
+        init_one(load, ud, i);
     return ud;
 }
 
 void sim_ud_free(struct sim_ud *ud)
 {
-    for (uint32_t i = 0; i < ud->count; i++) {
-        free(ud->parties[i].qp_memory);
-        sim_memory_fini(&ud->parties[i].memory);
-        sim_cq_fini(&ud->parties[i].cq);
-    }
-    free(ud->letters);
+    for (uint32_t i = 0; i < ud->count; i++)
+        sim_endpoint_fini(&ud->lives[i].ends[0]);
+    free(ud->datagrams);
     free(ud);
 }

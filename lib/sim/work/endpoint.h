@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* endpoint.h - a queue pair of the simulation, of any type, with what it was asked to do.
+ *
+ *   endpoint.c  creates, modifies and destroys the queue pair and its memory
+ *   post.c      posts sends and receives
+ *   judge.c     checks every completion against what was posted
+ *   life.c      decides when a queue pair ends, and how
+ *
+ * What differs between the types is in struct sim_endpoint_ops: rc.c (RC and XRC), uc.c, ud.c, cm_qp.c and
+ * attacked.c fill it in.
+ */
+#pragma once
+
+#include "sim/net/host.h"
+#include "sim/oracle/memory.h"
+#include "sim/plan/plan.h"
+#include "sim/work/cq.h"
+#include "sim/work/drain.h"
+#include "sim/work/srq.h"
+
+#define SIM_REQUESTS_MAX 64u /* outstanding requests of a queue */
+#define SIM_NO_WINDOW    UINT32_MAX
+
+struct sim_endpoint;
+struct sim_life;
+struct sim_rc_state;
+struct sim_rc_mw;
+struct sim_ud;
+struct sim_ud_state;
+
+/* What is wrong with a request on purpose. */
+enum sim_fault {
+    SIM_FAULT_NONE,
+    SIM_FAULT_BAD_RKEY,    /* a number that is no key */
+    SIM_FAULT_OTHER_PD,    /* a key of another protection domain */
+    SIM_FAULT_BEYOND,      /* the last byte is outside the range */
+    SIM_FAULT_NO_RIGHT,    /* a key without remote rights */
+    SIM_FAULT_MISALIGNED,  /* an atomic that is not aligned to 8 bytes */
+    SIM_FAULT_BAD_LKEY,    /* one element names no key */
+    SIM_FAULT_UNSUPPORTED, /* an operation that the queue pair does not offer */
+    SIM_FAULT_BAD_WINDOW,  /* the memory window does not allow it, or there is none */
+    SIM_FAULT_BAD_QKEY,    /* sent, and dropped by the receiver */
+    SIM_FAULT_NO_HANDLE,   /* the address handle was destroyed */
+    SIM_FAULT_TOO_LONG,
+    SIM_FAULTS
+};
+
+/* A send request. */
+struct sim_request {
+    uint64_t number; /* its wr_id */
+    uint8_t opcode;  /* enum uro_wr_opcode */
+    uint8_t flags;
+    enum sim_fault fault;
+    uint32_t length;
+    uint32_t imm;
+    uint64_t seed;    /* of the message, or of what a READ finds */
+    uint32_t at;      /* offset in the window that it reads or writes */
+    uint32_t window;  /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
+    uint64_t message; /* RC: number of the message that the peer takes; UD: index of the datagram */
+    uint64_t remote_address;
+    uint32_t rkey;
+    uint32_t sent;  /* UC, UD: packets seen on the wire */
+    uint32_t taken; /* UC: times it completed at the peer */
+    bool flushed;   /* UC, UD */
+
+    /* RC */
+    bool shared_word; /* an atomic on the word that all connections share */
+    uint32_t psn;     /* of its first packet */
+    uint32_t psns;
+    uint32_t writers; /* WRITEs to the window, this request included */
+    uint32_t srq;     /* XRC: the peer's shared receive queue */
+    uint32_t srqn;    /* and the number it had */
+    uint32_t srq_generation;
+    uint64_t compare_add;
+    uint64_t swap;        /* ATOMIC_WRITE: what is written */
+    uint64_t original;    /* atomics: the value that must be returned */
+    struct sim_rc_mw *mw; /* bound, invalidated or used; NULL: none */
+    uint32_t inv_rkey;    /* key that is invalidated; BIND_MW: key until now */
+    struct uro_flush_kind flush;
+    uint64_t remote_number; /* earlier requests that the peer sees */
+
+    struct sim_memory_layout layout;
+};
+
+/* A receive that completed, and where its bytes are. */
+struct sim_place {
+    uint64_t number;
+    const struct sim_recv *recv;
+    struct sim_memory *memory;
+    uint32_t slot;
+    struct sim_srq *srq; /* NULL: the queue pair's own receive queue */
+};
+
+struct sim_endpoint_ops {
+    const char *family;  /* in messages */
+    bool reliable;       /* RC and XRC */
+    uint8_t unsupported; /* an opcode that this type does not offer */
+
+    /* A life: called in this order. */
+    void (*begin)(struct sim_endpoint *endpoint); /* draws what this life will do */
+    void (*make)(struct sim_endpoint *endpoint);  /* memory, and a queue pair unless it was kept */
+    void (*connect)(struct sim_endpoint *endpoint); /* to INIT and RTR; all of the life are made */
+    void (*start)(struct sim_endpoint *endpoint);   /* to RTS */
+    bool (*worked)(const struct sim_endpoint *endpoint); /* has done all its work */
+    void (*stop)(struct sim_endpoint *endpoint); /* before the queue pair is reset or destroyed */
+    void (*stopped)(struct sim_endpoint *endpoint);      /* after that */
+    void (*check_memory)(struct sim_endpoint *endpoint); /* all of the life are stopped */
+    void (*bury)(struct sim_endpoint *endpoint);         /* NULL: sim_endpoint_bury() */
+    void (*revoke)(struct sim_life *life);               /* RC: deregisters memory in use */
+
+    /* Sends. */
+    bool (*can_send)(const struct sim_endpoint *endpoint); /* beyond room in the queue */
+    bool (*choose)(struct sim_endpoint *endpoint, struct sim_request *request); /* false: not now */
+    void (*fill)(struct sim_endpoint *endpoint, const struct sim_request *request,
+                 struct uro_wqe *wqe); /* what only this type has */
+    void (*confirm)(struct sim_endpoint *endpoint,
+                    const struct sim_request *request); /* succeeded */
+    bool (*expected)(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status); /* whether the request may fail so */
+    /* A completion in error; @request is NULL for a receive. */
+    void (*on_error)(struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status);
+
+    /* Something completed; NULL: nobody waits for that. */
+    void (*on_progress)(struct sim_endpoint *endpoint);
+
+    /* Receives. */
+    void (*take)(struct sim_endpoint *endpoint, const struct sim_place *place,
+                 const struct uro_cqe *cqe); /* a message */
+    bool (*recv_expected)(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                          uint8_t status); /* whether a receive may fail so */
+
+    /* Instead of judge.c and host_work.c; NULL: those. */
+    void (*judge)(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
+    void (*on_event)(struct sim_endpoint *endpoint, enum uro_event_kind kind);
+};
+
+struct sim_endpoint {
+    const struct sim_endpoint_ops *ops;
+    struct sim_endpoint *next; /* of the workload */
+    struct sim_endpoint *peer; /* NULL: datagrams */
+    struct sim_life *life;     /* NULL: connections that messages make, and attacked ones */
+    struct sim_workload *load;
+    struct sim_host *host;
+    const struct sim_plan_end *plan;
+    enum uro_qp_type type;
+    uint32_t side;   /* of its host */
+    uint32_t number; /* of its family */
+    uint32_t pd;
+    struct uro_rng rng;
+
+    /* The queue pair. */
+    struct uro_qp *qp;
+    void *qp_memory;        /* owned */
+    uint32_t qpn;           /* kept when the queue pair is gone */
+    bool alive;             /* the queue pair is connected */
+    struct uro_cq *send_cq; /* NULL: none, as the next one */
+    struct uro_cq *recv_cq;
+    struct sim_srq *srq; /* basic; NULL: its own receives */
+    struct sim_memory memory;
+    bool fatal; /* QP_FATAL was reported */
+    bool last_wqe;
+    uro_time last_wqe_at;
+
+    /* Who posts. */
+    struct sim_node poster;
+    struct sim_node receiver;
+    struct sim_drain drain;
+    struct sim_cq cq;    /* UC, UD: where it completes unless in the tight queue */
+    uro_time post_at;    /* not before */
+    uro_time receive_at; /* not before */
+    bool blocked;        /* nothing can be posted until something completes */
+
+    /* This life. */
+    bool ended;           /* moved to ERR from outside, or not alive */
+    uint32_t late_posts;  /* still to be posted in ERR */
+    bool send_failed;     /* RC: a send completed in error */
+    bool cause_known;     /* RC: one that was not flushed */
+    bool lost_answer;     /* RC: the first flushed request was one whose response may be lost */
+    bool stopped;         /* UC, UD: in SQE, since a send failed */
+    uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
+    uro_time resume_at;
+    bool recv_failed;
+    bool recv_failed_of[SIM_PLAN_SRQS_MAX];  /* XRC: of this shared queue */
+    uint64_t shared_next[SIM_PLAN_SRQS_MAX]; /* no older receive may complete any more */
+    uint32_t wire_psn;                       /* of the next packet; RC: if none is sent again */
+    uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
+
+    uint32_t sends_left;
+    uint64_t posted;              /* send requests; requests[number % SIM_REQUESTS_MAX] */
+    uint64_t confirmed;           /* known to be complete */
+    uint64_t signalled;           /* one past the newest that is signalled */
+    struct sim_request *requests; /* owned */
+    uint64_t recv_posted;
+    uint64_t recv_done;
+    struct sim_recv *recvs;  /* owned; SIM_REQUESTS_MAX */
+    uint64_t messages_sent;  /* that the peer has to take */
+    uint64_t messages_taken; /* from the peer */
+    uint64_t taken_last;     /* UC: number of the newest */
+
+    struct sim_rc_state *rc; /* owned; NULL: not RC, nor XRC */
+    struct sim_ud_state *ud; /* owned; NULL: not UD */
+};
+
+enum sim_life_state {
+    SIM_LIFE_RUNNING,
+    SIM_LIFE_ENDING,  /* something failed or time is up */
+    SIM_LIFE_WAITING, /* until the next life */
+    SIM_LIFE_QUIET,   /* the last life did all its work */
+    SIM_LIFE_OVER,
+};
+
+/* The lives of a connection, or of one datagram queue pair. */
+struct sim_life {
+    struct sim_node control;
+    struct sim_workload *load;
+    const struct sim_plan_pair *plan;
+    struct uro_rng *rng;
+    struct uro_rng own_rng;
+    uint32_t number; /* of its family */
+    uint32_t count;  /* of endpoints: 1 or 2 */
+    struct sim_endpoint ends[2];
+    enum sim_life_state state;
+    uint32_t life; /* 0 .. */
+    bool last_life;
+    bool may_fail; /* of this life: something was done that makes completions fail */
+    bool may_time_out;
+    bool peace;     /* the last life was QUIET */
+    uro_time due;   /* the next step; NEVER: none */
+    bool abrupt;    /* ENDING without waiting for flushed work */
+    bool revoked;   /* of this life: memory was deregistered while in use */
+    bool reuse;     /* ENDING by RESET: the next life has the same queue pairs */
+    uint32_t first; /* end that is ended first */
+};
+
+/* endpoint.c */
+/* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
+void sim_endpoint_init(struct sim_endpoint *endpoint);
+/* Adds a poster, a receiver and a drainer to the world. */
+void sim_endpoint_init_queues(struct sim_endpoint *endpoint);
+/* UC, UD: does both, with a completion queue that is the endpoint's own. */
+void sim_endpoint_init_unreliable(struct sim_endpoint *endpoint);
+void sim_endpoint_fini(struct sim_endpoint *endpoint);
+/* Creates the queue pair; what @init does not say comes from the plan. */
+void sim_endpoint_create(struct sim_endpoint *endpoint, const struct uro_qp_init *init);
+/* UC, UD: with the endpoint's own completion queue, or the tight one. */
+void sim_endpoint_create_unreliable(struct sim_endpoint *endpoint);
+void sim_endpoint_modify(struct sim_endpoint *endpoint, const struct uro_qp_attr *attr,
+                         unsigned mask);
+void sim_endpoint_destroy(struct sim_endpoint *endpoint);
+void sim_endpoint_to_error(struct sim_endpoint *endpoint);
+/* Resets or destroys the queue pair. */
+void sim_endpoint_stop(struct sim_endpoint *endpoint, bool reuse);
+/* Takes the memory of the life out of use; it may not change any more. */
+void sim_endpoint_bury(struct sim_endpoint *endpoint);
+/* A send or receive posted now completes in error. */
+bool sim_endpoint_in_error(const struct sim_endpoint *endpoint);
+/* The address of the endpoint's host. */
+struct uro_address sim_endpoint_address(const struct sim_endpoint *endpoint, bool v6);
+struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *endpoint);
+/* Always false. */
+bool sim_endpoint_fail(const struct sim_endpoint *endpoint, const char *kind, uint64_t number,
+                       const char *what);
+
+/* post.c */
+void sim_post_init(struct sim_endpoint *endpoint);
+/* UC, UD: draws the flags of the request. */
+void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *request,
+                           bool may_inline);
+/* Fills a receive's slot and its work request. */
+void sim_post_fill_receive(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
+                           uint32_t sges, struct uro_rng *rng, struct uro_rqe *rqe);
+
+/* judge.c */
+void sim_judge(struct sim_endpoint *endpoint, const struct sim_cq *cq, const struct uro_cqe *cqe);
+/* The send queue and its CQ are empty: what did not complete must have succeeded unsignalled. */
+void sim_judge_silent(struct sim_endpoint *endpoint);
+/* After a round: completions that found no place. */
+void sim_judge_lost(const struct sim_endpoint *endpoint);
+/* The status that such a request must fail with. */
+uint8_t sim_judge_status(const struct sim_request *request);
+/* The request stops its send queue, and nothing of it is sent. */
+bool sim_judge_stops(const struct sim_request *request);
+/* UC, UD: on_error() and recv_expected(). */
+void sim_judge_stop_queue(struct sim_endpoint *endpoint, const struct sim_request *request,
+                          uint8_t status);
+bool sim_judge_bad_lkey(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                        uint8_t status);
+
+static inline struct sim_request *sim_request_of(const struct sim_endpoint *endpoint,
+                                                 uint64_t number)
+{
+    return &endpoint->requests[number % SIM_REQUESTS_MAX];
+}
+
+static inline bool sim_request_is_signalled(const struct sim_endpoint *endpoint,
+                                            const struct sim_request *request)
+{
+    return request->flags & URO_SEND_SIGNALED || endpoint->plan->signal_all;
+}
+
+/* life.c */
+/* The endpoints and the plan are set. */
+void sim_life_init(struct sim_life *life, struct sim_workload *load);
+/* A completion in error was seen: this life ends some time. */
+void sim_life_on_failure(struct sim_life *life);
+/* Something completed: perhaps this life has done its work. */
+void sim_life_on_progress(struct sim_life *life);
+/* Faults stopped. */
+void sim_life_calm(struct sim_life *life);
+/* A quiet one ends. */
+void sim_life_finish(struct sim_life *life);
+/* When a life that must not fail may begin after faults have stopped. */
+#define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)

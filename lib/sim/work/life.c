@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* life.c - decides when the life of a connection, or of a datagram queue pair, ends, and how.
+ *
+ *   RUNNING  until its work is done, something failed, or its time is up (not in the last life)
+ *   ENDING   one end after the other goes to ERR and all its work must be flushed; or (abrupt) is destroyed
+ *            or reset with whatever is under way
+ *   WAITING  until the next life, with new queue pairs or the same ones after RESET
+ *   QUIET    the last life has done its work; then ENDING once more and OVER
+ *
+ * Earlier lives may be ended from outside or by requests that are wrong on purpose. The last one must do
+ * all its work.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim/work/endpoint.h"
+#include "sim/work/tight.h"
+#include "sim/work/workload.h"
+
+#define END_WAIT_MAX   URO_US(200) /* between the end of one side and that of the other */
+#define DRAIN_WAIT     URO_US(20)  /* between two looks whether all was flushed */
+#define LATE_POSTS_MAX 4u
+#define BIRTH_WAIT_MAX URO_US(500)
+
+static bool is_reliable(const struct sim_life *life)
+{
+    return life->ends[0].ops->reliable;
+}
+
+/* ---- a life begins ----------------------------------------------------------------------------- */
+
+static void clear(struct sim_endpoint *endpoint)
+{
+    endpoint->ended = endpoint->send_failed = endpoint->recv_failed = endpoint->blocked = false;
+    endpoint->cause_known = endpoint->lost_answer = endpoint->stopped = false;
+    endpoint->last_wqe = endpoint->fatal = false;
+    memset(endpoint->recv_failed_of, 0, sizeof endpoint->recv_failed_of);
+    memset(endpoint->shared_next, 0, sizeof endpoint->shared_next);
+    endpoint->flush_until = 0;
+    endpoint->late_posts = 0;
+    endpoint->posted = endpoint->confirmed = endpoint->signalled = 0;
+    endpoint->wire_next = 0;
+    endpoint->recv_posted = endpoint->recv_done = 0;
+    endpoint->messages_sent = endpoint->messages_taken = endpoint->taken_last = 0;
+}
+
+static void begin_endpoint(struct sim_endpoint *endpoint)
+{
+    const struct sim_plan_end *plan = endpoint->plan;
+    uro_time now = endpoint->load->world->now;
+
+    clear(endpoint);
+    endpoint->ops->begin(endpoint);
+    endpoint->post_at = now + uro_rng_below(&endpoint->rng, plan->post_wait_max + 1);
+    endpoint->receive_at = now + uro_rng_below(&endpoint->rng, plan->recv_wait_max + 1);
+    endpoint->ops->make(endpoint);
+}
+
+static void start_endpoint(struct sim_endpoint *endpoint)
+{
+    endpoint->ops->start(endpoint);
+    endpoint->alive = true;
+    if (endpoint->type != URO_QPT_XRC_TGT)
+        sim_drain_begin(&endpoint->drain, endpoint->qp);
+}
+
+/* A wild queue has receives that are wrong on purpose: not for a life that must not fail. Datagrams and
+ * unreliable connections share theirs with others, so that nobody can say that each finds a receive. */
+static void choose_srq(struct sim_endpoint *endpoint)
+{
+    struct sim_life *life = endpoint->life;
+
+    endpoint->srq = NULL;
+    if (life->plan->xrc || endpoint->plan->srq == SIM_PLAN_NO_SRQ)
+        return;
+    struct sim_srq *srq = sim_srq_at(endpoint, endpoint->plan->srq);
+    if (!life->last_life || (endpoint->ops->reliable && !srq->plan->wild))
+        endpoint->srq = srq;
+}
+
+/* Another queue pair may bring its receives to their ends: no shared queue, or a new one next time. */
+static bool uses_wild(const struct sim_life *life)
+{
+    for (uint32_t i = 0; i < life->count; i++)
+        if (life->ends[i].srq != NULL && life->ends[i].srq->plan->wild)
+            return true;
+    return false;
+}
+
+static void begin_life(struct sim_life *life)
+{
+    struct sim_workload *load = life->load;
+    const struct sim_plan *plan = load->plan;
+
+    life->last_life =
+        load->calm || (is_reliable(life) ? life->life + 1 >= life->plan->lives : plan->clean);
+    life->revoked = false;
+    for (uint32_t i = 0; i < life->count; i++)
+        choose_srq(&life->ends[i]);
+    life->may_fail = uses_wild(life);
+    life->may_time_out = !plan->forever && !plan->clean && !load->calm;
+    life->state = SIM_LIFE_RUNNING;
+    life->due = URO_TIME_NEVER;
+    if (!life->last_life && life->plan->life_max > 0)
+        life->due = load->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
+    for (uint32_t i = 0; i < life->count; i++)
+        begin_endpoint(&life->ends[i]);
+    for (uint32_t i = 0; i < life->count; i++)
+        life->ends[i].ops->connect(&life->ends[i]);
+    for (uint32_t i = 0; i < life->count; i++)
+        start_endpoint(&life->ends[i]);
+    load->lives++;
+    for (uint32_t i = 0; i < life->count; i++)
+        sim_journal_note(
+            load->world->journal, load->world->now, "%s %u life %u: %c qp 0x%06x psn %u%s",
+            life->ends[i].ops->family, life->number, life->life, life->ends[i].host->config.name,
+            life->ends[i].qpn, life->ends[i].wire_psn, life->last_life ? ", the last" : "");
+    life->life++;
+}
+
+/* ---- a life ends ------------------------------------------------------------------------------- */
+
+/* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
+static bool drained(struct sim_endpoint *endpoint)
+{
+    const struct uro_wq *send = uro_qp_send_queue(endpoint->qp);
+
+    if ((endpoint->recv_done != endpoint->recv_posted &&
+         !sim_tight_lost(endpoint->load, endpoint->recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !sim_cq_empty(endpoint->send_cq) ||
+        !sim_cq_empty(endpoint->recv_cq) || (endpoint->srq != NULL && !endpoint->last_wqe))
+        return false;
+    if (!sim_tight_lost(endpoint->load, endpoint->send_cq))
+        sim_judge_silent(endpoint);
+    return true;
+}
+
+static bool all_drained(struct sim_life *life)
+{
+    for (uint32_t i = 0; i < life->count; i++)
+        if (!drained(&life->ends[i]))
+            return false;
+    return true;
+}
+
+/* Whether the next life may have the same queue pairs. Of two ends that share receives with other types
+ * neither is kept. */
+static bool choose_reuse(const struct sim_life *life)
+{
+    if (uro_rng_below(life->rng, 3) != 0)
+        return false;
+    for (uint32_t i = 0; i < life->count; i++)
+        if (sim_tight_uses(&life->ends[i]) ||
+            (life->count == 2 && !is_reliable(life) && life->ends[i].plan->srq != SIM_PLAN_NO_SRQ))
+            return false;
+    return !is_reliable(life) || !uses_wild(life);
+}
+
+static void bury(struct sim_life *life)
+{
+    struct sim_workload *load = life->load;
+
+    if (life->count == 1)
+        life->reuse = !life->peace && choose_reuse(life);
+    for (uint32_t i = 0; i < life->count; i++)
+        if (life->ends[i].alive)
+            sim_endpoint_stop(&life->ends[i], life->reuse);
+    for (uint32_t i = 0; i < life->count; i++)
+        if (life->ends[i].ops->check_memory != NULL)
+            life->ends[i].ops->check_memory(&life->ends[i]);
+    for (uint32_t i = 0; i < life->count; i++) {
+        if (life->ends[i].ops->bury != NULL)
+            life->ends[i].ops->bury(&life->ends[i]);
+        else
+            sim_endpoint_bury(&life->ends[i]);
+    }
+    life->due = URO_TIME_NEVER;
+    life->state = life->peace ? SIM_LIFE_OVER : SIM_LIFE_WAITING;
+    if (life->peace)
+        return;
+    life->due = load->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
+    if (life->reuse &&
+        life->count == 2) /* what is still under way to these queue pairs must arrive first */
+        life->due += sim_plan_flight_max(load->plan);
+}
+
+/* A program that destroys a queue pair abruptly does not poll meanwhile: completions that nobody took must be
+ * forgotten with it. */
+static void pause_pollers(struct sim_life *life)
+{
+    struct sim_workload *load = life->load;
+
+    for (unsigned side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < load->plan->cq_count; i++)
+            load->cqs[side][i].poll_at =
+                load->world->now + uro_rng_below(life->rng, 2 * END_WAIT_MAX);
+}
+
+static void draw_late_posts(struct sim_life *life)
+{
+    for (uint32_t i = 0; i < life->count; i++)
+        life->ends[i].late_posts = uro_rng_below(life->rng, LATE_POSTS_MAX + 1);
+}
+
+/* Datagrams have no peer to wait for. */
+static void end_alone(struct sim_life *life)
+{
+    life->peace = life->last_life;
+    life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
+    if (life->abrupt) {
+        bury(life);
+        return;
+    }
+    draw_late_posts(life);
+    sim_endpoint_to_error(&life->ends[0]);
+    life->state = SIM_LIFE_ENDING;
+    life->due = life->load->world->now + DRAIN_WAIT;
+}
+
+static void begin_ending(struct sim_life *life)
+{
+    bool peaceful = life->state == SIM_LIFE_QUIET;
+
+    if (life->count == 1) {
+        end_alone(life);
+        return;
+    }
+    life->state = SIM_LIFE_ENDING;
+    life->may_fail = true;
+    life->abrupt = !peaceful && uro_rng_below(life->rng, 2) == 0;
+    life->reuse = !peaceful && choose_reuse(life);
+    life->first = uro_rng_below(life->rng, 2);
+    life->due = life->load->world->now;
+    if (life->abrupt && is_reliable(life)) {
+        pause_pollers(life);
+        life->due += uro_rng_below(life->rng, END_WAIT_MAX);
+    }
+    draw_late_posts(life);
+}
+
+/* One step of an end. */
+static void end_on(struct sim_life *life)
+{
+    for (uint32_t i = 0; i < life->count; i++) {
+        struct sim_endpoint *endpoint = &life->ends[i ^ life->first];
+        if (endpoint->ended)
+            continue;
+        if (life->abrupt)
+            sim_endpoint_stop(endpoint, life->reuse);
+        else
+            sim_endpoint_to_error(endpoint);
+        life->due = life->load->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+        return;
+    }
+    if (life->abrupt || all_drained(life))
+        bury(life);
+    else
+        life->due = life->load->world->now + DRAIN_WAIT;
+}
+
+/* ---- control ----------------------------------------------------------------------------------- */
+
+static struct sim_life *life_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_life, control);
+}
+
+static uro_time control_next(const struct sim_node *node)
+{
+    return life_of(node)->due;
+}
+
+/* What was under way when the clock jumped has arrived by then. */
+static uro_time arrived_at(const struct sim_workload *load)
+{
+    uro_time jumped_at = load->world->jumped_at;
+
+    return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(load->plan);
+}
+
+/* An address that was not found while there were faults is asked for once a second; retries may run out
+ * earlier. A life that must not fail begins after that. A queue pair that is used again waits until what was
+ * under way to it has arrived. */
+static uro_time not_before(const struct sim_life *life)
+{
+    const struct sim_workload *load = life->load;
+    bool doubtful = load->calm && !(is_reliable(life) && load->plan->forever);
+
+    if (doubtful && load->world->now < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
+        return load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
+    return life->reuse && life->count == 2 ? arrived_at(load) : 0;
+}
+
+static void control_run(struct sim_node *node)
+{
+    struct sim_life *life = life_of(node);
+    uro_time now = life->load->world->now;
+
+    switch (life->state) {
+    case SIM_LIFE_RUNNING:
+        if (is_reliable(life) && !life->last_life && !life->revoked && life->load->plan->revokes)
+            life->ends[0].ops->revoke(life);
+        else
+            begin_ending(life);
+        break;
+    case SIM_LIFE_QUIET:
+        begin_ending(life);
+        break;
+    case SIM_LIFE_ENDING:
+        end_on(life);
+        break;
+    case SIM_LIFE_WAITING:
+        if (now < not_before(life))
+            life->due = not_before(life);
+        else
+            begin_life(life);
+        break;
+    case SIM_LIFE_OVER:
+        life->due = URO_TIME_NEVER;
+        break;
+    }
+}
+
+void sim_life_on_failure(struct sim_life *life)
+{
+    struct sim_workload *load = life->load;
+
+    if (!load->plan->forever)
+        life->may_time_out = true;
+    if (life->state != SIM_LIFE_RUNNING)
+        return;
+    uro_time due = load->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+    if (due < life->due)
+        life->due = due;
+}
+
+void sim_life_on_progress(struct sim_life *life)
+{
+    if (life->state != SIM_LIFE_RUNNING || life->count == 1)
+        return;
+    for (uint32_t i = 0; i < life->count; i++)
+        if (!life->ends[i].ops->worked(&life->ends[i]))
+            return;
+    if (life->last_life) {
+        life->state = SIM_LIFE_QUIET;
+        life->peace = true;
+        life->due = URO_TIME_NEVER;
+    } else if (is_reliable(life) && life->due > life->load->world->now) {
+        life->due = life->load->world->now;
+    }
+}
+
+void sim_life_calm(struct sim_life *life)
+{
+    /* Work that nothing disturbs would never end by itself. */
+    if (!is_reliable(life) && life->state == SIM_LIFE_RUNNING && !life->last_life)
+        life->due = life->load->world->now;
+}
+
+void sim_life_finish(struct sim_life *life)
+{
+    URO_ASSERT(life->state == SIM_LIFE_QUIET || life->count == 1);
+    life->due = life->load->world->now;
+}
+
+void sim_life_init(struct sim_life *life, struct sim_workload *load)
+{
+    life->load = load;
+    life->control = (struct sim_node){ NULL, control_next, control_run };
+    life->state = SIM_LIFE_WAITING;
+    life->due = load->world->now;
+    sim_world_add(load->world, &life->control);
+}

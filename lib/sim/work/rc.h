@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rc.h - reliable connections (RC and XRC): what they ask for, and the check of all that comes of it.
+ *
+ *   rc.c         their lives: memory, queue pairs, and how they connect
+ *   rc_choose.c  what to ask for next
+ *   rc_window.c  memory windows: bound, used, invalidated
+ *   rc_judge.c   completions and memory against what was asked for
+ *   rc_wire.c    frames against what was asked for
+ */
+#pragma once
+
+#include "sim/work/endpoint.h"
+
+#define SIM_RC_MWS          2u /* memory windows of an endpoint */
+#define SIM_RC_WINDOWS_MAX  (SIM_REQUESTS_MAX + 8u + SIM_RC_MWS)
+#define SIM_RC_MESSAGES_MAX 256u /* sent, perhaps not yet taken */
+
+struct uro_frame;
+struct sim_workload;
+
+enum sim_rc_mw_state { SIM_RC_MW_FREE, SIM_RC_MW_BINDING, SIM_RC_MW_BOUND, SIM_RC_MW_DYING };
+
+/* A memory window, of type 1 or 2. */
+struct sim_rc_mw {
+    struct uro_key key;
+    enum sim_rc_mw_state state; /* as its owner and the peer know */
+    uint32_t rkey;
+    uint32_t at; /* offset in its slot */
+    uint32_t length;
+    uint32_t access;
+    uint64_t base; /* address of its first byte */
+};
+
+/* A SEND or WRITE_WITH_IMM that the peer has to take. */
+struct sim_rc_message {
+    bool taken;
+    bool write;
+    bool has_imm;
+    bool has_inv;
+    uint32_t imm; /* or the key that it invalidates */
+    uint32_t length;
+    uint64_t seed;
+    uint32_t window;
+    uint32_t at;
+    uint32_t srq; /* XRC */
+};
+
+/* A slot of the peer's memory that this endpoint reads and writes; free when it has no users. */
+struct sim_rc_window {
+    uint32_t users;
+    uint32_t writers; /* WRITEs posted, ever */
+    bool revoked;     /* its memory window was invalidated while in use */
+    uint64_t seed;
+    uint32_t at;
+    uint32_t length;
+};
+
+struct sim_rc_state {
+    bool revoked[SIM_MEMORY_SECTIONS]; /* deregistered while in use */
+    uint64_t renewed;          /* the first request that may use it with a new key; MAX: none */
+    uint32_t psn;              /* of the next request to be posted */
+    uint32_t msn_sent;         /* by our responder */
+    uint64_t remote;           /* requests posted that the peer sees */
+    struct uro_key shared_key; /* of the word that all connections share, in our PD */
+    struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* in the peer's memory */
+    struct sim_rc_mw mws[SIM_RC_MWS];                 /* ours */
+    uint64_t word; /* the peer's word for us, after all that was posted */
+    uint32_t word_maybes;
+    uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other values it may have */
+    uint64_t messages_base;                /* all earlier messages were taken */
+    struct sim_rc_message messages[SIM_RC_MESSAGES_MAX];
+};
+
+/* Number @number of the workload's plan. */
+void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
+
+/* rc_choose.c */
+bool sim_rc_choose(struct sim_endpoint *endpoint, struct sim_request *request);
+
+/* rc_window.c */
+/* The memory windows of a life. */
+void sim_rc_window_begin(struct sim_endpoint *endpoint);
+void sim_rc_window_end(struct sim_endpoint *endpoint);
+/* The slot that a memory window opens a part of. */
+uint32_t sim_rc_window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw);
+/* One of the endpoint's memory windows is bound. */
+bool sim_rc_window_bound(const struct sim_endpoint *endpoint);
+/* Fills in a request about a memory window; false when there is none for it now. */
+bool sim_rc_window_choose(struct sim_endpoint *endpoint, struct sim_request *request,
+                          enum sim_plan_kind kind);
+/* The key of a window that is not bound, or of nothing. */
+uint32_t sim_rc_window_stale(const struct sim_endpoint *owner);
+/* Makes the request wrong; false when it cannot be. */
+bool sim_rc_window_spoil(struct sim_endpoint *endpoint, struct sim_request *request);
+void sim_rc_window_fill(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                        struct uro_wqe *wqe);
+/* The request succeeded. */
+void sim_rc_window_done(struct sim_endpoint *endpoint, const struct sim_request *request);
+/* A SEND_WITH_INV arrived. */
+void sim_rc_window_invalidated(struct sim_endpoint *endpoint, uint32_t rkey);
+
+/* rc_judge.c: struct sim_endpoint_ops */
+void sim_rc_confirm(struct sim_endpoint *endpoint, const struct sim_request *request);
+bool sim_rc_expected(const struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status);
+void sim_rc_on_error(struct sim_endpoint *endpoint, const struct sim_request *request,
+                     uint8_t status);
+void sim_rc_take(struct sim_endpoint *endpoint, const struct sim_place *place,
+                 const struct uro_cqe *cqe);
+bool sim_rc_recv_expected(const struct sim_endpoint *endpoint, const struct sim_place *place,
+                          uint8_t status);
+/* The request will never complete: whether it was executed is not known. */
+void sim_rc_uncertain(struct sim_endpoint *endpoint, const struct sim_request *request);
+/* The request was posted with a key of the section that is no longer valid. */
+bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,
+                       const struct sim_request *request);
+
+/* rc_wire.c */
+/* False when the frame is of no reliable connection of the workload. */
+bool sim_rc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);

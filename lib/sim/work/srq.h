@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* srq.h - shared receive queues, who posts to them, and what must hold of their receives. */
+#pragma once
+
+#include "core/srq.h"
+#include "sim/net/host.h"
+#include "sim/oracle/memory.h"
+#include "sim/plan/plan.h"
+
+struct sim_cq;
+struct sim_endpoint;
+struct sim_workload;
+
+/* In the wr_id of a shared receive: which queue, and its number there. */
+#define SIM_SRQ_BIT           (UINT64_C(1) << 62)
+#define SIM_SRQ_SHIFT         48u
+#define SIM_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> SIM_SRQ_SHIFT & 0xff))
+#define SIM_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << SIM_SRQ_SHIFT) - 1))
+
+/* A receive. */
+struct sim_recv {
+    uint32_t room; /* bytes of its elements */
+    bool bad_lkey;
+    struct sim_memory_layout layout;
+};
+
+struct sim_srq_recv {
+    bool used;
+    uint64_t number;
+    struct sim_recv recv;
+};
+
+struct sim_srq {
+    struct sim_node poster;
+    struct sim_workload *load;
+    struct sim_host *host;
+    const struct sim_plan_srq *plan;
+    struct uro_rng rng;
+    uint32_t side;
+    uint32_t index;
+    uint32_t pd;
+    struct uro_srq *srq;    /* owned */
+    void *slots;            /* owned */
+    struct sim_cq *cq;      /* XRC: where its receives complete */
+    struct sim_cq *wide_cq; /* and where they do when not in a tight one */
+    struct sim_memory memory;
+    uint32_t room; /* bytes of a receive */
+    uint32_t slot_count;
+    struct sim_srq_recv *recvs; /* owned; each has a slot of the memory */
+    uint64_t posted;            /* ever */
+    uint64_t done;              /* completed, or forgotten with their queue pair */
+    uint32_t lost_max;          /* may have gone with a queue pair that was using them */
+    uint64_t dropped;           /* went with the queue that they waited in */
+    uint32_t generation;        /* how often another queue took its place */
+    uint64_t seen;              /* the oldest after the last round */
+    uint32_t limit;             /* armed; 0: not */
+    uint64_t armed_at;          /* the oldest then */
+    uro_time post_at;
+};
+
+void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index);
+void sim_srq_fini(struct sim_srq *srq);
+/* Number @index of the endpoint's host. */
+struct sim_srq *sim_srq_at(const struct sim_endpoint *endpoint, uint32_t index);
+/* The number of the oldest receive that waits; of the next one when none does. */
+uint64_t sim_srq_oldest(const struct sim_srq *srq);
+/* NULL: it was never posted, or completed. */
+struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number);
+/* Its slot can be used again. */
+void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv);
+void sim_srq_on_limit(struct sim_srq *srq);
+void sim_srq_after_round(struct sim_srq *srq);
+/* A queue pair that uses a basic one is about to be reset or destroyed. */
+void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn);
+/* No queue pair is left: destroys it and checks its memory. */
+void sim_srq_check(struct sim_srq *srq);
