@@ -9,8 +9,8 @@
 
 #include "io/pcap/pcap_write.h"
 #include "sim/net/attacker.h"
+#include "sim/net/cable.h"
 #include "sim/net/faults.h"
-#include "sim/net/switch.h"
 #include "sim/plan/net_plan.h"
 #include "sim/work/cm.h"
 #include "sim/work/host_work.h"
@@ -114,7 +114,7 @@ static void plug_cables(struct sim_faults_plug *plug, struct link *link)
 
 /* What can go down: a host with all its cables; or what is between two, which no engine notices.
  * Not where a link is clean. */
-static void build_trouble(struct sim *sim)
+static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;
     struct sim_faults_plug *plug;
@@ -157,7 +157,7 @@ static void build(struct sim *sim)
         sim->links[i].plan = &sim->net.links[i];
         build_cables(sim, &sim->links[i]);
     }
-    build_trouble(sim);
+    build_faults(sim);
     for (uint32_t i = 0; i < sim->net.link_count; i++)
         build_hostile(sim, &sim->links[i], i);
     for (uint32_t i = 0; i < sim->net.link_count; i++) {

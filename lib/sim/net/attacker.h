@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacker.h - somebody on the network who forges frames: with addresses of his own to queue pairs
- * that exist, or with the addresses of others to queue pairs that he guesses; messages of
- * connections that he does not have; and what was said about those of others (attacker_mad.h). Nothing
- * of it may change anything but counters, and the time and room that an honest request would take.
+/* attacker.h - somebody on the network who forges frames between two hosts.
  *
- * Who has the addresses of a peer and reads along can do more: no protocol without secrets stops him.
- * attacked.h has queue pairs for him.
+ * The attacker sends from its own address to queue pairs that exist, or from the address of a host to queue pairs
+ * that it guesses. It sends messages of connections that it does not have. It sends again, in the name of the two
+ * hosts, the management datagrams that it read: unchanged, or changed so that nobody may accept them. A request
+ * that is sent again after its connection has ended would be a new one, so requests are only sent changed.
+ * Nothing of that may change anything but counters, and the time and room that an honest request would take.
+ *
+ * An attacker with the addresses of a peer who reads all frames can do more: no protocol without secrets stops it.
+ * work/attacked.h has queue pairs for that.
  */
 #pragma once
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "sim/net/quirks.h"
+#include "wire/gid.h"
 
 /* Shares are of 65536 frames; zero switches a fault off. */
 struct sim_cable_config {
@@ -68,3 +69,18 @@ void sim_cable_fini(struct sim_cable *cable);
 
 /* Faults stop: from here on every frame arrives once, whole and in order. */
 void sim_cable_calm(struct sim_cable *cable);
+
+#define SIM_SWITCH_PORTS_MAX 8u
+
+struct sim_switch {
+    struct sim_node node; /* takes frames, and is no node of the world */
+    struct sim_world *world;
+    uint32_t way_count;
+    struct sim_switch_port {
+        struct uro_mac mac; /* of the host at the other end */
+        struct sim_node *to;
+    } ways[SIM_SWITCH_PORTS_MAX];
+};
+
+void sim_switch_init(struct sim_switch *sw, struct sim_world *world);
+void sim_switch_add(struct sim_switch *sw, const struct uro_mac *mac, struct sim_node *to);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* world.h - everything in a simulation, and the only clock there is.
+/* world.h - everything in a simulation, the only clock there is, and the journal of what happened last.
  *
- * A node is three functions. A link is a chain of nodes, an engine is one (sim/net/host.h), an
- * application is one (sim/work/workload.h). Time does not pass: it jumps to the earliest `next`.
- * Same nodes, same seed, same run: octet for octet.
+ * A node is three functions. A link is a chain of nodes, an engine is a node (net/host.h), a program is one
+ * (work/endpoint.h). Time does not pass: it jumps to the earliest `next`. The same nodes with the same seed do the
+ * same, byte for byte.
  */
 #pragma once
 
 #include "base/rng.h"
 #include "base/time.h"
-#include "sim/net/journal.h"
 
 #define SIM_WORLD_NODES_MAX 1024u
 
@@ -70,3 +69,24 @@ void sim_world_fail(struct sim_world *world, const char *format, ...) URO_PRINTF
 bool sim_world_chance(struct uro_rng *rng, uint32_t share);
 /* @low .. @high. */
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);
+
+#define SIM_JOURNAL_LINE_MAX 480u
+
+struct sim_journal;
+
+struct sim_journal *sim_journal_make(void);
+void sim_journal_free(struct sim_journal *journal);
+
+/* Also tells every line at once: `uroce sim --trace`. */
+void sim_journal_follow(struct sim_journal *journal, void (*tell)(const char *line));
+
+/* A line of an application, or of the oracle. */
+void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
+    URO_PRINTF(3);
+
+/* A frame: kept as octets, described only when told. @where says which way, e.g. "A>". */
+void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
+                       const uint8_t *octets, uint32_t length);
+
+/* Tells the kept lines, oldest first. */
+void sim_journal_tell(struct sim_journal *journal, void (*tell)(const char *line));

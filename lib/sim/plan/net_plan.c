@@ -137,7 +137,7 @@ static void join_host(struct sim_net_plan *net, unsigned number)
 }
 
 /* Where a link is clean nobody forges frames, and the time of all goes on evenly. */
-static void join_troubles(struct sim_net_plan *net)
+static void join_faults(struct sim_net_plan *net)
 {
     bool has_hostile = false;
     bool has_clean = false;
@@ -200,7 +200,7 @@ static void draw_many(struct sim_net_plan *net, uint64_t seed, struct uro_rng *r
     }
     for (unsigned i = 0; i < net->host_count; i++)
         join_host(net, i);
-    join_troubles(net);
+    join_faults(net);
     share_hosts(net);
 }
 

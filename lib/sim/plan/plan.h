@@ -193,17 +193,8 @@ uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
 /* Others share its hosts: timeouts become as long as that takes. */
 void sim_plan_share(struct sim_plan *plan, const uint64_t others[static 2]);
 
-/* plan_shared.c: shared receive queues, and which pairs use them. */
-void sim_plan_draw_shared(struct sim_plan *plan);
-
-/* plan_loose.c: connections and datagrams without acknowledgements. */
-void sim_plan_draw_loose(struct sim_plan *plan);
-
-/* plan_cm.c: connections made by messages; what they add to sim_plan_patience() and to the frames
- * that may be on their way. */
-void sim_plan_draw_cm(struct sim_plan *plan);
-uro_time sim_plan_cm_patience(const struct sim_plan *plan);
-uint64_t sim_plan_cm_frames(const struct sim_plan *plan);
+/* ns of an ACK timeout. */
+#define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
 /* ns that the exponent of a timeout stands for. */
 uro_time sim_plan_cm_time(uint32_t exponent);
 
@@ -213,10 +204,8 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 #define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
 #define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
-/* plan_faults.c */
-void sim_plan_draw_trouble(struct sim_plan *plan);
-/* By how much that may delay somebody who acts so many times. */
-uro_time sim_plan_trouble_max(const struct sim_plan *plan, uint32_t occasions);
+/* By how much faults may delay somebody who acts so many times. */
+uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 
 /* What can be taken out of a run, to find out what it takes to fail: the faults, then the work, then all
  * hosts but two. */
@@ -260,7 +249,7 @@ enum sim_plan_part {
 
 #define SIM_PLAN_PART(part) (1u << SIM_PLAN_PART_##part)
 
-/* plan_less.c */
+/* shrink.c */
 /* Adds the part with that name to the set; false when there is none. */
 bool sim_plan_part(const char *name, size_t length, uint32_t *parts);
 /* NULL beyond the last. */
@@ -277,5 +266,5 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
 /* The longest a frame may be on its way. */
 uro_time sim_plan_flight_max(const struct sim_plan *plan);
 
-/* ns after which everything must be done once faults have stopped: derived in plan.c. */
+/* ns after which everything must be done once faults have stopped: see plan.c. */
 uro_time sim_plan_patience(const struct sim_plan *plan);

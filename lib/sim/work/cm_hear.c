@@ -50,7 +50,7 @@ static void check_time(const struct sim_cm_user *user)
         once += 2 * flight;
     uro_time most =
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
-    most += sim_plan_trouble_max(cm->load->plan, attempt->retries + 4u);
+    most += sim_plan_faults_max(cm->load->plan, attempt->retries + 4u);
     /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
     if (attempt->polite && !attempt->slow && !sim_cm_crowded(cm, attempt))
         most = 6 * sim_plan_flight_max(cm->load->plan) + cm->plan->turn_wait_max;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "support/check.h"
 
-#include "sim/net/switch.h"
+#include "sim/net/cable.h"
 
 #define WAYS 3u
 

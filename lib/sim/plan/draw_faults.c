@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan_faults.c - draws what happens to links, clocks, transmit rings, readers and their queues, and
- * strangers; see plan.h.
- *
- * From numbers of its own, so that seeds without them keep their meaning.
+/* draw_faults.c - draws what happens to links, clocks, transmit rings, readers and their queues, and who attacks;
+ * see draw.h.
  */
-#include "sim/plan/plan.h"
+#include "sim/plan/draw.h"
 
 #define ONE_IN          4u
 #define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
@@ -17,12 +15,7 @@
 #define TIGHT_MAX       12u
 #define RESIZE_MAX      6000u /* of 65536 polls */
 
-static bool chosen(struct uro_rng *rng)
-{
-    return uro_rng_below(rng, ONE_IN) == 0;
-}
-
-static void draw_victim(struct sim_plan *plan)
+static void draw_attacked(struct sim_plan *plan)
 {
     struct uro_rng rng;
 
@@ -37,7 +30,7 @@ static void draw_victim(struct sim_plan *plan)
 }
 
 /* Of another type; there is one at most. */
-static void draw_other_victim(struct sim_plan *plan)
+static void draw_other_attacked(struct sim_plan *plan)
 {
     static const enum uro_qp_type types[] = { URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
     struct uro_rng rng;
@@ -52,14 +45,14 @@ static void draw_other_victim(struct sim_plan *plan)
                                                  .v6 = uro_rng_below(&rng, 2) == 0 };
 }
 
-static void draw_habits(struct sim_plan *plan)
+static void draw_quirks(struct sim_plan *plan)
 {
     struct uro_rng rng;
 
     uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x686162697473));
     for (unsigned side = 0; side < 2; side++) {
         uint32_t habits = uro_rng_below(&rng, 1u << (SIM_QUIRKS_COUNT - OLDER_HABITS));
-        if (!chosen(&rng))
+        if (!sim_draw_one_in(&rng, ONE_IN))
             continue;
         plan->cables[side].quirks |= habits << OLDER_HABITS;
         if (plan->clean)
@@ -93,14 +86,14 @@ static void draw_queues(struct sim_plan *plan)
     struct uro_rng rng;
 
     uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x717565756573));
-    if (chosen(&rng))
+    if (sim_draw_one_in(&rng, ONE_IN))
         plan->resize_share = sim_world_between(&rng, 1, RESIZE_MAX);
     if (plan->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
         return;
     set_tight(plan, sim_world_between(&rng, 1, TIGHT_MAX));
 }
 
-static void draw_faults(struct sim_plan *plan)
+static void draw_links_and_clocks(struct sim_plan *plan)
 {
     struct sim_plan_faults *faults = &plan->faults;
     struct uro_rng rng;
@@ -108,30 +101,30 @@ static void draw_faults(struct sim_plan *plan)
     uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x74726f75626c65));
     faults->seed = uro_rng_u64(&rng);
     for (unsigned side = 0; side < 2; side++)
-        if (chosen(&rng))
+        if (sim_draw_one_in(&rng, ONE_IN))
             plan->cables[side].quirks = 1 + uro_rng_below(&rng, (1u << OLDER_HABITS) - 1);
-    draw_habits(plan);
+    draw_quirks(plan);
     if (plan->clean)
         return;
-    if (chosen(&rng)) {
+    if (sim_draw_one_in(&rng, ONE_IN)) {
         faults->down_wait_max = sim_world_between(&rng, 500, 30000);
         faults->down_max = sim_world_between(&rng, 1, 3000);
     }
-    if (chosen(&rng)) {
+    if (sim_draw_one_in(&rng, ONE_IN)) {
         faults->jump_wait_max = sim_world_between(&rng, 500, 20000);
         faults->jump_max = sim_world_between(&rng, 10, 40000);
     }
-    if (chosen(&rng)) {
+    if (sim_draw_one_in(&rng, ONE_IN)) {
         faults->doze_share = sim_world_between(&rng, 1, DOZE_SHARE_MAX);
         faults->doze_max = sim_world_between(&rng, 10, 5000);
     }
-    if (chosen(&rng))
+    if (sim_draw_one_in(&rng, ONE_IN))
         plan->attacker =
             (struct sim_attacker_config){ .seed = uro_rng_u64(&rng),
                                           .wait_max = sim_world_between(&rng, 20, 500) };
     for (unsigned side = 0; side < 2; side++) {
         struct sim_host_config *host = &plan->hosts[side];
-        if (!chosen(&rng))
+        if (!sim_draw_one_in(&rng, ONE_IN))
             continue;
         host->tx_stall_share = sim_world_between(&rng, 1, STALL_SHARE_MAX);
         host->tx_stall_max = URO_US(sim_world_between(&rng, 10, 2000));
@@ -154,22 +147,12 @@ static void draw_speaker(struct sim_plan *plan)
     plan->attacker.speaks = true;
 }
 
-void sim_plan_draw_trouble(struct sim_plan *plan)
+void sim_draw_faults(struct sim_plan *plan)
 {
     draw_queues(plan);
     draw_tight_all(plan);
-    draw_victim(plan);
-    draw_other_victim(plan);
-    draw_faults(plan);
+    draw_attacked(plan);
+    draw_other_attacked(plan);
+    draw_links_and_clocks(plan);
     draw_speaker(plan);
-}
-
-uro_time sim_plan_trouble_max(const struct sim_plan *plan, uint32_t occasions)
-{
-    uro_time stall = 0;
-
-    for (unsigned side = 0; side < 2; side++)
-        if (plan->hosts[side].tx_stall_max > stall)
-            stall = plan->hosts[side].tx_stall_max;
-    return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->faults.jump_max);
 }
