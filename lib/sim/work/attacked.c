@@ -7,9 +7,7 @@
 
 #include "wire/frame.h"
 
-#define GUARD        256u
-#define STEP         (SIM_ATTACKED_RANGE + GUARD)
-#define SIZE         (GUARD + SIM_ATTACKED_RANGES * STEP)
+#define SIZE         (SIM_ATTACKED_GUARD + SIM_ATTACKED_RANGES * (SIM_ATTACKED_RANGE + SIM_ATTACKED_GUARD))
 #define SECRET       0xa5u /* what a host may never send */
 #define SENT         0x11u
 #define ADDRESS      UINT64_C(0xa00000000000)
@@ -30,16 +28,6 @@ static const uint32_t access_of[SIM_ATTACKED_RANGES] = {
     [SIM_ATTACKED_GONE] = URO_ACCESS_LOCAL_WRITE | SIM_ATTACKED_ACCESS,
 };
 
-static uint32_t offset_of(enum sim_attacked_range range)
-{
-    return GUARD + range * STEP;
-}
-
-uint64_t sim_attacked_address(const struct sim_attacked_end *end, enum sim_attacked_range range)
-{
-    return end->base + offset_of(range);
-}
-
 static bool may_change(uint32_t range)
 {
     return range == SIM_ATTACKED_TAKEN || range == SIM_ATTACKED_OPEN ||
@@ -57,7 +45,7 @@ static void make_memory(struct sim_attacked_end *end, unsigned side)
     URO_ASSERT(end->memory != NULL && end->before != NULL && end->after != NULL);
     memset(end->memory, SECRET, SIZE);
     for (uint32_t i = 0; i <= SIM_ATTACKED_SHOWN; i++)
-        memset(end->memory + offset_of(i), (int)(SENT + i), SIM_ATTACKED_RANGE);
+        memset(end->memory + sim_attacked_offset(i), (int)(SENT + i), SIM_ATTACKED_RANGE);
     memcpy(end->before, end->memory, SIZE);
 }
 
@@ -70,10 +58,10 @@ static void register_all(struct sim_attacked_end *end)
                                          .access = access_of[i],
                                          .base = sim_attacked_address(end, i),
                                          .length = SIM_ATTACKED_RANGE,
-                                         .memory = end->memory + offset_of(i) };
-        uro_key_register(sim_attacked_shard(end), &end->keys[i]);
+                                         .memory = end->memory + sim_attacked_offset(i) };
+        uro_key_register(sim_endpoint_shard(&end->endpoint), &end->keys[i]);
     }
-    (void)uro_key_deregister(sim_attacked_shard(end), &end->keys[SIM_ATTACKED_GONE]);
+    (void)uro_key_deregister(sim_endpoint_shard(&end->endpoint), &end->keys[SIM_ATTACKED_GONE]);
 }
 
 static void check_part(const struct sim_attacked_end *end, uint32_t from, uint32_t to)
@@ -94,8 +82,8 @@ static void check_memory(const struct sim_attacked_end *end)
     for (uint32_t range = 0; range < SIM_ATTACKED_RANGES; range++) {
         if (!may_change(range))
             continue;
-        check_part(end, from, offset_of(range));
-        from = offset_of(range) + SIM_ATTACKED_RANGE;
+        check_part(end, from, sim_attacked_offset(range));
+        from = sim_attacked_offset(range) + SIM_ATTACKED_RANGE;
     }
     check_part(end, from, SIZE);
 }
@@ -103,7 +91,7 @@ static void check_memory(const struct sim_attacked_end *end)
 static void deregister_all(struct sim_attacked_end *end)
 {
     for (uint32_t i = 0; i < SIM_ATTACKED_GONE; i++)
-        (void)uro_key_deregister(sim_attacked_shard(end), &end->keys[i]);
+        (void)uro_key_deregister(sim_endpoint_shard(&end->endpoint), &end->keys[i]);
     check_memory(end);
     memcpy(end->after, end->memory, SIZE);
 }

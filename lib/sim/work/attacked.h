@@ -3,8 +3,7 @@
  * the numbers of both, their keys, and PSNs near those that are expected.
  *
  *   attacked.c        memory, and who is asked when
- *   attacked_qp.c     lives of the two queue pairs, of any type
- *   attacked_post.c   what they ask for, and what they are told
+ *   attacked_qp.c     lives of the two queue pairs, of any type, what they ask for and what completes
  *   attacked_forge.c  what he writes
  *
  * No protocol without secrets stops him: what arrives may be his, and queue pairs of RC and XRC may fail; those
@@ -23,6 +22,8 @@
 #define SIM_ATTACKED_RECVS  8u
 #define SIM_ATTACKED_FRAMES 8u    /* that he remembers */
 #define SIM_ATTACKED_FRAME  4600u /* octets */
+#define SIM_ATTACKED_RANGE  4096u /* bytes of a range */
+#define SIM_ATTACKED_GUARD  256u  /* and between two */
 #define SIM_ATTACKED_QKEY   0x11223344u
 
 /* What its memory is for: a key each. */
@@ -109,9 +110,7 @@ void sim_attacked_connect(struct sim_attacked_end *end);
 void sim_attacked_destroy(struct sim_attacked_end *end);
 /* UC and UD: its peer cannot make it fail, nor can anybody in its name. */
 bool sim_attacked_loose(const struct sim_attacked_end *end);
-struct uro_shard *sim_attacked_shard(const struct sim_attacked_end *end);
 
-/* attacked_post.c */
 void sim_attacked_post(struct sim_attacked_end *end);
 /* UC and UD: the last message, to the other one. */
 void sim_attacked_ask(struct sim_attacked_end *end);
@@ -123,7 +122,14 @@ void sim_attacked_forge(struct sim_attacked *attacked);
 void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attacked_end *to,
                            const struct uro_frame *frame);
 
-/* Octets of a range. */
-#define SIM_ATTACKED_RANGE 4096u
-/* Where it begins. */
-uint64_t sim_attacked_address(const struct sim_attacked_end *end, enum sim_attacked_range range);
+/* Where a range begins. */
+static inline uint32_t sim_attacked_offset(enum sim_attacked_range range)
+{
+    return SIM_ATTACKED_GUARD + range * (SIM_ATTACKED_RANGE + SIM_ATTACKED_GUARD);
+}
+
+static inline uint64_t sim_attacked_address(const struct sim_attacked_end *end,
+                                            enum sim_attacked_range range)
+{
+    return end->base + sim_attacked_offset(range);
+}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked_qp.c - lives of the queue pairs that are attacked; see attacked.h. */
+/* attacked_qp.c - queue pairs that are attacked: their lives, what they ask for, and what completes; see attacked.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/work/attacked.h"
+#include "wire/grh.h"
 
 #define PORT       1u
 #define ALIGNMENT  64u
@@ -13,11 +14,11 @@
 #define RD_ATOMIC  4u
 #define CANARY     0xa5  /* of memory that nothing may be sent from */
 #define XRC_DOMAIN 5000u /* and those after it: a load has one */
-
-struct uro_shard *sim_attacked_shard(const struct sim_attacked_end *end)
-{
-    return uro_engine_shard(end->endpoint.host->engine);
-}
+#define VALUE      0x11u /* of atomics: what memory to be sent has */
+#define KINDS      URO_ARRAY_LEN(opcodes)
+#define KINDS_UC   4u
+#define KINDS_UD   2u
+#define QPN_MAX    0xffffffu
 
 bool sim_attacked_loose(const struct sim_attacked_end *end)
 {
@@ -53,7 +54,7 @@ static void make_srq(struct sim_attacked_end *end)
                                        .user = end };
 
     end->srq_slots = allocate(uro_srq_slots_size(init.capacity, init.sge_max));
-    uro_srq_create(sim_attacked_shard(end), &end->srq, &init, end->srq_slots);
+    uro_srq_create(sim_endpoint_shard(&end->endpoint), &end->srq, &init, end->srq_slots);
 }
 
 void sim_attacked_make_qp(struct sim_attacked_end *end)
@@ -147,7 +148,199 @@ void sim_attacked_destroy(struct sim_attacked_end *end)
         uro_engine_ah_destroy(end->endpoint.host->engine, &end->ah);
     if (end->srq_slots == NULL)
         return;
-    uro_srq_destroy(sim_attacked_shard(end), &end->srq);
+    uro_srq_destroy(sim_endpoint_shard(&end->endpoint), &end->srq);
     free(end->srq_slots);
     end->srq_slots = NULL;
+}
+
+/* ---- what they ask for ------------------------------------------------------------------------- */
+
+/* UC knows those at the beginning, UD fewer of them. */
+static const uint8_t opcodes[] = { URO_WR_SEND,
+                                   URO_WR_SEND_WITH_IMM,
+                                   URO_WR_RDMA_WRITE,
+                                   URO_WR_RDMA_WRITE_WITH_IMM,
+                                   URO_WR_RDMA_READ,
+                                   URO_WR_ATOMIC_CMP_AND_SWP,
+                                   URO_WR_ATOMIC_FETCH_AND_ADD };
+
+/* A piece of one of its own ranges. */
+static struct uro_sge piece(struct sim_attacked_end *end, enum sim_attacked_range range,
+                            uint32_t length)
+{
+    uint32_t at = uro_rng_below(&end->attacked->rng, SIM_ATTACKED_RANGE - length + 1);
+
+    return (struct uro_sge){ .address = sim_attacked_address(end, range) + at,
+                             .length = length,
+                             .lkey = uro_key_number(&end->keys[range]) };
+}
+
+static struct uro_wq *recv_queue(struct sim_attacked_end *end)
+{
+    return end->srq_slots != NULL ? &end->srq.wq : uro_qp_recv_queue(end->endpoint.qp);
+}
+
+static void post_receives(struct sim_attacked_end *end)
+{
+    struct uro_wq *queue = recv_queue(end);
+    uint32_t count = 0;
+
+    if (end->endpoint.type == URO_QPT_XRC_INI)
+        return;
+
+    while (end->recv_posted - end->recv_done < SIM_ATTACKED_RECVS) {
+        struct uro_rqe *rqe = uro_wq_reserve(queue, count);
+        if (rqe == NULL)
+            break;
+        rqe->length = uro_rng_below(&end->attacked->rng, SIM_ATTACKED_RANGE);
+        end->rooms[end->recv_posted % SIM_ATTACKED_RECVS] = rqe->length;
+        rqe->wr_id = SIM_RECV_BIT | end->recv_posted++;
+        rqe->sge_count = 1;
+        rqe->sges[0] = piece(end, SIM_ATTACKED_TAKEN, rqe->length);
+        end->places[(end->recv_posted - 1) % SIM_ATTACKED_RECVS] = rqe->sges[0].address;
+        count++;
+    }
+    uro_wq_publish(queue, count);
+}
+
+static uint32_t kinds(const struct sim_attacked_end *end)
+{
+    if (end->endpoint.type == URO_QPT_UC)
+        return KINDS_UC;
+    return end->endpoint.type == URO_QPT_UD ? KINDS_UD : KINDS;
+}
+
+static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
+{
+    struct sim_attacked *attacked = end->attacked;
+    uint8_t opcode = opcodes[uro_rng_below(&attacked->rng, kinds(end))];
+    bool atomic = opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+    bool answered = atomic || opcode == URO_WR_RDMA_READ;
+    uint32_t length = atomic ? 8 : uro_rng_below(&attacked->rng, SIM_ATTACKED_RANGE / 2);
+    uint32_t at = uro_rng_below(&attacked->rng, SIM_ATTACKED_RANGE - length + 1);
+
+    wqe->wr_id = end->posted++;
+    wqe->remote_address = (sim_attacked_address(end->peer, SIM_ATTACKED_OPEN) + at) & ~UINT64_C(7);
+    wqe->compare_add = wqe->swap = VALUE;
+    wqe->rkey = uro_key_number(&end->peer->keys[SIM_ATTACKED_OPEN]);
+    wqe->imm = 0;
+    wqe->length = length;
+    wqe->opcode = opcode;
+    wqe->flags = 0;
+    wqe->psn_count = 0;
+    wqe->status = 0;
+    if (end->endpoint.type == URO_QPT_XRC_INI)
+        wqe->xrc_srqn = uro_srq_number(&end->peer->srq);
+    if (end->endpoint.type == URO_QPT_UD) {
+        wqe->to.ah = uro_ah_number(&end->ah);
+        wqe->to.qpn = uro_qp_number(end->peer->endpoint.qp);
+        wqe->qkey = SIM_ATTACKED_QKEY;
+    }
+    wqe->sge_count = 1;
+    wqe->sges[0] = piece(end, answered ? SIM_ATTACKED_TAKEN : SIM_ATTACKED_SENT, length);
+}
+
+static void post_send(struct sim_attacked_end *end)
+{
+    if (end->posted - end->done >= SIM_ATTACKED_SENDS || end->endpoint.type == URO_QPT_XRC_TGT)
+        return;
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
+    if (wqe == NULL)
+        return;
+    fill(end, wqe);
+    uro_wq_publish(uro_qp_send_queue(end->endpoint.qp), 1);
+    uro_qp_ring(sim_endpoint_shard(&end->endpoint), end->endpoint.qp);
+}
+
+void sim_attacked_post(struct sim_attacked_end *end)
+{
+    post_receives(end);
+    post_send(end);
+}
+
+static void fail(const struct sim_attacked_end *end, const char *what)
+{
+    sim_world_fail(end->endpoint.host->world, "the victim at %c: %s",
+                   end->endpoint.host->config.name, what);
+}
+
+static uint32_t header_of(const struct sim_attacked_end *end)
+{
+    return end->endpoint.type == URO_QPT_UD ? URO_GRH_LEN : 0;
+}
+
+/* As long as the receive that it will find. */
+void sim_attacked_ask(struct sim_attacked_end *end)
+{
+    struct sim_attacked_end *peer = end->peer;
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
+
+    post_receives(peer);
+    uint32_t room = peer->rooms[peer->recv_done % SIM_ATTACKED_RECVS];
+    if (end->done != end->posted || wqe == NULL) {
+        fail(end, "a request never completed");
+        return;
+    }
+    if (room < header_of(peer))
+        return;
+    uint32_t length = room - header_of(peer);
+    if (length > SIM_ATTACKED_RANGE / 2)
+        length = SIM_ATTACKED_RANGE / 2;
+    fill(end, wqe);
+    wqe->opcode = URO_WR_SEND;
+    wqe->length = length;
+    wqe->sges[0] = piece(end, SIM_ATTACKED_SENT, length);
+    peer->awaits = true;
+    peer->awaited = length;
+    uro_wq_publish(uro_qp_send_queue(end->endpoint.qp), 1);
+    uro_qp_ring(sim_endpoint_shard(&end->endpoint), end->endpoint.qp);
+}
+
+static void judge_last(struct sim_attacked_end *end, const struct uro_cqe *cqe)
+{
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
+    uint64_t place = end->places[number % SIM_ATTACKED_RECVS] + header_of(end);
+    const uint8_t *there = end->memory + (place - end->base);
+    bool good = end->awaits && cqe->byte_len == end->awaited + header_of(end);
+
+    for (uint32_t i = 0; i < end->awaited && good; i++)
+        good = there[i] == VALUE;
+    if (!good)
+        fail(end, "the message after the attack is not what was sent");
+    end->awaits = false;
+}
+
+/* What a receive says may be forged, but it is one that somebody may send. */
+static void judge_receive(const struct sim_attacked_end *end, const struct uro_cqe *cqe)
+{
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
+    bool write = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
+
+    if (write ? end->endpoint.type == URO_QPT_UD : cqe->opcode != URO_WC_RECV)
+        fail(end, "a receive completed as another kind of request");
+    if (!write && cqe->byte_len > end->rooms[number % SIM_ATTACKED_RECVS])
+        fail(end, "a message is longer than the receive that took it");
+    if (end->endpoint.type == URO_QPT_UD &&
+        (cqe->byte_len < URO_GRH_LEN || !(cqe->flags & URO_WC_GRH) || cqe->source_qpn > QPN_MAX))
+        fail(end, "what arrived does not look like a datagram");
+}
+
+/* In turn, once, and nothing that was not posted; what it says may be forged. */
+void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
+{
+    struct sim_attacked_end *end = URO_CONTAINER_OF(endpoint, struct sim_attacked_end, endpoint);
+    bool receive = cqe->wr_id & SIM_RECV_BIT;
+    uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
+    uint64_t *done = receive ? &end->recv_done : &end->done;
+
+    if (number != *done || number >= (receive ? end->recv_posted : end->posted))
+        fail(end, "a request completed out of turn");
+    ++*done;
+    if (cqe->status != URO_WC_SUCCESS && sim_attacked_loose(end))
+        fail(end, "failed without cause: its peer cannot do that");
+    else if (receive && cqe->status == URO_WC_SUCCESS)
+        judge_receive(end, cqe);
+    if (receive && end->attacked->asked)
+        judge_last(end, cqe);
+    end->attacked->failed |= cqe->status != URO_WC_SUCCESS;
 }

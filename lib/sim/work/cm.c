@@ -5,150 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TRY_WAIT      URO_MS(200) /* more each time: those who have the room may stay for seconds */
 #define SERVERS_SPARE 2u
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
 
 static uro_time now_of(const struct sim_cm_user *user)
 {
     return user->cm->load->world->now;
 }
-
-bool sim_cm_polite(const struct sim_cm *cm)
-{
-    return cm->load->calm || cm->load->plan->clean;
-}
-
-uint64_t sim_cm_service(uint32_t load)
-{
-    return SIM_CM_SERVICE + (uint64_t)load * SIM_CM_SERVICES;
-}
-
-uint32_t sim_cm_owned(const struct sim_cm *cm, unsigned side)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < cm->user_count[side]; i++)
-        count += cm->users[side][i].conn != NULL;
-    for (uint32_t i = 0; i < SIM_CM_FORGED_MAX; i++)
-        count += cm->forged[side][i] != NULL;
-    return count;
-}
-
-uint64_t sim_cm_unheard(const struct sim_cm *cm, unsigned side)
-{
-    return uro_engine_counters(cm->load->hosts[side]->engine)->value[URO_COUNT_CM_DROP_BUSY];
-}
-
-bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
-{
-    return sim_cm_unheard(cm, attempt->to) != attempt->unheard;
-}
-
-bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
-{
-    bool late = attempt->requests > 0 ? attempt->late : sim_cm_crowded(cm, attempt);
-
-    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 && !late;
-}
-
-void sim_cm_fail(const struct sim_cm_user *user, const char *what)
-{
-    sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
-                   user->calls ? "caller" : "server", user->number,
-                   user->endpoint.host->config.name,
-                   user->attempt != NULL ? (int)user->attempt->number : -1, what);
-}
-
-void sim_cm_note(const struct sim_cm_user *user, const char *what)
-{
-    struct sim_world *world = user->cm->load->world;
-
-    sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
-                     user->calls ? "caller" : "server", user->number,
-                     user->endpoint.host->config.name,
-                     user->attempt != NULL ? (int)user->attempt->number : -1, what);
-}
-
-/* ---- between connections ----------------------------------------------------------------------- */
-
-static void rest(struct sim_cm_user *user)
-{
-    const struct sim_cm *cm = user->cm;
-    const struct sim_workload *load = cm->load;
-
-    user->step = SIM_CM_FREE;
-    user->due = user->leave_at = URO_TIME_NEVER;
-    if (!user->calls || user->served || (!sim_cm_polite(cm) && user->made >= cm->plan->attempts))
-        return;
-    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
-                user->tries * TRY_WAIT;
-    if (load->calm && user->due < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
-        user->due += SIM_LIFE_NEIGHBOUR_WAIT;
-}
-
-void sim_cm_let_go(struct sim_cm_user *user)
-{
-    sim_cm_note(user, "lets go");
-    if (user->attempt != NULL)
-        user->attempt->left = true;
-    if (user->conn != NULL)
-        uro_conn_close(user->conn, now_of(user));
-    user->conn = NULL;
-    sim_cm_qp_destroy(user);
-    if (user->attempt != NULL && user->attempt->caller == user)
-        user->attempt->caller = NULL;
-    if (user->attempt != NULL && user->attempt->server == user)
-        user->attempt->server = NULL;
-    user->attempt = NULL;
-    rest(user);
-}
-
-/* Nobody would ever tell it that the other side is gone, when that left in silence, or had another
- * answer as well. What there is to say can be said before. */
-static void limit_stay(struct sim_cm_user *user)
-{
-    const struct sim_plan_cm *plan = user->cm->plan;
-    const uro_time flight = sim_plan_flight_max(user->cm->load->plan);
-
-    if (user->cm->load->calm && !sim_cm_sure(user->cm, user->attempt))
-        user->leave_at = now_of(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
-}
-
-void sim_cm_turn(struct sim_cm_user *user, enum sim_cm_step step)
-{
-    bool waits = step == SIM_CM_ASKED || step == SIM_CM_ANSWERED || step == SIM_CM_CONNECTED ||
-                 step == SIM_CM_LEAVING;
-
-    user->step = step;
-    user->asked_at = now_of(user);
-    user->due = waits ? URO_TIME_NEVER
-                      : now_of(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
-    if (step == SIM_CM_REQUESTED && user->attempt->slow)
-        user->due += SIM_PLAN_CM_SLOW;
-    if (step == SIM_CM_CONNECTED)
-        limit_stay(user);
-}
-
-static bool did_all(const struct sim_cm_user *user)
-{
-    return user != NULL && user->step == SIM_CM_CONNECTED && sim_cm_data_done(user);
-}
-
-void sim_cm_on_progress(struct sim_cm_attempt *attempt)
-{
-    struct sim_cm_user *users[2] = { attempt->caller, attempt->server };
-
-    if (!did_all(users[0]) || !did_all(users[1]))
-        return;
-    for (unsigned side = 0; side < 2; side++)
-        if (attempt->leavers & 1u << side && users[side]->due == URO_TIME_NEVER)
-            users[side]->due =
-                now_of(users[side]) +
-                uro_rng_below(&users[side]->rng, users[side]->cm->plan->turn_wait_max) +
-                (attempt->stays ? SIM_PLAN_CM_STAY_LONG : 0);
-}
-
-/* ---- nodes ------------------------------------------------------------------------------------- */
 
 static struct sim_cm_user *user_of(const struct sim_node *node)
 {
@@ -217,6 +81,38 @@ static void house_run(struct sim_node *node)
 
 /* ---- all of them ------------------------------------------------------------------------------- */
 
+static void on_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
+{
+    if (!endpoint->alive || kind != URO_EVENT_COMM_EST)
+        sim_world_fail(endpoint->load->world, "CM qp 0x%06x: event %d out of place", endpoint->qpn,
+                       (int)kind);
+}
+
+static void judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
+{
+    struct sim_cm_user *user = URO_CONTAINER_OF(endpoint, struct sim_cm_user, endpoint);
+
+    sim_cm_data_judge(user, cqe);
+    sim_cm_on_progress(user->attempt);
+    sim_cm_hear(user->cm->load->at_hosts[user->side]);
+}
+
+static void init_endpoint(struct sim_cm_user *user)
+{
+    static const struct sim_endpoint_ops ops = { .family = "CM",
+                                                 .judge = judge,
+                                                 .on_event = on_event };
+    struct sim_endpoint *endpoint = &user->endpoint;
+
+    endpoint->ops = &ops;
+    endpoint->load = user->cm->load;
+    endpoint->type = URO_QPT_RC;
+    endpoint->side = user->side;
+    endpoint->host = endpoint->load->hosts[user->side];
+    endpoint->number = user->number;
+    sim_endpoint_init(endpoint);
+}
+
 static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
 {
     struct sim_cm_user *user = &cm->users[side][i];
@@ -227,8 +123,8 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     user->calls = i < cm->plan->callers[side];
     uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
     user->node = (struct sim_node){ NULL, user_next, user_run };
-    sim_cm_qp_init(user);
-    rest(user);
+    init_endpoint(user);
+    sim_cm_rest(user);
     sim_world_add(cm->load->world, &user->node);
 }
 
@@ -293,9 +189,9 @@ void sim_cm_calm(struct sim_cm *cm)
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE)
-                rest(user);
+                sim_cm_rest(user);
             else if (user->step == SIM_CM_CONNECTED)
-                limit_stay(user);
+                sim_cm_limit_stay(user);
         }
     }
 }

@@ -2,12 +2,11 @@
 /* cm.h - applications of a simulation that connect to each other by messages of the connection
  * manager, and the judgement of what they are told.
  *
- *   cm.c       users and services: who acts when
+ *   cm.c        users and services: who acts when
+ *   cm_user.c   a user takes its turn, and lets go
  *   cm_ask.c   what they ask for and answer
  *   cm_hear.c  what they are told, against what was asked and answered
- *   cm_qp.c    their queue pairs: made, connected, ended
- *   cm_data.c  what goes over them
- *   cm_wire.c  frames against all that
+ *   cm_data.c   their queue pairs, and what goes over them
  *
  * A user is an application with at most one connection: a caller asks, a server is asked. While there
  * are faults, users are impatient: they reject, leave in the middle of it, give up. When faults
@@ -130,7 +129,7 @@ struct sim_cm_user {
     unsigned heard;    /* set of 1 << enum uro_conn_event_kind */
     uro_time asked_at; /* what it waits for */
 
-    /* cm_qp.c and cm_data.c */
+    /* cm_data.c */
     bool broken; /* a completion in error was seen */
     uint32_t life;
     uint32_t peer_qpn;
@@ -179,6 +178,11 @@ bool sim_cm_quiet(const struct sim_cm *cm);
 void sim_cm_finish(struct sim_cm *cm);
 /* Who is not done. Returns octets written. */
 size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room);
+/* cm_user.c */
+/* Waits for the next attempt, if there is one. */
+void sim_cm_rest(struct sim_cm_user *user);
+/* Limits the time that a user stays whom nobody tells that the other side is gone. */
+void sim_cm_limit_stay(struct sim_cm_user *user);
 /* Lets go of the connection and of the queue pair. */
 void sim_cm_let_go(struct sim_cm_user *user);
 /* It acts some time soon. */
@@ -213,7 +217,6 @@ void sim_cm_hear_calm(struct sim_cm *cm);
 /* Takes what the connection manager of a host has to tell, whichever load it is for. */
 void sim_cm_hear(const struct sim_host_work *at_host);
 
-/* cm_qp.c */
 /* In INIT, with all receives posted. */
 void sim_cm_qp_make(struct sim_cm_user *user);
 /* To RTS, with what was agreed on. @own_answer: a server's, which is not said yet; else NULL. */
@@ -221,8 +224,6 @@ void sim_cm_qp_connect(struct sim_cm_user *user, const struct sim_cm_answer *own
 void sim_cm_qp_to_error(struct sim_cm_user *user);
 /* Harmless when there is none. */
 void sim_cm_qp_destroy(struct sim_cm_user *user);
-/* Once, before all others. */
-void sim_cm_qp_init(struct sim_cm_user *user);
 
 /* cm_data.c */
 void sim_cm_data_receives(struct sim_cm_user *user);
@@ -230,10 +231,9 @@ bool sim_cm_data_can_send(const struct sim_cm_user *user);
 void sim_cm_data_send(struct sim_cm_user *user);
 /* All that it sends and all that it gets. */
 bool sim_cm_data_done(const struct sim_cm_user *user);
-void sim_cm_data_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
+void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe);
 /* 0: the caller's */
 unsigned sim_cm_data_side(const struct sim_cm_user *user);
 
-/* cm_wire.c */
 /* False when the frame is none of theirs. */
 bool sim_cm_wire(struct sim_cm *cm, struct sim_host *host, const struct uro_frame *frame);

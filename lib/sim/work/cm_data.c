@@ -1,8 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_data.c - what goes over connections, and its judgement; see cm.h. */
+/* cm_data.c - the queue pairs of connections that messages make: their lives, what goes over them, and the check of
+ * that; see cm.h.
+ */
 #include <string.h>
 
+#include "core/psn.h"
+#include "sim/oracle/model.h"
 #include "sim/work/cm.h"
+
+#define ADDRESS_SPACE UINT64_C(0x200000000000)
+#define ADDRESS_STEP  UINT64_C(0x10000000000)
+#define LIFE_STEP     UINT64_C(0x10000000)
+#define PD_FIRST      4000u
+#define PORT          1u
+
+void sim_cm_fail(const struct sim_cm_user *user, const char *what)
+{
+    sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
+                   user->calls ? "caller" : "server", user->number,
+                   user->endpoint.host->config.name,
+                   user->attempt != NULL ? (int)user->attempt->number : -1, what);
+}
+
+void sim_cm_note(const struct sim_cm_user *user, const char *what)
+{
+    struct sim_world *world = user->cm->load->world;
+
+    sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
+                     user->calls ? "caller" : "server", user->number,
+                     user->endpoint.host->config.name,
+                     user->attempt != NULL ? (int)user->attempt->number : -1, what);
+}
+
+/* ---- what goes over them ------------------------------------------------------------------------- */
 
 unsigned sim_cm_data_side(const struct sim_cm_user *user)
 {
@@ -23,8 +53,6 @@ static struct sim_memory_layout layout_of(uint32_t length)
 {
     return (struct sim_memory_layout){ .count = 1, .pieces = { { SIM_CM_BESIDE, length } } };
 }
-
-/* ---- posting ----------------------------------------------------------------------------------- */
 
 /* As many as there can ever be: nobody has to wait for a receiver. */
 void sim_cm_data_receives(struct sim_cm_user *user)
@@ -78,8 +106,6 @@ void sim_cm_data_send(struct sim_cm_user *user)
     uro_wq_publish(uro_qp_send_queue(user->endpoint.qp), count);
     uro_qp_ring(uro_engine_shard(user->endpoint.host->engine), user->endpoint.qp);
 }
-
-/* ---- completions ------------------------------------------------------------------------------- */
 
 /* SENDs among the first @count messages of @side. */
 static uint32_t sends_among(const struct sim_cm_attempt *attempt, unsigned side, uint32_t count)
@@ -180,16 +206,205 @@ static void judge_failed(struct sim_cm_user *user, const struct uro_cqe *cqe)
         user->due = user->cm->load->world->now;
 }
 
-void sim_cm_data_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
-{
-    struct sim_cm_user *user = URO_CONTAINER_OF(endpoint, struct sim_cm_user, endpoint);
+/* ---- completions --------------------------------------------------------------------------------- */
 
+void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe)
+{
     if (cqe->status != URO_WC_SUCCESS)
         judge_failed(user, cqe);
     else if (cqe->wr_id & SIM_RECV_BIT)
         judge_receive(user, cqe);
     else
         judge_send(user, cqe);
-    sim_cm_on_progress(user->attempt);
-    sim_cm_hear(user->cm->load->at_hosts[user->side]);
+}
+
+/* ---- queue pairs --------------------------------------------------------------------------------- */
+
+static uint32_t pd_of(const struct sim_cm_user *user)
+{
+    return user->cm->load->pds + PD_FIRST + user->number;
+}
+
+static void make_memory(struct sim_cm_user *user)
+{
+    const struct sim_plan_cm *plan = user->cm->plan;
+    struct uro_shard *shard = uro_engine_shard(user->endpoint.host->engine);
+    uint32_t room = (plan->message_max + 2 * SIM_CM_BESIDE + 7) / 8 * 8;
+    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
+        [SIM_MEMORY_SENDS] = { SIM_CM_MESSAGES_MAX, room },
+        [SIM_MEMORY_RECVS] = { SIM_CM_MESSAGES_MAX, room },
+        [SIM_MEMORY_WINDOWS] = { 1, room },
+    };
+
+    sim_memory_init(&user->endpoint.memory, sizes,
+                    ADDRESS_SPACE + user->number * ADDRESS_STEP + user->life++ * LIFE_STEP,
+                    &user->rng);
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_SENDS, pd_of(user),
+                        URO_ACCESS_LOCAL_WRITE);
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_RECVS, pd_of(user),
+                        URO_ACCESS_LOCAL_WRITE);
+    sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_WINDOWS, pd_of(user),
+                        URO_ACCESS_REMOTE_READ);
+    sim_memory_message(sim_memory_slot(&user->endpoint.memory, SIM_MEMORY_WINDOWS, 0), 0,
+                       plan->message_max, user->attempt->seed);
+}
+
+static void modify(struct sim_cm_user *user, const struct uro_qp_attr *attr, unsigned mask)
+{
+    sim_endpoint_modify(&user->endpoint, attr, mask);
+}
+
+void sim_cm_qp_make(struct sim_cm_user *user)
+{
+    struct uro_cq *cq = user->cm->cqs[user->side].cq;
+    const struct uro_qp_init init = { .type = URO_QPT_RC,
+                                      .pd = pd_of(user),
+                                      .send_cq = cq,
+                                      .recv_cq = cq,
+                                      .send_capacity = SIM_CM_MESSAGES_MAX,
+                                      .recv_capacity = SIM_CM_MESSAGES_MAX,
+                                      .send_sge_max = 1,
+                                      .recv_sge_max = 1,
+                                      .signal_all = true,
+                                      .user = &user->endpoint };
+    const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                      .port = PORT,
+                                      .access = URO_ACCESS_REMOTE_READ };
+
+    make_memory(user);
+    sim_endpoint_create(&user->endpoint, &init);
+    user->endpoint.alive = true;
+    user->broken = false;
+    user->posted = user->confirmed = user->taken = 0;
+    user->peer_qpn = 0;
+    modify(user, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    sim_cm_data_receives(user);
+}
+
+/* What the connection says, with the server's own choice of depths, as librdmacm does it. */
+void sim_cm_qp_connect(struct sim_cm_user *user, const struct sim_cm_answer *own_answer)
+{
+    const uint8_t *data = user->conn->peer.data;
+    struct uro_qp_attr attr = { .state = URO_QPS_RTR };
+    unsigned mask = 0;
+
+    memcpy(&user->window_key, data + SIM_CM_DATA_KEY, sizeof user->window_key);
+    memcpy(&user->window_address, data + SIM_CM_DATA_ADDRESS, sizeof user->window_address);
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTR");
+    if (own_answer != NULL)
+        attr.max_dest_rd_atomic = own_answer->responder_resources;
+    user->peer_qpn = attr.dest_qpn;
+    modify(user, &attr, mask);
+    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS };
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTS");
+    if (own_answer != NULL)
+        attr.max_rd_atomic = own_answer->initiator_depth;
+    user->first_psn = attr.sq_psn;
+    user->reads_max = attr.max_rd_atomic;
+    modify(user, &attr, mask);
+}
+
+void sim_cm_qp_to_error(struct sim_cm_user *user)
+{
+    const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
+
+    if (user->endpoint.alive)
+        modify(user, &attr, 0);
+}
+
+void sim_cm_qp_destroy(struct sim_cm_user *user)
+{
+    struct sim_endpoint *endpoint = &user->endpoint;
+
+    if (!endpoint->alive)
+        return;
+    endpoint->alive = false;
+    sim_endpoint_destroy(endpoint);
+    sim_host_events(endpoint->host);
+    sim_endpoint_bury(endpoint);
+    endpoint->load->lives++;
+}
+
+/* ---- frames -------------------------------------------------------------------------------------- */
+
+/* Octets -> values -> octets; and who asked for time. */
+static bool check_message(struct sim_cm *cm, const struct sim_host *host,
+                          const struct uro_frame *frame)
+{
+    struct uro_cm_msg msg;
+    uint8_t again[URO_MAD_LEN];
+    bool good = frame->payload_length == URO_MAD_LEN && frame->deth.qkey == URO_CM_QKEY &&
+                uro_cm_decode(frame->payload, &msg) == URO_CM_OK;
+
+    if (good) {
+        uro_cm_encode(again, &msg);
+        good = memcmp(again, frame->payload, URO_MAD_LEN) == 0;
+    }
+    if (!good) {
+        sim_world_fail(cm->load->world, "%c sent a management datagram that is not right",
+                       host->config.name);
+        return false;
+    }
+    for (uint32_t i = 0; i < cm->attempt_count; i++) {
+        struct sim_cm_attempt *attempt = cm->attempts[i];
+        if (attempt->tid != msg.tid)
+            continue;
+        attempt->extensions += msg.kind == URO_CM_MRA;
+        attempt->refusals +=
+            msg.kind == URO_CM_REJ && msg.value[URO_CM_REASON] != URO_CONN_REJ_TIMEOUT;
+    }
+    return true;
+}
+
+static uint32_t packets_of(const struct sim_cm *cm, const struct sim_cm_message *message)
+{
+    return sim_model_packets(message->length, cm->plan->path_mtu);
+}
+
+static void check_send(const struct sim_cm_user *user, const struct sim_cm_message *message,
+                       uint32_t index, const struct uro_frame *frame)
+{
+    uint32_t mtu = user->cm->plan->path_mtu;
+    uint32_t left = message->length - index * mtu;
+
+    if (!sim_model_carries(frame, index * mtu, left < mtu ? left : mtu, message->seed))
+        sim_cm_fail(user, "sent other octets than it was asked to");
+}
+
+static void check_request(const struct sim_cm_user *user, const struct uro_frame *frame)
+{
+    const struct sim_cm_message *messages = user->attempt->messages[sim_cm_data_side(user)];
+    int32_t psn = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(user->first_psn));
+
+    for (uint32_t i = 0; i < user->posted; i++) {
+        int32_t packets = (int32_t)packets_of(user->cm, &messages[i]);
+        if (psn >= 0 && psn < packets) {
+            if ((frame->op->verb == URO_READ) != messages[i].read)
+                sim_cm_fail(user, "sent another operation than it was asked to");
+            else if (!messages[i].read)
+                check_send(user, &messages[i], (uint32_t)psn, frame);
+            return;
+        }
+        psn -= packets;
+    }
+    sim_cm_fail(user, "sent what nobody asked for");
+}
+
+bool sim_cm_wire(struct sim_cm *cm, struct sim_host *host, const struct uro_frame *frame)
+{
+    unsigned side = host == cm->load->hosts[1];
+
+    if (frame->bth.dest_qpn == URO_CM_MAD_QPN && frame->op->service == URO_UD)
+        return check_message(cm, host, frame) || true;
+    for (uint32_t i = 0; frame->op->service == URO_RC && i < cm->user_count[side]; i++) {
+        const struct sim_cm_user *user = &cm->users[side][i];
+        if (!user->endpoint.alive || user->peer_qpn != frame->bth.dest_qpn)
+            continue;
+        if (frame->op->role == URO_REQUEST)
+            check_request(user, frame);
+        return true;
+    }
+    return false;
 }

@@ -9,8 +9,11 @@
 #include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
-#define QP_ALIGNMENT 64u
-#define HOP_LIMIT    64u
+#define QP_ALIGNMENT   64u
+#define HOP_LIMIT      64u
+#define DRAINS_MAX     3u /* in a life */
+#define DRAIN_WAIT_MAX URO_MS(2)
+#define DRAIN_REST_MAX URO_US(300)
 
 bool sim_endpoint_fail(const struct sim_endpoint *endpoint, const char *kind, uint64_t number,
                        const char *what)
@@ -39,29 +42,6 @@ void sim_endpoint_init(struct sim_endpoint *endpoint)
     endpoint->next = endpoint->load->endpoints;
     endpoint->load->endpoints = endpoint;
     endpoint->ended = true;
-}
-
-void sim_endpoint_init_queues(struct sim_endpoint *endpoint)
-{
-    endpoint->requests = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->requests);
-    endpoint->recvs = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->recvs);
-    URO_ASSERT(endpoint->requests != NULL && endpoint->recvs != NULL);
-    sim_post_init(endpoint);
-    sim_drain_init(&endpoint->drain, endpoint->load, endpoint->host);
-}
-
-void sim_endpoint_init_unreliable(struct sim_endpoint *endpoint)
-{
-    const struct sim_plan_end *plan = endpoint->plan;
-    uint32_t completions = plan->send_capacity + plan->recv_capacity;
-
-    if (plan->srq != SIM_PLAN_NO_SRQ) {
-        completions += sim_srq_at(endpoint, plan->srq)->slot_count;
-        endpoint->pd = sim_srq_at(endpoint, plan->srq)->pd;
-    }
-    sim_endpoint_init(endpoint);
-    sim_cq_init(&endpoint->cq, endpoint->load, endpoint->host, completions);
-    sim_endpoint_init_queues(endpoint);
 }
 
 void sim_endpoint_fini(struct sim_endpoint *endpoint)
@@ -191,4 +171,85 @@ void sim_endpoint_bury(struct sim_endpoint *endpoint)
         sim_world_fail(endpoint->load->world, "%s %u: octet %zu outside every range changed",
                        endpoint->ops->family, endpoint->number, at);
     keep(endpoint->load, &endpoint->memory);
+}
+
+/* ---- draining ---------------------------------------------------------------------------------- */
+
+static struct sim_drain *drain_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_drain, node);
+}
+
+static uro_time drain_next(const struct sim_node *node)
+{
+    const struct sim_drain *drain = drain_of(node);
+
+    return drain->qp != NULL ? drain->at : URO_TIME_NEVER;
+}
+
+static void drain_modify(struct sim_drain *drain, enum uro_qp_state state)
+{
+    struct sim_world *world = drain->load->world;
+    const struct uro_qp_attr attr = { .state = state, .sqd_notify = true };
+    unsigned mask = state == URO_QPS_SQD ? URO_ATTR_STATE | URO_ATTR_SQD_NOTIFY : URO_ATTR_STATE;
+    int result = uro_engine_qp_modify(drain->host->engine, drain->qp, &attr, mask, world->now);
+
+    sim_journal_note(world->journal, world->now, "qp 0x%06x %s", uro_qp_number(drain->qp),
+                     state == URO_QPS_SQD ? "is to drain" : "goes on");
+    if (result != 0)
+        sim_world_fail(world, "qp 0x%06x: modify to state %d returned %d", uro_qp_number(drain->qp),
+                       (int)state, result);
+    sim_host_events(drain->host);
+}
+
+static void drain_run(struct sim_node *node)
+{
+    struct sim_drain *drain = drain_of(node);
+    enum uro_qp_state state = uro_qp_state_now(drain->qp);
+    uro_time now = drain->load->world->now;
+
+    drain->at = URO_TIME_NEVER;
+    if (state == URO_QPS_SQD && drain->drained) {
+        drain->drained = drain->draining = false;
+        drain_modify(drain, URO_QPS_RTS);
+        if (drain->left > 0)
+            drain->at = now + uro_rng_below(&drain->rng, DRAIN_WAIT_MAX);
+    } else if (state == URO_QPS_RTS) {
+        drain->left--;
+        drain->draining = true;
+        drain_modify(drain, URO_QPS_SQD);
+    }
+}
+
+void sim_drain_on_drained(struct sim_drain *drain)
+{
+    if (!drain->draining || drain->drained) {
+        sim_world_fail(drain->load->world, "a send queue was drained that was not to be");
+        return;
+    }
+    drain->drained = true;
+    drain->at = drain->load->world->now + uro_rng_below(&drain->rng, DRAIN_REST_MAX);
+}
+
+void sim_drain_begin(struct sim_drain *drain, struct uro_qp *qp)
+{
+    drain->qp = qp;
+    drain->draining = drain->drained = false;
+    drain->at = URO_TIME_NEVER;
+    drain->left = drain->load->plan->pauses ? uro_rng_below(&drain->rng, DRAINS_MAX + 1) : 0;
+    if (drain->left > 0)
+        drain->at = drain->load->world->now + uro_rng_below(&drain->rng, DRAIN_WAIT_MAX);
+}
+
+void sim_drain_end(struct sim_drain *drain)
+{
+    drain->qp = NULL;
+}
+
+void sim_drain_init(struct sim_drain *drain, struct sim_workload *load, struct sim_host *host)
+{
+    *drain =
+        (struct sim_drain){ .node = { NULL, drain_next, drain_run }, .load = load, .host = host };
+    uro_rng_init_number(&drain->rng, load->plan->seed ^ (uint64_t)++load->drain_count << 48);
+    sim_world_add(load->world, &drain->node);
 }

@@ -15,18 +15,32 @@
 #include "sim/oracle/memory.h"
 #include "sim/plan/plan.h"
 #include "sim/work/cq.h"
-#include "sim/work/drain.h"
 #include "sim/work/srq.h"
 
 #define SIM_REQUESTS_MAX 64u /* outstanding requests of a queue */
 #define SIM_NO_WINDOW    UINT32_MAX
 
+struct uro_frame;
 struct sim_endpoint;
 struct sim_life;
+struct sim_workload;
 struct sim_rc_state;
 struct sim_rc_mw;
 struct sim_ud;
 struct sim_ud_state;
+
+/* Drains a send queue now and then, and lets it go on: RTS, SQD, SQ_DRAINED, RTS. */
+struct sim_drain {
+    struct sim_node node;
+    struct sim_workload *load;
+    struct sim_host *host;
+    struct uro_rng rng;
+    struct uro_qp *qp; /* borrowed; NULL: none */
+    uint32_t left;     /* times, in this life */
+    bool draining;     /* SQD was asked for */
+    bool drained;      /* SQ_DRAINED was reported: nothing may be sent */
+    uro_time at;
+};
 
 /* What is wrong with a request on purpose. */
 enum sim_fault {
@@ -236,10 +250,6 @@ struct sim_life {
 /* endpoint.c */
 /* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
 void sim_endpoint_init(struct sim_endpoint *endpoint);
-/* Adds a poster, a receiver and a drainer to the world. */
-void sim_endpoint_init_queues(struct sim_endpoint *endpoint);
-/* UC, UD: does both, with a completion queue that is the endpoint's own. */
-void sim_endpoint_init_unreliable(struct sim_endpoint *endpoint);
 void sim_endpoint_fini(struct sim_endpoint *endpoint);
 /* Creates the queue pair; what @init does not say comes from the plan. */
 void sim_endpoint_create(struct sim_endpoint *endpoint, const struct uro_qp_init *init);
@@ -262,14 +272,22 @@ struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *endpoint);
 bool sim_endpoint_fail(const struct sim_endpoint *endpoint, const char *kind, uint64_t number,
                        const char *what);
 
+/* Adds the node to the world. */
+void sim_drain_init(struct sim_drain *drain, struct sim_workload *load, struct sim_host *host);
+/* A queue pair is in RTS. */
+void sim_drain_begin(struct sim_drain *drain, struct uro_qp *qp);
+/* The queue pair is about to be reset or destroyed. */
+void sim_drain_end(struct sim_drain *drain);
+void sim_drain_on_drained(struct sim_drain *drain);
+
 /* post.c */
+/* Adds a poster, a receiver and a drainer to the world. */
 void sim_post_init(struct sim_endpoint *endpoint);
+/* UC, UD: lists the endpoint, and adds these and a completion queue that is its own. */
+void sim_post_init_unreliable(struct sim_endpoint *endpoint);
 /* UC, UD: draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *request,
                            bool may_inline);
-/* Fills a receive's slot and its work request. */
-void sim_post_fill_receive(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
-                           uint32_t sges, struct uro_rng *rng, struct uro_rqe *rqe);
 
 /* judge.c */
 void sim_judge(struct sim_endpoint *endpoint, const struct sim_cq *cq, const struct uro_cqe *cqe);
@@ -312,3 +330,10 @@ void sim_life_calm(struct sim_life *life);
 void sim_life_finish(struct sim_life *life);
 /* When a life that must not fail may begin after faults have stopped. */
 #define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)
+
+/* uc.c: unreliable connections. A message arrives whole or not at all. The last life begins when faults have stopped:
+ * all of it must arrive. */
+/* Number @number of the workload's plan. */
+void sim_uc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
+/* False when the frame is of no unreliable connection of the workload. */
+bool sim_uc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);

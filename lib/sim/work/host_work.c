@@ -6,7 +6,6 @@
 #include "sim/work/cm.h"
 #include "sim/work/rc.h"
 #include "sim/work/tight.h"
-#include "sim/work/uc.h"
 #include "sim/work/ud.h"
 #include "wire/frame.h"
 

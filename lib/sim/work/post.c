@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* post.c - posts sends and receives as an application would; see endpoint.h. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
-#define BAD_KEY    0x5a5a5a5au
 #define SHORT_ROOM (SIM_GRH + 64u)
 
 /* Work may be wrong on purpose. */
@@ -70,7 +70,7 @@ static void fill_wqe(struct sim_endpoint *endpoint, const struct sim_request *re
                                                &request->layout, wqe->sges);
     for (uint32_t i = 0; i < wqe->sge_count && request->fault == SIM_FAULT_BAD_LKEY; i++) {
         if (wqe->sges[i].length > 0) {
-            wqe->sges[i].lkey ^= BAD_KEY;
+            wqe->sges[i].lkey ^= SIM_BAD_KEY;
             break;
         }
     }
@@ -177,17 +177,6 @@ void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *re
 
 /* ---- receives ---------------------------------------------------------------------------------- */
 
-void sim_post_fill_receive(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
-                           uint32_t sges, struct uro_rng *rng, struct uro_rqe *rqe)
-{
-    sim_memory_scatter(&recv->layout, recv->room, sges, rng);
-    sim_memory_fill(memory, SIM_MEMORY_RECVS, slot, &recv->layout, 0, 0);
-    rqe->length = recv->room;
-    rqe->sge_count = sim_memory_sges(memory, SIM_MEMORY_RECVS, slot, &recv->layout, rqe->sges);
-    for (uint32_t i = 0; i < rqe->sge_count && recv->bad_lkey; i++)
-        rqe->sges[i].lkey ^= BAD_KEY;
-}
-
 /* A datagram needs room for its header: some receives have not even that. */
 static uint32_t short_room(struct sim_endpoint *endpoint, uint32_t room)
 {
@@ -212,8 +201,7 @@ static void fill_rqe(struct sim_endpoint *endpoint, struct uro_rqe *rqe)
         recv->bad_lkey = wrong;
     endpoint->life->may_fail |= wrong;
     rqe->wr_id = endpoint->recv_posted | SIM_RECV_BIT;
-    sim_post_fill_receive(&endpoint->memory, slot, recv, endpoint->plan->recv_sges, &endpoint->rng,
-                          rqe);
+    sim_recv_fill(&endpoint->memory, slot, recv, endpoint->plan->recv_sges, &endpoint->rng, rqe);
 }
 
 static struct sim_endpoint *of_receiver(const struct sim_node *node)
@@ -256,10 +244,33 @@ static void receiver_run(struct sim_node *node)
         world->now + uro_rng_below(&endpoint->rng, endpoint->plan->recv_wait_max + 1);
 }
 
-void sim_post_init(struct sim_endpoint *endpoint)
+static void add_nodes(struct sim_endpoint *endpoint)
 {
     endpoint->poster = (struct sim_node){ NULL, poster_next, poster_run };
     endpoint->receiver = (struct sim_node){ NULL, receiver_next, receiver_run };
     sim_world_add(endpoint->load->world, &endpoint->receiver);
     sim_world_add(endpoint->load->world, &endpoint->poster);
+}
+
+void sim_post_init(struct sim_endpoint *endpoint)
+{
+    endpoint->requests = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->requests);
+    endpoint->recvs = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->recvs);
+    URO_ASSERT(endpoint->requests != NULL && endpoint->recvs != NULL);
+    add_nodes(endpoint);
+    sim_drain_init(&endpoint->drain, endpoint->load, endpoint->host);
+}
+
+void sim_post_init_unreliable(struct sim_endpoint *endpoint)
+{
+    const struct sim_plan_end *plan = endpoint->plan;
+    uint32_t completions = plan->send_capacity + plan->recv_capacity;
+
+    if (plan->srq != SIM_PLAN_NO_SRQ) {
+        completions += sim_srq_at(endpoint, plan->srq)->slot_count;
+        endpoint->pd = sim_srq_at(endpoint, plan->srq)->pd;
+    }
+    sim_endpoint_init(endpoint);
+    sim_cq_init(&endpoint->cq, endpoint->load, endpoint->host, completions);
+    sim_post_init(endpoint);
 }

@@ -338,7 +338,7 @@ void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t numb
         choose_type(endpoint);
         sim_endpoint_init(endpoint);
         uro_rng_init_number(&endpoint->rng, uro_rng_u64(&load->rng));
-        sim_endpoint_init_queues(endpoint);
+        sim_post_init(endpoint);
     }
     sim_life_init(life, load);
 }

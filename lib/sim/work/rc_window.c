@@ -10,7 +10,6 @@
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"
 
-#define BAD_KEY     0x5a5a5a5au
 #define LOW_OCTET   0xffu
 #define RUDE_FACTOR 8u /* to other wrongs: it has few occasions */
 
@@ -173,7 +172,7 @@ uint32_t sim_rc_window_stale(const struct sim_endpoint *owner)
     for (uint32_t i = 0; i < SIM_RC_MWS; i++)
         if (owner->rc->mws[i].state == SIM_RC_MW_FREE)
             return owner->rc->mws[i].rkey;
-    return uro_key_number(&owner->rc->mws[0].key) ^ BAD_KEY;
+    return uro_key_number(&owner->rc->mws[0].key) ^ SIM_BAD_KEY;
 }
 
 /* One octet beyond the window, a right it does not give, or a key it has no more. */
@@ -183,7 +182,7 @@ bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *op)
     bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
 
     if (op->opcode == URO_WR_BIND_MW) {
-        op->inv_rkey ^= BAD_KEY;
+        op->inv_rkey ^= SIM_BAD_KEY;
         return true;
     }
     if (local || op->opcode == URO_WR_SEND_WITH_INV) {

@@ -12,6 +12,17 @@
 #define ADDRESS_SPACE   UINT64_C(0x800000000000) /* beyond every pair's */
 #define ADDRESS_STEP    UINT64_C(0x10000000000)
 
+void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv, uint32_t sges,
+                   struct uro_rng *rng, struct uro_rqe *rqe)
+{
+    sim_memory_scatter(&recv->layout, recv->room, sges, rng);
+    sim_memory_fill(memory, SIM_MEMORY_RECVS, slot, &recv->layout, 0, 0);
+    rqe->length = recv->room;
+    rqe->sge_count = sim_memory_sges(memory, SIM_MEMORY_RECVS, slot, &recv->layout, rqe->sges);
+    for (uint32_t i = 0; i < rqe->sge_count && recv->bad_lkey; i++)
+        rqe->sges[i].lkey ^= SIM_BAD_KEY;
+}
+
 static struct sim_srq *srq_of(const struct sim_node *node)
 {
     return URO_CONTAINER_OF(node, struct sim_srq, poster);
@@ -90,7 +101,7 @@ static void fill(struct sim_srq *srq, struct sim_srq_recv *recv, struct uro_rqe 
     else
         recv->recv.bad_lkey = wrong;
     rqe->wr_id = SIM_RECV_BIT | SIM_SRQ_BIT | (uint64_t)srq->index << SIM_SRQ_SHIFT | srq->posted;
-    sim_post_fill_receive(&srq->memory, slot, &recv->recv, srq->plan->sges, &srq->rng, rqe);
+    sim_recv_fill(&srq->memory, slot, &recv->recv, srq->plan->sges, &srq->rng, rqe);
     srq->posted++;
 }
 

@@ -17,6 +17,8 @@ struct sim_workload;
 #define SIM_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> SIM_SRQ_SHIFT & 0xff))
 #define SIM_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << SIM_SRQ_SHIFT) - 1))
 
+#define SIM_BAD_KEY 0x5a5a5a5au /* turns a key into the number of none */
+
 /* A receive. */
 struct sim_recv {
     uint32_t room; /* bytes of its elements */
@@ -57,6 +59,10 @@ struct sim_srq {
     uint64_t armed_at;          /* the oldest then */
     uro_time post_at;
 };
+
+/* Draws the elements of a receive, and fills its slot and its work request. */
+void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv, uint32_t sges,
+                   struct uro_rng *rng, struct uro_rqe *rqe);
 
 void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index);
 void sim_srq_fini(struct sim_srq *srq);

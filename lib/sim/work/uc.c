@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uc.c - see uc.h for the contract. */
-#include "sim/work/uc.h"
+/* uc.c - unreliable connections: two ends that send each other what may be lost; see endpoint.h. */
+#include "sim/work/endpoint.h"
 
 #include "core/psn.h"
 #include "sim/oracle/model.h"
@@ -11,7 +11,6 @@
 #define LIFE_STEP     UINT64_C(0x10000000)
 #define PD_FIRST      2000u
 #define PORT          1u
-#define BAD_KEY       0x5a5a5a5au
 #define NAME_ROOM     8u /* bytes that tell one message from another */
 
 static const struct sim_plan_pair *plan_of(const struct sim_endpoint *endpoint)
@@ -134,7 +133,7 @@ static void aim(const struct sim_endpoint *endpoint, struct sim_request *request
         sim_memory_address(there, SIM_MEMORY_WINDOWS, request->window) + request->at;
     request->rkey = uro_key_number(&there->keys[SIM_MEMORY_WINDOWS]);
     if (request->fault == SIM_FAULT_BAD_RKEY)
-        request->rkey ^= BAD_KEY;
+        request->rkey ^= SIM_BAD_KEY;
 }
 
 static bool choose(struct sim_endpoint *endpoint, struct sim_request *request)
@@ -396,7 +395,7 @@ void sim_uc_init(struct sim_life *life, struct sim_workload *load, uint32_t numb
         endpoint->number = number * 2 + i;
         endpoint->pd = load->pds + PD_FIRST + endpoint->number;
         uro_rng_init_number(&endpoint->rng, uro_rng_u64(life->rng));
-        sim_endpoint_init_unreliable(endpoint);
+        sim_post_init_unreliable(endpoint);
     }
     sim_life_init(life, load);
 }

@@ -13,7 +13,6 @@
 #define LIFE_STEP     UINT64_C(0x10000000)
 #define PD_FIRST      3000u
 #define PORT          1u
-#define HOP_LIMIT     64u
 #define NAME_ROOM     8u /* bytes that tell one datagram from another */
 #define PRIVILEGED    0x80000000u
 #define QKEY_MASK     0x7fffffffu
@@ -24,17 +23,6 @@ static struct sim_endpoint *member(const struct sim_endpoint *endpoint, uint32_t
 }
 
 /* ---- groups ------------------------------------------------------------------------------------ */
-
-struct uro_address sim_ud_group(const struct sim_workload *load, bool v6)
-{
-    uint8_t number = (uint8_t)load->number;
-    const uint8_t ipv4[4] = { 239, 1, 2, (uint8_t)(3 + number) };
-    const struct uro_gid ipv6 = { { 0xff, 0x15, [15] = (uint8_t)(0x77 + number) } };
-
-    return (struct uro_address){ .dest = v6 ? ipv6 : uro_gid_from_ipv4(ipv4),
-                                 .sgid_index = v6 ? 0 : 1,
-                                 .hop_limit = HOP_LIMIT };
-}
 
 static void join(struct sim_endpoint *endpoint, bool v6)
 {
@@ -368,7 +356,7 @@ static void init_one(struct sim_workload *load, struct sim_ud *ud, uint32_t numb
     endpoint->ud->qkey = uro_rng_u32(&endpoint->rng) & QKEY_MASK;
     if (load->plan->groups) /* or a group could not be sent to */
         endpoint->ud->qkey = (uint32_t)load->plan->seed & QKEY_MASK;
-    sim_endpoint_init_unreliable(endpoint);
+    sim_post_init_unreliable(endpoint);
     sim_life_init(life, load);
 }
 

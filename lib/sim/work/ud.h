@@ -52,10 +52,9 @@ struct sim_ud *sim_ud_make(struct sim_workload *load);
 void sim_ud_free(struct sim_ud *ud);
 /* The last life has done all it had to. */
 bool sim_ud_quiet(const struct sim_ud *ud);
+/* ud_judge.c */
 /* The address of the workload's group. */
 struct uro_address sim_ud_group(const struct sim_workload *load, bool v6);
-
-/* ud_judge.c */
 /* False when no queue pair of the workload sent it. */
 bool sim_ud_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
 void sim_ud_confirm(struct sim_endpoint *endpoint, const struct sim_request *request);

@@ -8,7 +8,19 @@
 #include "sim/work/ud.h"
 #include "sim/work/workload.h"
 
-#define ROOM_MAX (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
+#define HOP_LIMIT 64u
+#define ROOM_MAX  (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
+
+struct uro_address sim_ud_group(const struct sim_workload *load, bool v6)
+{
+    uint8_t number = (uint8_t)load->number;
+    const uint8_t ipv4[4] = { 239, 1, 2, (uint8_t)(3 + number) };
+    const struct uro_gid ipv6 = { { 0xff, 0x15, [15] = (uint8_t)(0x77 + number) } };
+
+    return (struct uro_address){ .dest = v6 ? ipv6 : uro_gid_from_ipv4(ipv4),
+                                 .sgid_index = v6 ? 0 : 1,
+                                 .hop_limit = HOP_LIMIT };
+}
 
 static struct sim_datagram *datagram_of(const struct sim_endpoint *endpoint,
                                         const struct sim_request *request)
