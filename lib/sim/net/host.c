@@ -10,11 +10,9 @@
 #include "wire/ether.h"
 #include "wire/frame.h"
 
-#define ALIGNMENT  64u
 #define OUT        '>' /* in the journal: over the cable */
 #define GROUP_BIT  1u  /* of the first octet of a MAC address: it went over the cable, too */
 #define TO_ITSELF  '@'
-#define CANARY     0xa5u
 #define CANARY_ROW 8u
 
 static struct sim_host *host_of(const struct sim_node *node)
@@ -108,7 +106,7 @@ static void receive(struct sim_host *host)
         sim_world_free_frame(host->world, frames[i]);
 }
 
-/* The engine's memory begins as CANARY and memory around registered ranges is SIM_MEMORY_CANARY:
+/* The engine's memory begins as SIM_MEMORY_UNZEROED and memory around registered ranges is SIM_MEMORY_CANARY:
  * neither may be sent, in so many octets that they are no accident. The gaps of a region are
  * SIM_MEMORY_CANARY too, and a READ may show them. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
@@ -119,7 +117,7 @@ static bool leaks(const struct sim_world_frame *frame, bool read_response)
     for (uint32_t at = CANARY_ROW - 1; at < frame->length; at += CANARY_ROW) {
         uint8_t octet = octets[at];
         uint32_t from = at, to = at + 1;
-        if (octet != CANARY && (octet != SIM_MEMORY_CANARY || read_response))
+        if (octet != SIM_MEMORY_UNZEROED && (octet != SIM_MEMORY_CANARY || read_response))
             continue;
         while (from > 0 && octets[from - 1] == octet)
             from--;
@@ -233,11 +231,7 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     host->config = *config;
     uro_rng_init_number(&host->rng, uro_rng_u64(&world->rng));
 
-    size_t size = uro_engine_size(&config->engine);
-    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    host->memory = aligned_alloc(ALIGNMENT, size);
-    URO_ASSERT(host->memory != NULL);
-    memset(host->memory, CANARY, size); /* an engine may not count on zeroed memory */
+    host->memory = sim_memory_unzeroed(uro_engine_size(&config->engine));
     int result = uro_engine_init(host->memory, &config->engine, world->now, &host->engine);
     URO_ASSERT(result == 0);
     sim_world_add(world, &host->node);

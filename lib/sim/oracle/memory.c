@@ -7,6 +7,7 @@
 
 #include "base/crc32.h"
 
+#define ALIGNMENT 64u
 #define GAP_MAX   16u /* canary octets between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
 
@@ -22,6 +23,15 @@ static void fill_all(struct sim_memory *memory)
         from = memory->at[i] + memory->sizes[i].slots * memory->sizes[i].room;
     }
     memset(memory->memory + from, SIM_MEMORY_CANARY, memory->size - from);
+}
+
+void *sim_memory_unzeroed(size_t size)
+{
+    void *memory = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+
+    URO_ASSERT(memory != NULL);
+    memset(memory, SIM_MEMORY_UNZEROED, size);
+    return memory;
 }
 
 void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,

@@ -13,8 +13,9 @@
 #include "core/limits.h"
 #include "core/work.h"
 
-#define SIM_MEMORY_CANARY 0xc5u
-#define SIM_MEMORY_GUARD  128u /* unregistered octets around each section */
+#define SIM_MEMORY_CANARY   0xc5u
+#define SIM_MEMORY_UNZEROED 0xa5u
+#define SIM_MEMORY_GUARD    128u /* unregistered octets around each section */
 
 enum sim_memory_section {
     SIM_MEMORY_SENDS,   /* what is sent, where READs and atomics return to */
@@ -49,6 +50,9 @@ struct sim_memory_layout {
         uint32_t length;
     } pieces[URO_SGE_MAX];
 };
+
+/* Memory for an engine or an object of it, which may not count on zeroes: all SIM_MEMORY_UNZEROED. Freed with free(). */
+void *sim_memory_unzeroed(size_t size);
 
 /* All canary, nothing registered. @base is a multiple of 4096. */
 void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,

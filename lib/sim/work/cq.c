@@ -6,8 +6,7 @@
 
 #include "sim/work/workload.h"
 
-#define ROOM_MAX     8u
-#define CQ_ALIGNMENT 64u
+#define ROOM_MAX 8u
 
 static struct sim_cq *cq_of(const struct sim_node *node)
 {
@@ -34,23 +33,13 @@ static void note(struct sim_cq *cq, const struct uro_cqe *cqe)
         sim_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
 }
 
-static void *allocate(size_t size)
-{
-    void *memory =
-        aligned_alloc(CQ_ALIGNMENT, (size + CQ_ALIGNMENT - 1) / CQ_ALIGNMENT * CQ_ALIGNMENT);
-
-    URO_ASSERT(memory != NULL);
-    memset(memory, 0xa5, size);
-    return memory;
-}
-
 /* As ibv_resize_cq() does: what waits must fit, and whoever uses the queue notices nothing. */
 static void resize(struct sim_cq *cq)
 {
     uint32_t capacity = sim_world_between(&cq->rng, cq->least, 2 * cq->least);
     uint32_t waiting = cq->cq->filled - atomic_load(&cq->cq->head);
     size_t size = uro_cq_ring_size(capacity);
-    void *ring = allocate(size);
+    void *ring = sim_memory_unzeroed(size);
 
     if (uro_cq_move(cq->cq, ring, capacity) != (waiting <= capacity))
         sim_world_fail(cq->load->world,
@@ -93,7 +82,7 @@ void sim_cq_poll(struct sim_cq *cq)
 static uro_time poller_next(const struct sim_node *node)
 {
     const struct sim_cq *cq = cq_of(node);
-    bool due = cq->load->plan->cq_events ? !cq->armed || cq->told : !sim_cq_empty(cq->cq);
+    bool due = cq->events ? !cq->armed || cq->told : !sim_cq_empty(cq->cq);
 
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
@@ -109,7 +98,7 @@ static void poller_run(struct sim_node *node)
     if (sim_world_chance(&cq->rng, cq->load->plan->resize_share))
         resize(cq);
     sim_cq_poll(cq);
-    if (cq->load->plan->cq_events) {
+    if (cq->events) {
         uro_cq_arm(cq->cq, false);
         cq->armed = true;
         sim_cq_poll(cq);
@@ -121,7 +110,7 @@ static void poller_run(struct sim_node *node)
 
 static void create(struct sim_cq *cq, uint32_t capacity)
 {
-    cq->memory = allocate(uro_cq_size(capacity));
+    cq->memory = sim_memory_unzeroed(uro_cq_size(capacity));
     cq->cq = uro_cq_init(cq->memory, capacity, cq);
     cq->least = capacity;
     cq->ring = NULL;
@@ -133,6 +122,7 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *
 {
     memset(cq, 0, sizeof *cq);
     cq->poller = (struct sim_node){ NULL, poller_next, poller_run };
+    cq->events = load->plan->cq_events;
     cq->wait_max = load->plan->poll_wait_max;
     cq->load = load;
     cq->host = host;

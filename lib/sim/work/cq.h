@@ -13,19 +13,20 @@ struct sim_workload;
 /* A completion queue and who reads it. */
 struct sim_cq {
     struct sim_node poller;
+    struct uro_cq *cq;
+    uro_time poll_at;
+    bool events;     /* the poller waits for events; else it polls */
+    bool armed;      /* waits for an event */
+    bool told;       /* the event was reported */
+    bool overflowed; /* that was reported */
+    uint32_t last;   /* its end then: nothing comes any more */
     struct sim_workload *load;
     struct sim_host *host;
     struct uro_rng rng;
-    void *memory;   /* owned */
-    void *ring;     /* owned; NULL: it was not resized */
-    uint32_t least; /* the smallest it may become */
-    struct uro_cq *cq;
-    bool armed;        /* waits for an event */
-    bool told;         /* the event came */
-    bool overflowed;   /* so it was told */
-    uint32_t last;     /* its end then: nothing comes any more */
+    void *memory;      /* owned */
+    void *ring;        /* owned; NULL: it was not resized */
+    uint32_t least;    /* the smallest it may become */
     uint32_t wait_max; /* ns between a completion and its poll */
-    uro_time poll_at;
 };
 
 void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *host,

@@ -9,143 +9,166 @@
 #include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
-#define QP_ALIGNMENT   64u
 #define HOP_LIMIT      64u
+#define PORT           1u
 #define DRAINS_MAX     3u /* in a life */
 #define DRAIN_WAIT_MAX URO_MS(2)
 #define DRAIN_REST_MAX URO_US(300)
 
-bool sim_endpoint_fail(const struct sim_endpoint *endpoint, const char *kind, uint64_t number,
+bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *what)
 {
-    uint32_t family_number = endpoint->life != NULL ? endpoint->life->number : endpoint->number;
+    uint32_t family_number = end->life != NULL ? end->life->number : end->number;
 
-    sim_world_fail(endpoint->load->world, "%s %u qp 0x%06x %s %" PRIu64 ": %s",
-                   endpoint->ops->family, family_number, endpoint->qpn, kind, number, what);
+    sim_world_fail(end->load->world, "%s %u qp 0x%06x %s %" PRIu64 ": %s", end->ops->family,
+                   family_number, end->qpn, kind, number, what);
     return false;
 }
 
-struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *endpoint)
+struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *end)
 {
-    return uro_engine_shard(endpoint->host->engine);
+    return uro_engine_shard(end->host->engine);
 }
 
-struct uro_address sim_endpoint_address(const struct sim_endpoint *endpoint, bool v6)
+struct uro_address sim_endpoint_address(const struct sim_endpoint *end, bool v6)
 {
-    return (struct uro_address){ .dest = endpoint->host->config.engine.addresses[v6 ? 0 : 1].gid,
+    return (struct uro_address){ .dest = end->host->config.engine.addresses[v6 ? 0 : 1].gid,
                                  .sgid_index = v6 ? 0 : 1,
                                  .hop_limit = HOP_LIMIT };
 }
 
-void sim_endpoint_init(struct sim_endpoint *endpoint)
+void sim_endpoint_init(struct sim_endpoint *end)
 {
-    endpoint->next = endpoint->load->endpoints;
-    endpoint->load->endpoints = endpoint;
-    endpoint->ended = true;
+    end->next = end->load->endpoints;
+    end->load->endpoints = end;
+    end->ended = true;
 }
 
-void sim_endpoint_fini(struct sim_endpoint *endpoint)
+void sim_endpoint_fini(struct sim_endpoint *end)
 {
-    free(endpoint->qp_memory);
-    free(endpoint->requests);
-    free(endpoint->recvs);
-    free(endpoint->rc);
-    free(endpoint->ud);
-    sim_memory_fini(&endpoint->memory);
-    sim_cq_fini(&endpoint->cq);
+    free(end->qp_memory);
+    free(end->requests);
+    free(end->recvs);
+    free(end->rc);
+    free(end->ud);
+    sim_memory_fini(&end->memory);
+    sim_cq_fini(&end->cq);
 }
 
-void sim_endpoint_create(struct sim_endpoint *endpoint, const struct uro_qp_init *init)
+void sim_endpoint_create(struct sim_endpoint *end, const struct uro_qp_init *init)
 {
     size_t size = uro_qp_size(init);
 
     URO_ASSERT(size > 0);
-    size = (size + QP_ALIGNMENT - 1) / QP_ALIGNMENT * QP_ALIGNMENT;
-    endpoint->qp_memory = aligned_alloc(QP_ALIGNMENT, size);
-    URO_ASSERT(endpoint->qp_memory != NULL);
-    memset(endpoint->qp_memory, 0xa5, size);
-    endpoint->qp = uro_qp_create(sim_endpoint_shard(endpoint), init, endpoint->qp_memory);
-    endpoint->qpn = uro_qp_number(endpoint->qp);
+    end->qp_memory = sim_memory_unzeroed(size);
+    end->qp = uro_qp_create(sim_endpoint_shard(end), init, end->qp_memory);
+    end->qpn = uro_qp_number(end->qp);
 }
 
-void sim_endpoint_create_unreliable(struct sim_endpoint *endpoint)
+void sim_endpoint_create_unreliable(struct sim_endpoint *end)
 {
-    const struct sim_plan_end *plan = endpoint->plan;
-    bool shared = endpoint->srq != NULL;
+    const struct sim_plan_end *plan = end->plan;
+    bool shared = end->srq != NULL;
 
-    endpoint->send_cq = endpoint->recv_cq = endpoint->cq.cq;
-    if (!endpoint->life->last_life && endpoint->load->plan->cq_tight_all)
-        sim_tight_choose(endpoint, true);
-    const struct uro_qp_init init = { .type = endpoint->type,
-                                      .pd = endpoint->pd,
-                                      .send_cq = endpoint->send_cq,
-                                      .recv_cq = endpoint->recv_cq,
-                                      .srq = shared ? endpoint->srq->srq : NULL,
+    end->send_cq = end->recv_cq = end->cq.cq;
+    if (!end->life->last_life && end->load->plan->cq_tight_all)
+        sim_tight_choose(end, true);
+    const struct uro_qp_init init = { .type = end->type,
+                                      .pd = end->pd,
+                                      .send_cq = end->send_cq,
+                                      .recv_cq = end->recv_cq,
+                                      .srq = shared ? end->srq->srq : NULL,
                                       .send_capacity = plan->send_capacity,
                                       .recv_capacity = shared ? 0 : plan->recv_capacity,
                                       .send_sge_max = plan->send_sges,
                                       .recv_sge_max = plan->recv_sges,
                                       .inline_max = plan->inline_max,
                                       .signal_all = plan->signal_all,
-                                      .user = endpoint };
-    sim_endpoint_create(endpoint, &init);
+                                      .user = end };
+    sim_endpoint_create(end, &init);
 }
 
-void sim_endpoint_modify(struct sim_endpoint *endpoint, const struct uro_qp_attr *attr,
-                         unsigned mask)
+void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *attr, unsigned mask)
 {
-    struct sim_world *world = endpoint->load->world;
-    int result = uro_engine_qp_modify(endpoint->host->engine, endpoint->qp, attr,
-                                      mask | URO_ATTR_STATE, world->now);
+    struct sim_world *world = end->load->world;
+    int result =
+        uro_engine_qp_modify(end->host->engine, end->qp, attr, mask | URO_ATTR_STATE, world->now);
 
-    sim_journal_note(world->journal, world->now, "qp 0x%06x to state %d", endpoint->qpn,
+    sim_journal_note(world->journal, world->now, "qp 0x%06x to state %d", end->qpn,
                      (int)attr->state);
     if (result != 0)
-        sim_world_fail(world, "%s qp 0x%06x: modify to state %d returned %d", endpoint->ops->family,
-                       endpoint->qpn, (int)attr->state, result);
+        sim_world_fail(world, "%s qp 0x%06x: modify to state %d returned %d", end->ops->family,
+                       end->qpn, (int)attr->state, result);
 }
 
-void sim_endpoint_destroy(struct sim_endpoint *endpoint)
+void sim_endpoint_to_rtr(struct sim_endpoint *end, const struct uro_qp_attr *attr)
 {
-    uro_engine_qp_destroy(endpoint->host->engine, endpoint->qp);
-    free(endpoint->qp_memory);
-    endpoint->qp = NULL;
-    endpoint->qp_memory = NULL;
-    endpoint->send_cq = endpoint->recv_cq = NULL;
+    bool datagrams = end->type == URO_QPT_UD;
+    bool responds = end->type != URO_QPT_UC && end->type != URO_QPT_XRC_INI;
+    struct uro_qp_attr next = *attr;
+
+    next.state = URO_QPS_INIT;
+    next.port = PORT;
+    sim_endpoint_modify(end, &next,
+                        URO_ATTR_PKEY_INDEX | URO_ATTR_PORT |
+                            (datagrams ? URO_ATTR_QKEY : URO_ATTR_ACCESS));
+    next.state = URO_QPS_RTR;
+    sim_endpoint_modify(end, &next,
+                        datagrams ? 0
+                                  : URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
+                                        URO_ATTR_RQ_PSN |
+                                        (responds ? URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR : 0));
 }
 
-void sim_endpoint_to_error(struct sim_endpoint *endpoint)
+void sim_endpoint_to_rts(struct sim_endpoint *end, const struct uro_qp_attr *attr)
+{
+    bool reliable = end->type != URO_QPT_UC && end->type != URO_QPT_UD;
+    bool requests = reliable && end->type != URO_QPT_XRC_TGT;
+    struct uro_qp_attr next = *attr;
+
+    next.state = URO_QPS_RTS;
+    sim_endpoint_modify(
+        end, &next,
+        URO_ATTR_SQ_PSN | (reliable ? URO_ATTR_TIMEOUT : 0) |
+            (requests ? URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC : 0));
+}
+
+void sim_endpoint_destroy(struct sim_endpoint *end)
+{
+    uro_engine_qp_destroy(end->host->engine, end->qp);
+    free(end->qp_memory);
+    end->qp = NULL;
+    end->qp_memory = NULL;
+    end->send_cq = end->recv_cq = NULL;
+}
+
+void sim_endpoint_to_error(struct sim_endpoint *end)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_ERR };
 
-    endpoint->ended = true;
-    sim_endpoint_modify(endpoint, &attr, 0);
-    sim_host_events(endpoint->host);
+    end->ended = true;
+    sim_endpoint_modify(end, &attr, 0);
+    sim_host_events(end->host);
 }
 
-void sim_endpoint_stop(struct sim_endpoint *endpoint, bool reuse)
+void sim_endpoint_stop(struct sim_endpoint *end, bool reuse)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_RESET };
 
-    endpoint->ended = true;
-    endpoint->ops->stop(endpoint);
-    sim_drain_end(&endpoint->drain);
-    if (endpoint->srq != NULL)
-        sim_srq_on_stop(endpoint->srq, endpoint->recv_cq, endpoint->qpn);
+    end->ended = true;
+    if (end->ops->stop != NULL)
+        end->ops->stop(end);
+    sim_drain_end(&end->drain);
+    if (end->srq != NULL)
+        sim_srq_on_stop(end->srq, end->recv_cq, end->qpn);
     if (reuse)
-        sim_endpoint_modify(endpoint, &attr, 0);
+        sim_endpoint_modify(end, &attr, 0);
     else
-        sim_endpoint_destroy(endpoint);
-    endpoint->alive = false;
-    if (endpoint->ops->stopped != NULL)
-        endpoint->ops->stopped(endpoint);
-    sim_host_events(endpoint->host);
-}
-
-bool sim_endpoint_in_error(const struct sim_endpoint *endpoint)
-{
-    return endpoint->ended || endpoint->recv_failed ||
-           (endpoint->ops->reliable ? endpoint->send_failed : endpoint->fatal);
+        sim_endpoint_destroy(end);
+    end->alive = false;
+    if (end->ops->stopped != NULL)
+        end->ops->stopped(end);
+    sim_host_events(end->host);
 }
 
 /* Keeps memory that nobody may write to any more until the end of the run. */
@@ -161,16 +184,16 @@ static void keep(struct sim_workload *load, struct sim_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
-void sim_endpoint_bury(struct sim_endpoint *endpoint)
+void sim_endpoint_bury(struct sim_endpoint *end)
 {
     size_t at;
 
     for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
-        sim_memory_deregister(&endpoint->memory, sim_endpoint_shard(endpoint), i);
-    if (!sim_memory_check_guards(&endpoint->memory, &at))
-        sim_world_fail(endpoint->load->world, "%s %u: octet %zu outside every range changed",
-                       endpoint->ops->family, endpoint->number, at);
-    keep(endpoint->load, &endpoint->memory);
+        sim_memory_deregister(&end->memory, sim_endpoint_shard(end), i);
+    if (!sim_memory_check_guards(&end->memory, &at))
+        sim_world_fail(end->load->world, "%s %u: octet %zu outside every range changed",
+                       end->ops->family, end->number, at);
+    keep(end->load, &end->memory);
 }
 
 /* ---- draining ---------------------------------------------------------------------------------- */

@@ -111,106 +111,103 @@ struct sim_endpoint_ops {
     uint8_t unsupported; /* an opcode that this type does not offer */
 
     /* A life: called in this order. */
-    void (*begin)(struct sim_endpoint *endpoint); /* draws what this life will do */
-    void (*make)(struct sim_endpoint *endpoint);  /* memory, and a queue pair unless it was kept */
-    void (*connect)(struct sim_endpoint *endpoint); /* to INIT and RTR; all of the life are made */
-    void (*start)(struct sim_endpoint *endpoint);   /* to RTS */
-    bool (*worked)(const struct sim_endpoint *endpoint); /* has done all its work */
-    void (*stop)(struct sim_endpoint *endpoint); /* before the queue pair is reset or destroyed */
-    void (*stopped)(struct sim_endpoint *endpoint);      /* after that */
-    void (*check_memory)(struct sim_endpoint *endpoint); /* all of the life are stopped */
-    void (*bury)(struct sim_endpoint *endpoint);         /* NULL: sim_endpoint_bury() */
-    void (*revoke)(struct sim_life *life);               /* RC: deregisters memory in use */
+    void (*begin)(struct sim_endpoint *end);   /* draws what this life will do */
+    void (*make)(struct sim_endpoint *end);    /* memory, and a queue pair unless it was kept */
+    void (*connect)(struct sim_endpoint *end); /* to INIT and RTR; all of the life are made */
+    void (*start)(struct sim_endpoint *end);   /* to RTS */
+    bool (*worked)(const struct sim_endpoint *end); /* has done all its work */
+    void (*stop)(struct sim_endpoint *end);    /* before the queue pair is reset or destroyed */
+    void (*stopped)(struct sim_endpoint *end); /* after that */
+    void (*check_memory)(struct sim_endpoint *end); /* all of the life are stopped */
+    void (*bury)(struct sim_endpoint *end);         /* NULL: sim_endpoint_bury() */
+    void (*revoke)(struct sim_life *life);          /* RC: deregisters memory in use */
 
     /* Sends. */
-    bool (*can_send)(const struct sim_endpoint *endpoint); /* beyond room in the queue */
-    bool (*choose)(struct sim_endpoint *endpoint, struct sim_request *request); /* false: not now */
-    void (*fill)(struct sim_endpoint *endpoint, const struct sim_request *request,
+    bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue */
+    bool (*choose)(struct sim_endpoint *end, struct sim_request *request); /* false: not now */
+    void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
                  struct uro_wqe *wqe); /* what only this type has */
-    void (*confirm)(struct sim_endpoint *endpoint,
-                    const struct sim_request *request); /* succeeded */
-    bool (*expected)(const struct sim_endpoint *endpoint, const struct sim_request *request,
+    void (*confirm)(struct sim_endpoint *end, const struct sim_request *request); /* succeeded */
+    bool (*expected)(const struct sim_endpoint *end, const struct sim_request *request,
                      uint8_t status); /* whether the request may fail so */
     /* A completion in error; @request is NULL for a receive. */
-    void (*on_error)(struct sim_endpoint *endpoint, const struct sim_request *request,
-                     uint8_t status);
+    void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
 
     /* Something completed; NULL: nobody waits for that. */
-    void (*on_progress)(struct sim_endpoint *endpoint);
+    void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
-    void (*take)(struct sim_endpoint *endpoint, const struct sim_place *place,
+    void (*take)(struct sim_endpoint *end, const struct sim_place *place,
                  const struct uro_cqe *cqe); /* a message */
-    bool (*recv_expected)(const struct sim_endpoint *endpoint, const struct sim_place *place,
+    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_place *place,
                           uint8_t status); /* whether a receive may fail so */
 
     /* Instead of judge.c and host_work.c; NULL: those. */
-    void (*judge)(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
-    void (*on_event)(struct sim_endpoint *endpoint, enum uro_event_kind kind);
+    void (*judge)(struct sim_endpoint *end, const struct uro_cqe *cqe);
+    void (*on_event)(struct sim_endpoint *end, enum uro_event_kind kind);
 };
 
 struct sim_endpoint {
+    /* Who posts, and what the world looks at again and again. */
+    struct sim_node poster;
+    struct sim_node receiver;
     const struct sim_endpoint_ops *ops;
-    struct sim_endpoint *next; /* of the workload */
-    struct sim_endpoint *peer; /* NULL: datagrams */
-    struct sim_life *life;     /* NULL: connections that messages make, and attacked ones */
-    struct sim_workload *load;
-    struct sim_host *host;
+    struct sim_life *life; /* NULL: connections that messages make, and attacked ones */
     const struct sim_plan_end *plan;
     enum uro_qp_type type;
+    bool alive;       /* the queue pair is connected */
+    bool blocked;     /* nothing can be posted until something completes */
+    bool ended;       /* moved to ERR from outside, or not alive */
+    bool stopped;     /* UC, UD: in SQE, since a send failed */
+    bool send_failed; /* RC: a send completed in error */
+    bool recv_failed;
+    bool fatal;          /* QP_FATAL was reported */
+    uint32_t late_posts; /* still to be posted in ERR */
+    uint32_t sends_left;
+    uint32_t qpn;       /* kept when the queue pair is gone */
+    uint64_t posted;    /* send requests; requests[number % SIM_REQUESTS_MAX] */
+    uint64_t confirmed; /* known to be complete */
+    uint64_t recv_posted;
+    uint64_t recv_done;
+    uro_time post_at;    /* not before */
+    uro_time receive_at; /* not before */
+    uro_time resume_at;
+    struct sim_srq *srq; /* basic; NULL: its own receives */
+    struct sim_host *host;
+    struct sim_endpoint *next; /* of the workload */
+
+    struct sim_endpoint *peer; /* NULL: datagrams */
+    struct sim_workload *load;
     uint32_t side;   /* of its host */
     uint32_t number; /* of its family */
     uint32_t pd;
     struct uro_rng rng;
+    struct sim_drain drain;
 
     /* The queue pair. */
     struct uro_qp *qp;
     void *qp_memory;        /* owned */
-    uint32_t qpn;           /* kept when the queue pair is gone */
-    bool alive;             /* the queue pair is connected */
     struct uro_cq *send_cq; /* NULL: none, as the next one */
     struct uro_cq *recv_cq;
-    struct sim_srq *srq; /* basic; NULL: its own receives */
+    struct sim_cq cq; /* UC, UD: where it completes unless in the tight queue */
     struct sim_memory memory;
-    bool fatal; /* QP_FATAL was reported */
     bool last_wqe;
     uro_time last_wqe_at;
 
-    /* Who posts. */
-    struct sim_node poster;
-    struct sim_node receiver;
-    struct sim_drain drain;
-    struct sim_cq cq;    /* UC, UD: where it completes unless in the tight queue */
-    uro_time post_at;    /* not before */
-    uro_time receive_at; /* not before */
-    bool blocked;        /* nothing can be posted until something completes */
-
     /* This life. */
-    bool ended;           /* moved to ERR from outside, or not alive */
-    uint32_t late_posts;  /* still to be posted in ERR */
-    bool send_failed;     /* RC: a send completed in error */
-    bool cause_known;     /* RC: one that was not flushed */
+    bool cause_known;     /* RC: a send failed that was not flushed */
     bool lost_answer;     /* RC: the first flushed request was one whose response may be lost */
-    bool stopped;         /* UC, UD: in SQE, since a send failed */
     uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
-    uro_time resume_at;
-    bool recv_failed;
     bool recv_failed_of[SIM_PLAN_SRQS_MAX];  /* XRC: of this shared queue */
     uint64_t shared_next[SIM_PLAN_SRQS_MAX]; /* no older receive may complete any more */
     uint32_t wire_psn;                       /* of the next packet; RC: if none is sent again */
     uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
-
-    uint32_t sends_left;
-    uint64_t posted;              /* send requests; requests[number % SIM_REQUESTS_MAX] */
-    uint64_t confirmed;           /* known to be complete */
-    uint64_t signalled;           /* one past the newest that is signalled */
+    uint64_t signalled; /* one past the newest request that is signalled */
     struct sim_request *requests; /* owned */
-    uint64_t recv_posted;
-    uint64_t recv_done;
-    struct sim_recv *recvs;  /* owned; SIM_REQUESTS_MAX */
-    uint64_t messages_sent;  /* that the peer has to take */
-    uint64_t messages_taken; /* from the peer */
-    uint64_t taken_last;     /* UC: number of the newest */
+    struct sim_recv *recvs;       /* owned; SIM_REQUESTS_MAX */
+    uint64_t messages_sent;       /* that the peer has to take */
+    uint64_t messages_taken;      /* from the peer */
+    uint64_t taken_last;          /* UC: number of the newest */
 
     struct sim_rc_state *rc; /* owned; NULL: not RC, nor XRC */
     struct sim_ud_state *ud; /* owned; NULL: not UD */
@@ -249,27 +246,27 @@ struct sim_life {
 
 /* endpoint.c */
 /* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
-void sim_endpoint_init(struct sim_endpoint *endpoint);
-void sim_endpoint_fini(struct sim_endpoint *endpoint);
+void sim_endpoint_init(struct sim_endpoint *end);
+void sim_endpoint_fini(struct sim_endpoint *end);
 /* Creates the queue pair; what @init does not say comes from the plan. */
-void sim_endpoint_create(struct sim_endpoint *endpoint, const struct uro_qp_init *init);
+void sim_endpoint_create(struct sim_endpoint *end, const struct uro_qp_init *init);
 /* UC, UD: with the endpoint's own completion queue, or the tight one. */
-void sim_endpoint_create_unreliable(struct sim_endpoint *endpoint);
-void sim_endpoint_modify(struct sim_endpoint *endpoint, const struct uro_qp_attr *attr,
-                         unsigned mask);
-void sim_endpoint_destroy(struct sim_endpoint *endpoint);
-void sim_endpoint_to_error(struct sim_endpoint *endpoint);
+void sim_endpoint_create_unreliable(struct sim_endpoint *end);
+void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *attr, unsigned mask);
+/* Modify the queue pair to INIT and RTR, and to RTS, with the attributes of @attr that its type has. */
+void sim_endpoint_to_rtr(struct sim_endpoint *end, const struct uro_qp_attr *attr);
+void sim_endpoint_to_rts(struct sim_endpoint *end, const struct uro_qp_attr *attr);
+void sim_endpoint_destroy(struct sim_endpoint *end);
+void sim_endpoint_to_error(struct sim_endpoint *end);
 /* Resets or destroys the queue pair. */
-void sim_endpoint_stop(struct sim_endpoint *endpoint, bool reuse);
+void sim_endpoint_stop(struct sim_endpoint *end, bool reuse);
 /* Takes the memory of the life out of use; it may not change any more. */
-void sim_endpoint_bury(struct sim_endpoint *endpoint);
-/* A send or receive posted now completes in error. */
-bool sim_endpoint_in_error(const struct sim_endpoint *endpoint);
+void sim_endpoint_bury(struct sim_endpoint *end);
 /* The address of the endpoint's host. */
-struct uro_address sim_endpoint_address(const struct sim_endpoint *endpoint, bool v6);
-struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *endpoint);
+struct uro_address sim_endpoint_address(const struct sim_endpoint *end, bool v6);
+struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *end);
 /* Always false. */
-bool sim_endpoint_fail(const struct sim_endpoint *endpoint, const char *kind, uint64_t number,
+bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *what);
 
 /* Adds the node to the world. */
@@ -282,39 +279,43 @@ void sim_drain_on_drained(struct sim_drain *drain);
 
 /* post.c */
 /* Adds a poster, a receiver and a drainer to the world. */
-void sim_post_init(struct sim_endpoint *endpoint);
+void sim_post_init(struct sim_endpoint *end);
 /* UC, UD: lists the endpoint, and adds these and a completion queue that is its own. */
-void sim_post_init_unreliable(struct sim_endpoint *endpoint);
+void sim_post_init_unreliable(struct sim_endpoint *end);
 /* UC, UD: draws the flags of the request. */
-void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *request,
-                           bool may_inline);
+void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
 
 /* judge.c */
-void sim_judge(struct sim_endpoint *endpoint, const struct sim_cq *cq, const struct uro_cqe *cqe);
+void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe);
 /* The send queue and its CQ are empty: what did not complete must have succeeded unsignalled. */
-void sim_judge_silent(struct sim_endpoint *endpoint);
+void sim_judge_silent(struct sim_endpoint *end);
 /* After a round: completions that found no place. */
-void sim_judge_lost(const struct sim_endpoint *endpoint);
+void sim_judge_lost(const struct sim_endpoint *end);
 /* The status that such a request must fail with. */
 uint8_t sim_judge_status(const struct sim_request *request);
 /* The request stops its send queue, and nothing of it is sent. */
 bool sim_judge_stops(const struct sim_request *request);
 /* UC, UD: on_error() and recv_expected(). */
-void sim_judge_stop_queue(struct sim_endpoint *endpoint, const struct sim_request *request,
+void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint8_t status);
-bool sim_judge_bad_lkey(const struct sim_endpoint *endpoint, const struct sim_place *place,
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *place,
                         uint8_t status);
 
-static inline struct sim_request *sim_request_of(const struct sim_endpoint *endpoint,
-                                                 uint64_t number)
+/* A send or receive posted now completes in error. */
+static inline bool sim_endpoint_in_error(const struct sim_endpoint *end)
 {
-    return &endpoint->requests[number % SIM_REQUESTS_MAX];
+    return end->ended || end->recv_failed || (end->ops->reliable ? end->send_failed : end->fatal);
 }
 
-static inline bool sim_request_is_signalled(const struct sim_endpoint *endpoint,
+static inline struct sim_request *sim_request_of(const struct sim_endpoint *end, uint64_t number)
+{
+    return &end->requests[number % SIM_REQUESTS_MAX];
+}
+
+static inline bool sim_request_is_signalled(const struct sim_endpoint *end,
                                             const struct sim_request *request)
 {
-    return request->flags & URO_SEND_SIGNALED || endpoint->plan->signal_all;
+    return request->flags & URO_SEND_SIGNALED || end->plan->signal_all;
 }
 
 /* life.c */

@@ -11,35 +11,34 @@
 
 /* ---- events ------------------------------------------------------------------------------------ */
 
-static void on_last_wqe(struct sim_endpoint *endpoint)
+static void on_last_wqe(struct sim_endpoint *end)
 {
-    if (endpoint->srq == NULL || endpoint->last_wqe ||
-        uro_qp_state_now(endpoint->qp) != URO_QPS_ERR)
-        sim_world_fail(endpoint->load->world, "qp 0x%06x: LAST_WQE out of place", endpoint->qpn);
-    endpoint->last_wqe = true;
-    endpoint->last_wqe_at = endpoint->load->world->now;
+    if (end->srq == NULL || end->last_wqe || uro_qp_state_now(end->qp) != URO_QPS_ERR)
+        sim_world_fail(end->load->world, "qp 0x%06x: LAST_WQE out of place", end->qpn);
+    end->last_wqe = true;
+    end->last_wqe_at = end->load->world->now;
 }
 
-static void on_endpoint_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
+static void on_endpoint_event(struct sim_endpoint *end, enum uro_event_kind kind)
 {
-    struct sim_world *world = endpoint->load->world;
+    struct sim_world *world = end->load->world;
     bool refused = kind == URO_EVENT_QP_REQ_ERR || kind == URO_EVENT_QP_ACCESS_ERR;
 
-    if (endpoint->ops->on_event != NULL)
-        endpoint->ops->on_event(endpoint, kind);
-    else if (!endpoint->alive)
+    if (end->ops->on_event != NULL)
+        end->ops->on_event(end, kind);
+    else if (!end->alive)
         sim_world_fail(world, "event %d of a queue pair that is no more", (int)kind);
     else if (kind == URO_EVENT_QP_FATAL)
-        sim_tight_on_fatal(endpoint);
+        sim_tight_on_fatal(end);
     else if (kind == URO_EVENT_SQ_DRAINED)
-        sim_drain_on_drained(&endpoint->drain);
+        sim_drain_on_drained(&end->drain);
     else if (kind == URO_EVENT_LAST_WQE)
-        on_last_wqe(endpoint);
-    else if (refused && endpoint->ops->reliable && endpoint->life->may_fail)
-        sim_life_on_failure(endpoint->life);
-    else if (kind != URO_EVENT_COMM_EST || endpoint->type == URO_QPT_UD)
-        sim_world_fail(world, "%s qp 0x%06x: event %d without cause", endpoint->ops->family,
-                       endpoint->qpn, (int)kind);
+        on_last_wqe(end);
+    else if (refused && end->ops->reliable && end->life->may_fail)
+        sim_life_on_failure(end->life);
+    else if (kind != URO_EVENT_COMM_EST || end->type == URO_QPT_UD)
+        sim_world_fail(world, "%s qp 0x%06x: event %d without cause", end->ops->family, end->qpn,
+                       (int)kind);
 }
 
 static void on_event(void *user, const struct uro_event *event)
@@ -71,18 +70,16 @@ static void check_workload(struct sim_workload *load, unsigned side)
 {
     const struct sim_host *host = load->hosts[side];
 
-    for (const struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
-         endpoint = endpoint->next) {
-        const char *problem =
-            endpoint->host == host && endpoint->alive ? uro_qp_problem(endpoint->qp) : NULL;
+    for (const struct sim_endpoint *end = load->endpoints; end != NULL; end = end->next) {
+        const char *problem = end->host == host && end->alive ? uro_qp_problem(end->qp) : NULL;
         if (problem != NULL)
             sim_world_fail(load->world, "a queue pair of %c: %s", host->config.name, problem);
     }
     for (uint32_t i = 0; i < load->plan->srq_count[side]; i++)
         sim_srq_after_round(&load->srqs[side][i]);
-    for (const struct sim_endpoint *endpoint = load->endpoints;
-         endpoint != NULL && load->tight[side].overflowed; endpoint = endpoint->next)
-        sim_judge_lost(endpoint);
+    for (const struct sim_endpoint *end = load->endpoints;
+         end != NULL && load->tight[side].overflowed; end = end->next)
+        sim_judge_lost(end);
 }
 
 static void after_round(void *user, struct sim_host *host)

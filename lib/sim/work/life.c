@@ -29,53 +29,53 @@ static bool is_reliable(const struct sim_life *life)
 
 /* ---- a life begins ----------------------------------------------------------------------------- */
 
-static void clear(struct sim_endpoint *endpoint)
+static void clear(struct sim_endpoint *end)
 {
-    endpoint->ended = endpoint->send_failed = endpoint->recv_failed = endpoint->blocked = false;
-    endpoint->cause_known = endpoint->lost_answer = endpoint->stopped = false;
-    endpoint->last_wqe = endpoint->fatal = false;
-    memset(endpoint->recv_failed_of, 0, sizeof endpoint->recv_failed_of);
-    memset(endpoint->shared_next, 0, sizeof endpoint->shared_next);
-    endpoint->flush_until = 0;
-    endpoint->late_posts = 0;
-    endpoint->posted = endpoint->confirmed = endpoint->signalled = 0;
-    endpoint->wire_next = 0;
-    endpoint->recv_posted = endpoint->recv_done = 0;
-    endpoint->messages_sent = endpoint->messages_taken = endpoint->taken_last = 0;
+    end->ended = end->send_failed = end->recv_failed = end->blocked = false;
+    end->cause_known = end->lost_answer = end->stopped = false;
+    end->last_wqe = end->fatal = false;
+    memset(end->recv_failed_of, 0, sizeof end->recv_failed_of);
+    memset(end->shared_next, 0, sizeof end->shared_next);
+    end->flush_until = 0;
+    end->late_posts = 0;
+    end->posted = end->confirmed = end->signalled = 0;
+    end->wire_next = 0;
+    end->recv_posted = end->recv_done = 0;
+    end->messages_sent = end->messages_taken = end->taken_last = 0;
 }
 
-static void begin_endpoint(struct sim_endpoint *endpoint)
+static void begin_endpoint(struct sim_endpoint *end)
 {
-    const struct sim_plan_end *plan = endpoint->plan;
-    uro_time now = endpoint->load->world->now;
+    const struct sim_plan_end *plan = end->plan;
+    uro_time now = end->load->world->now;
 
-    clear(endpoint);
-    endpoint->ops->begin(endpoint);
-    endpoint->post_at = now + uro_rng_below(&endpoint->rng, plan->post_wait_max + 1);
-    endpoint->receive_at = now + uro_rng_below(&endpoint->rng, plan->recv_wait_max + 1);
-    endpoint->ops->make(endpoint);
+    clear(end);
+    end->ops->begin(end);
+    end->post_at = now + uro_rng_below(&end->rng, plan->post_wait_max + 1);
+    end->receive_at = now + uro_rng_below(&end->rng, plan->recv_wait_max + 1);
+    end->ops->make(end);
 }
 
-static void start_endpoint(struct sim_endpoint *endpoint)
+static void start_endpoint(struct sim_endpoint *end)
 {
-    endpoint->ops->start(endpoint);
-    endpoint->alive = true;
-    if (endpoint->type != URO_QPT_XRC_TGT)
-        sim_drain_begin(&endpoint->drain, endpoint->qp);
+    end->ops->start(end);
+    end->alive = true;
+    if (end->type != URO_QPT_XRC_TGT)
+        sim_drain_begin(&end->drain, end->qp);
 }
 
 /* A wild queue has receives that are wrong on purpose: not for a life that must not fail. Datagrams and
  * unreliable connections share theirs with others, so that nobody can say that each finds a receive. */
-static void choose_srq(struct sim_endpoint *endpoint)
+static void choose_srq(struct sim_endpoint *end)
 {
-    struct sim_life *life = endpoint->life;
+    struct sim_life *life = end->life;
 
-    endpoint->srq = NULL;
-    if (life->plan->xrc || endpoint->plan->srq == SIM_PLAN_NO_SRQ)
+    end->srq = NULL;
+    if (life->plan->xrc || end->plan->srq == SIM_PLAN_NO_SRQ)
         return;
-    struct sim_srq *srq = sim_srq_at(endpoint, endpoint->plan->srq);
-    if (!life->last_life || (endpoint->ops->reliable && !srq->plan->wild))
-        endpoint->srq = srq;
+    struct sim_srq *srq = sim_srq_at(end, end->plan->srq);
+    if (!life->last_life || (end->ops->reliable && !srq->plan->wild))
+        end->srq = srq;
 }
 
 /* Another queue pair may bring its receives to their ends: no shared queue, or a new one next time. */
@@ -121,17 +121,16 @@ static void begin_life(struct sim_life *life)
 /* ---- a life ends ------------------------------------------------------------------------------- */
 
 /* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
-static bool drained(struct sim_endpoint *endpoint)
+static bool drained(struct sim_endpoint *end)
 {
-    const struct uro_wq *send = uro_qp_send_queue(endpoint->qp);
+    const struct uro_wq *send = uro_qp_send_queue(end->qp);
 
-    if ((endpoint->recv_done != endpoint->recv_posted &&
-         !sim_tight_lost(endpoint->load, endpoint->recv_cq)) ||
-        uro_wq_head(send) != uro_wq_tail(send) || !sim_cq_empty(endpoint->send_cq) ||
-        !sim_cq_empty(endpoint->recv_cq) || (endpoint->srq != NULL && !endpoint->last_wqe))
+    if ((end->recv_done != end->recv_posted && !sim_tight_lost(end->load, end->recv_cq)) ||
+        uro_wq_head(send) != uro_wq_tail(send) || !sim_cq_empty(end->send_cq) ||
+        !sim_cq_empty(end->recv_cq) || (end->srq != NULL && !end->last_wqe))
         return false;
-    if (!sim_tight_lost(endpoint->load, endpoint->send_cq))
-        sim_judge_silent(endpoint);
+    if (!sim_tight_lost(end->load, end->send_cq))
+        sim_judge_silent(end);
     return true;
 }
 
@@ -242,13 +241,13 @@ static void begin_ending(struct sim_life *life)
 static void end_on(struct sim_life *life)
 {
     for (uint32_t i = 0; i < life->count; i++) {
-        struct sim_endpoint *endpoint = &life->ends[i ^ life->first];
-        if (endpoint->ended)
+        struct sim_endpoint *end = &life->ends[i ^ life->first];
+        if (end->ended)
             continue;
         if (life->abrupt)
-            sim_endpoint_stop(endpoint, life->reuse);
+            sim_endpoint_stop(end, life->reuse);
         else
-            sim_endpoint_to_error(endpoint);
+            sim_endpoint_to_error(end);
         life->due = life->load->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
         return;
     }

@@ -9,38 +9,36 @@
 #define SHORT_ROOM (SIM_GRH + 64u)
 
 /* Work may be wrong on purpose. */
-static bool may_inject(const struct sim_endpoint *endpoint)
+static bool may_inject(const struct sim_endpoint *end)
 {
-    return !endpoint->life->last_life && !(endpoint->ops->reliable && endpoint->load->calm);
+    return !end->life->last_life && !(end->ops->reliable && end->load->calm);
 }
 
-static bool can_send(const struct sim_endpoint *endpoint)
+static bool can_send(const struct sim_endpoint *end)
 {
-    if (!endpoint->alive || endpoint->type == URO_QPT_XRC_TGT || endpoint->blocked ||
-        endpoint->posted - endpoint->confirmed >= endpoint->plan->send_capacity)
+    if (!end->alive || end->type == URO_QPT_XRC_TGT || end->blocked ||
+        end->posted - end->confirmed >= end->plan->send_capacity)
         return false;
-    if (sim_endpoint_in_error(endpoint))
-        return endpoint->late_posts > 0 && !endpoint->life->abrupt;
-    return endpoint->sends_left > 0 &&
-           (endpoint->ops->can_send == NULL || endpoint->ops->can_send(endpoint));
+    if (sim_endpoint_in_error(end))
+        return end->late_posts > 0 && !end->life->abrupt;
+    return end->sends_left > 0 && (end->ops->can_send == NULL || end->ops->can_send(end));
 }
 
-static bool can_receive(const struct sim_endpoint *endpoint)
+static bool can_receive(const struct sim_endpoint *end)
 {
-    if (!endpoint->alive || endpoint->srq != NULL || endpoint->type == URO_QPT_XRC_TGT ||
-        endpoint->type == URO_QPT_XRC_INI ||
-        endpoint->recv_posted - endpoint->recv_done >= endpoint->plan->recv_capacity)
+    if (!end->alive || end->srq != NULL || end->type == URO_QPT_XRC_TGT ||
+        end->type == URO_QPT_XRC_INI ||
+        end->recv_posted - end->recv_done >= end->plan->recv_capacity)
         return false;
-    return !sim_endpoint_in_error(endpoint) ||
-           (endpoint->late_posts > 0 && !endpoint->life->abrupt);
+    return !sim_endpoint_in_error(end) || (end->late_posts > 0 && !end->life->abrupt);
 }
 
 /* ---- sends ------------------------------------------------------------------------------------- */
 
-static void fill_wqe(struct sim_endpoint *endpoint, const struct sim_request *request,
+static void fill_wqe(struct sim_endpoint *end, const struct sim_request *request,
                      struct uro_wqe *wqe)
 {
-    uint32_t slot = (uint32_t)(request->number % endpoint->plan->send_capacity);
+    uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
     bool reads = request->opcode == URO_WR_RDMA_READ ||
                  request->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
                  request->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
@@ -51,22 +49,21 @@ static void fill_wqe(struct sim_endpoint *endpoint, const struct sim_request *re
     wqe->rkey = request->rkey;
     wqe->imm = request->imm;
     wqe->length = request->length;
-    wqe->opcode =
-        request->fault == SIM_FAULT_UNSUPPORTED ? endpoint->ops->unsupported : request->opcode;
+    wqe->opcode = request->fault == SIM_FAULT_UNSUPPORTED ? end->ops->unsupported : request->opcode;
     wqe->flags = request->flags;
     wqe->psn_count = 0;
     wqe->status = 0;
-    if (endpoint->ops->fill != NULL)
-        endpoint->ops->fill(endpoint, request, wqe);
+    if (end->ops->fill != NULL)
+        end->ops->fill(end, request, wqe);
     /* Inline bytes are nowhere but in the request; memory that is read into starts as canary. */
-    sim_memory_fill(&endpoint->memory, SIM_MEMORY_SENDS, slot, &request->layout,
+    sim_memory_fill(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
                     reads || is_inline ? 0 : request->length, request->seed);
     if (is_inline) {
         wqe->sge_count = 0;
         sim_memory_message((uint8_t *)wqe->sges, 0, request->length, request->seed);
         return;
     }
-    wqe->sge_count = (uint16_t)sim_memory_sges(&endpoint->memory, SIM_MEMORY_SENDS, slot,
+    wqe->sge_count = (uint16_t)sim_memory_sges(&end->memory, SIM_MEMORY_SENDS, slot,
                                                &request->layout, wqe->sges);
     for (uint32_t i = 0; i < wqe->sge_count && request->fault == SIM_FAULT_BAD_LKEY; i++) {
         if (wqe->sges[i].length > 0) {
@@ -76,61 +73,61 @@ static void fill_wqe(struct sim_endpoint *endpoint, const struct sim_request *re
     }
 }
 
-static bool post_one(struct sim_endpoint *endpoint, uint32_t ahead)
+static bool post_one(struct sim_endpoint *end, uint32_t ahead)
 {
-    struct sim_world *world = endpoint->load->world;
-    struct sim_request *request = sim_request_of(endpoint, endpoint->posted);
-    struct sim_request chosen = { .number = endpoint->posted, .window = SIM_NO_WINDOW };
+    struct sim_world *world = end->load->world;
+    struct sim_request *request = sim_request_of(end, end->posted);
+    struct sim_request chosen = { .number = end->posted, .window = SIM_NO_WINDOW };
 
-    if (!endpoint->ops->choose(endpoint, &chosen)) {
-        endpoint->blocked = true;
+    if (!end->ops->choose(end, &chosen)) {
+        end->blocked = true;
         return false;
     }
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(endpoint->qp), ahead);
+    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), ahead);
     if (wqe == NULL)
-        return sim_endpoint_fail(endpoint, "send", endpoint->posted, "finds no room in its queue");
-    fill_wqe(endpoint, &chosen, wqe);
+        return sim_endpoint_fail(end, "send", end->posted, "finds no room in its queue");
+    fill_wqe(end, &chosen, wqe);
     *request = chosen;
-    endpoint->posted++;
-    if (sim_request_is_signalled(endpoint, request))
-        endpoint->signalled = endpoint->posted;
-    if (sim_endpoint_in_error(endpoint))
-        endpoint->late_posts--;
+    end->posted++;
+    if (sim_request_is_signalled(end, request))
+        end->signalled = end->posted;
+    if (sim_endpoint_in_error(end))
+        end->late_posts--;
     else
-        endpoint->sends_left--;
+        end->sends_left--;
     sim_journal_note(world->journal, world->now,
-                     "qp 0x%06x post send %" PRIu64 " opcode %u length %u flags %x%s",
-                     endpoint->qpn, request->number, request->opcode, request->length,
-                     request->flags, request->fault != SIM_FAULT_NONE ? " WRONG" : "");
+                     "qp 0x%06x post send %" PRIu64 " opcode %u length %u flags %x%s", end->qpn,
+                     request->number, request->opcode, request->length, request->flags,
+                     request->fault != SIM_FAULT_NONE ? " WRONG" : "");
     return true;
 }
 
-static void post_sends(struct sim_endpoint *endpoint)
+static void post_sends(struct sim_endpoint *end)
 {
-    uint32_t batch = sim_world_between(&endpoint->rng, 1, endpoint->plan->batch_max);
+    uint32_t batch = sim_world_between(&end->rng, 1, end->plan->batch_max);
     uint32_t count = 0;
 
-    while (count < batch && can_send(endpoint) && post_one(endpoint, count))
+    while (count < batch && can_send(end) && post_one(end, count))
         count++;
     if (count == 0)
         return;
-    uro_wq_publish(uro_qp_send_queue(endpoint->qp), count);
-    uro_qp_ring(sim_endpoint_shard(endpoint), endpoint->qp);
+    uro_wq_publish(uro_qp_send_queue(end->qp), count);
+    uro_qp_ring(sim_endpoint_shard(end), end->qp);
 }
 
 /* Moves the queue pair from SQE back to RTS. */
-static void resume(struct sim_endpoint *endpoint)
+static void resume(struct sim_endpoint *end)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_RTS, .current_state = URO_QPS_SQE };
 
-    sim_endpoint_modify(endpoint, &attr, URO_ATTR_CUR_STATE);
-    endpoint->stopped = false;
-    endpoint->flush_until = endpoint->posted;
+    sim_endpoint_modify(end, &attr, URO_ATTR_CUR_STATE);
+    end->stopped = false;
+    end->flush_until = end->posted;
 }
 
-static bool resumes(const struct sim_endpoint *endpoint)
+static bool resumes(const struct sim_endpoint *end)
 {
-    return endpoint->alive && endpoint->stopped && uro_qp_state_now(endpoint->qp) == URO_QPS_SQE;
+    return end->stopped && end->alive && uro_qp_state_now(end->qp) == URO_QPS_SQE;
 }
 
 static struct sim_endpoint *of_poster(const struct sim_node *node)
@@ -140,34 +137,33 @@ static struct sim_endpoint *of_poster(const struct sim_node *node)
 
 static uro_time poster_next(const struct sim_node *node)
 {
-    const struct sim_endpoint *endpoint = of_poster(node);
-    uro_time next = can_send(endpoint) ? endpoint->post_at : URO_TIME_NEVER;
+    const struct sim_endpoint *end = of_poster(node);
+    uro_time next = can_send(end) ? end->post_at : URO_TIME_NEVER;
 
-    return resumes(endpoint) && endpoint->resume_at < next ? endpoint->resume_at : next;
+    return resumes(end) && end->resume_at < next ? end->resume_at : next;
 }
 
 static void poster_run(struct sim_node *node)
 {
-    struct sim_endpoint *endpoint = of_poster(node);
-    uro_time now = endpoint->load->world->now;
+    struct sim_endpoint *end = of_poster(node);
+    uro_time now = end->load->world->now;
 
-    if (resumes(endpoint) && endpoint->resume_at <= now)
-        resume(endpoint);
-    if (!can_send(endpoint) || endpoint->post_at > now)
+    if (resumes(end) && end->resume_at <= now)
+        resume(end);
+    if (!can_send(end) || end->post_at > now)
         return;
-    post_sends(endpoint);
-    endpoint->post_at = now + uro_rng_below(&endpoint->rng, endpoint->plan->post_wait_max + 1);
+    post_sends(end);
+    end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
 }
 
-void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *request,
-                           bool may_inline)
+void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline)
 {
-    const struct sim_plan_end *plan = endpoint->plan;
-    struct uro_rng *rng = &endpoint->rng;
-    uint64_t unsignalled = endpoint->posted + 1 - endpoint->signalled;
+    const struct sim_plan_end *plan = end->plan;
+    struct uro_rng *rng = &end->rng;
+    uint64_t unsignalled = end->posted + 1 - end->signalled;
 
-    if (plan->signal_all || uro_rng_below(rng, 3) > 0 || endpoint->sends_left == 1 ||
-        unsignalled >= (plan->send_capacity + 1) / 2 || sim_endpoint_in_error(endpoint))
+    if (plan->signal_all || uro_rng_below(rng, 3) > 0 || end->sends_left == 1 ||
+        unsignalled >= (plan->send_capacity + 1) / 2 || sim_endpoint_in_error(end))
         request->flags |= URO_SEND_SIGNALED;
     if (uro_rng_below(rng, 4) == 0)
         request->flags |= URO_SEND_SOLICITED;
@@ -178,30 +174,28 @@ void sim_post_choose_flags(struct sim_endpoint *endpoint, struct sim_request *re
 /* ---- receives ---------------------------------------------------------------------------------- */
 
 /* A datagram needs room for its header: some receives have not even that. */
-static uint32_t short_room(struct sim_endpoint *endpoint, uint32_t room)
+static uint32_t short_room(struct sim_endpoint *end, uint32_t room)
 {
-    bool header = endpoint->type == URO_QPT_UD && uro_rng_below(&endpoint->rng, 2) != 0;
+    bool header = end->type == URO_QPT_UD && uro_rng_below(&end->rng, 2) != 0;
 
-    return uro_rng_below(&endpoint->rng, header ? SHORT_ROOM : room + 1);
+    return uro_rng_below(&end->rng, header ? SHORT_ROOM : room + 1);
 }
 
-static void fill_rqe(struct sim_endpoint *endpoint, struct uro_rqe *rqe)
+static void fill_rqe(struct sim_endpoint *end, struct uro_rqe *rqe)
 {
-    struct sim_recv *recv = &endpoint->recvs[endpoint->recv_posted % SIM_REQUESTS_MAX];
-    uint32_t slot = (uint32_t)(endpoint->recv_posted % endpoint->plan->recv_capacity);
-    bool wrong = may_inject(endpoint) &&
-                 sim_world_chance(&endpoint->rng, endpoint->life->plan->inject_share / 2);
+    struct sim_recv *recv = &end->recvs[end->recv_posted % SIM_REQUESTS_MAX];
+    uint32_t slot = (uint32_t)(end->recv_posted % end->plan->recv_capacity);
+    bool wrong = may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_share / 2);
 
-    *recv = (struct sim_recv){ .room = endpoint->type == URO_QPT_UD
-                                           ? SIM_GRH + URO_PATH_MTU_MAX
-                                           : endpoint->life->plan->message_max };
-    if (wrong && uro_rng_below(&endpoint->rng, 2) == 0)
-        recv->room = short_room(endpoint, recv->room);
+    *recv = (struct sim_recv){ .room = end->type == URO_QPT_UD ? SIM_GRH + URO_PATH_MTU_MAX
+                                                               : end->life->plan->message_max };
+    if (wrong && uro_rng_below(&end->rng, 2) == 0)
+        recv->room = short_room(end, recv->room);
     else
         recv->bad_lkey = wrong;
-    endpoint->life->may_fail |= wrong;
-    rqe->wr_id = endpoint->recv_posted | SIM_RECV_BIT;
-    sim_recv_fill(&endpoint->memory, slot, recv, endpoint->plan->recv_sges, &endpoint->rng, rqe);
+    end->life->may_fail |= wrong;
+    rqe->wr_id = end->recv_posted | SIM_RECV_BIT;
+    sim_recv_fill(&end->memory, slot, recv, end->plan->recv_sges, &end->rng, rqe);
 }
 
 static struct sim_endpoint *of_receiver(const struct sim_node *node)
@@ -211,66 +205,64 @@ static struct sim_endpoint *of_receiver(const struct sim_node *node)
 
 static uro_time receiver_next(const struct sim_node *node)
 {
-    const struct sim_endpoint *endpoint = of_receiver(node);
+    const struct sim_endpoint *end = of_receiver(node);
 
-    return can_receive(endpoint) ? endpoint->receive_at : URO_TIME_NEVER;
+    return can_receive(end) ? end->receive_at : URO_TIME_NEVER;
 }
 
 static void receiver_run(struct sim_node *node)
 {
-    struct sim_endpoint *endpoint = of_receiver(node);
-    struct sim_world *world = endpoint->load->world;
-    uint32_t batch = sim_world_between(&endpoint->rng, 1, endpoint->plan->recv_batch_max);
+    struct sim_endpoint *end = of_receiver(node);
+    struct sim_world *world = end->load->world;
+    uint32_t batch = sim_world_between(&end->rng, 1, end->plan->recv_batch_max);
     uint32_t count = 0;
 
-    for (; count < batch && can_receive(endpoint); count++) {
-        struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(endpoint->qp), count);
+    for (; count < batch && can_receive(end); count++) {
+        struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(end->qp), count);
         if (rqe == NULL) {
-            sim_endpoint_fail(endpoint, "receive", endpoint->recv_posted,
-                              "finds no room in its queue");
+            sim_endpoint_fail(end, "receive", end->recv_posted, "finds no room in its queue");
             return;
         }
-        fill_rqe(endpoint, rqe);
-        endpoint->recv_posted++;
-        if (sim_endpoint_in_error(endpoint))
-            endpoint->late_posts--;
+        fill_rqe(end, rqe);
+        end->recv_posted++;
+        if (sim_endpoint_in_error(end))
+            end->late_posts--;
     }
-    uro_wq_publish(uro_qp_recv_queue(endpoint->qp), count);
-    if (uro_qp_state_now(endpoint->qp) == URO_QPS_ERR)
-        uro_qp_ring(sim_endpoint_shard(endpoint), endpoint->qp);
+    uro_wq_publish(uro_qp_recv_queue(end->qp), count);
+    if (uro_qp_state_now(end->qp) == URO_QPS_ERR)
+        uro_qp_ring(sim_endpoint_shard(end), end->qp);
     sim_journal_note(world->journal, world->now, "qp 0x%06x post %u receives up to %" PRIu64,
-                     endpoint->qpn, count, endpoint->recv_posted);
-    endpoint->receive_at =
-        world->now + uro_rng_below(&endpoint->rng, endpoint->plan->recv_wait_max + 1);
+                     end->qpn, count, end->recv_posted);
+    end->receive_at = world->now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
 }
 
-static void add_nodes(struct sim_endpoint *endpoint)
+static void add_nodes(struct sim_endpoint *end)
 {
-    endpoint->poster = (struct sim_node){ NULL, poster_next, poster_run };
-    endpoint->receiver = (struct sim_node){ NULL, receiver_next, receiver_run };
-    sim_world_add(endpoint->load->world, &endpoint->receiver);
-    sim_world_add(endpoint->load->world, &endpoint->poster);
+    end->poster = (struct sim_node){ NULL, poster_next, poster_run };
+    end->receiver = (struct sim_node){ NULL, receiver_next, receiver_run };
+    sim_world_add(end->load->world, &end->receiver);
+    sim_world_add(end->load->world, &end->poster);
 }
 
-void sim_post_init(struct sim_endpoint *endpoint)
+void sim_post_init(struct sim_endpoint *end)
 {
-    endpoint->requests = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->requests);
-    endpoint->recvs = calloc(SIM_REQUESTS_MAX, sizeof *endpoint->recvs);
-    URO_ASSERT(endpoint->requests != NULL && endpoint->recvs != NULL);
-    add_nodes(endpoint);
-    sim_drain_init(&endpoint->drain, endpoint->load, endpoint->host);
+    end->requests = calloc(SIM_REQUESTS_MAX, sizeof *end->requests);
+    end->recvs = calloc(SIM_REQUESTS_MAX, sizeof *end->recvs);
+    URO_ASSERT(end->requests != NULL && end->recvs != NULL);
+    add_nodes(end);
+    sim_drain_init(&end->drain, end->load, end->host);
 }
 
-void sim_post_init_unreliable(struct sim_endpoint *endpoint)
+void sim_post_init_unreliable(struct sim_endpoint *end)
 {
-    const struct sim_plan_end *plan = endpoint->plan;
+    const struct sim_plan_end *plan = end->plan;
     uint32_t completions = plan->send_capacity + plan->recv_capacity;
 
     if (plan->srq != SIM_PLAN_NO_SRQ) {
-        completions += sim_srq_at(endpoint, plan->srq)->slot_count;
-        endpoint->pd = sim_srq_at(endpoint, plan->srq)->pd;
+        completions += sim_srq_at(end, plan->srq)->slot_count;
+        end->pd = sim_srq_at(end, plan->srq)->pd;
     }
-    sim_endpoint_init(endpoint);
-    sim_cq_init(&endpoint->cq, endpoint->load, endpoint->host, completions);
-    sim_post_init(endpoint);
+    sim_endpoint_init(end);
+    sim_cq_init(&end->cq, end->load, end->host, completions);
+    sim_post_init(end);
 }

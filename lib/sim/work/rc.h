@@ -75,42 +75,41 @@ struct sim_rc_state {
 void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
 
 /* rc_choose.c */
-bool sim_rc_choose(struct sim_endpoint *endpoint, struct sim_request *request);
+bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
 
 /* rc_window.c */
 /* The memory windows of a life. */
-void sim_rc_window_begin(struct sim_endpoint *endpoint);
-void sim_rc_window_end(struct sim_endpoint *endpoint);
+void sim_rc_window_begin(struct sim_endpoint *end);
+void sim_rc_window_end(struct sim_endpoint *end);
 /* The slot that a memory window opens a part of. */
 uint32_t sim_rc_window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw);
 /* One of the endpoint's memory windows is bound. */
-bool sim_rc_window_bound(const struct sim_endpoint *endpoint);
+bool sim_rc_window_bound(const struct sim_endpoint *end);
 /* Fills in a request about a memory window; false when there is none for it now. */
-bool sim_rc_window_choose(struct sim_endpoint *endpoint, struct sim_request *request,
+bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *request,
                           enum sim_plan_kind kind);
 /* The key of a window that is not bound, or of nothing. */
 uint32_t sim_rc_window_stale(const struct sim_endpoint *owner);
 /* Makes the request wrong; false when it cannot be. */
-bool sim_rc_window_spoil(struct sim_endpoint *endpoint, struct sim_request *request);
-void sim_rc_window_fill(const struct sim_endpoint *endpoint, const struct sim_request *request,
+bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request);
+void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *request,
                         struct uro_wqe *wqe);
 /* The request succeeded. */
-void sim_rc_window_done(struct sim_endpoint *endpoint, const struct sim_request *request);
+void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *request);
 /* A SEND_WITH_INV arrived. */
-void sim_rc_window_invalidated(struct sim_endpoint *endpoint, uint32_t rkey);
+void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey);
 
 /* rc_judge.c: struct sim_endpoint_ops */
-void sim_rc_confirm(struct sim_endpoint *endpoint, const struct sim_request *request);
-bool sim_rc_expected(const struct sim_endpoint *endpoint, const struct sim_request *request,
+void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request);
+bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
                      uint8_t status);
-void sim_rc_on_error(struct sim_endpoint *endpoint, const struct sim_request *request,
-                     uint8_t status);
-void sim_rc_take(struct sim_endpoint *endpoint, const struct sim_place *place,
+void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
+void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place,
                  const struct uro_cqe *cqe);
-bool sim_rc_recv_expected(const struct sim_endpoint *endpoint, const struct sim_place *place,
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place *place,
                           uint8_t status);
 /* The request will never complete: whether it was executed is not known. */
-void sim_rc_uncertain(struct sim_endpoint *endpoint, const struct sim_request *request);
+void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
 /* The request was posted with a key of the section that is no longer valid. */
 bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,
                        const struct sim_request *request);

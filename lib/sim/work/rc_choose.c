@@ -84,27 +84,30 @@ static uint32_t free_window(const struct sim_endpoint *end)
 }
 
 /* A window of its own, with what a READ will find, or nothing a WRITE could be mistaken for. */
-static bool take_window(struct sim_endpoint *end, struct sim_request *op, bool read)
+static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     struct sim_memory *memory = &end->peer->memory;
     uint32_t room = memory->sizes[SIM_MEMORY_WINDOWS].room;
 
-    if (op->mw == NULL) {
-        op->window = free_window(end);
-        if (op->window == SIM_NO_WINDOW)
+    if (request->mw == NULL) {
+        request->window = free_window(end);
+        if (request->window == SIM_NO_WINDOW)
             return false;
-        op->at = uro_rng_below(&end->rng, room - op->length + 1);
+        request->at = uro_rng_below(&end->rng, room - request->length + 1);
     }
-    struct sim_rc_window *window = &end->rc->windows[op->window];
-    *window = (struct sim_rc_window){ .seed = op->seed, .at = op->at, .length = op->length };
-    const struct sim_memory_layout layout = { .count = 1, .pieces = { { op->at, op->length } } };
-    sim_memory_fill(memory, SIM_MEMORY_WINDOWS, op->window, &layout, read ? op->length : 0,
-                    op->seed);
+    struct sim_rc_window *window = &end->rc->windows[request->window];
+    *window = (struct sim_rc_window){ .seed = request->seed,
+                                      .at = request->at,
+                                      .length = request->length };
+    const struct sim_memory_layout layout = { .count = 1,
+                                              .pieces = { { request->at, request->length } } };
+    sim_memory_fill(memory, SIM_MEMORY_WINDOWS, request->window, &layout,
+                    read ? request->length : 0, request->seed);
     return true;
 }
 
 /* The window of the request before: what it wrote is read, or what it reads is overwritten. */
-static bool share_window(struct sim_endpoint *end, struct sim_request *op, bool read)
+static bool share_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     const struct sim_request *before = previous(end);
     uint8_t wanted = read ? URO_WR_RDMA_WRITE : URO_WR_RDMA_READ;
@@ -112,75 +115,76 @@ static bool share_window(struct sim_endpoint *end, struct sim_request *op, bool 
     if (before == NULL || before->opcode != wanted || before->fault != SIM_FAULT_NONE ||
         before->number < end->confirmed)
         return false;
-    op->window = before->window;
-    op->at = before->at;
-    op->length = before->length;
+    request->window = before->window;
+    request->at = before->at;
+    request->length = before->length;
     if (read)
-        op->seed = before->seed;
+        request->seed = before->seed;
     else
-        op->flags |= URO_SEND_FENCE; /* or the WRITE may come before a READ that is retried */
+        request->flags |= URO_SEND_FENCE; /* or the WRITE may come before a READ that is retried */
     return true;
 }
 
-static bool place_remote(struct sim_endpoint *end, struct sim_request *op, enum sim_plan_kind kind)
+static bool place_remote(struct sim_endpoint *end, struct sim_request *request,
+                         enum sim_plan_kind kind)
 {
-    bool read = op->opcode == URO_WR_RDMA_READ || op->opcode == URO_WR_FLUSH;
+    bool read = request->opcode == URO_WR_RDMA_READ || request->opcode == URO_WR_FLUSH;
     bool shares =
         (kind == SIM_PLAN_READ_BACK || kind == SIM_PLAN_OVERWRITE || kind == SIM_PLAN_FLUSH) &&
-        share_window(end, op, read);
+        share_window(end, request, read);
 
-    if (!shares && !take_window(end, op, read))
+    if (!shares && !take_window(end, request, read))
         return false;
-    struct sim_rc_window *window = &end->rc->windows[op->window];
+    struct sim_rc_window *window = &end->rc->windows[request->window];
     window->users++;
     if (!read) {
         window->writers++;
-        window->seed = op->seed;
+        window->seed = request->seed;
     }
-    op->writers = window->writers;
-    if (op->mw != NULL)
+    request->writers = window->writers;
+    if (request->mw != NULL)
         return true;
-    op->remote_address =
-        sim_memory_address(&end->peer->memory, SIM_MEMORY_WINDOWS, op->window) + op->at;
-    op->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WINDOWS]);
+    request->remote_address =
+        sim_memory_address(&end->peer->memory, SIM_MEMORY_WINDOWS, request->window) + request->at;
+    request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WINDOWS]);
     return true;
 }
 
-static void place_atomic(struct sim_endpoint *end, struct sim_request *op)
+static void place_atomic(struct sim_endpoint *end, struct sim_request *request)
 {
-    op->length = ATOMIC_LENGTH;
-    op->original = end->rc->word;
-    if (op->opcode == URO_WR_ATOMIC_WRITE) {
-        sim_memory_message((uint8_t *)&op->swap, 0, ATOMIC_LENGTH, op->seed);
-        op->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
-        op->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
+    request->length = ATOMIC_LENGTH;
+    request->original = end->rc->word;
+    if (request->opcode == URO_WR_ATOMIC_WRITE) {
+        sim_memory_message((uint8_t *)&request->swap, 0, ATOMIC_LENGTH, request->seed);
+        request->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
+        request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
         return;
     }
-    op->compare_add = uro_rng_u64(&end->rng);
-    op->swap = uro_rng_u64(&end->rng);
-    if (op->shared_word) {
-        op->compare_add = 1 + uro_rng_below(&end->rng, 1u << 20);
-        op->remote_address = end->peer->rc->shared_key.base;
-        op->rkey = uro_key_number(&end->peer->rc->shared_key);
+    request->compare_add = uro_rng_u64(&end->rng);
+    request->swap = uro_rng_u64(&end->rng);
+    if (request->shared_word) {
+        request->compare_add = 1 + uro_rng_below(&end->rng, 1u << 20);
+        request->remote_address = end->peer->rc->shared_key.base;
+        request->rkey = uro_key_number(&end->peer->rc->shared_key);
         return;
     }
-    if (op->opcode == URO_WR_ATOMIC_CMP_AND_SWP && uro_rng_below(&end->rng, 2) == 0)
-        op->compare_add = op->original;
-    op->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
-    op->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
+    if (request->opcode == URO_WR_ATOMIC_CMP_AND_SWP && uro_rng_below(&end->rng, 2) == 0)
+        request->compare_add = request->original;
+    request->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
+    request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
 }
 
 /* The peer's word after an atomic that is right. */
-static void follow_word(struct sim_endpoint *end, const struct sim_request *op)
+static void follow_word(struct sim_endpoint *end, const struct sim_request *request)
 {
-    if (op->shared_word || op->fault != SIM_FAULT_NONE)
+    if (request->shared_word || request->fault != SIM_FAULT_NONE)
         return;
-    if (op->opcode == URO_WR_ATOMIC_WRITE)
-        end->rc->word = op->swap;
-    else if (op->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
-        end->rc->word += op->compare_add;
-    else if (op->compare_add == end->rc->word)
-        end->rc->word = op->swap;
+    if (request->opcode == URO_WR_ATOMIC_WRITE)
+        end->rc->word = request->swap;
+    else if (request->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
+        end->rc->word += request->compare_add;
+    else if (request->compare_add == end->rc->word)
+        end->rc->word = request->swap;
 }
 
 /* A key at the peer's host that is registered, but not for the peer's protection domain: if there
@@ -206,68 +210,69 @@ static uint32_t other_pd_key(const struct sim_endpoint *end)
 }
 
 /* Makes a request wrong in one way that fits it; leaves it right when none does. */
-static void spoil(struct sim_endpoint *end, struct sim_request *op)
+static void spoil(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_memory *memory = &end->peer->memory;
-    bool remote = op->opcode != URO_WR_SEND && op->opcode != URO_WR_SEND_WITH_IMM;
-    bool atomic = op->length == ATOMIC_LENGTH && op->window == SIM_NO_WINDOW && remote;
+    bool remote = request->opcode != URO_WR_SEND && request->opcode != URO_WR_SEND_WITH_IMM;
+    bool atomic = request->length == ATOMIC_LENGTH && request->window == SIM_NO_WINDOW && remote;
     enum sim_fault way = 1 + uro_rng_below(&end->rng, SIM_FAULT_BAD_WINDOW - 1);
 
-    if (op->mw != NULL) {
-        if (sim_rc_window_spoil(end, op)) {
-            op->fault = SIM_FAULT_BAD_WINDOW;
+    if (request->mw != NULL) {
+        if (sim_rc_window_spoil(end, request)) {
+            request->fault = SIM_FAULT_BAD_WINDOW;
             end->life->may_fail = true;
         }
         return;
     }
-    op->flush.selectivity = 0; /* of the whole region no range could be wrong */
-    if (op->opcode == URO_WR_FLUSH && way == SIM_FAULT_BAD_LKEY)
+    request->flush.selectivity = 0; /* of the whole region no range could be wrong */
+    if (request->opcode == URO_WR_FLUSH && way == SIM_FAULT_BAD_LKEY)
         return;
-    if (op->length == 0)
+    if (request->length == 0)
         return; /* keys and addresses of nothing are not looked at */
     if (way == SIM_FAULT_BAD_LKEY) {
-        op->flags &= (uint8_t)~URO_SEND_INLINE;
+        request->flags &= (uint8_t)~URO_SEND_INLINE;
     } else if (way == SIM_FAULT_UNSUPPORTED) {
-        op->flags &= (uint8_t)~URO_SEND_INLINE; /* whatever else it is */
+        request->flags &= (uint8_t)~URO_SEND_INLINE; /* whatever else it is */
     } else if (!remote || (way == SIM_FAULT_MISALIGNED && !atomic)) {
         return;
     } else if (way == SIM_FAULT_BAD_RKEY) {
-        op->rkey = uro_rng_below(&end->rng, 2) == 0 ? op->rkey ^ 0x5a5a5a5a
-                                                    : sim_rc_window_stale(end->peer);
+        request->rkey = uro_rng_below(&end->rng, 2) == 0 ? request->rkey ^ 0x5a5a5a5a
+                                                         : sim_rc_window_stale(end->peer);
     } else if (way == SIM_FAULT_OTHER_PD) {
-        op->rkey = other_pd_key(end);
+        request->rkey = other_pd_key(end);
     } else if (way == SIM_FAULT_BEYOND && atomic) {
-        op->remote_address -= 8;
+        request->remote_address -= 8;
     } else if (way == SIM_FAULT_BEYOND) {
         const struct uro_key *key = &memory->keys[SIM_MEMORY_WINDOWS];
-        op->remote_address = key->base + key->length - op->length + 1;
+        request->remote_address = key->base + key->length - request->length + 1;
     } else if (way == SIM_FAULT_NO_RIGHT) {
-        op->rkey = uro_key_number(&memory->keys[SIM_MEMORY_PRIVATE]);
-        op->remote_address = (sim_memory_address(memory, SIM_MEMORY_PRIVATE, 0) + 7) / 8 * 8;
+        request->rkey = uro_key_number(&memory->keys[SIM_MEMORY_PRIVATE]);
+        request->remote_address = (sim_memory_address(memory, SIM_MEMORY_PRIVATE, 0) + 7) / 8 * 8;
     } else {
-        op->remote_address += 4;
+        request->remote_address += 4;
     }
-    op->fault = way;
+    request->fault = way;
     end->life->may_fail = true;
 }
 
-static void choose_flags(struct sim_endpoint *end, struct sim_request *op)
+static void choose_flags(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_plan_end *plan = end->plan;
     struct uro_rng *rng = &end->rng;
-    bool data = op->opcode == URO_WR_SEND || op->opcode == URO_WR_SEND_WITH_IMM ||
-                op->opcode == URO_WR_SEND_WITH_INV || op->opcode == URO_WR_ATOMIC_WRITE ||
-                op->opcode == URO_WR_RDMA_WRITE || op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    bool data = request->opcode == URO_WR_SEND || request->opcode == URO_WR_SEND_WITH_IMM ||
+                request->opcode == URO_WR_SEND_WITH_INV || request->opcode == URO_WR_ATOMIC_WRITE ||
+                request->opcode == URO_WR_RDMA_WRITE ||
+                request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
 
     if (sim_world_chance(rng, plan->signal_share) || end->sends_left <= 1 ||
         end->posted + 1 - end->signalled >= (plan->send_capacity + 1) / 2)
-        op->flags |= URO_SEND_SIGNALED;
+        request->flags |= URO_SEND_SIGNALED;
     if (sim_world_chance(rng, plan->fence_share))
-        op->flags |= URO_SEND_FENCE;
+        request->flags |= URO_SEND_FENCE;
     if (sim_world_chance(rng, plan->solicit_share))
-        op->flags |= URO_SEND_SOLICITED;
-    if (data && op->length <= plan->inline_max && sim_world_chance(rng, plan->inline_share))
-        op->flags |= URO_SEND_INLINE;
+        request->flags |= URO_SEND_SOLICITED;
+    if (data && request->length <= plan->inline_max && sim_world_chance(rng, plan->inline_share))
+        request->flags |= URO_SEND_INLINE;
 }
 
 /* XRC: any of the peer's shared receive queues that are of its domain. */
@@ -284,98 +289,99 @@ static uint32_t choose_srq(struct sim_endpoint *end)
 }
 
 /* What the peer has to take because of this request. */
-static void announce(struct sim_endpoint *end, struct sim_request *op)
+static void announce(struct sim_endpoint *end, struct sim_request *request)
 {
-    bool write = op->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
-    bool has_inv = op->opcode == URO_WR_SEND_WITH_INV;
+    bool write = request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    bool has_inv = request->opcode == URO_WR_SEND_WITH_INV;
 
-    if (!sim_model_is_message(op->opcode))
+    if (!sim_model_is_message(request->opcode))
         return;
-    op->message = end->messages_sent++;
+    request->message = end->messages_sent++;
     if (write)
-        end->rc->windows[op->window].users++;
-    end->rc->messages[op->message % SIM_RC_MESSAGES_MAX] =
+        end->rc->windows[request->window].users++;
+    end->rc->messages[request->message % SIM_RC_MESSAGES_MAX] =
         (struct sim_rc_message){ .write = write,
-                                 .has_imm = sim_model_has_imm(op->opcode),
+                                 .has_imm = sim_model_has_imm(request->opcode),
                                  .has_inv = has_inv,
-                                 .imm = has_inv ? op->inv_rkey : op->imm,
-                                 .length = op->length,
-                                 .seed = op->seed,
-                                 .window = op->window,
-                                 .at = op->at,
-                                 .srq = op->srq };
+                                 .imm = has_inv ? request->inv_rkey : request->imm,
+                                 .length = request->length,
+                                 .seed = request->seed,
+                                 .window = request->window,
+                                 .at = request->at,
+                                 .srq = request->srq };
 }
 
-static void give_psns(struct sim_endpoint *end, struct sim_request *op)
+static void give_psns(struct sim_endpoint *end, struct sim_request *request)
 {
-    bool local = sim_model_is_local(op->opcode);
-    bool one = sim_model_has_response(op->opcode) && op->opcode != URO_WR_RDMA_READ;
-    uint32_t packets = one ? 1 : sim_model_packets(op->length, end->life->plan->path_mtu);
+    bool local = sim_model_is_local(request->opcode);
+    bool one = sim_model_has_response(request->opcode) && request->opcode != URO_WR_RDMA_READ;
+    uint32_t packets = one ? 1 : sim_model_packets(request->length, end->life->plan->path_mtu);
 
-    op->psn = end->rc->psn;
-    op->psns = local ? 0 : packets;
-    op->remote_number = end->rc->remote;
+    request->psn = end->rc->psn;
+    request->psns = local ? 0 : packets;
+    request->remote_number = end->rc->remote;
     end->rc->remote += !local;
-    end->rc->psn = (end->rc->psn + op->psns) & URO_PSN_MASK;
+    end->rc->psn = (end->rc->psn + request->psns) & URO_PSN_MASK;
 }
 
 /* What a request about memory windows becomes when there is none for it. */
-static void choose_window(struct sim_endpoint *end, struct sim_request *op,
+static void choose_window(struct sim_endpoint *end, struct sim_request *request,
                           enum sim_plan_kind *kind)
 {
     if (*kind < SIM_PLAN_BIND)
         return;
-    if (!sim_rc_window_choose(end, op, *kind)) {
+    if (!sim_rc_window_choose(end, request, *kind)) {
         *kind = SIM_PLAN_WRITE;
-        op->opcode = URO_WR_RDMA_WRITE;
+        request->opcode = URO_WR_RDMA_WRITE;
     }
-    if (sim_model_is_local(op->opcode))
-        op->length = 0;
+    if (sim_model_is_local(request->opcode))
+        request->length = 0;
 }
 
-bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *op)
+bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
 {
     enum sim_plan_kind kind = choose_kind(end);
     bool has_imm = kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_WRITE_IMM;
     bool atomic = kind == SIM_PLAN_CMP_SWAP || kind == SIM_PLAN_FETCH_ADD ||
                   kind == SIM_PLAN_SHARED_ADD || kind == SIM_PLAN_ATOMIC_WRITE;
 
-    op->opcode = opcodes[kind];
-    op->shared_word = kind == SIM_PLAN_SHARED_ADD;
-    op->length = choose_length(end);
-    op->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
-    op->seed = uro_rng_u64(&end->rng);
+    request->opcode = opcodes[kind];
+    request->shared_word = kind == SIM_PLAN_SHARED_ADD;
+    request->length = choose_length(end);
+    request->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
+    request->seed = uro_rng_u64(&end->rng);
     if (end->messages_sent - end->rc->messages_base >= SIM_RC_MESSAGES_MAX / 2)
         return false;
     if (end->type == URO_QPT_XRC_INI) {
-        op->srq = choose_srq(end);
-        op->srqn = uro_srq_number(sim_srq_at(end->peer, op->srq)->srq);
-        op->srq_generation = sim_srq_at(end->peer, op->srq)->generation;
+        request->srq = choose_srq(end);
+        request->srqn = uro_srq_number(sim_srq_at(end->peer, request->srq)->srq);
+        request->srq_generation = sim_srq_at(end->peer, request->srq)->generation;
     }
-    choose_window(end, op, &kind);
+    choose_window(end, request, &kind);
     bool sends = kind == SIM_PLAN_SEND || kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_SEND_INV;
     if (kind == SIM_PLAN_FLUSH)
-        op->flush = (struct uro_flush_kind){
+        request->flush = (struct uro_flush_kind){
             .placement = (uint8_t)sim_world_between(&end->rng, 1, 3),
             .selectivity = (uint8_t)uro_rng_below(&end->rng, 2),
         };
     if (atomic)
-        place_atomic(end, op);
-    else if (!sends && !sim_model_is_local(op->opcode) && !place_remote(end, op, kind))
+        place_atomic(end, request);
+    else if (!sends && !sim_model_is_local(request->opcode) && !place_remote(end, request, kind))
         return false;
-    choose_flags(end, op);
+    choose_flags(end, request);
     if (!end->life->last_life && !end->load->calm &&
         sim_world_chance(&end->rng,
-                         end->life->plan->inject_share * (op->mw != NULL ? MW_FACTOR : 1)))
-        spoil(end, op);
+                         end->life->plan->inject_share * (request->mw != NULL ? MW_FACTOR : 1)))
+        spoil(end, request);
     if (atomic)
-        follow_word(end, op);
-    give_psns(end, op);
-    announce(end, op);
-    if (sim_model_is_local(op->opcode) || op->opcode == URO_WR_FLUSH)
+        follow_word(end, request);
+    give_psns(end, request);
+    announce(end, request);
+    if (sim_model_is_local(request->opcode) || request->opcode == URO_WR_FLUSH)
         return true; /* no memory of ours */
-    sim_memory_scatter(&op->layout, op->length,
-                       (atomic && op->opcode != URO_WR_ATOMIC_WRITE) || end->plan->send_sges == 0
+    sim_memory_scatter(&request->layout, request->length,
+                       (atomic && request->opcode != URO_WR_ATOMIC_WRITE) ||
+                               end->plan->send_sges == 0
                            ? 1
                            : end->plan->send_sges,
                        &end->rng);

@@ -22,26 +22,26 @@ static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amou
     return original >= shared->start;
 }
 
-static void check_atomic(struct sim_endpoint *endpoint, const struct sim_request *request)
+static void check_atomic(struct sim_endpoint *end, const struct sim_request *request)
 {
-    uint32_t slot = (uint32_t)(request->number % endpoint->plan->send_capacity);
-    const uint8_t *there = sim_memory_slot(&endpoint->memory, SIM_MEMORY_SENDS, slot);
+    uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
+    const uint8_t *there = sim_memory_slot(&end->memory, SIM_MEMORY_SENDS, slot);
     uint64_t original;
     uint32_t at;
 
     memcpy(&original, there + request->layout.pieces[0].at, sizeof original);
     if (request->shared_word) {
-        if (!add(&endpoint->load->shared[endpoint->peer->side], original, request->compare_add))
-            sim_endpoint_fail(endpoint, "send", request->number,
+        if (!add(&end->load->shared[end->peer->side], original, request->compare_add))
+            sim_endpoint_fail(end, "send", request->number,
                               "original value of the shared word is too small");
     } else if (original != request->original) {
-        sim_world_fail(
-            endpoint->load->world,
-            "pair %u qp 0x%06x send %" PRIu64 ": atomic returned 0x%" PRIx64 ", must be 0x%" PRIx64,
-            endpoint->life->number, endpoint->qpn, request->number, original, request->original);
+        sim_world_fail(end->load->world,
+                       "pair %u qp 0x%06x send %" PRIu64 ": atomic returned 0x%" PRIx64
+                       ", must be 0x%" PRIx64,
+                       end->life->number, end->qpn, request->number, original, request->original);
     }
-    if (!sim_memory_check_around(&endpoint->memory, SIM_MEMORY_SENDS, slot, &request->layout, &at))
-        sim_endpoint_fail(endpoint, "send", request->number, "beside the atomic's result changed");
+    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout, &at))
+        sim_endpoint_fail(end, "send", request->number, "beside the atomic's result changed");
 }
 
 /* The slot at the peer holds @length bytes of message @seed, and nothing else. */
@@ -56,58 +56,57 @@ static bool window_holds(struct sim_endpoint *owner, uint32_t window, uint32_t a
 }
 
 /* Unless a later request already writes there. */
-static void check_window(struct sim_endpoint *endpoint, const struct sim_request *request)
+static void check_window(struct sim_endpoint *end, const struct sim_request *request)
 {
-    struct sim_rc_window *window = &endpoint->rc->windows[request->window];
+    struct sim_rc_window *window = &end->rc->windows[request->window];
 
     window->users--;
     if (window->writers == request->writers &&
-        !window_holds(endpoint->peer, request->window, request->at, request->length, request->seed))
-        sim_endpoint_fail(endpoint, "send", request->number,
+        !window_holds(end->peer, request->window, request->at, request->length, request->seed))
+        sim_endpoint_fail(end, "send", request->number,
                           request->opcode == URO_WR_RDMA_READ
                               ? "of the window that was read changed"
                               : "of the window is not what was written");
 }
 
-void sim_rc_confirm(struct sim_endpoint *endpoint, const struct sim_request *request)
+void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
     if (sim_model_is_atomic(request->opcode) && request->fault == SIM_FAULT_NONE)
-        check_atomic(endpoint, request);
+        check_atomic(end, request);
     if (request->window != SIM_NO_WINDOW)
-        check_window(endpoint, request);
+        check_window(end, request);
     if (request->mw != NULL)
-        sim_rc_window_done(endpoint, request);
+        sim_rc_window_done(end, request);
 }
 
 /* ---- sends that failed ------------------------------------------------------------------------- */
 
-void sim_rc_uncertain(struct sim_endpoint *endpoint, const struct sim_request *request)
+void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request)
 {
-    struct sim_rc_state *rc = endpoint->rc;
+    struct sim_rc_state *rc = end->rc;
 
     if ((!sim_model_is_atomic(request->opcode) && request->opcode != URO_WR_ATOMIC_WRITE) ||
         request->fault != SIM_FAULT_NONE)
         return;
     if (request->shared_word)
-        endpoint->load->shared[endpoint->peer->side].uncertain += request->compare_add;
+        end->load->shared[end->peer->side].uncertain += request->compare_add;
     else if (rc->word_maybes < URO_ARRAY_LEN(rc->word_maybe))
         rc->word_maybe[rc->word_maybes++] = request->original;
 }
 
-void sim_rc_on_error(struct sim_endpoint *endpoint, const struct sim_request *request,
-                     uint8_t status)
+void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status)
 {
     (void)status;
     if (request != NULL)
-        sim_rc_uncertain(endpoint, request);
-    sim_life_on_failure(endpoint->life);
+        sim_rc_uncertain(end, request);
+    sim_life_on_failure(end->life);
 }
 
 /* The receive at the peer that this request's message meets, if that can be known. */
-static const struct sim_recv *met_by(const struct sim_endpoint *endpoint,
+static const struct sim_recv *met_by(const struct sim_endpoint *end,
                                      const struct sim_request *request)
 {
-    const struct sim_endpoint *peer = endpoint->peer;
+    const struct sim_endpoint *peer = end->peer;
 
     if (!sim_model_takes_receive(request->opcode) || peer->type != URO_QPT_RC || peer->srq != NULL)
         return NULL;
@@ -122,20 +121,20 @@ bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section
 }
 
 /* Memory that the request needs, here or there, was deregistered. */
-static bool lost_memory(const struct sim_endpoint *endpoint, const struct sim_request *request,
+static bool lost_memory(const struct sim_endpoint *end, const struct sim_request *request,
                         uint8_t status)
 {
     bool takes = sim_model_takes_receive(request->opcode);
 
     switch ((unsigned)status) {
     case URO_WC_LOC_PROT_ERR:
-        return sim_rc_is_revoked(endpoint, SIM_MEMORY_SENDS, request);
+        return sim_rc_is_revoked(end, SIM_MEMORY_SENDS, request);
     case URO_WC_MW_BIND_ERR:
-        return endpoint->rc->revoked[SIM_MEMORY_WINDOWS] && request->opcode == URO_WR_BIND_MW;
+        return end->rc->revoked[SIM_MEMORY_WINDOWS] && request->opcode == URO_WR_BIND_MW;
     case URO_WC_REM_OP_ERR:
-        return endpoint->peer->rc->revoked[SIM_MEMORY_RECVS] && takes;
+        return end->peer->rc->revoked[SIM_MEMORY_RECVS] && takes;
     case URO_WC_REM_ACCESS_ERR:
-        return !takes && sim_rc_is_revoked(endpoint->peer,
+        return !takes && sim_rc_is_revoked(end->peer,
                                            request->window != SIM_NO_WINDOW ? SIM_MEMORY_WINDOWS
                                                                             : SIM_MEMORY_WORDS,
                                            request);
@@ -145,11 +144,11 @@ static bool lost_memory(const struct sim_endpoint *endpoint, const struct sim_re
 }
 
 /* The receive that the message meets, or the shared queue of such receives, makes it fail so. */
-static bool receive_explains(const struct sim_endpoint *endpoint, const struct sim_request *request,
+static bool receive_explains(const struct sim_endpoint *end, const struct sim_request *request,
                              uint8_t status)
 {
-    const struct sim_endpoint *peer = endpoint->peer;
-    const struct sim_recv *recv = met_by(endpoint, request);
+    const struct sim_endpoint *peer = end->peer;
+    const struct sim_recv *recv = met_by(end, request);
     bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
     /* Which shared receive it meets nobody can know; the receive's own completion is judged exactly. */
@@ -160,133 +159,129 @@ static bool receive_explains(const struct sim_endpoint *endpoint, const struct s
         return true;
     if (recv != NULL && recv->bad_lkey && request->length > 0 && status == URO_WC_REM_OP_ERR)
         return true;
-    return endpoint->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
+    return end->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
            request->srq_generation != sim_srq_at(peer, request->srq)->generation;
 }
 
-static bool explained(const struct sim_endpoint *endpoint, const struct sim_request *request,
+static bool explained(const struct sim_endpoint *end, const struct sim_request *request,
                       uint8_t status)
 {
-    const struct sim_life *life = endpoint->life;
+    const struct sim_life *life = end->life;
 
     if (status == URO_WC_RETRY_EXC_ERR)
-        return life->may_time_out || (life->may_fail && !endpoint->load->plan->forever);
+        return life->may_time_out || (life->may_fail && !end->load->plan->forever);
     if (status == URO_WC_RNR_RETRY_EXC_ERR)
-        return endpoint->plan->rnr_retry < 7 && !life->last_life;
-    if (receive_explains(endpoint, request, status) || lost_memory(endpoint, request, status))
+        return end->plan->rnr_retry < 7 && !life->last_life;
+    if (receive_explains(end, request, status) || lost_memory(end, request, status))
         return true;
     if (request->mw != NULL && request->window != SIM_NO_WINDOW &&
-        endpoint->rc->windows[request->window].revoked && status == URO_WC_REM_ACCESS_ERR)
+        end->rc->windows[request->window].revoked && status == URO_WC_REM_ACCESS_ERR)
         return true;
     return request->fault != SIM_FAULT_NONE && status == sim_judge_status(request);
 }
 
 /* The peer writes NAK 0x63 where we write 0x61. */
-static bool says_otherwise(const struct sim_endpoint *endpoint, uint8_t status)
+static bool says_otherwise(const struct sim_endpoint *end, uint8_t status)
 {
-    unsigned quirks = endpoint->load->plan->cables[endpoint->peer->side].quirks;
+    unsigned quirks = end->load->plan->cables[end->peer->side].quirks;
 
-    return endpoint->side != endpoint->peer->side && quirks & SIM_QUIRK_OPERATIONAL &&
+    return end->side != end->peer->side && quirks & SIM_QUIRK_OPERATIONAL &&
            status == URO_WC_REM_OP_ERR;
 }
 
-bool sim_rc_expected(const struct sim_endpoint *endpoint, const struct sim_request *request,
+bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
                      uint8_t status)
 {
-    return explained(endpoint, request, status) ||
-           (says_otherwise(endpoint, status) &&
-            explained(endpoint, request, URO_WC_REM_INV_REQ_ERR));
+    return explained(end, request, status) ||
+           (says_otherwise(end, status) && explained(end, request, URO_WC_REM_INV_REQ_ERR));
 }
 
 /* ---- receives ---------------------------------------------------------------------------------- */
 
-static bool fail(const struct sim_endpoint *endpoint, const struct sim_place *place,
-                 const char *what)
+static bool fail(const struct sim_endpoint *end, const struct sim_place *place, const char *what)
 {
-    return sim_endpoint_fail(endpoint, place->srq != NULL ? "shared receive" : "receive",
-                             place->number, what);
+    return sim_endpoint_fail(end, place->srq != NULL ? "shared receive" : "receive", place->number,
+                             what);
 }
 
 /* The peer's oldest message that was not taken; with XRC, that was sent to this shared queue. */
-static struct sim_rc_message *next_message(const struct sim_endpoint *endpoint,
+static struct sim_rc_message *next_message(const struct sim_endpoint *end,
                                            const struct sim_place *place)
 {
-    struct sim_endpoint *peer = endpoint->peer;
+    struct sim_endpoint *peer = end->peer;
 
     for (uint64_t i = peer->rc->messages_base; i < peer->messages_sent; i++) {
         struct sim_rc_message *message = &peer->rc->messages[i % SIM_RC_MESSAGES_MAX];
-        bool here = !endpoint->life->plan->xrc || place->srq == sim_srq_at(endpoint, message->srq);
+        bool here = !end->life->plan->xrc || place->srq == sim_srq_at(end, message->srq);
         if (!message->taken && here)
             return message;
     }
     return NULL;
 }
 
-static void mark_taken(struct sim_endpoint *endpoint, struct sim_rc_message *message)
+static void mark_taken(struct sim_endpoint *end, struct sim_rc_message *message)
 {
-    struct sim_endpoint *peer = endpoint->peer;
+    struct sim_endpoint *peer = end->peer;
     struct sim_rc_state *rc = peer->rc;
 
     message->taken = true;
-    endpoint->messages_taken++;
+    end->messages_taken++;
     while (rc->messages_base < peer->messages_sent &&
            rc->messages[rc->messages_base % SIM_RC_MESSAGES_MAX].taken)
         rc->messages_base++;
 }
 
 /* Returns false when the completion says something else than the message. */
-static bool check_completion(const struct sim_endpoint *endpoint, const struct sim_place *place,
+static bool check_completion(const struct sim_endpoint *end, const struct sim_place *place,
                              const struct sim_rc_message *message, const struct uro_cqe *cqe)
 {
     uint8_t opcode = message->write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV;
 
     if (cqe->opcode != opcode || !(cqe->flags & URO_WC_WITH_IMM) != !message->has_imm ||
         !(cqe->flags & URO_WC_WITH_INV) != !message->has_inv)
-        return fail(endpoint, place, "is of another kind than what was sent");
+        return fail(end, place, "is of another kind than what was sent");
     if ((message->has_imm || message->has_inv) && cqe->imm != message->imm)
-        return fail(endpoint, place, "has another immediate value or key than was sent");
+        return fail(end, place, "has another immediate value or key than was sent");
     if (cqe->byte_len != message->length)
-        return fail(endpoint, place, "has another length than was sent");
+        return fail(end, place, "has another length than was sent");
     if (!message->write && message->length > place->recv->room)
-        return fail(endpoint, place, "took a message longer than itself");
+        return fail(end, place, "took a message longer than itself");
     return true;
 }
 
-void sim_rc_take(struct sim_endpoint *endpoint, const struct sim_place *place,
-                 const struct uro_cqe *cqe)
+void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
 {
-    struct sim_rc_message *message = next_message(endpoint, place);
+    struct sim_rc_message *message = next_message(end, place);
     uint32_t at;
 
     if (message == NULL) {
-        fail(endpoint, place, "completed but nothing was sent");
+        fail(end, place, "completed but nothing was sent");
         return;
     }
-    mark_taken(endpoint, message);
-    if (!check_completion(endpoint, place, message, cqe))
+    mark_taken(end, message);
+    if (!check_completion(end, place, message, cqe))
         return;
     if (message->has_inv)
-        sim_rc_window_invalidated(endpoint, message->imm);
+        sim_rc_window_invalidated(end, message->imm);
     if (!sim_memory_check(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout,
                           message->write ? 0 : message->length, message->seed, &at))
-        fail(endpoint, place, "of the message is wrong");
+        fail(end, place, "of the message is wrong");
     if (!message->write)
         return;
-    if (!window_holds(endpoint, message->window, message->at, message->length, message->seed))
-        fail(endpoint, place, "of the window is not there yet, or wrong");
-    endpoint->peer->rc->windows[message->window].users--;
+    if (!window_holds(end, message->window, message->at, message->length, message->seed))
+        fail(end, place, "of the window is not there yet, or wrong");
+    end->peer->rc->windows[message->window].users--;
 }
 
-bool sim_rc_recv_expected(const struct sim_endpoint *endpoint, const struct sim_place *place,
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place *place,
                           uint8_t status)
 {
-    const struct sim_rc_message *message = next_message(endpoint, place);
+    const struct sim_rc_message *message = next_message(end, place);
 
     if (message == NULL || message->write)
         return false;
     if (status == URO_WC_LOC_LEN_ERR)
         return message->length > place->recv->room;
     return status == URO_WC_LOC_PROT_ERR && message->length > 0 &&
-           (place->recv->bad_lkey ||
-            (place->srq == NULL && endpoint->rc->revoked[SIM_MEMORY_RECVS]));
+           (place->recv->bad_lkey || (place->srq == NULL && end->rc->revoked[SIM_MEMORY_RECVS]));
 }

@@ -73,7 +73,7 @@ static struct sim_rc_mw *find(struct sim_endpoint *owner, enum sim_rc_mw_state s
     return NULL;
 }
 
-static bool bind(struct sim_endpoint *end, struct sim_request *op)
+static bool bind(struct sim_endpoint *end, struct sim_request *request)
 {
     struct sim_rc_mw *mw = find(end, SIM_RC_MW_FREE);
     struct sim_rc_mw *bound = find(end, SIM_RC_MW_BOUND);
@@ -84,9 +84,9 @@ static bool bind(struct sim_endpoint *end, struct sim_request *op)
         mw = bound;
     if (mw == NULL)
         return false;
-    op->mw = mw;
-    op->inv_rkey = mw->rkey;
-    op->rkey = mw->rkey ^ sim_world_between(rng, 1, LOW_OCTET);
+    request->mw = mw;
+    request->inv_rkey = mw->rkey;
+    request->rkey = mw->rkey ^ sim_world_between(rng, 1, LOW_OCTET);
     mw->at = uro_rng_below(rng, room);
     mw->length = 1 + uro_rng_below(rng, room - mw->at);
     mw->access = sim_world_between(rng, 1, 3) * URO_ACCESS_REMOTE_WRITE; /* or READ, or both */
@@ -116,54 +116,56 @@ static struct sim_rc_mw *find_in_use(struct sim_endpoint *owner)
     return NULL;
 }
 
-static bool invalidate(struct sim_endpoint *owner, struct sim_request *op)
+static bool invalidate(struct sim_endpoint *owner, struct sim_request *request)
 {
-    struct sim_rc_mw *mw = op->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
+    struct sim_rc_mw *mw = request->opcode == URO_WR_LOCAL_INV ? find_in_use(owner) : NULL;
 
     if (mw == NULL)
         mw = find(owner, SIM_RC_MW_BOUND);
-    if (mw == NULL || (is_first_type(mw) && op->opcode != URO_WR_LOCAL_INV))
+    if (mw == NULL || (is_first_type(mw) && request->opcode != URO_WR_LOCAL_INV))
         return false;
-    op->mw = mw;
-    op->inv_rkey = op->mw->rkey;
-    op->mw->state = SIM_RC_MW_DYING;
-    if (is_first_type(op->mw)) {
-        op->opcode = URO_WR_BIND_MW;
-        op->rkey = op->mw->rkey ^ sim_world_between(&owner->rng, 1, LOW_OCTET);
+    request->mw = mw;
+    request->inv_rkey = request->mw->rkey;
+    request->mw->state = SIM_RC_MW_DYING;
+    if (is_first_type(request->mw)) {
+        request->opcode = URO_WR_BIND_MW;
+        request->rkey = request->mw->rkey ^ sim_world_between(&owner->rng, 1, LOW_OCTET);
     }
     return true;
 }
 
 /* A WRITE or READ through a window, of some octets of it. */
-static bool use(struct sim_endpoint *end, struct sim_request *op)
+static bool use(struct sim_endpoint *end, struct sim_request *request)
 {
     struct sim_rc_mw *mw = find(end->peer, SIM_RC_MW_BOUND);
     uint32_t right =
-        op->opcode == URO_WR_RDMA_READ ? URO_ACCESS_REMOTE_READ : URO_ACCESS_REMOTE_WRITE;
+        request->opcode == URO_WR_RDMA_READ ? URO_ACCESS_REMOTE_READ : URO_ACCESS_REMOTE_WRITE;
 
     if (mw == NULL || !(mw->access & right))
         return false;
-    if (op->length > mw->length)
-        op->length = mw->length;
-    op->mw = mw;
-    op->window = sim_rc_window_of(end->peer, mw);
-    op->at = mw->at + uro_rng_below(&end->rng, mw->length - op->length + 1);
-    op->rkey = mw->rkey;
-    op->remote_address = (mw->access & URO_ACCESS_ZERO_BASED ? 0 : mw->base) + (op->at - mw->at);
+    if (request->length > mw->length)
+        request->length = mw->length;
+    request->mw = mw;
+    request->window = sim_rc_window_of(end->peer, mw);
+    request->at = mw->at + uro_rng_below(&end->rng, mw->length - request->length + 1);
+    request->rkey = mw->rkey;
+    request->remote_address =
+        (mw->access & URO_ACCESS_ZERO_BASED ? 0 : mw->base) + (request->at - mw->at);
     return true;
 }
 
-bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *op, enum sim_plan_kind kind)
+bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *request,
+                          enum sim_plan_kind kind)
 {
     switch ((unsigned)kind) {
     case SIM_PLAN_BIND:
-        return bind(end, op);
+        return bind(end, request);
     case SIM_PLAN_LOCAL_INV:
-        return invalidate(end, op);
+        return invalidate(end, request);
     case SIM_PLAN_SEND_INV:
-        return invalidate(end->peer, op);
+        return invalidate(end->peer, request);
     default:
-        return use(end, op);
+        return use(end, request);
     }
 }
 
@@ -176,49 +178,49 @@ uint32_t sim_rc_window_stale(const struct sim_endpoint *owner)
 }
 
 /* One octet beyond the window, a right it does not give, or a key it has no more. */
-bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *op)
+bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request)
 {
-    const struct sim_rc_mw *mw = op->mw;
-    bool local = op->opcode == URO_WR_BIND_MW || op->opcode == URO_WR_LOCAL_INV;
+    const struct sim_rc_mw *mw = request->mw;
+    bool local = request->opcode == URO_WR_BIND_MW || request->opcode == URO_WR_LOCAL_INV;
 
-    if (op->opcode == URO_WR_BIND_MW) {
-        op->inv_rkey ^= SIM_BAD_KEY;
+    if (request->opcode == URO_WR_BIND_MW) {
+        request->inv_rkey ^= SIM_BAD_KEY;
         return true;
     }
-    if (local || op->opcode == URO_WR_SEND_WITH_INV) {
-        op->inv_rkey = local ? sim_rc_window_stale(end) : sim_rc_window_stale(end->peer);
+    if (local || request->opcode == URO_WR_SEND_WITH_INV) {
+        request->inv_rkey = local ? sim_rc_window_stale(end) : sim_rc_window_stale(end->peer);
         return true;
     }
-    if (op->length == 0 || uro_rng_below(&end->rng, 2) == 0)
+    if (request->length == 0 || uro_rng_below(&end->rng, 2) == 0)
         return false;
     if (uro_rng_below(&end->rng, 2) == 0)
-        op->rkey ^= 1; /* bound with another low octet before, perhaps */
+        request->rkey ^= 1; /* bound with another low octet before, perhaps */
     else
-        op->remote_address += mw->length - (op->at - mw->at) - op->length + 1;
+        request->remote_address += mw->length - (request->at - mw->at) - request->length + 1;
     return true;
 }
 
-void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *op,
+void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *request,
                         struct uro_wqe *wqe)
 {
-    wqe->imm = op->inv_rkey;
-    if (op->opcode != URO_WR_BIND_MW)
+    wqe->imm = request->inv_rkey;
+    if (request->opcode != URO_WR_BIND_MW)
         return;
-    wqe->remote_address = op->mw->base;
-    wqe->window_length = op->mw->state == SIM_RC_MW_DYING ? 0 : op->mw->length;
+    wqe->remote_address = request->mw->base;
+    wqe->window_length = request->mw->state == SIM_RC_MW_DYING ? 0 : request->mw->length;
     wqe->bind.lkey = uro_key_number(&end->memory.keys[SIM_MEMORY_WINDOWS]);
-    wqe->bind.access = op->mw->access;
+    wqe->bind.access = request->mw->access;
 }
 
-void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *op)
+void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *request)
 {
-    struct sim_rc_mw *mw = op->mw;
-    bool bound = op->opcode == URO_WR_BIND_MW && mw->state == SIM_RC_MW_BINDING;
+    struct sim_rc_mw *mw = request->mw;
+    bool bound = request->opcode == URO_WR_BIND_MW && mw->state == SIM_RC_MW_BINDING;
 
-    if (op->opcode == URO_WR_BIND_MW) {
-        mw->rkey = op->rkey;
+    if (request->opcode == URO_WR_BIND_MW) {
+        mw->rkey = request->rkey;
         mw->state = bound ? SIM_RC_MW_BOUND : SIM_RC_MW_FREE;
-    } else if (op->opcode == URO_WR_LOCAL_INV) {
+    } else if (request->opcode == URO_WR_LOCAL_INV) {
         mw->state = SIM_RC_MW_FREE;
     } else {
         return;

@@ -27,83 +27,85 @@ static const struct sim_request *find_op(const struct sim_endpoint *end, uint64_
                                          uint32_t psn)
 {
     for (uint64_t i = first; i < end->posted; i++) {
-        const struct sim_request *op = sim_request_of(end, i);
-        int32_t index = distance(psn, op->psn);
-        if (index >= 0 && index < (int32_t)op->psns)
-            return op;
+        const struct sim_request *request = sim_request_of(end, i);
+        int32_t index = distance(psn, request->psn);
+        if (index >= 0 && index < (int32_t)request->psns)
+            return request;
     }
     return NULL;
 }
 
-static bool check_data_request(const struct sim_endpoint *end, const struct sim_request *op,
+static bool check_data_request(const struct sim_endpoint *end, const struct sim_request *request,
                                const struct uro_frame *frame, uint32_t index)
 {
     uint32_t mtu = end->life->plan->path_mtu;
     uint32_t from = index * mtu;
-    uint32_t left = op->length - from;
-    bool last = index + 1 == op->psns;
-    bool has_imm = sim_model_has_imm(op->opcode);
-    bool has_inv = op->opcode == URO_WR_SEND_WITH_INV;
-    bool solicits = last && sim_model_is_message(op->opcode) && (op->flags & URO_SEND_SOLICITED);
+    uint32_t left = request->length - from;
+    bool last = index + 1 == request->psns;
+    bool has_imm = sim_model_has_imm(request->opcode);
+    bool has_inv = request->opcode == URO_WR_SEND_WITH_INV;
+    bool solicits =
+        last && sim_model_is_message(request->opcode) && (request->flags & URO_SEND_SOLICITED);
 
-    if (frame->op->place != sim_model_place(index, op->psns))
+    if (frame->op->place != sim_model_place(index, request->psns))
         return fail(end, frame, "another place in its message is due");
     if (!(frame->op->ext & URO_EXT_IMM) != !(last && has_imm))
         return fail(end, frame, "immediate data where there is none, or none where there is");
-    if (last && has_imm && frame->imm != op->imm)
+    if (last && has_imm && frame->imm != request->imm)
         return fail(end, frame, "wrong immediate data");
     if (!(frame->op->ext & URO_EXT_INV) != !(last && has_inv) ||
-        (last && has_inv && frame->inv_rkey != op->inv_rkey))
+        (last && has_inv && frame->inv_rkey != request->inv_rkey))
         return fail(end, frame, "invalidates another key, or none");
     if (frame->op->ext & URO_EXT_RETH &&
-        (frame->reth.va != op->remote_address || frame->reth.rkey != op->rkey ||
-         frame->reth.length != op->length))
+        (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
+         frame->reth.length != request->length))
         return fail(end, frame, "wrong RETH");
-    if (!sim_model_carries(frame, from, left < mtu ? left : mtu, op->seed))
+    if (!sim_model_carries(frame, from, left < mtu ? left : mtu, request->seed))
         return fail(end, frame, "wrong payload");
     if (last && !frame->bth.ack_req)
         return fail(end, frame, "ends its message without asking for an ACK");
     if (frame->bth.solicited != solicits)
         return fail(end, frame, "wrong solicited event bit");
-    if (sim_rc_is_revoked(end, SIM_MEMORY_SENDS, op) && frame->payload_length > 0 &&
-        !(op->flags & URO_SEND_INLINE))
+    if (sim_rc_is_revoked(end, SIM_MEMORY_SENDS, request) && frame->payload_length > 0 &&
+        !(request->flags & URO_SEND_INLINE))
         return fail(end, frame, "payload from memory that is not registered any more");
     return true;
 }
 
-static bool check_read_request(const struct sim_endpoint *end, const struct sim_request *op,
+static bool check_read_request(const struct sim_endpoint *end, const struct sim_request *request,
                                const struct uro_frame *frame, uint32_t index)
 {
     uint32_t mtu = end->life->plan->path_mtu;
-    uint32_t left = op->length - index * mtu;
+    uint32_t left = request->length - index * mtu;
 
-    if (frame->reth.va != op->remote_address + (uint64_t)index * mtu ||
-        frame->reth.rkey != op->rkey)
+    if (frame->reth.va != request->remote_address + (uint64_t)index * mtu ||
+        frame->reth.rkey != request->rkey)
         return fail(end, frame, "wrong RETH");
     if (frame->reth.length != left && (frame->reth.length > left || frame->reth.length % mtu != 0))
         return fail(end, frame, "asks for a part that is no number of packets");
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
 
-static bool check_atomic_request(const struct sim_endpoint *end, const struct sim_request *op,
+static bool check_atomic_request(const struct sim_endpoint *end, const struct sim_request *request,
                                  const struct uro_frame *frame)
 {
-    bool swap = op->opcode == URO_WR_ATOMIC_CMP_AND_SWP;
+    bool swap = request->opcode == URO_WR_ATOMIC_CMP_AND_SWP;
     const struct uro_atomic_eth *atomic = &frame->atomic;
 
-    if (atomic->va != op->remote_address || atomic->rkey != op->rkey ||
-        atomic->swap_add != (swap ? op->swap : op->compare_add) ||
-        (swap && atomic->compare != op->compare_add))
+    if (atomic->va != request->remote_address || atomic->rkey != request->rkey ||
+        atomic->swap_add != (swap ? request->swap : request->compare_add) ||
+        (swap && atomic->compare != request->compare_add))
         return fail(end, frame, "wrong AtomicETH");
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
 
-static bool check_flush(const struct sim_endpoint *end, const struct sim_request *op,
+static bool check_flush(const struct sim_endpoint *end, const struct sim_request *request,
                         const struct uro_frame *frame)
 {
-    if (frame->reth.va != op->remote_address || frame->reth.rkey != op->rkey ||
-        frame->reth.length != op->length || frame->feth.placement != op->flush.placement ||
-        frame->feth.selectivity != op->flush.selectivity)
+    if (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
+        frame->reth.length != request->length ||
+        frame->feth.placement != request->flush.placement ||
+        frame->feth.selectivity != request->flush.selectivity)
         return fail(end, frame, "wrong RETH or FETH");
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
@@ -120,13 +122,13 @@ static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 
 static bool check_request(struct sim_endpoint *end, const struct uro_frame *frame)
 {
-    const struct sim_request *op = find_op(end, end->confirmed, frame->bth.psn);
+    const struct sim_request *request = find_op(end, end->confirmed, frame->bth.psn);
 
-    if (op == NULL)
+    if (request == NULL)
         return fail(end, frame, "belongs to no request that is outstanding");
-    if (op->fault == SIM_FAULT_BAD_LKEY || op->fault == SIM_FAULT_UNSUPPORTED)
+    if (request->fault == SIM_FAULT_BAD_LKEY || request->fault == SIM_FAULT_UNSUPPORTED)
         return fail(end, frame, "belongs to a request that cannot be sent");
-    if (frame->op->verb != sim_model_operation(op->opcode))
+    if (frame->op->verb != sim_model_operation(request->opcode))
         return fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return fail(end, frame, "wrong P_Key");
@@ -134,26 +136,26 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
         return false;
     if (end->drain.drained)
         return fail(end, frame, "sent in SQD after SQ_DRAINED");
-    if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != op->srqn)
+    if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != request->srqn)
         return fail(end, frame, "wrong shared receive queue");
 
-    uint32_t index = (uint32_t)distance(frame->bth.psn, op->psn);
+    uint32_t index = (uint32_t)distance(frame->bth.psn, request->psn);
     if (frame->op->verb == URO_READ)
-        return check_read_request(end, op, frame, index);
+        return check_read_request(end, request, frame, index);
     if (frame->op->verb == URO_FLUSH)
-        return check_flush(end, op, frame);
+        return check_flush(end, request, frame);
     if (frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD)
-        return check_atomic_request(end, op, frame);
-    return check_data_request(end, op, frame, index);
+        return check_atomic_request(end, request, frame);
+    return check_data_request(end, request, frame, index);
 }
 
 /* Messages the responder has executed, as it says itself. */
-static bool check_msn(struct sim_endpoint *end, const struct sim_request *op,
+static bool check_msn(struct sim_endpoint *end, const struct sim_request *request,
                       const struct uro_frame *frame)
 {
     bool acks = frame->aeth.kind == URO_AETH_ACK;
-    bool last = (uint32_t)distance(frame->bth.psn, op->psn) + 1 == op->psns;
-    uint64_t least = op->remote_number + (acks && (last || frame->op->verb == URO_READ));
+    bool last = (uint32_t)distance(frame->bth.psn, request->psn) + 1 == request->psns;
+    uint64_t least = request->remote_number + (acks && (last || frame->op->verb == URO_READ));
 
     if (frame->aeth.msn < least || frame->aeth.msn > end->peer->rc->remote)
         return fail(end, frame, "MSN does not fit the PSN");
@@ -163,58 +165,58 @@ static bool check_msn(struct sim_endpoint *end, const struct sim_request *op,
     return true;
 }
 
-static bool check_read_response(struct sim_endpoint *end, const struct sim_request *op,
+static bool check_read_response(struct sim_endpoint *end, const struct sim_request *request,
                                 const struct uro_frame *frame)
 {
     const struct sim_endpoint *peer = end->peer;
     uint32_t mtu = end->life->plan->path_mtu;
-    uint32_t from = (uint32_t)distance(frame->bth.psn, op->psn) * mtu;
-    uint32_t left = op->length - from;
+    uint32_t from = (uint32_t)distance(frame->bth.psn, request->psn) * mtu;
+    uint32_t left = request->length - from;
 
-    if (op->opcode == URO_WR_FLUSH || op->opcode == URO_WR_ATOMIC_WRITE)
+    if (request->opcode == URO_WR_FLUSH || request->opcode == URO_WR_ATOMIC_WRITE)
         return (frame->op->place == URO_ONLY && frame->payload_length == 0 &&
-                check_msn(end, op, frame)) ||
+                check_msn(end, request, frame)) ||
                fail(end, frame, "answers what has no octets");
-    if (op->opcode != URO_WR_RDMA_READ)
+    if (request->opcode != URO_WR_RDMA_READ)
         return fail(end, frame, "answers what was no READ");
     if (frame->payload_length != (left < mtu ? left : mtu))
         return fail(end, frame, "wrong length");
     /* Later the window may hold something else, and an answer that nobody waits for any more may
      * show it. */
-    bool still = op->number >= peer->confirmed && op->fault == SIM_FAULT_NONE &&
-                 peer->rc->windows[op->window].writers == op->writers;
-    if (still && !sim_model_carries(frame, from, frame->payload_length, op->seed))
+    bool still = request->number >= peer->confirmed && request->fault == SIM_FAULT_NONE &&
+                 peer->rc->windows[request->window].writers == request->writers;
+    if (still && !sim_model_carries(frame, from, frame->payload_length, request->seed))
         return fail(end, frame, "wrong payload");
-    if (sim_rc_is_revoked(end, SIM_MEMORY_WINDOWS, op) && frame->payload_length > 0)
+    if (sim_rc_is_revoked(end, SIM_MEMORY_WINDOWS, request) && frame->payload_length > 0)
         return fail(end, frame, "payload from memory that is not registered any more");
-    return !(frame->op->ext & URO_EXT_AETH) || check_msn(end, op, frame);
+    return !(frame->op->ext & URO_EXT_AETH) || check_msn(end, request, frame);
 }
 
 static bool check_response(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     const struct sim_endpoint *peer = end->peer;
     uint64_t first = peer->posted > SIM_REQUESTS_MAX ? peer->posted - SIM_REQUESTS_MAX : 0;
-    const struct sim_request *op = find_op(peer, first, frame->bth.psn);
+    const struct sim_request *request = find_op(peer, first, frame->bth.psn);
 
     if (distance(frame->bth.psn, peer->rc->psn) >= 0)
         return fail(end, frame, "answers what was never asked");
     if (end->load->plan->clean && frame->op->verb == URO_ACK && frame->aeth.kind != URO_AETH_ACK)
         return fail(end, frame, "refuses what came over a perfect network");
-    if (op == NULL)
+    if (request == NULL)
         return true; /* an old answer, sent again */
     if (frame->op->verb == URO_READ)
-        return check_read_response(end, op, frame);
+        return check_read_response(end, request, frame);
 
-    bool atomic = sim_model_is_atomic(op->opcode);
+    bool atomic = sim_model_is_atomic(request->opcode);
     if (frame->op->verb == URO_ATOMIC_ACK) {
         if (!atomic)
             return fail(end, frame, "answers what was no atomic");
-        if (!op->shared_word && frame->atomic_ack != op->original)
+        if (!request->shared_word && frame->atomic_ack != request->original)
             return fail(end, frame, "wrong original value");
-    } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_has_response(op->opcode)) {
+    } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_has_response(request->opcode)) {
         return fail(end, frame, "a bare ACK for what is answered with data");
     }
-    return check_msn(end, op, frame);
+    return check_msn(end, request, frame);
 }
 
 bool sim_rc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame)

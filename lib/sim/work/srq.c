@@ -7,10 +7,9 @@
 #include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
-#define RECEIVE_UD      (SIM_GRH + URO_PATH_MTU_MAX) /* any datagram */
-#define SLOTS_ALIGNMENT 64u
-#define ADDRESS_SPACE   UINT64_C(0x800000000000) /* beyond every pair's */
-#define ADDRESS_STEP    UINT64_C(0x10000000000)
+#define RECEIVE_UD    (SIM_GRH + URO_PATH_MTU_MAX) /* any datagram */
+#define ADDRESS_SPACE UINT64_C(0x800000000000)     /* beyond every pair's */
+#define ADDRESS_STEP  UINT64_C(0x10000000000)
 
 void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv, uint32_t sges,
                    struct uro_rng *rng, struct uro_rqe *rqe)
@@ -44,10 +43,10 @@ uint64_t sim_srq_oldest(const struct sim_srq *srq)
     return srq->posted - waiting(srq);
 }
 
-struct sim_srq *sim_srq_at(const struct sim_endpoint *endpoint, uint32_t index)
+struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index)
 {
     URO_ASSERT(index < SIM_PLAN_SRQS_MAX);
-    return &endpoint->load->srqs[endpoint->side][index];
+    return &end->load->srqs[end->side][index];
 }
 
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number)
@@ -75,18 +74,6 @@ static struct sim_srq_recv *free_slot(const struct sim_srq *srq)
 static bool can_post(const struct sim_srq *srq)
 {
     return waiting(srq) < srq->srq->wq.capacity && free_slot(srq) != NULL;
-}
-
-static void *make_slots(uint32_t capacity, uint32_t sges)
-{
-    size_t size = uro_srq_slots_size(capacity, sges);
-    void *slots;
-
-    size = (size + SLOTS_ALIGNMENT - 1) / SLOTS_ALIGNMENT * SLOTS_ALIGNMENT;
-    slots = aligned_alloc(SLOTS_ALIGNMENT, size);
-    URO_ASSERT(slots != NULL);
-    memset(slots, 0xa5, size);
-    return slots;
 }
 
 static void fill(struct sim_srq *srq, struct sim_srq_recv *recv, struct uro_rqe *rqe)
@@ -130,7 +117,7 @@ static void resize(struct sim_srq *srq)
 {
     uint32_t capacity = sim_world_between(&srq->rng, 1, srq->plan->capacity_max);
     bool fits = capacity >= waiting(srq) && capacity >= srq->limit;
-    void *slots = make_slots(capacity, srq->plan->sges);
+    void *slots = sim_memory_unzeroed(uro_srq_slots_size(capacity, srq->plan->sges));
 
     if ((uro_srq_resize(srq->srq, capacity, slots) == 0) != fits)
         fail(srq, "a resize was refused that fits, or done though it does not");
@@ -202,20 +189,19 @@ static void create(struct sim_srq *srq, uint32_t capacity)
                                        .cq = plan->xrc ? srq->cq->cq : NULL,
                                        .user = srq };
 
-    srq->slots = make_slots(capacity, plan->sges);
-    srq->srq = aligned_alloc(_Alignof(struct uro_srq), sizeof *srq->srq);
-    URO_ASSERT(srq->srq != NULL);
+    srq->slots = sim_memory_unzeroed(uro_srq_slots_size(capacity, plan->sges));
+    srq->srq = sim_memory_unzeroed(sizeof *srq->srq);
     uro_srq_create(uro_engine_shard(srq->host->engine), srq->srq, &init, srq->slots);
 }
 
 /* A queue pair takes receives from it. */
 static bool in_use(const struct sim_srq *srq)
 {
-    const struct sim_endpoint *endpoint = srq->load->endpoints;
+    const struct sim_endpoint *end = srq->load->endpoints;
 
-    while (endpoint != NULL && (endpoint->srq != srq || endpoint->qp == NULL))
-        endpoint = endpoint->next;
-    return endpoint != NULL;
+    while (end != NULL && (end->srq != srq || end->qp == NULL))
+        end = end->next;
+    return end != NULL;
 }
 
 /* Another one takes its place: an XRC one goes away under those who send to it, any other when

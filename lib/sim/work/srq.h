@@ -67,7 +67,7 @@ void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *re
 void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index);
 void sim_srq_fini(struct sim_srq *srq);
 /* Number @index of the endpoint's host. */
-struct sim_srq *sim_srq_at(const struct sim_endpoint *endpoint, uint32_t index);
+struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index);
 /* The number of the oldest receive that waits; of the next one when none does. */
 uint64_t sim_srq_oldest(const struct sim_srq *srq);
 /* NULL: it was never posted, or completed. */

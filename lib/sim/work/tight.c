@@ -16,25 +16,24 @@ void sim_tight_init(struct sim_workload *load, unsigned side)
     tight->wait_max += WAIT_MAX;
 }
 
-static bool is_of(const struct sim_endpoint *endpoint, const struct uro_cq *cq)
+static bool is_of(const struct sim_endpoint *end, const struct uro_cq *cq)
 {
-    return cq != NULL && (endpoint->send_cq == cq || endpoint->recv_cq == cq);
+    return cq != NULL && (end->send_cq == cq || end->recv_cq == cq);
 }
 
-bool sim_tight_uses(const struct sim_endpoint *endpoint)
+bool sim_tight_uses(const struct sim_endpoint *end)
 {
-    const struct sim_cq *tight = endpoint->load->tight;
+    const struct sim_cq *tight = end->load->tight;
 
-    return is_of(endpoint, tight[0].cq) || is_of(endpoint, tight[1].cq);
+    return is_of(end, tight[0].cq) || is_of(end, tight[1].cq);
 }
 
 static bool in_use(const struct sim_workload *load, unsigned side)
 {
     const struct uro_cq *tight = load->tight[side].cq;
 
-    for (const struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
-         endpoint = endpoint->next)
-        if (is_of(endpoint, tight))
+    for (const struct sim_endpoint *end = load->endpoints; end != NULL; end = end->next)
+        if (is_of(end, tight))
             return true;
     for (uint32_t i = 0; i < load->plan->srq_count[side]; i++)
         if (load->srqs[side][i].cq == &load->tight[side])
@@ -56,18 +55,18 @@ static bool can_use(struct sim_workload *load, unsigned side, struct uro_rng *rn
     return true;
 }
 
-void sim_tight_choose(struct sim_endpoint *endpoint, bool shared)
+void sim_tight_choose(struct sim_endpoint *end, bool shared)
 {
-    struct sim_workload *load = endpoint->load;
+    struct sim_workload *load = end->load;
 
-    if (!can_use(load, endpoint->side, &endpoint->rng))
+    if (!can_use(load, end->side, &end->rng))
         return;
-    struct uro_cq *tight = load->tight[endpoint->side].cq;
-    uint32_t which = sim_world_between(&endpoint->rng, 1, 3);
+    struct uro_cq *tight = load->tight[end->side].cq;
+    uint32_t which = sim_world_between(&end->rng, 1, 3);
     if (which & 1)
-        endpoint->send_cq = tight;
+        end->send_cq = tight;
     if (which & 2 && (!shared || load->plan->cq_tight_all))
-        endpoint->recv_cq = tight;
+        end->recv_cq = tight;
 }
 
 struct sim_cq *sim_tight_choose_srq(struct sim_workload *load, unsigned side, struct uro_rng *rng)
@@ -97,35 +96,34 @@ void sim_tight_on_overflow(struct sim_cq *cq)
     cq->last = cq->cq->filled;
     sim_journal_note(load->world->journal, load->world->now, "the tight queue of %c overflows",
                      cq->host->config.name);
-    for (struct sim_endpoint *endpoint = load->endpoints; endpoint != NULL;
-         endpoint = endpoint->next) {
-        if (!endpoint->alive || !is_of(endpoint, cq->cq))
+    for (struct sim_endpoint *end = load->endpoints; end != NULL; end = end->next) {
+        if (!end->alive || !is_of(end, cq->cq))
             continue;
-        endpoint->life->may_fail = true;
-        endpoint->ops->on_error(endpoint, NULL, URO_WC_WR_FLUSH_ERR);
+        end->life->may_fail = true;
+        end->ops->on_error(end, NULL, URO_WC_WR_FLUSH_ERR);
     }
 }
 
 /* An XRC target has no queues of its own. */
-static bool has_lost(const struct sim_endpoint *endpoint)
+static bool has_lost(const struct sim_endpoint *end)
 {
-    const struct sim_workload *load = endpoint->load;
+    const struct sim_workload *load = end->load;
 
-    if (endpoint->send_cq != NULL || endpoint->recv_cq != NULL)
-        return sim_tight_lost(load, endpoint->send_cq) || sim_tight_lost(load, endpoint->recv_cq);
-    return load->plan->cq_tight_all && load->tight[endpoint->side].overflowed;
+    if (end->send_cq != NULL || end->recv_cq != NULL)
+        return sim_tight_lost(load, end->send_cq) || sim_tight_lost(load, end->recv_cq);
+    return load->plan->cq_tight_all && load->tight[end->side].overflowed;
 }
 
-void sim_tight_on_fatal(struct sim_endpoint *endpoint)
+void sim_tight_on_fatal(struct sim_endpoint *end)
 {
-    struct sim_world *world = endpoint->load->world;
+    struct sim_world *world = end->load->world;
 
-    sim_journal_note(world->journal, world->now, "qp 0x%06x: QP_FATAL", endpoint->qpn);
-    if (!has_lost(endpoint))
-        sim_world_fail(world, "qp 0x%06x: QP_FATAL although its queues have room", endpoint->qpn);
-    if (endpoint->fatal || uro_qp_state_now(endpoint->qp) != URO_QPS_ERR)
-        sim_world_fail(world, "qp 0x%06x: QP_FATAL again, or not in ERR", endpoint->qpn);
-    endpoint->fatal = true;
+    sim_journal_note(world->journal, world->now, "qp 0x%06x: QP_FATAL", end->qpn);
+    if (!has_lost(end))
+        sim_world_fail(world, "qp 0x%06x: QP_FATAL although its queues have room", end->qpn);
+    if (end->fatal || uro_qp_state_now(end->qp) != URO_QPS_ERR)
+        sim_world_fail(world, "qp 0x%06x: QP_FATAL again, or not in ERR", end->qpn);
+    end->fatal = true;
 }
 
 static uint32_t waiting(const struct uro_cq *cq, uint32_t qpn, bool receive)
@@ -139,19 +137,18 @@ static uint32_t waiting(const struct uro_cq *cq, uint32_t qpn, bool receive)
     return count;
 }
 
-void sim_tight_check(const struct sim_endpoint *endpoint, const struct sim_tight_due *due)
+void sim_tight_check(const struct sim_endpoint *end, const struct sim_tight_due *due)
 {
-    struct sim_world *world = endpoint->load->world;
-    bool in_error = uro_qp_state_now(endpoint->qp) == URO_QPS_ERR;
+    struct sim_world *world = end->load->world;
+    bool in_error = uro_qp_state_now(end->qp) == URO_QPS_ERR;
     bool lost = false;
 
-    if (sim_tight_lost(endpoint->load, endpoint->send_cq))
-        lost |= waiting(endpoint->send_cq, endpoint->qpn, false) < due->sends;
-    if (sim_tight_lost(endpoint->load, endpoint->recv_cq))
-        lost |= waiting(endpoint->recv_cq, endpoint->qpn, true) < due->receives;
+    if (sim_tight_lost(end->load, end->send_cq))
+        lost |= waiting(end->send_cq, end->qpn, false) < due->sends;
+    if (sim_tight_lost(end->load, end->recv_cq))
+        lost |= waiting(end->recv_cq, end->qpn, true) < due->receives;
     if (lost && !in_error)
-        sim_world_fail(world, "qp 0x%06x: goes on although a completion had no place",
-                       endpoint->qpn);
-    if (in_error && due->fatal && !endpoint->fatal)
-        sim_world_fail(world, "qp 0x%06x: in ERR without a reason", endpoint->qpn);
+        sim_world_fail(world, "qp 0x%06x: goes on although a completion had no place", end->qpn);
+    if (in_error && due->fatal && !end->fatal)
+        sim_world_fail(world, "qp 0x%06x: in ERR without a reason", end->qpn);
 }

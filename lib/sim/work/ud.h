@@ -57,8 +57,8 @@ bool sim_ud_quiet(const struct sim_ud *ud);
 struct uro_address sim_ud_group(const struct sim_workload *load, bool v6);
 /* False when no queue pair of the workload sent it. */
 bool sim_ud_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
-void sim_ud_confirm(struct sim_endpoint *endpoint, const struct sim_request *request);
-bool sim_ud_expected(const struct sim_endpoint *endpoint, const struct sim_request *request,
+void sim_ud_confirm(struct sim_endpoint *end, const struct sim_request *request);
+bool sim_ud_expected(const struct sim_endpoint *end, const struct sim_request *request,
                      uint8_t status);
-void sim_ud_take(struct sim_endpoint *endpoint, const struct sim_place *place,
+void sim_ud_take(struct sim_endpoint *end, const struct sim_place *place,
                  const struct uro_cqe *cqe);

@@ -34,15 +34,14 @@ static uint32_t life_count(const struct sim_workload *load)
 /* Finds the queue pair that the completion is of. */
 static void take(struct sim_cq *cq, const struct uro_cqe *cqe)
 {
-    struct sim_endpoint *endpoint = cq->load->endpoints;
+    struct sim_endpoint *end = cq->load->endpoints;
 
-    while (endpoint != NULL &&
-           (!endpoint->alive || endpoint->host != cq->host || endpoint->qpn != cqe->qpn))
-        endpoint = endpoint->next;
-    if (endpoint == NULL)
+    while (end != NULL && (!end->alive || end->host != cq->host || end->qpn != cqe->qpn))
+        end = end->next;
+    if (end == NULL)
         sim_world_fail(cq->load->world, "completion of qp 0x%06x, which is no more", cqe->qpn);
     else
-        sim_judge(endpoint, cq, cqe);
+        sim_judge(end, cq, cqe);
 }
 
 static void init_shared(struct sim_workload *load, unsigned side)
