@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "app.h"
-#include "sim/plan/plan.h"
 #include "sim/sim.h"
 
 #define KEPT (1 << 30) /* octets: what free() keeps for the next seed */
@@ -60,7 +59,7 @@ static bool part_list(const char *text, uint32_t *parts)
 {
     while (*text != '\0') {
         size_t length = strcspn(text, ",");
-        if (!sim_plan_part(text, length, parts))
+        if (!sim_part(text, length, parts))
             return false;
         text += length + (text[length] == ',');
     }
@@ -69,8 +68,8 @@ static bool part_list(const char *text, uint32_t *parts)
 
 static int print_parts(void)
 {
-    for (size_t i = 0; sim_plan_part_name(i) != NULL; i++)
-        (void)printf("%s\n", sim_plan_part_name(i));
+    for (size_t i = 0; sim_part_name(i) != NULL; i++)
+        (void)printf("%s\n", sim_part_name(i));
     return 0;
 }
 

@@ -375,6 +375,16 @@ bool sim_run(const struct sim_options *options, struct sim_result *result)
     return result->passed;
 }
 
+bool sim_part(const char *name, size_t length, uint32_t *parts)
+{
+    return sim_plan_part(name, length, parts);
+}
+
+const char *sim_part_name(size_t number)
+{
+    return sim_plan_part_name(number);
+}
+
 void sim_crashed(void)
 {
     struct sim *sim = running;

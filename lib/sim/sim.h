@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.h - one simulation from a seed: 2 to 8 engines, their links and applications, and the judgement.
+/* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks all they do.
  *
- * A run is (commit, seed). What must hold: see docs/TESTING.md; what a seed means: plan.h.
+ * This is the header for programs. A run is (commit, seed). docs/TESTING.md says what must hold, plan/plan.h what a
+ * seed means.
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 
 struct sim_options {
     uint64_t seed;
-    uint32_t without;                /* set of SIM_PLAN_PART() */
-    uint32_t less;                   /* the work is halved so many times */
+    uint32_t without;                /* set of parts to leave out, see sim_part() */
+    uint32_t less;                   /* how many times the work is halved */
     const char *pcap;                /* a capture of all frames sent; NULL: none */
     void (*trace)(const char *line); /* every line as it happens; NULL: none */
     void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */
@@ -22,7 +23,7 @@ struct sim_options {
 struct sim_result {
     bool passed;
     char failure[SIM_TEXT_MAX];    /* "" or the first thing that went wrong */
-    char setting[SIM_SETTING_MAX]; /* what was on */
+    char setting[SIM_SETTING_MAX]; /* what was on, for people */
     uint64_t digest;               /* of every frame and completion, with its time */
     uint32_t hosts;
     uint64_t frames;
@@ -36,6 +37,10 @@ struct sim_result {
 /* Returns result->passed. */
 bool sim_run(const struct sim_options *options, struct sim_result *result);
 
-/* For a handler of SIGABRT: an assertion failed inside sim_run(); tells what can be told of it
- * and closes the capture. */
+/* Adds the part with that name to the set; returns false when there is none. */
+bool sim_part(const char *name, size_t length, uint32_t *parts);
+/* Returns NULL beyond the last. */
+const char *sim_part_name(size_t number);
+
+/* For a handler of SIGABRT, when an assertion failed inside sim_run(): reports the last lines and closes the capture. */
 void sim_crashed(void);

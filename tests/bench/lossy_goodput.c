@@ -57,10 +57,10 @@ static void after_round(void *user, struct sim_host *host)
 
 static void build(uint32_t lose, uint32_t late, uint64_t seed, uint32_t queue, uint32_t mark)
 {
-    const struct sim_cable_config cable = { .lose = lose,
-                                            .late = late,
+    const struct sim_cable_config cable = { .loss_probability = lose,
+                                            .late_probability = late,
                                             .late_max = LATE_MAX,
-                                            .delay = ONE_WAY,
+                                            .one_way_delay = ONE_WAY,
                                             .ps_per_octet = queue != 0 ? PS_OCTET_NARROW : PS_OCTET,
                                             .queue_octets = queue,
                                             .mark_above = mark };

@@ -29,7 +29,7 @@ static bool lost(struct sim_cable *cable)
 {
     if (partitioned(cable))
         return true;
-    if (cable->losing == 0 && sim_world_chance(&cable->rng, cable->config.lose))
+    if (cable->losing == 0 && sim_world_chance(&cable->rng, cable->config.loss_probability))
         cable->losing =
             cable->config.lose_run > 1 ? 1 + uro_rng_below(&cable->rng, cable->config.lose_run) : 1;
     if (cable->losing == 0)
@@ -60,14 +60,14 @@ static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_
 
     if (!guarded(frame, &decoded))
         return frame;
-    if (sim_world_chance(&cable->rng, cable->config.truncate)) {
+    if (sim_world_chance(&cable->rng, cable->config.truncate_probability)) {
         struct sim_world_frame *cut =
             copy(cable, frame, sim_world_between(&cable->rng, 1, frame->length - 1));
         sim_world_free_frame(cable->world, frame);
         cable->counts.truncated++;
         frame = cut;
     }
-    if (sim_world_chance(&cable->rng, cable->config.corrupt)) {
+    if (sim_world_chance(&cable->rng, cable->config.corrupt_probability)) {
         uint32_t bits = sim_world_between(&cable->rng, 1, CORRUPT_BITS_MAX);
         for (uint32_t i = 0; i < bits; i++) {
             uint32_t bit = uro_rng_below(&cable->rng, frame->length * 8);
@@ -91,7 +91,7 @@ static bool marks(struct sim_cable *cable)
 {
     const struct sim_cable_config *config = &cable->config;
 
-    return sim_world_chance(&cable->rng, config->mark_ce) ||
+    return sim_world_chance(&cable->rng, config->ce_probability) ||
            (config->mark_above != 0 && queued_octets(cable) > config->mark_above);
 }
 
@@ -132,11 +132,11 @@ static uro_time wander(struct sim_cable *cable)
 
     if (config->jitter != 0)
         extra = uro_rng_u64(&cable->rng) % (config->jitter + 1);
-    if (!config->keep_order && sim_world_chance(&cable->rng, config->late)) {
+    if (!config->keep_order && sim_world_chance(&cable->rng, config->late_probability)) {
         extra += uro_rng_u64(&cable->rng) % (config->late_max + 1);
         cable->counts.late++;
     }
-    return config->delay + extra;
+    return config->one_way_delay + extra;
 }
 
 static void insert(struct sim_cable *cable, struct sim_world_frame *frame)
@@ -188,11 +188,11 @@ static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
         return;
     }
     if (cable->world->now < cable->config.faults_from) {
-        frame->due = departure(cable, frame->length) + cable->config.delay;
+        frame->due = departure(cable, frame->length) + cable->config.one_way_delay;
         insert(cable, frame);
         return;
     }
-    if (sim_world_chance(&cable->rng, cable->config.duplicate)) {
+    if (sim_world_chance(&cable->rng, cable->config.duplicate_probability)) {
         cable->counts.duplicated++;
         carry(cable, copy(cable, frame, frame->length));
     }
@@ -244,7 +244,7 @@ void sim_cable_fini(struct sim_cable *cable)
 void sim_cable_calm(struct sim_cable *cable)
 {
     struct sim_cable_config calm = { .quirks = cable->config.quirks & ~SIM_QUIRK_LOSSY,
-                                     .delay = cable->config.delay,
+                                     .one_way_delay = cable->config.one_way_delay,
                                      .jitter = cable->config.jitter,
                                      .keep_order = true,
                                      .ps_per_octet = cable->config.ps_per_octet };

@@ -2,28 +2,31 @@
 /* cable.h - one direction of a link, with everything that can go wrong on it.
  *
  * A frame meets, in this order: partition, loss, truncation, corruption, a bottleneck with a
- * finite queue, CE marking, delay. Duplicates are made at the entry, so each copy meets its own
- * fate. Corruption and truncation spare ARP and ND: these trust the link's own checksum, RoCE
+ * finite queue, CE marking, delay. Frames are duplicated at the entry, so that each copy is lost or damaged
+ * on its own. Corruption and truncation spare ARP and ND: these rely on the link's own checksum, RoCE
  * must not.
+ *
+ * A switch stands where the cables of a host begin: it sends a frame over the cable to its destination, and a
+ * frame to a group, or to an unknown address, over all of them.
  */
 #pragma once
 
 #include "sim/net/quirks.h"
 #include "wire/gid.h"
 
-/* Shares are of 65536 frames; zero switches a fault off. */
+/* Probabilities are of 65536 frames; zero switches a fault off. */
 struct sim_cable_config {
-    unsigned quirks;      /* set of SIM_QUIRK_*: how its sender writes, no fault */
+    unsigned quirks;      /* set of SIM_QUIRK_*: what its sender does differently; no fault */
     uro_time faults_from; /* none before */
-    uint32_t lose;
+    uint32_t loss_probability;
     uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
-    uint32_t duplicate;
-    uint32_t corrupt; /* 1..3 bits anywhere; more are not sure to be seen by a CRC */
-    uint32_t truncate;
-    uint32_t mark_ce;
-    uint32_t late; /* overtaken by those behind it */
+    uint32_t duplicate_probability;
+    uint32_t corrupt_probability; /* 1..3 bits anywhere; more are not sure to be seen by a CRC */
+    uint32_t truncate_probability;
+    uint32_t ce_probability;
+    uint32_t late_probability; /* overtaken by those behind it */
     uro_time late_max;
-    uro_time delay;
+    uro_time one_way_delay;
     uro_time jitter;         /* up to this much more */
     bool keep_order;         /* jitter does not reorder */
     uint32_t ps_per_octet;   /* the bottleneck; 0: infinitely fast */
@@ -36,7 +39,7 @@ struct sim_cable_config {
 
 struct sim_cable_counts {
     uint64_t frames;
-    uint64_t lost; /* for whatever reason */
+    uint64_t lost; /* for any reason */
     uint64_t duplicated;
     uint64_t corrupted;
     uint64_t truncated;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* faults.h - what happens to the whole of a simulation: links go down and come up again, and the clock
- * jumps, as for a process that was stopped.
+/* faults.h - faults of the whole simulation: links go down and come up again, and the clock jumps, as for a process
+ * that was stopped.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 #define SIM_FAULTS_CABLES_MAX 16u
 #define SIM_FAULTS_PLUGS_MAX  16u
 
-/* What goes down together. */
+/* Cables that go down together. */
 struct sim_faults_plug {
     uint32_t cable_count;
     struct sim_cable *cables[SIM_FAULTS_CABLES_MAX]; /* borrowed */
     uint32_t host_count;
-    struct sim_host *hosts[2]; /* that notice; borrowed */
+    struct sim_host *hosts[2]; /* whose engines are told; borrowed */
 };
 
 struct sim_faults {
@@ -36,7 +36,7 @@ struct sim_faults {
 /* Adds the nodes to @world. */
 void sim_faults_init(struct sim_faults *faults, struct sim_world *world,
                      const struct sim_plan_faults *plan);
-/* One more that may go down: empty until the caller fills it. */
+/* Adds a set of cables that may go down; the caller fills it. */
 struct sim_faults_plug *sim_faults_add(struct sim_faults *faults);
 
 /* Faults stop: all links are up and stay, the clock goes on evenly. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forger.h - a RoCE frame that somebody else than an engine writes: addresses, what he likes, and then
- * lengths and an ICRC that are right.
+/* forger.h - writes RoCE frames that no engine sends: with any addresses and any content, then with lengths and an
+ * ICRC that are correct.
  */
 #pragma once
 
@@ -18,18 +18,18 @@ struct sim_forged {
     struct uro_bth bth; /* written last */
 };
 
-/* From the address @index of @from to that of @to; ip may be changed, but for its version. */
+/* Begins a frame from address @index of @from to that of @to. The caller may change @forged->ip, except the version. */
 void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
                       const struct sim_host *to, unsigned index);
 
-/* Octets as they are. */
+/* Delivers the bytes as they are. */
 void sim_forger_raw(struct sim_host *to, const uint8_t *octets, uint32_t length);
 
-/* Of a frame that was changed behind its IP header: the ICRC is right again. */
+/* Corrects the ICRC of a frame that was changed after its IP header. */
 void sim_forger_sum(uint8_t *octets, uint32_t length);
 
-/* Writes lengths and sum: it is whole. */
+/* Writes the lengths and the ICRC. */
 void sim_forger_seal(struct sim_forged *forged, uint16_t source_port);
 
-/* To @to, which receives it at once. */
+/* Seals the frame and delivers it to @to at once. */
 void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t source_port);

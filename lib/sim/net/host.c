@@ -197,7 +197,7 @@ static void transmit(struct sim_host *host)
     judge_looped(host);
     if (count > 0 && host->config.tx_gap_max > 0)
         host->tx_free = now + uro_rng_below(&host->rng, host->config.tx_gap_max);
-    if (count > 0 && sim_world_chance(&host->rng, host->config.tx_stall_share))
+    if (count > 0 && sim_world_chance(&host->rng, host->config.tx_stall_probability))
         host->tx_free = now + uro_rng_u64(&host->rng) % host->config.tx_stall_max;
 }
 
@@ -255,5 +255,5 @@ bool sim_host_swallows(const struct sim_host *host)
 void sim_host_calm(struct sim_host *host)
 {
     host->config.rx_ring = UINT32_MAX;
-    host->config.tx_stall_share = 0;
+    host->config.tx_stall_probability = 0;
 }

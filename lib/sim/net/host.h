@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - an engine as a node of the world: a driver with a finite receive ring and a finite
- * transmit ring, which judges every frame the engine hands it.
+/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite transmit ring,
+ * and that checks every frame the engine sends.
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 
 struct sim_host_config {
     struct uro_engine_config engine;
-    char name;               /* in the journal */
-    uint32_t rx_burst;       /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
-    uint32_t rx_ring;        /* frames that wait; more are dropped */
-    uint32_t tx_burst;       /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
-    uint32_t tx_gap_max;     /* after a burst the transmit ring is full for up to this many ns */
-    uint32_t tx_stall_share; /* of 65536 bursts, after which it is full for longer */
+    char name;           /* in the journal */
+    uint32_t rx_burst;   /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
+    uint32_t rx_ring;    /* frames that wait; more are dropped */
+    uint32_t tx_burst;   /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
+    uint32_t tx_gap_max; /* after a burst the transmit ring is full for up to this many ns */
+    uint32_t tx_stall_probability; /* of 65536 bursts, after which it is full for longer */
     uro_time tx_stall_max;
 };
 
@@ -32,11 +32,11 @@ struct sim_host {
     struct uro_pcap_write *pcap; /* borrowed; may be NULL */
     void (*event)(void *user, const struct uro_event *event);
     void (*after_round)(void *user, struct sim_host *host);
-    /* Each frame sent that is RoCE. */
+    /* Called for each RoCE frame that is sent. */
     void (*sent)(void *user, struct sim_host *host, const struct sim_world_frame *frame);
     void *user;
 
-    /* Each frame sent that is RoCE, to somebody who reads along; NULL: nobody does. */
+    /* The same, to an attacker who reads all frames; NULL: there is none. */
     void (*tap)(void *tapper, struct sim_host *host, const struct sim_world_frame *frame);
     void *tapper;
 
@@ -55,10 +55,10 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
 void sim_host_fini(struct sim_host *host);
 
-/* Tells the events of the engine; after every command, as after every round. */
+/* Passes the engine's events on. Called after every command, as after every round. */
 void sim_host_events(struct sim_host *host);
 
-/* A next hop was not found: frames to it were dropped, and only whoever waits for a response notices. */
+/* Whether frames were dropped because a next hop was not found: only a sender that waits for a response notices. */
 bool sim_host_swallows(const struct sim_host *host);
 
 /* Faults stop: the receive ring is long enough for everything, the transmit ring soon has room. */

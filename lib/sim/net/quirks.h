@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quirks.h - frames rewritten as other implementations would have sent them: Linux rxe, and NICs.
- * Nothing that we send ourselves looks so. Most is allowed; what is not loses an answer, as a network may.
+/* quirks.h - rewrites frames as other implementations would have sent them: Linux rxe, and NICs.
+ *
+ * uroce itself sends no such frames. The standard allows most of them; the others lose a response, as a network may.
  */
 #pragma once
 
@@ -17,22 +18,22 @@
 #define SIM_QUIRK_BARE_ACK (1u << 7) /* now and then, for a READ */
 #define SIM_QUIRKS_COUNT   9u
 
-/* It loses an answer, as a fault does. */
+/* Quirks that lose a response, as a fault does. */
 #define SIM_QUIRK_LOSSY SIM_QUIRK_BARE_ACK
 
 #define SIM_QUIRKS_READS 32u
 
-/* What a sender remembers of what it sent; zeroed to begin with. */
+/* The READ responses that a sender sent; zeroed at the beginning. */
 struct sim_quirks {
     struct sim_quirks_read {
         uint32_t qpn;
         uint32_t first; /* PSN */
-        uint32_t count; /* answers until now */
+        uint32_t count; /* responses until now */
     } reads[SIM_QUIRKS_READS];
     uint32_t next_read;
 };
 
-/* A whole RoCE frame, which may become shorter; others are left alone. @number is another one with each
+/* Rewrites a whole RoCE frame, which may become shorter; leaves other frames alone. @number differs from frame to
  * frame. */
 void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
                         uint32_t number);

@@ -53,7 +53,7 @@ void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame
 {
     URO_ASSERT(world->frames_alive > 0);
     world->frames_alive--;
-    /* Whoever still looks at it should notice. */
+    /* Code that still reads the frame finds these bytes. */
     memset(frame->octets, 0xdd, frame->length);
     free(frame);
 }
@@ -124,9 +124,9 @@ void sim_world_fail(struct sim_world *world, const char *format, ...)
     sim_journal_note(world->journal, world->now, "FAILED: %s", world->failure);
 }
 
-bool sim_world_chance(struct uro_rng *rng, uint32_t share)
+bool sim_world_chance(struct uro_rng *rng, uint32_t probability)
 {
-    return share != 0 && uro_rng_below(rng, 65536) < share;
+    return probability != 0 && uro_rng_below(rng, 65536) < probability;
 }
 
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high)

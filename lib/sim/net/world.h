@@ -14,7 +14,7 @@
 
 struct sim_world;
 
-/* A frame between two nodes: owned by whoever has it, freed with sim_world_free_frame(). */
+/* A frame between two nodes. The node that holds the frame owns it and frees it with sim_world_free_frame(). */
 struct sim_world_frame {
     struct sim_world_frame *next;
     uro_time due; /* for the node that holds it */
@@ -23,7 +23,7 @@ struct sim_world_frame {
 };
 
 struct sim_node {
-    /* Takes over @frame; NULL for nodes that no frame comes to. */
+    /* Takes over @frame; NULL for a node that receives no frames. */
     void (*accept)(struct sim_node *node, struct sim_world_frame *frame);
     /* When run() has work: now or earlier means at once; NEVER if idle. */
     uro_time (*next)(const struct sim_node *node);
@@ -32,7 +32,7 @@ struct sim_node {
 
 struct sim_world {
     uro_time now;
-    uro_time jumped_at; /* as clocks do when a process was stopped, last; 0: never */
+    uro_time jumped_at; /* last jump of the clock, as for a process that was stopped; 0: none */
     struct uro_rng rng;
     struct sim_journal *journal; /* owned */
     uint64_t digest;             /* of everything that happened */
@@ -65,8 +65,8 @@ void sim_world_digest(struct sim_world *world, const void *octets, size_t length
 /* Some invariant does not hold. The first call counts; the run then ends. */
 void sim_world_fail(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
 
-/* True with a probability of @share / 65536. */
-bool sim_world_chance(struct uro_rng *rng, uint32_t share);
+/* Returns true with a probability of @probability / 65536. */
+bool sim_world_chance(struct uro_rng *rng, uint32_t probability);
 /* @low .. @high. */
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* codec.h - the octets of a frame against what decoding and encoding makes of them. */
+/* codec.h - the codec oracle: decodes a frame, encodes it again, and compares. */
 #pragma once
 
 #include "base/defs.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.h - the memory of one queue pair: known content everywhere, so that any stray octet shows.
+/* memory.h - tracked memory of one queue pair: every byte has known content, so that any stray write shows.
  *
- * An memory is cut into sections, each its own registered range, with unregistered memory between
- * them. A section is cut into slots; a slot holds one message, scattered over pieces. All that is
- * not a piece is canary. The addresses that go into work requests are not those of the process:
- * they come from the seed, so that a run is the same octet for octet.
+ * The memory has sections, each a registered range of its own, with unregistered memory between them. A section has
+ * slots. A slot holds one message, scattered over pieces; all bytes outside the pieces are canary. The addresses in
+ * work requests are not those of the process: they come from the seed, so that a run is the same byte for byte.
  */
 #pragma once
 

@@ -6,32 +6,32 @@
 
 #include "core/limits.h"
 
-#define FAULT_SHARE_MAX 6000u /* of 65536: about one frame in eleven */
-#define CLEAN_ONE_IN    8u
-#define ENOUGH_EARLY    64u
-#define HOPS            512u /* more than any host needs */
+#define FAULT_PROBABILITY_MAX 6000u /* of 65536: about one frame in eleven */
+#define CLEAN_ONE_IN          8u
+#define ENOUGH_EARLY          64u
+#define HOPS                  512u /* more than any host needs */
 
 static uint32_t fault_probability(struct uro_rng *rng)
 {
-    return sim_draw_one_in(rng, 4) ? 1 + uro_rng_below(rng, FAULT_SHARE_MAX) : 0;
+    return sim_draw_one_in(rng, 4) ? 1 + uro_rng_below(rng, FAULT_PROBABILITY_MAX) : 0;
 }
 
 static void draw_cable(struct sim_cable_config *cable, struct uro_rng *rng, bool clean)
 {
-    *cable = (struct sim_cable_config){ .delay = URO_US(sim_draw_skewed(rng, 1, 50)),
+    *cable = (struct sim_cable_config){ .one_way_delay = URO_US(sim_draw_skewed(rng, 1, 50)),
                                         .keep_order = true };
     if (sim_draw_often(rng))
         cable->ps_per_octet = sim_world_between(rng, 40, 800); /* 200 .. 10 Gbit/s */
     if (clean)
         return;
     cable->faults_from = sim_draw_one_in(rng, 4) ? 0 : SIM_PLAN_START + URO_MS(1);
-    cable->lose = fault_probability(rng);
+    cable->loss_probability = fault_probability(rng);
     cable->lose_run = sim_draw_skewed(rng, 1, 20);
-    cable->duplicate = fault_probability(rng);
-    cable->corrupt = fault_probability(rng);
-    cable->truncate = fault_probability(rng);
-    cable->mark_ce = fault_probability(rng);
-    cable->late = fault_probability(rng);
+    cable->duplicate_probability = fault_probability(rng);
+    cable->corrupt_probability = fault_probability(rng);
+    cable->truncate_probability = fault_probability(rng);
+    cable->ce_probability = fault_probability(rng);
+    cable->late_probability = fault_probability(rng);
     cable->late_max = URO_US(sim_draw_skewed(rng, 1, 300));
     cable->keep_order = sim_draw_often(rng);
     if (sim_draw_often(rng))
@@ -102,7 +102,7 @@ static void draw_timeouts(struct sim_plan *plan, struct uro_rng *rng)
     plan->cm.ack_timeout = (uint8_t)(least + plan->cm.ack_more + (plan->clean ? 2 : 0));
 }
 
-void sim_plan_share(struct sim_plan *plan, const uint64_t others[static 2])
+void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2])
 {
     uint8_t before = least_timeout(plan);
 

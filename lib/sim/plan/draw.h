@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* draw.h - what plan/draw*.c share: how a seed becomes numbers.
+/* draw.h - helpers of plan/draw*.c: how a seed becomes numbers.
  *
  * Each part of a plan is drawn from numbers of its own, so that a part that is added later leaves the others as
  * they were.

@@ -4,16 +4,16 @@
  */
 #include "sim/plan/draw.h"
 
-#define ONE_IN          4u
-#define STALL_SHARE_MAX 8000u  /* of 65536 bursts */
-#define DOZE_SHARE_MAX  10000u /* of 65536 polls */
-#define OLDER_HABITS    4u     /* are drawn where they were before there were more */
-#define VICTIM_ONE_IN   16u
-#define OTHERS_ONE_IN   8u
-#define SPEAKER_ONE_IN  6u
-#define TIGHT_ONE_IN    8u
-#define TIGHT_MAX       12u
-#define RESIZE_MAX      6000u /* of 65536 polls */
+#define ONE_IN                4u
+#define STALL_PROBABILITY_MAX 8000u  /* of 65536 bursts */
+#define DOZE_PROBABILITY_MAX  10000u /* of 65536 polls */
+#define OLDER_HABITS          4u     /* are drawn where they were before there were more */
+#define VICTIM_ONE_IN         16u
+#define OTHERS_ONE_IN         8u
+#define SPEAKER_ONE_IN        6u
+#define TIGHT_ONE_IN          8u
+#define TIGHT_MAX             12u
+#define RESIZE_MAX            6000u /* of 65536 polls */
 
 static void draw_attacked(struct sim_plan *plan)
 {
@@ -87,7 +87,7 @@ static void draw_queues(struct sim_plan *plan)
 
     uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x717565756573));
     if (sim_draw_one_in(&rng, ONE_IN))
-        plan->resize_share = sim_world_between(&rng, 1, RESIZE_MAX);
+        plan->resize_probability = sim_world_between(&rng, 1, RESIZE_MAX);
     if (plan->clean || uro_rng_below(&rng, TIGHT_ONE_IN) != 0)
         return;
     set_tight(plan, sim_world_between(&rng, 1, TIGHT_MAX));
@@ -115,7 +115,7 @@ static void draw_links_and_clocks(struct sim_plan *plan)
         faults->jump_max = sim_world_between(&rng, 10, 40000);
     }
     if (sim_draw_one_in(&rng, ONE_IN)) {
-        faults->doze_share = sim_world_between(&rng, 1, DOZE_SHARE_MAX);
+        faults->doze_probability = sim_world_between(&rng, 1, DOZE_PROBABILITY_MAX);
         faults->doze_max = sim_world_between(&rng, 10, 5000);
     }
     if (sim_draw_one_in(&rng, ONE_IN))
@@ -126,7 +126,7 @@ static void draw_links_and_clocks(struct sim_plan *plan)
         struct sim_host_config *host = &plan->hosts[side];
         if (!sim_draw_one_in(&rng, ONE_IN))
             continue;
-        host->tx_stall_share = sim_world_between(&rng, 1, STALL_SHARE_MAX);
+        host->tx_stall_probability = sim_world_between(&rng, 1, STALL_PROBABILITY_MAX);
         host->tx_stall_max = URO_US(sim_world_between(&rng, 10, 2000));
     }
 }

@@ -6,18 +6,18 @@
 #include "core/psn.h"
 #include "sim/plan/draw.h"
 
-#define RNR_FOREVER     7u
-#define RETRY_MAX       7u
-#define BASIC_MAX       2u
-#define XRC_MAX         3u
-#define CLEAN_CAPACITY  1024u /* more than all pairs ever send: no RNR */
-#define LIVES_OF_ALL    64u   /* a receive may be lost with each */
-#define WRONG_SHARE_MAX 2000u
-#define SELF_ONE_IN     6u
-#define CALLERS_MAX     3u
-#define EXPONENT_OF_MS  8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
-#define RETRIES_MAX     15u
-#define NS_PER_US       1000u
+#define RNR_FOREVER           7u
+#define RETRY_MAX             7u
+#define BASIC_MAX             2u
+#define XRC_MAX               3u
+#define CLEAN_CAPACITY        1024u /* more than all pairs ever send: no RNR */
+#define LIVES_OF_ALL          64u   /* a receive may be lost with each */
+#define WRONG_PROBABILITY_MAX 2000u
+#define SELF_ONE_IN           6u
+#define CALLERS_MAX           3u
+#define EXPONENT_OF_MS        8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
+#define RETRIES_MAX           15u
+#define NS_PER_US             1000u
 
 /* ---- reliable connections ---------------------------------------------------------------------- */
 
@@ -46,10 +46,10 @@ static void draw_end(struct sim_plan_end *end, struct uro_rng *rng, const struct
         .recv_sges = sim_draw_skewed(rng, 1, sim_draw_one_in(rng, 4) ? URO_SGE_MAX : 6),
         .inline_max = sim_draw_often(rng) ? sim_draw_skewed(rng, 1, URO_INLINE_MAX) : 0,
         .signal_all = sim_draw_one_in(rng, 4),
-        .signal_share = uro_rng_below(rng, 65537),
-        .inline_share = uro_rng_below(rng, 65537),
-        .fence_share = sim_draw_one_in(rng, 4) ? uro_rng_below(rng, 65537) : 0,
-        .solicit_share = sim_draw_often(rng) ? uro_rng_below(rng, 65537) : 0,
+        .signal_probability = uro_rng_below(rng, 65537),
+        .inline_probability = uro_rng_below(rng, 65537),
+        .fence_probability = sim_draw_one_in(rng, 4) ? uro_rng_below(rng, 65537) : 0,
+        .solicit_probability = sim_draw_often(rng) ? uro_rng_below(rng, 65537) : 0,
         .batch_max = sim_draw_skewed(rng, 1, 16),
         .recv_batch_max = clean ? 64 : sim_draw_skewed(rng, 1, 16),
         .post_wait_max = sim_draw_often(rng) ? 0 : sim_draw_skewed(rng, 0, 50000),
@@ -72,7 +72,7 @@ static void draw_pair(struct sim_plan_pair *pair, struct uro_rng *rng, const str
     *pair = (struct sim_plan_pair){
         .path_mtu = 256u << uro_rng_below(rng, 5),
         .lives = plan->clean ? 1 : sim_draw_skewed(rng, 1, 5),
-        .inject_share = !plan->clean && sim_draw_often(rng) ? uro_rng_below(rng, 4000) : 0,
+        .inject_probability = !plan->clean && sim_draw_often(rng) ? uro_rng_below(rng, 4000) : 0,
         .v6 = sim_draw_often(rng),
     };
     pair->message_max = pair->path_mtu * sim_world_between(rng, 1, 5);
@@ -111,7 +111,7 @@ static void draw_ends(struct sim_plan_pair *pair, struct uro_rng *rng, bool clea
     end->recv_wait_max = sim_draw_often(rng) ? 0 : uro_rng_below(rng, 50000);
     end->resume_wait_max = uro_rng_below(rng, 50000);
     pair->life_max = sim_world_between(rng, datagrams ? 200 : 100, 10000);
-    pair->inject_share = sim_draw_often(rng) ? uro_rng_below(rng, 8000) : 0;
+    pair->inject_probability = sim_draw_often(rng) ? uro_rng_below(rng, 8000) : 0;
     pair->ends[1] = *end;
 }
 
@@ -165,9 +165,9 @@ static void draw_srq(struct sim_plan_srq *srq, struct uro_rng *rng, bool clean)
         .sges = sim_world_between(rng, 1, 6),
         .batch_max = sim_world_between(rng, 1, 16),
         .wait_max = sim_draw_often(rng) ? 0 : uro_rng_below(rng, 100000),
-        .limit_share = sim_draw_often(rng) ? uro_rng_below(rng, 65537) : 0,
-        .resize_share = !clean && sim_draw_often(rng) ? uro_rng_below(rng, 20000) : 0,
-        .wrong_share = 1 + uro_rng_below(rng, WRONG_SHARE_MAX),
+        .limit_probability = sim_draw_often(rng) ? uro_rng_below(rng, 65537) : 0,
+        .resize_probability = !clean && sim_draw_often(rng) ? uro_rng_below(rng, 20000) : 0,
+        .wrong_probability = 1 + uro_rng_below(rng, WRONG_PROBABILITY_MAX),
     };
     srq->capacity = sim_world_between(rng, 1, srq->capacity_max);
     if (!clean)
@@ -184,13 +184,13 @@ static void add_srq(struct sim_plan *plan, unsigned side, struct uro_rng *rng, b
     draw_srq(srq, rng, plan->clean);
     srq->xrc = xrc;
     if (!xrc)
-        srq->replace_share = srq->resize_share; /* from the same numbers: as often */
+        srq->replace_probability = srq->resize_probability; /* from the same numbers: as often */
     if (!xrc)
         return;
     srq->wild = false;
     /* One of them stays, for lives that must not fail. */
     if (!plan->clean && !is_first && uro_rng_below(rng, 2) == 0)
-        srq->replace_share = uro_rng_below(rng, 20000);
+        srq->replace_probability = uro_rng_below(rng, 20000);
 }
 
 /* Operations of the newer kind. */
@@ -277,20 +277,20 @@ void sim_draw_cm(struct sim_plan *plan)
     cm->call_wait_max = NS_PER_US * sim_world_between(&rng, 1, 3000);
     cm->turn_wait_max = NS_PER_US * sim_world_between(&rng, 1, 2000);
     cm->stay_max = sim_world_between(&rng, 100, 30000);
-    cm->query_share = sometimes(&rng, 40000);
-    cm->self_share = sometimes(&rng, 20000);
+    cm->query_probability = sometimes(&rng, 40000);
+    cm->self_probability = sometimes(&rng, 20000);
     cm->response_timeout = (uint8_t)sim_world_between(&rng, EXPONENT_OF_MS, EXPONENT_OF_MS + 3);
     cm->retries = (uint8_t)sim_world_between(&rng, 3, RETRIES_MAX);
     cm->ack_more = (uint8_t)uro_rng_below(&rng, 3);
     if (!plan->clean) {
         cm->attempts = sim_world_between(&rng, 1, 12);
         cm->shut_wait_max = sometimes(&rng, 20000);
-        cm->leave_share = sometimes(&rng, 40000);
-        cm->reject_share = sometimes(&rng, 20000);
-        cm->nobody_share = sometimes(&rng, 10000);
-        cm->absent_share = sometimes(&rng, 10000) * uro_rng_below(&rng, 2);
-        cm->patient_share = sim_draw_often(&rng) ? uro_rng_below(&rng, 65537) : 0;
-        cm->slow_share = sometimes(&rng, 30000);
+        cm->leave_probability = sometimes(&rng, 40000);
+        cm->reject_probability = sometimes(&rng, 20000);
+        cm->nobody_probability = sometimes(&rng, 10000);
+        cm->absent_probability = sometimes(&rng, 10000) * uro_rng_below(&rng, 2);
+        cm->patient_probability = sim_draw_often(&rng) ? uro_rng_below(&rng, 65537) : 0;
+        cm->slow_probability = sometimes(&rng, 30000);
     }
     for (unsigned side = 0; side < 2; side++)
         plan->hosts[side].engine.connections =

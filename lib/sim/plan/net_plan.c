@@ -132,7 +132,7 @@ static void join_host(struct sim_net_plan *net, unsigned number)
         return;
     host->engine.connections = SIM_PLAN_CALM_CONNECTIONS;
     host->rx_ring = UINT32_MAX;
-    host->tx_stall_share = 0;
+    host->tx_stall_probability = 0;
     host->tx_stall_max = 0;
 }
 
@@ -166,7 +166,7 @@ static void join_faults(struct sim_net_plan *net)
 }
 
 /* Frames that all other links may have on their way from the hosts of one. */
-static void share_hosts(struct sim_net_plan *net)
+static void add_others(struct sim_net_plan *net)
 {
     uint64_t frames[SIM_NET_HOSTS_MAX] = { 0 };
 
@@ -181,7 +181,7 @@ static void share_hosts(struct sim_net_plan *net)
             link->plan.hosts[side] = net->hosts[host];
             others[side] = frames[host] - sim_plan_frames(&link->plan, side);
         }
-        sim_plan_share(&link->plan, others);
+        sim_plan_add_others(&link->plan, others);
     }
 }
 
@@ -201,7 +201,7 @@ static void draw_many(struct sim_net_plan *net, uint64_t seed, struct uro_rng *r
     for (unsigned i = 0; i < net->host_count; i++)
         join_host(net, i);
     join_faults(net);
-    share_hosts(net);
+    add_others(net);
 }
 
 static void draw_two(struct sim_net_plan *net, uint64_t seed)

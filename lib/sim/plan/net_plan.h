@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* net_plan.h - what a seed stands for as a whole: how many hosts there are, which of them talk,
- * and what happens between each such link.
+/* net_plan.h - the plan of a whole run: how many hosts there are, which of them are linked, and what happens on each
+ * link.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 #define SIM_NET_HOSTS_MAX 8u
 #define SIM_NET_LINKS_MAX 8u
 
-/* Two hosts, the cables between them, and a load of their own. */
+/* Two hosts, the cables between them, and a workload of their own. */
 struct sim_net_link {
     unsigned hosts[2];
-    struct sim_plan plan; /* its hosts are copies of those of the net */
+    struct sim_plan plan; /* its hosts are copies of those of the whole plan */
 };
 
 struct sim_net_plan {
@@ -28,7 +28,7 @@ struct sim_net_plan {
 /* With parts taken out and work halved as sim_plan_without() and sim_plan_less() say. */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
 
-/* A host that some link with perfect cables needs: nothing may delay it. */
+/* Whether the host has a link with perfect cables: nothing may delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
 
 /* ns after which everything must be done once faults have stopped. */

@@ -69,7 +69,7 @@ uro_time sim_plan_flight_max(const struct sim_plan *plan)
     for (unsigned side = 0; side < 2; side++) {
         const struct sim_cable_config *cable = &plan->cables[side];
         uint64_t frames = sim_plan_frames(plan, side) + plan->others[side];
-        uro_time time = cable->delay + cable->jitter + cable->late_max +
+        uro_time time = cable->one_way_delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
                         frames * plan->hosts[side].tx_gap_max;
         if (time > longest)
@@ -163,13 +163,15 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
                              plan->cq_tight_all ? " for all" : "", plan->attacked.wait_max);
     for (unsigned side = 0; side < 2 && !plan->clean; side++) {
         const struct sim_cable_config *c = &plan->cables[side];
-        used += (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
-                                 "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-                                 "partition %u stall %u foreign %x",
-                                 plan->hosts[side].name, c->lose, c->duplicate, c->corrupt,
-                                 c->truncate, c->keep_order ? 0 : c->late, c->mark_ce,
-                                 c->queue_octets, (unsigned)(c->partition_for / 1000),
-                                 (unsigned)(plan->hosts[side].tx_stall_max / 1000), c->quirks);
+        used +=
+            (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
+                             "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
+                             "partition %u stall %u foreign %x",
+                             plan->hosts[side].name, c->loss_probability, c->duplicate_probability,
+                             c->corrupt_probability, c->truncate_probability,
+                             c->keep_order ? 0 : c->late_probability, c->ce_probability,
+                             c->queue_octets, (unsigned)(c->partition_for / 1000),
+                             (unsigned)(plan->hosts[side].tx_stall_max / 1000), c->quirks);
         URO_ASSERT(used < SIM_PLAN_TEXT_MAX);
     }
 }

@@ -49,11 +49,11 @@ struct sim_plan_srq {
     uint32_t spare;        /* receives that may be taken and not yet complete, when full */
     uint32_t sges;
     uint32_t batch_max;
-    uint32_t wait_max;    /* ns between an occasion to post and posting */
-    uint32_t limit_share; /* of 65536 occasions to arm a limit */
-    uint32_t resize_share;
-    uint32_t wrong_share;   /* wild: of 65536 receives */
-    uint32_t replace_share; /* of 65536 occasions to destroy it and make another one */
+    uint32_t wait_max;          /* ns between an occasion to post and posting */
+    uint32_t limit_probability; /* of 65536 occasions to arm a limit */
+    uint32_t resize_probability;
+    uint32_t wrong_probability;   /* wild: of 65536 receives */
+    uint32_t replace_probability; /* of 65536 occasions to destroy it and make another one */
 };
 
 /* One endpoint. */
@@ -64,10 +64,10 @@ struct sim_plan_end {
     uint32_t recv_sges;
     uint32_t inline_max;
     bool signal_all;
-    uint32_t signal_share; /* of 65536 requests that need not be signalled */
-    uint32_t inline_share; /* of those that fit */
-    uint32_t fence_share;
-    uint32_t solicit_share;
+    uint32_t signal_probability; /* of 65536 requests that need not be signalled */
+    uint32_t inline_probability; /* of those that fit */
+    uint32_t fence_probability;
+    uint32_t solicit_probability;
     uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
     uint32_t batch_max;               /* requests posted with one bell */
     uint32_t recv_batch_max;
@@ -91,7 +91,7 @@ struct sim_plan_pair {
     uint32_t message_max;
     uint32_t lives;    /* the queue pairs are made this many times; the last one dies in peace */
     uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
-    uint32_t inject_share; /* of 65536 requests that are wrong on purpose; last life: none */
+    uint32_t inject_probability; /* of 65536 requests that are wrong on purpose; last life: none */
     bool v6;
     bool xrc;            /* one end is the initiator, the other the target */
     unsigned xrc_target; /* end */
@@ -115,15 +115,16 @@ struct sim_plan_cm {
     uint32_t turn_wait_max; /* ns until an application acts on what it heard */
     uint32_t stay_max;      /* us: the longest that anybody stays while there are faults */
     uint32_t shut_wait_max; /* us: services come and go as often; 0: they stay */
-    uint32_t leave_share;   /* of 65536 connections, given up without a word whatever their state */
-    uint32_t reject_share;
-    uint32_t query_share;   /* of 65536 attempts: for a datagram service */
-    uint32_t nobody_share;  /* for a service that nobody offers */
-    uint32_t self_share;    /* to the own host */
-    uint32_t patient_share; /* nobody leaves or rejects, however bad the network is */
-    uint32_t absent_share;  /* to an address that nobody has */
-    uint32_t slow_share;    /* of patient attempts: the host takes its time */
-    uint8_t retries;        /* of impatient ones */
+    uint32_t
+        leave_probability; /* of 65536 connections, given up without a word whatever their state */
+    uint32_t reject_probability;
+    uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
+    uint32_t nobody_probability;  /* for a service that nobody offers */
+    uint32_t self_probability;    /* to the own host */
+    uint32_t patient_probability; /* nobody leaves or rejects, however bad the network is */
+    uint32_t absent_probability;  /* to an address that nobody has */
+    uint32_t slow_probability;    /* of patient attempts: the host takes its time */
+    uint8_t retries;              /* of impatient ones */
     uint8_t response_timeout;
     uint8_t ack_timeout; /* at least as long as every pair's */
     uint8_t ack_more;
@@ -147,7 +148,7 @@ struct sim_plan_faults {
     uint32_t down_max;
     uint32_t jump_wait_max; /* until the clock jumps, JUMPS_MAX times; 0: never */
     uint32_t jump_max;
-    uint32_t doze_share; /* of 65536 polls, after which the reader does something else */
+    uint32_t doze_probability; /* of 65536 polls, after which the reader does something else */
     uint32_t doze_max;
 };
 
@@ -155,15 +156,15 @@ struct sim_plan_faults {
 struct sim_plan {
     uint64_t seed;
     uint32_t pair_count;
-    uint32_t cq_count;      /* of each host */
-    uint32_t cq_tight;      /* room of one more, too small for who uses it; 0: there is none */
-    bool cq_tight_all;      /* also for shared receive queues, UC and UD */
-    uint32_t resize_share;  /* of 65536 readings of a completion queue */
-    bool cq_events;         /* completions are waited for, not polled */
-    uint32_t poll_wait_max; /* ns between a completion and its poll */
-    bool clean;             /* no faults, no slow receivers, no errors: nothing may be sent twice */
-    bool forever;           /* retries never run out, so nothing may fail */
-    uro_time calm_at;       /* faults stop, errors are no longer injected */
+    uint32_t cq_count;           /* of each host */
+    uint32_t cq_tight;           /* room of one more, too small for who uses it; 0: there is none */
+    bool cq_tight_all;           /* also for shared receive queues, UC and UD */
+    uint32_t resize_probability; /* of 65536 readings of a completion queue */
+    bool cq_events;              /* completions are waited for, not polled */
+    uint32_t poll_wait_max;      /* ns between a completion and its poll */
+    bool clean;       /* no faults, no slow receivers, no errors: nothing may be sent twice */
+    bool forever;     /* retries never run out, so nothing may fail */
+    uro_time calm_at; /* faults stop, errors are no longer injected */
     struct sim_cable_config cables[2];
     struct sim_host_config hosts[2];
     uint64_t others[2]; /* frames of other links that may be on their way from each, too */
@@ -190,8 +191,8 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner ma
 void sim_plan_identify(struct sim_host_config *host, unsigned number);
 /* Requests and answers that may be on their way from a side at once. */
 uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
-/* Others share its hosts: timeouts become as long as that takes. */
-void sim_plan_share(struct sim_plan *plan, const uint64_t others[static 2]);
+/* Lengthens timeouts for the frames of other links that may be on their way from the same hosts. */
+void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2]);
 
 /* ns of an ACK timeout. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))

@@ -31,19 +31,19 @@ static void clear_cable(struct sim_cable_config *cable, uint32_t parts)
     if (parts & SIM_PLAN_PART(QUIRKS))
         cable->quirks = 0;
     if (parts & SIM_PLAN_PART(LOSE))
-        cable->lose = 0;
+        cable->loss_probability = 0;
     if (parts & SIM_PLAN_PART(DUPLICATE))
-        cable->duplicate = 0;
+        cable->duplicate_probability = 0;
     if (parts & SIM_PLAN_PART(CORRUPT))
-        cable->corrupt = 0;
+        cable->corrupt_probability = 0;
     if (parts & SIM_PLAN_PART(TRUNCATE))
-        cable->truncate = 0;
+        cable->truncate_probability = 0;
     if (parts & SIM_PLAN_PART(LATE))
         cable->keep_order = true;
     if (parts & SIM_PLAN_PART(JITTER))
         cable->jitter = 0;
     if (parts & SIM_PLAN_PART(CE))
-        cable->mark_ce = 0;
+        cable->ce_probability = 0;
     if (parts & SIM_PLAN_PART(QUEUE))
         cable->queue_octets = 0;
     if (parts & SIM_PLAN_PART(PARTITION))
@@ -57,7 +57,7 @@ static void clear_host(struct sim_host_config *host, uint32_t parts)
     if (parts & SIM_PLAN_PART(GAP))
         host->tx_gap_max = 0;
     if (parts & SIM_PLAN_PART(STALL))
-        host->tx_stall_share = 0;
+        host->tx_stall_probability = 0;
 }
 
 static void clear_shared(struct sim_plan *plan)
@@ -76,11 +76,11 @@ static void clear_shared(struct sim_plan *plan)
 static void clear_injections(struct sim_plan *plan)
 {
     for (uint32_t i = 0; i < plan->pair_count; i++)
-        plan->pairs[i].inject_share = 0;
+        plan->pairs[i].inject_probability = 0;
     for (uint32_t i = 0; i < plan->uc_count; i++)
-        plan->ucs[i].inject_share = 0;
+        plan->ucs[i].inject_probability = 0;
     for (uint32_t i = 0; i < plan->party_count; i++)
-        plan->parties[i].inject_share = 0;
+        plan->parties[i].inject_probability = 0;
 }
 
 void sim_plan_without(struct sim_plan *plan, uint32_t parts)
@@ -112,11 +112,11 @@ void sim_plan_without(struct sim_plan *plan, uint32_t parts)
     if (parts & SIM_PLAN_PART(JUMP))
         plan->faults.jump_wait_max = 0;
     if (parts & SIM_PLAN_PART(DOZE))
-        plan->faults.doze_share = 0;
+        plan->faults.doze_probability = 0;
     if (parts & SIM_PLAN_PART(TIGHT))
         plan->cq_tight = plan->cq_tight_all = 0;
     if (parts & SIM_PLAN_PART(RESIZE))
-        plan->resize_share = 0;
+        plan->resize_probability = 0;
     for (unsigned side = 0; side < 2; side++) {
         clear_cable(&plan->cables[side], parts);
         clear_host(&plan->hosts[side], parts);

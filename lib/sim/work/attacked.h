@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked.h - a pair of queue pairs that is attacked by somebody who reads along: he has the addresses,
- * the numbers of both, their keys, and PSNs near those that are expected.
+/* attacked.h - two queue pairs that are attacked by somebody who reads all frames: the attacker knows the addresses, the
+ * queue pair numbers, the keys, and PSNs near the expected ones.
  *
- *   attacked.c        memory, and who is asked when
- *   attacked_qp.c     lives of the two queue pairs, of any type, what they ask for and what completes
- *   attacked_forge.c  what he writes
+ *   attacked.c        memory, and who acts when
+ *   attacked_qp.c     the lives of the two queue pairs, their requests and completions
+ *   attacked_forge.c  the frames of the attacker
  *
- * No protocol without secrets stops him: what arrives may be his, and queue pairs of RC and XRC may fail; those
- * of UC and UD never do. What must hold all the same: memory that no key gives the right to is neither changed
- * nor sent, no completion comes twice or says more than its receive has room for, all goes on and ends, and
- * whoever is not attacked notices nothing. When faults have stopped, UC and UD send each other one more message,
- * which must arrive.
+ * No protocol without secrets stops such an attacker. Arriving messages may be forged, and queue pairs of RC and XRC may
+ * fail; those of UC and UD never do. What must hold: memory without a key for it is neither changed nor sent, no completion
+ * comes twice or reports more bytes than its receive has room for, all work ends, and other queue pairs notice nothing.
+ * When faults have stopped, UC and UD send each other one more message, which must arrive.
  */
 #pragma once
 
@@ -20,17 +19,17 @@
 
 #define SIM_ATTACKED_SENDS  8u
 #define SIM_ATTACKED_RECVS  8u
-#define SIM_ATTACKED_FRAMES 8u    /* that he remembers */
-#define SIM_ATTACKED_FRAME  4600u /* octets */
+#define SIM_ATTACKED_FRAMES 8u    /* that the attacker keeps */
+#define SIM_ATTACKED_FRAME  4600u /* bytes */
 #define SIM_ATTACKED_RANGE  4096u /* bytes of a range */
 #define SIM_ATTACKED_GUARD  256u  /* and between two */
 #define SIM_ATTACKED_QKEY   0x11223344u
 
-/* What its memory is for: a key each. */
+/* Ranges of memory, each with its own key. */
 enum sim_attacked_range {
-    SIM_ATTACKED_SENT,    /* no rights: only we send from it */
-    SIM_ATTACKED_TAKEN,   /* LOCAL_WRITE: receives, answers */
-    SIM_ATTACKED_OPEN,    /* to all that a peer may do */
+    SIM_ATTACKED_SENT,    /* no remote rights: sends only */
+    SIM_ATTACKED_TAKEN,   /* LOCAL_WRITE: receives and responses */
+    SIM_ATTACKED_OPEN,    /* all remote rights */
     SIM_ATTACKED_SHOWN,   /* REMOTE_READ */
     SIM_ATTACKED_FILLED,  /* REMOTE_WRITE: never sent */
     SIM_ATTACKED_FOREIGN, /* all rights, in another protection domain */
@@ -38,7 +37,7 @@ enum sim_attacked_range {
     SIM_ATTACKED_RANGES
 };
 
-/* What a peer may do to open memory. */
+/* The rights of a peer on OPEN memory. */
 #define SIM_ATTACKED_ACCESS                                                                        \
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
@@ -53,8 +52,8 @@ struct sim_attacked_end {
     void *srq_slots;    /* owned; NULL: none */
     struct uro_ah ah;   /* UD: to the other one */
     uint8_t *memory;    /* owned, as the two below */
-    uint8_t *before;    /* what it was */
-    uint8_t *after;     /* and when all was deregistered for the last time */
+    uint8_t *before;    /* its content at the beginning */
+    uint8_t *after;     /* its content when it was last deregistered */
     uint64_t base;      /* address of memory[0] */
     struct uro_key keys[SIM_ATTACKED_RANGES];
     uint64_t posted;

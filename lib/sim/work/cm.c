@@ -41,41 +41,42 @@ static void user_run(struct sim_node *node)
     sim_cm_hear(user->cm->load->at_hosts[user->side]);
 }
 
-static struct sim_cm_house *house_of(const struct sim_node *node)
+static struct sim_cm_listeners *listener_of(const struct sim_node *node)
 {
-    return URO_CONTAINER_OF(node, struct sim_cm_house, node);
+    return URO_CONTAINER_OF(node, struct sim_cm_listeners, node);
 }
 
-static uro_time house_next(const struct sim_node *node)
+static uro_time listener_next(const struct sim_node *node)
 {
-    return house_of(node)->due;
+    return listener_of(node)->due;
 }
 
-static void set_open(struct sim_cm_house *house, bool open)
+static void set_open(struct sim_cm_listeners *listener, bool open)
 {
-    struct sim_world *world = house->cm->load->world;
-    struct uro_cm *manager = uro_engine_cm(house->cm->load->hosts[house->side]->engine);
+    struct sim_world *world = listener->cm->load->world;
+    struct uro_cm *manager = uro_engine_cm(listener->cm->load->hosts[listener->side]->engine);
 
-    for (unsigned i = 0; i < 2 && house->open != open; i++) {
+    for (unsigned i = 0; i < 2 && listener->open != open; i++) {
         if (!open)
-            uro_conn_unlisten(manager, &house->services[i]);
-        else if (uro_conn_listen(manager, &house->services[i]) != 0)
+            uro_conn_unlisten(manager, &listener->services[i]);
+        else if (uro_conn_listen(manager, &listener->services[i]) != 0)
             sim_world_fail(world, "a service could not be opened");
     }
-    house->open = open;
+    listener->open = open;
     sim_journal_note(world->journal, world->now, "CM services of %c are %s",
-                     house->cm->load->hosts[house->side]->config.name, open ? "open" : "shut");
+                     listener->cm->load->hosts[listener->side]->config.name,
+                     open ? "open" : "shut");
 }
 
-static void house_run(struct sim_node *node)
+static void listener_run(struct sim_node *node)
 {
-    struct sim_cm_house *house = house_of(node);
-    struct sim_cm *cm = house->cm;
+    struct sim_cm_listeners *listener = listener_of(node);
+    struct sim_cm *cm = listener->cm;
 
-    house->due = URO_TIME_NEVER;
-    set_open(house, !house->open || cm->load->calm);
+    listener->due = URO_TIME_NEVER;
+    set_open(listener, !listener->open || cm->load->calm);
     if (!cm->load->calm && cm->plan->shut_wait_max > 0)
-        house->due =
+        listener->due =
             cm->load->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
 }
 
@@ -128,21 +129,21 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     sim_world_add(cm->load->world, &user->node);
 }
 
-static void init_house(struct sim_cm *cm, unsigned side)
+static void init_listeners(struct sim_cm *cm, unsigned side)
 {
-    struct sim_cm_house *house = &cm->houses[side];
+    struct sim_cm_listeners *listener = &cm->listeners[side];
 
-    house->cm = cm;
-    house->side = side;
-    house->due = cm->load->world->now;
-    house->node = (struct sim_node){ NULL, house_next, house_run };
+    listener->cm = cm;
+    listener->side = side;
+    listener->due = cm->load->world->now;
+    listener->node = (struct sim_node){ NULL, listener_next, listener_run };
     for (unsigned i = 0; i < 2; i++)
-        house->services[i] =
+        listener->services[i] =
             (struct uro_listener){ .service_id = sim_cm_service(cm->load->number) + i,
                                    .any_address = true,
                                    .backlog = cm->plan->backlog,
-                                   .user = house };
-    sim_world_add(cm->load->world, &house->node);
+                                   .user = listener };
+    sim_world_add(cm->load->world, &listener->node);
 }
 
 struct sim_cm *sim_cm_make(struct sim_workload *load)
@@ -159,7 +160,7 @@ struct sim_cm *sim_cm_make(struct sim_workload *load)
         URO_ASSERT(cm->user_count[side] <= SIM_CM_USERS_MAX);
         sim_cq_init(&cm->cqs[side], load, load->hosts[side],
                     2 * SIM_CM_MESSAGES_MAX * SIM_CM_USERS_MAX);
-        init_house(cm, side);
+        init_listeners(cm, side);
         for (uint32_t i = 0; i < cm->user_count[side]; i++)
             init_user(cm, side, i);
     }
@@ -185,7 +186,7 @@ void sim_cm_calm(struct sim_cm *cm)
     sim_cm_hear_calm(cm);
     for (unsigned side = 0; side < 2; side++) {
         if (cm->user_count[side] > 0)
-            cm->houses[side].due = cm->load->world->now;
+            cm->listeners[side].due = cm->load->world->now;
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE)
@@ -213,13 +214,13 @@ bool sim_cm_quiet(const struct sim_cm *cm)
 void sim_cm_finish(struct sim_cm *cm)
 {
     for (unsigned side = 0; side < 2; side++) {
-        struct sim_cm_house *house = &cm->houses[side];
+        struct sim_cm_listeners *listener = &cm->listeners[side];
         for (unsigned i = 0; i < 2; i++)
-            if (house->services[i].waiting != 0)
+            if (listener->services[i].waiting != 0)
                 sim_world_fail(cm->load->world, "a service of %c believes that somebody waits",
                                cm->load->hosts[side]->config.name);
-        if (house->open)
-            set_open(house, false);
+        if (listener->open)
+            set_open(listener, false);
     }
 }
 

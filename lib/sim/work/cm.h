@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm.h - applications of a simulation that connect to each other by messages of the connection
- * manager, and the judgement of what they are told.
+/* cm.h - programs that connect to each other by messages of the connection manager, and the check of the events that
+ * they get.
  *
- *   cm.c        users and services: who acts when
- *   cm_user.c   a user takes its turn, and lets go
- *   cm_ask.c   what they ask for and answer
- *   cm_hear.c  what they are told, against what was asked and answered
- *   cm_data.c   their queue pairs, and what goes over them
+ *   cm.c       users and listeners: who acts when
+ *   cm_user.c  a user takes its turn, and releases its connection
+ *   cm_ask.c   requests and answers
+ *   cm_hear.c  events, against what was asked and answered
+ *   cm_data.c  queue pairs of connections, and the data that goes over them
  *
- * A user is an application with at most one connection: a caller asks, a server is asked. While there
- * are faults, users are impatient: they reject, leave in the middle of it, give up. When faults
- * have stopped, what is left ends in bounded time; then each caller makes a last attempt, which must
- * come to a connection that both sides believe in, that carries everything, and whose end both
- * sides are told of, once. An attempt is remembered for ever: what was said in it may come late.
+ * A user is a program with at most one connection: a caller asks, a server is asked. While there are faults, users are
+ * impatient: they reject, leave in the middle, give up. When faults have stopped, the connections that are left end in
+ * bounded time. Then each caller makes a last attempt. It must lead to a connection that both sides know of, that
+ * carries all data, and whose end is reported to both sides, once. Attempts are kept until the end of the run, since
+ * their messages may arrive late.
  */
 #pragma once
 
@@ -26,10 +26,10 @@
 #define SIM_CM_FORGED_MAX   4u
 #define SIM_CM_NONE         UINT32_MAX
 #define SIM_CM_SERVICE      UINT64_C(0x1064000) /* and the one after it: datagrams */
-#define SIM_CM_SERVICES     16u                 /* between those of a load and the next one's */
-#define SIM_CM_BESIDE       8u                  /* octets before and behind each message */
+#define SIM_CM_SERVICES     16u                 /* between those of a workload and the next */
+#define SIM_CM_BESIDE       8u                  /* bytes before and after each message */
 
-/* In private data: a number, then where the own window is. */
+/* Private data: a number, then key and address of the sender's window. */
 #define SIM_CM_DATA_KEY     4u
 #define SIM_CM_DATA_ADDRESS 8u
 #define SIM_CM_DATA_LEAST   16u
@@ -42,7 +42,7 @@ struct sim_cm_data {
     uint8_t octets[URO_CM_DATA_MAX];
 };
 
-/* What a server said to a request. */
+/* The answer of a server to a request. */
 struct sim_cm_answer {
     bool rejects;
     uint32_t qpn;
@@ -117,7 +117,7 @@ struct sim_cm_user {
     struct sim_node node;
     enum sim_cm_step step;
     uro_time due;      /* its turn */
-    uro_time leave_at; /* it leaves without a word */
+    uro_time leave_at; /* leaves without a message */
     uint32_t made;     /* attempts */
     uint32_t tries;    /* those among them that had to succeed */
     bool served;       /* caller: the last attempt did all it had to */
@@ -142,8 +142,8 @@ struct sim_cm_user {
     uint32_t taken; /* receives */
 };
 
-/* Services of a host. */
-struct sim_cm_house {
+/* The listeners of a host. */
+struct sim_cm_listeners {
     struct sim_node node;
     struct sim_cm *cm;
     unsigned side;
@@ -156,9 +156,9 @@ struct sim_cm {
     struct sim_workload *load;
     const struct sim_plan_cm *plan;
     struct uro_rng rng;
-    struct sim_cm_house houses[2];
+    struct sim_cm_listeners listeners[2];
     struct sim_cq cqs[2];
-    /* Requests that a attacker forged: nobody answers them, as long as there is room. Owned. */
+    /* Forged requests of the attacker: nobody answers them, as long as there is room. Owned. */
     struct uro_conn *forged[2][SIM_CM_FORGED_MAX];
     uint32_t user_count[2]; /* callers first */
     struct sim_cm_user users[2][SIM_CM_USERS_MAX];
@@ -172,68 +172,68 @@ struct sim_cm *sim_cm_make(struct sim_workload *load);
 void sim_cm_free(struct sim_cm *cm);
 /* Faults have stopped. */
 void sim_cm_calm(struct sim_cm *cm);
-/* Everybody was served and nothing is left of it. */
+/* Each caller was served and no connection is left. */
 bool sim_cm_quiet(const struct sim_cm *cm);
-/* Services shut for good. */
+/* Closes the listeners for good. */
 void sim_cm_finish(struct sim_cm *cm);
-/* Who is not done. Returns octets written. */
+/* Writes who is not done; returns bytes written. */
 size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room);
 /* cm_user.c */
 /* Waits for the next attempt, if there is one. */
 void sim_cm_rest(struct sim_cm_user *user);
-/* Limits the time that a user stays whom nobody tells that the other side is gone. */
+/* Limits the stay of a user that would never learn that the other side is gone. */
 void sim_cm_limit_stay(struct sim_cm_user *user);
-/* Lets go of the connection and of the queue pair. */
+/* Releases the connection and the queue pair. */
 void sim_cm_let_go(struct sim_cm_user *user);
-/* It acts some time soon. */
+/* Enters @step, and schedules the user's next action. */
 void sim_cm_turn(struct sim_cm_user *user, enum sim_cm_step step);
-/* Everything was said: who shall leave does. */
+/* When all data has arrived, schedules who disconnects. */
 void sim_cm_on_progress(struct sim_cm_attempt *attempt);
 void sim_cm_fail(const struct sim_cm_user *user, const char *what);
 void sim_cm_note(const struct sim_cm_user *user, const char *what);
-/* Nobody had a reason to end the attempt, whatever the network did. */
+/* Whether nobody had a reason to end the attempt, whatever the network did. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Requests that a host's listener had no room for, so far; whether there were any since the attempt began. */
+/* Requests that found no room at a host, so far; and whether there were any since the attempt began. */
 uint64_t sim_cm_unheard(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Nobody leaves early any more. */
+/* Whether users do not leave early any more. */
 bool sim_cm_polite(const struct sim_cm *cm);
 
-/* Service of connections of a load; that of datagrams is the next one. */
+/* The service ID for connections of a workload; the next one is for datagrams. */
 uint64_t sim_cm_service(uint32_t load);
-/* Connections of a side's host that somebody of this load has. */
+/* Connections of a side's host that belong to this workload. */
 uint32_t sim_cm_owned(const struct sim_cm *cm, unsigned side);
 
 /* cm_ask.c */
-/* It has the connection from now on; a caller has none yet. */
+/* Gives the user the attempt and the connection; a caller has no connection yet. */
 void sim_cm_ask_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt,
                       struct uro_conn *conn);
 void sim_cm_ask_turn(struct sim_cm_user *user);
 void sim_cm_ask_leave(struct sim_cm_user *user);
 
 /* cm_hear.c */
-/* Rejects what was forged. */
+/* Rejects forged requests. */
 void sim_cm_hear_calm(struct sim_cm *cm);
-/* Takes what the connection manager of a host has to tell, whichever load it is for. */
+/* Takes all events of a host's connection manager, for any workload. */
 void sim_cm_hear(const struct sim_host_work *at_host);
 
-/* In INIT, with all receives posted. */
+/* cm_data.c */
+/* Creates a queue pair in INIT, with all receives posted. */
 void sim_cm_qp_make(struct sim_cm_user *user);
-/* To RTS, with what was agreed on. @own_answer: a server's, which is not said yet; else NULL. */
+/* Moves it to RTS, as negotiated. @own_answer: a server's answer that is not sent yet; else NULL. */
 void sim_cm_qp_connect(struct sim_cm_user *user, const struct sim_cm_answer *own_answer);
 void sim_cm_qp_to_error(struct sim_cm_user *user);
-/* Harmless when there is none. */
+/* Does nothing when there is none. */
 void sim_cm_qp_destroy(struct sim_cm_user *user);
 
-/* cm_data.c */
 void sim_cm_data_receives(struct sim_cm_user *user);
 bool sim_cm_data_can_send(const struct sim_cm_user *user);
 void sim_cm_data_send(struct sim_cm_user *user);
-/* All that it sends and all that it gets. */
+/* Whether it has sent and received all. */
 bool sim_cm_data_done(const struct sim_cm_user *user);
 void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe);
-/* 0: the caller's */
+/* Returns 0 for the caller, 1 for the server. */
 unsigned sim_cm_data_side(const struct sim_cm_user *user);
 
-/* False when the frame is none of theirs. */
+/* Returns false when the frame is of no such connection. */
 bool sim_cm_wire(struct sim_cm *cm, struct sim_host *host, const struct uro_frame *frame);

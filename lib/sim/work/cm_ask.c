@@ -65,7 +65,7 @@ static void draw_manner(struct sim_cm *cm, struct sim_cm_attempt *attempt)
 
     attempt->retries = plan->retries;
     attempt->response_timeout = plan->response_timeout;
-    attempt->patient = attempt->polite || sim_world_chance(&cm->rng, plan->patient_share);
+    attempt->patient = attempt->polite || sim_world_chance(&cm->rng, plan->patient_probability);
     if (!attempt->patient)
         return;
     attempt->stays = uro_rng_below(&cm->rng, 4) == 0;
@@ -73,7 +73,7 @@ static void draw_manner(struct sim_cm *cm, struct sim_cm_attempt *attempt)
         return;
     attempt->retries = SIM_PLAN_CM_PATIENT_RETRIES;
     attempt->response_timeout = SIM_PLAN_CM_PATIENT_TIMEOUT;
-    attempt->slow = !attempt->query && sim_world_chance(&cm->rng, plan->slow_share);
+    attempt->slow = !attempt->query && sim_world_chance(&cm->rng, plan->slow_probability);
 }
 
 static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
@@ -87,13 +87,13 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     attempt->number = cm->attempt_count;
     cm->attempts[cm->attempt_count++] = attempt;
     attempt->from = attempt->to = user->side;
-    if (!sim_world_chance(&cm->rng, plan->self_share))
+    if (!sim_world_chance(&cm->rng, plan->self_probability))
         attempt->to = !user->side;
     attempt->unheard = sim_cm_unheard(cm, attempt->to);
     attempt->polite = sim_cm_polite(cm);
-    attempt->query = sim_world_chance(&cm->rng, plan->query_share);
-    attempt->nobody = !attempt->polite && sim_world_chance(&cm->rng, plan->nobody_share);
-    attempt->absent = !attempt->polite && sim_world_chance(&cm->rng, plan->absent_share);
+    attempt->query = sim_world_chance(&cm->rng, plan->query_probability);
+    attempt->nobody = !attempt->polite && sim_world_chance(&cm->rng, plan->nobody_probability);
+    attempt->absent = !attempt->polite && sim_world_chance(&cm->rng, plan->absent_probability);
     draw_manner(cm, attempt);
     attempt->answer = SIM_CM_NONE;
     attempt->caller = user;
@@ -109,7 +109,7 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
 static uro_time departure(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
-    bool leaves = !user->attempt->patient && sim_world_chance(&user->rng, plan->leave_share);
+    bool leaves = !user->attempt->patient && sim_world_chance(&user->rng, plan->leave_probability);
 
     return leaves ? now_of(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max))
                   : URO_TIME_NEVER;
@@ -218,7 +218,8 @@ static void answer(struct sim_cm_user *user)
     }
     user->answer = attempt->answer_count++;
     *said = (struct sim_cm_answer){
-        .rejects = !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_share),
+        .rejects =
+            !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability),
         .qpn = uro_rng_u32(&user->rng) & 0xffffff,
         .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
         .psn = user->conn->local_psn,
@@ -260,7 +261,8 @@ static void answer(struct sim_cm_user *user)
 static void confirm(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
-    bool rejects = !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_share);
+    bool rejects =
+        !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability);
     int result;
 
     sim_cm_note(user, rejects ? "rejects the answer" : "confirms");

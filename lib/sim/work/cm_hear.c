@@ -371,8 +371,8 @@ void sim_cm_hear(const struct sim_host_work *at_host)
     while (!world->failed && uro_conn_event(manager, &event)) {
         sim_world_digest(world, &event.kind, sizeof event.kind);
         if (event.kind == URO_CONN_REQUEST) {
-            const struct sim_cm_house *house = event.user;
-            hear_request(house->cm, house->side, event.conn);
+            const struct sim_cm_listeners *listener = event.user;
+            hear_request(listener->cm, listener->side, event.conn);
             continue;
         }
         struct sim_cm_user *user = event.user;

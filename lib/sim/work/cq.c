@@ -95,7 +95,7 @@ static void poller_run(struct sim_node *node)
 
     cq->told = false;
     cq->armed = false;
-    if (sim_world_chance(&cq->rng, cq->load->plan->resize_share))
+    if (sim_world_chance(&cq->rng, cq->load->plan->resize_probability))
         resize(cq);
     sim_cq_poll(cq);
     if (cq->events) {
@@ -104,7 +104,7 @@ static void poller_run(struct sim_node *node)
         sim_cq_poll(cq);
     }
     cq->poll_at = cq->load->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
-    if (!cq->load->calm && sim_world_chance(&cq->rng, faults->doze_share))
+    if (!cq->load->calm && sim_world_chance(&cq->rng, faults->doze_probability))
         cq->poll_at += URO_US(uro_rng_below(&cq->rng, faults->doze_max));
 }
 

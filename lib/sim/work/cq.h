@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.h - completion queues of a load and who reads them, by polling or by waiting for events. */
+/* cq.h - completion queues, and programs that read them, by polling or by waiting for events. */
 #pragma once
 
 #include "core/cq.h"
@@ -10,7 +10,7 @@ struct sim_workload;
 #define SIM_RECV_BIT (UINT64_C(1) << 63) /* in the wr_id of a receive */
 #define SIM_GRH      40u                 /* bytes before a datagram in its receive */
 
-/* A completion queue and who reads it. */
+/* A completion queue and the program that reads it. */
 struct sim_cq {
     struct sim_node poller;
     struct uro_cq *cq;
@@ -19,7 +19,7 @@ struct sim_cq {
     bool armed;      /* waits for an event */
     bool told;       /* the event was reported */
     bool overflowed; /* that was reported */
-    uint32_t last;   /* its end then: nothing comes any more */
+    uint32_t last;   /* number of completions then: none may follow */
     struct sim_workload *load;
     struct sim_host *host;
     struct uro_rng rng;
@@ -32,9 +32,9 @@ struct sim_cq {
 void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *host,
                  uint32_t capacity);
 void sim_cq_fini(struct sim_cq *cq);
-/* Nobody uses it: another one takes its place. */
+/* Replaces a queue that nobody uses. */
 void sim_cq_renew(struct sim_cq *cq, uint32_t capacity);
-/* Nothing waits in it; NULL: nothing ever does. */
+/* Whether no completion waits; @cq may be NULL. */
 bool sim_cq_empty(const struct uro_cq *cq);
-/* Takes what there is now. */
+/* Polls all completions that there are now. */
 void sim_cq_poll(struct sim_cq *cq);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host_work.h - a host and all loads that use it: what the host tells goes to the one it is of.
+/* host_work.h - a host and all workloads that use it: passes events and frames of the host to the workload that they
+ * belong to.
  *
- * A load is between two hosts. A host may have several: its queue pairs, keys, services and
- * groups towards different peers live together in one engine.
+ * A workload is between two hosts. A host may have several: its queue pairs, keys, services and groups for different
+ * peers are in one engine.
  */
 #pragma once
 
@@ -15,10 +16,10 @@ struct sim_host_work {
     uint32_t tie_count;
     struct sim_host_tie {
         struct sim_workload *load;
-        unsigned side; /* of the load, that this host is */
+        unsigned side; /* of the workload that this host is */
     } ties[SIM_HOST_WORK_TIES_MAX];
 };
 
-/* Takes what @host tells. */
+/* Registers the callbacks of @host. */
 void sim_host_work_init(struct sim_host_work *at_host, struct sim_host *host);
 void sim_host_work_tie(struct sim_host_work *at_host, struct sim_workload *load, unsigned side);

@@ -345,7 +345,7 @@ static bool cannot_fail(const struct sim_endpoint *end)
         if ((end->ops->reliable || &life->ends[i] == end) && life->ends[i].srq != NULL &&
             life->ends[i].srq->plan->wild)
             return false;
-    return life->plan->inject_share == 0 &&
+    return life->plan->inject_probability == 0 &&
            (!end->ops->reliable || (plan->forever && !plan->revokes && !life->plan->xrc));
 }
 

@@ -185,7 +185,8 @@ static void fill_rqe(struct sim_endpoint *end, struct uro_rqe *rqe)
 {
     struct sim_recv *recv = &end->recvs[end->recv_posted % SIM_REQUESTS_MAX];
     uint32_t slot = (uint32_t)(end->recv_posted % end->plan->recv_capacity);
-    bool wrong = may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_share / 2);
+    bool wrong =
+        may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
 
     *recv = (struct sim_recv){ .room = end->type == URO_QPT_UD ? SIM_GRH + URO_PATH_MTU_MAX
                                                                : end->life->plan->message_max };

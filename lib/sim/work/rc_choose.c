@@ -264,14 +264,15 @@ static void choose_flags(struct sim_endpoint *end, struct sim_request *request)
                 request->opcode == URO_WR_RDMA_WRITE ||
                 request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
 
-    if (sim_world_chance(rng, plan->signal_share) || end->sends_left <= 1 ||
+    if (sim_world_chance(rng, plan->signal_probability) || end->sends_left <= 1 ||
         end->posted + 1 - end->signalled >= (plan->send_capacity + 1) / 2)
         request->flags |= URO_SEND_SIGNALED;
-    if (sim_world_chance(rng, plan->fence_share))
+    if (sim_world_chance(rng, plan->fence_probability))
         request->flags |= URO_SEND_FENCE;
-    if (sim_world_chance(rng, plan->solicit_share))
+    if (sim_world_chance(rng, plan->solicit_probability))
         request->flags |= URO_SEND_SOLICITED;
-    if (data && request->length <= plan->inline_max && sim_world_chance(rng, plan->inline_share))
+    if (data && request->length <= plan->inline_max &&
+        sim_world_chance(rng, plan->inline_probability))
         request->flags |= URO_SEND_INLINE;
 }
 
@@ -284,7 +285,7 @@ static uint32_t choose_srq(struct sim_endpoint *end)
     do
         index = uro_rng_below(&end->rng, count);
     while (!sim_srq_at(end->peer, index)->plan->xrc ||
-           (end->life->last_life && sim_srq_at(end->peer, index)->plan->replace_share > 0));
+           (end->life->last_life && sim_srq_at(end->peer, index)->plan->replace_probability > 0));
     return index;
 }
 
@@ -370,8 +371,8 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
         return false;
     choose_flags(end, request);
     if (!end->life->last_life && !end->load->calm &&
-        sim_world_chance(&end->rng,
-                         end->life->plan->inject_share * (request->mw != NULL ? MW_FACTOR : 1)))
+        sim_world_chance(&end->rng, end->life->plan->inject_probability *
+                                        (request->mw != NULL ? MW_FACTOR : 1)))
         spoil(end, request);
     if (atomic)
         follow_word(end, request);

@@ -102,7 +102,7 @@ static bool bind(struct sim_endpoint *end, struct sim_request *request)
 static struct sim_rc_mw *find_in_use(struct sim_endpoint *owner)
 {
     if (owner->life->last_life || owner->load->calm ||
-        !sim_world_chance(&owner->rng, RUDE_FACTOR * owner->life->plan->inject_share))
+        !sim_world_chance(&owner->rng, RUDE_FACTOR * owner->life->plan->inject_probability))
         return NULL;
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
         struct sim_rc_mw *mw = &owner->rc->mws[i];

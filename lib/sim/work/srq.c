@@ -79,7 +79,7 @@ static bool can_post(const struct sim_srq *srq)
 static void fill(struct sim_srq *srq, struct sim_srq_recv *recv, struct uro_rqe *rqe)
 {
     uint32_t slot = (uint32_t)(recv - srq->recvs);
-    bool wrong = srq->plan->wild && sim_world_chance(&srq->rng, srq->plan->wrong_share);
+    bool wrong = srq->plan->wild && sim_world_chance(&srq->rng, srq->plan->wrong_probability);
 
     *recv =
         (struct sim_srq_recv){ .used = true, .number = srq->posted, .recv = { .room = srq->room } };
@@ -167,7 +167,7 @@ static void choose_cq(struct sim_srq *srq)
 
     if (srq->cq == &load->tight[srq->side])
         sim_cq_poll(srq->cq);
-    if (srq->plan->xrc && srq->plan->replace_share > 0) {
+    if (srq->plan->xrc && srq->plan->replace_probability > 0) {
         srq->cq = srq->wide_cq;
         tight = sim_tight_choose_srq(load, srq->side, &srq->rng);
     }
@@ -241,13 +241,13 @@ static void poster_run(struct sim_node *node)
     struct sim_srq *srq = srq_of(node);
 
     bool may_go = srq->plan->xrc ? !srq->load->calm : !in_use(srq);
-    if (may_go && sim_world_chance(&srq->rng, srq->plan->replace_share))
+    if (may_go && sim_world_chance(&srq->rng, srq->plan->replace_probability))
         replace(srq);
-    if (sim_world_chance(&srq->rng, srq->plan->resize_share))
+    if (sim_world_chance(&srq->rng, srq->plan->resize_probability))
         resize(srq);
     if (can_post(srq))
         post(srq);
-    if (sim_world_chance(&srq->rng, srq->plan->limit_share))
+    if (sim_world_chance(&srq->rng, srq->plan->limit_probability))
         arm(srq);
     srq->post_at = srq->load->world->now + uro_rng_below(&srq->rng, srq->plan->wait_max + 1);
 }

@@ -102,7 +102,7 @@ static void choose_fault(struct sim_endpoint *end, struct sim_request *request)
     static const enum sim_fault faults[] = { SIM_FAULT_BAD_RKEY, SIM_FAULT_BAD_LKEY,
                                              SIM_FAULT_UNSUPPORTED };
 
-    if (end->life->last_life || !sim_world_chance(&end->rng, plan_of(end)->inject_share))
+    if (end->life->last_life || !sim_world_chance(&end->rng, plan_of(end)->inject_probability))
         return;
     request->fault = faults[uro_rng_below(&end->rng, URO_ARRAY_LEN(faults))];
     if (request->fault == SIM_FAULT_BAD_RKEY && request->opcode != URO_WR_RDMA_WRITE)
@@ -136,7 +136,8 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
         request->length =
             plan->path_mtu * uro_rng_below(rng, plan->message_max / plan->path_mtu + 1);
     choose_fault(end, request);
-    if (request->length < NAME_ROOM && request->opcode == URO_WR_SEND && plan->inject_share > 0)
+    if (request->length < NAME_ROOM && request->opcode == URO_WR_SEND &&
+        plan->inject_probability > 0)
         request->length = NAME_ROOM; /* or nobody could say which one was flushed */
     if (request->length == 0 && request->fault != SIM_FAULT_UNSUPPORTED)
         request->fault = SIM_FAULT_NONE;
@@ -241,7 +242,7 @@ static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
 /* How often a message may arrive: as often as the network makes copies of it. */
 static uint32_t copies(const struct sim_endpoint *end)
 {
-    return cable_to(end) != NULL && cable_to(end)->duplicate > 0 ? 2 : 1;
+    return cable_to(end) != NULL && cable_to(end)->duplicate_probability > 0 ? 2 : 1;
 }
 
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,

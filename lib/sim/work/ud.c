@@ -203,7 +203,7 @@ static uint32_t choose_length(struct sim_endpoint *end, enum sim_fault fault)
     if (uro_rng_below(rng, 8) == 0)
         return URO_PATH_MTU_MAX;
     if (uro_rng_below(rng, 8) == 0)
-        return plan->inject_share == 0 ? 0 : NAME_ROOM;
+        return plan->inject_probability == 0 ? 0 : NAME_ROOM;
     return sim_world_between(rng, NAME_ROOM, plan->message_max);
 }
 
@@ -213,7 +213,7 @@ static enum sim_fault choose_fault(struct sim_endpoint *end)
                                              SIM_FAULT_UNSUPPORTED, SIM_FAULT_NO_HANDLE,
                                              SIM_FAULT_TOO_LONG };
 
-    if (end->life->last_life || !sim_world_chance(&end->rng, end->life->plan->inject_share))
+    if (end->life->last_life || !sim_world_chance(&end->rng, end->life->plan->inject_probability))
         return SIM_FAULT_NONE;
     return faults[uro_rng_below(&end->rng, URO_ARRAY_LEN(faults))];
 }

@@ -115,7 +115,9 @@ static uint32_t copies(const struct sim_endpoint *to, const struct sim_datagram 
 {
     const struct sim_endpoint *from = member(to, datagram->from);
 
-    return from->host != to->host && to->load->plan->cables[from->side].duplicate > 0 ? 2 : 1;
+    return from->host != to->host && to->load->plan->cables[from->side].duplicate_probability > 0
+               ? 2
+               : 1;
 }
 
 static bool is_to(const struct sim_datagram *datagram, const struct sim_endpoint *end)

@@ -69,7 +69,7 @@ static void close_cable(void)
 static void cable__perfect__delivers_in_order_after_its_delay(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .delay = 500, .keep_order = true });
+    open_cable(&(struct sim_cable_config){ .one_way_delay = 500, .keep_order = true });
     send_all(100);
     assert_int_equal(sink.count, FRAMES);
     for (uint32_t i = 0; i < FRAMES; i++) {
@@ -79,10 +79,10 @@ static void cable__perfect__delivers_in_order_after_its_delay(void **state)
     close_cable();
 }
 
-static void cable__loses__what_it_counts_and_about_the_share(void **state)
+static void cable__loses__what_it_counts_and_about_the_probability(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .lose = 6554 }); /* a tenth */
+    open_cable(&(struct sim_cable_config){ .loss_probability = 6554 }); /* a tenth */
     send_all(100);
     assert_int_equal(cable.counts.frames, FRAMES);
     assert_int_equal(sink.count, FRAMES - cable.counts.lost);
@@ -93,7 +93,7 @@ static void cable__loses__what_it_counts_and_about_the_share(void **state)
 static void cable__duplicates__each_copy_arrives(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .duplicate = 6554 });
+    open_cable(&(struct sim_cable_config){ .duplicate_probability = 6554 });
     send_all(100);
     assert_true(cable.counts.duplicated > 0);
     assert_int_equal(sink.count, FRAMES + cable.counts.duplicated);
@@ -105,7 +105,7 @@ static void cable__late_frames__are_overtaken(void **state)
     (void)state;
     uint32_t overtaken = 0;
 
-    open_cable(&(struct sim_cable_config){ .late = 6554, .late_max = URO_US(10) });
+    open_cable(&(struct sim_cable_config){ .late_probability = 6554, .late_max = URO_US(10) });
     send_all(100);
     assert_int_equal(sink.count, FRAMES);
     for (uint32_t i = 1; i < FRAMES; i++)
@@ -146,14 +146,14 @@ static void cable__partition__nothing_passes_while_it_lasts(void **state)
 static void cable__calm__has_no_more_faults(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .lose = 60000,
+    open_cable(&(struct sim_cable_config){ .loss_probability = 60000,
                                            .lose_run = 10,
-                                           .duplicate = 30000,
-                                           .late = 30000,
+                                           .duplicate_probability = 30000,
+                                           .late_probability = 30000,
                                            .late_max = 5000,
                                            .partition_every = 1000,
                                            .partition_for = 900,
-                                           .delay = 10 });
+                                           .one_way_delay = 10 });
     sim_cable_calm(&cable);
     send_all(1);
     assert_int_equal(sink.count, FRAMES);
@@ -166,7 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cable__perfect__delivers_in_order_after_its_delay),
-        cmocka_unit_test(cable__loses__what_it_counts_and_about_the_share),
+        cmocka_unit_test(cable__loses__what_it_counts_and_about_the_probability),
         cmocka_unit_test(cable__duplicates__each_copy_arrives),
         cmocka_unit_test(cable__late_frames__are_overtaken),
         cmocka_unit_test(cable__bottleneck__queues_then_drops_the_newest),
