@@ -45,8 +45,13 @@ class Broker:
     def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS,
                  more: list[str] | None = None):
         self.process = subprocess.Popen([*drop, uroce, "hub", "--address", address, *(more or [])], stderr=subprocess.PIPE)
-        assert pairs.wait_for(lambda: self.process.poll() is not None or len(self.descriptors()) > 63, 10)
+        assert pairs.wait_for(lambda: self.process.poll() is not None or self.serves(), 10)
         assert self.process.poll() is None, self.process.stderr.read()
+
+    def serves(self) -> bool:
+        """It has opened all its sockets, and waits."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return len(self.descriptors()) > 63 and "State:\tS" in status
 
     def descriptors(self) -> list[str]:
         return os.listdir(f"/proc/{self.process.pid}/fd")

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 import sys
 
 import test_hub
@@ -116,12 +117,24 @@ def connections_that_ended_before__are_not_ended_again(case: Case) -> None:
         equal([peer.hear() for _ in range(3)], [(id_of(one, 4), 3004)] * 3)
 
 
+def connected(pair: Shared, words: list[str]) -> subprocess.Popen:
+    """A client that the server has answered. One that comes before the server listens is rejected, and comes again."""
+    clients = [pair.start("client", words)[0]]
+
+    def is_answered() -> bool:
+        if clients[-1].poll() is not None:
+            clients.append(pair.start("client", words)[0])
+        return "ping data" in pair.said("server")
+
+    assert pairs.wait_for(is_answered, 30), pair.said("client")
+    return clients[-1]
+
+
 def rping_whose_client_is_killed__ends_at_once(case: Case) -> None:
     with Shared(case.uroce) as pair, test_hub.broker(pair):
         server, _ = pair.start("server", ["stdbuf", "-o0", "rping", "-s", "-v", "-a", SHARED_ADDRESS, "-p", "7480"])
         assert pairs.wait_for(lambda: test_hub.is_used(SHARED_ADDRESS) or server.poll() is not None, 20)
-        client, _ = pair.start("client", ["rping", "-c", "-a", SHARED_ADDRESS, "-p", "7480"])
-        assert pairs.wait_for(lambda: "ping data" in pair.said("server") or client.poll() is not None, 30), pair.said("client")
+        client = connected(pair, ["rping", "-c", "-a", SHARED_ADDRESS, "-p", "7480"])
         os.killpg(client.pid, signal.SIGKILL)
         server.wait(patience.seconds(60))
         has(pair.said("server"), "server DISCONNECT EVENT")
