@@ -2,21 +2,21 @@
 /* engine.h - the RoCEv2 engine without any I/O: for those who bring their own packets and their own time, such as the test
  * bench of a network card, a model of a switch, or a program over DPDK.
  *
- * An engine is one port of one device: transport, ARP and neighbour discovery, ICMP echo. It has no thread, no socket and no
- * clock, calls nobody back and prints nothing. Its owner calls
+ * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It has no thread, no socket and no
+ * clock, makes no callback and prints nothing. Its owner repeats four calls:
  *
- *     uroce_engine_input()    with frames that arrived
- *     uroce_engine_output()   to fetch the frames to send; timers that are due run first
- *     uroce_engine_event()    until there is none: completions become visible, after what output() gave was sent
- *     uroce_engine_next()     for the time at which output() must be called although nothing arrives
+ *     uroce_engine_input()    takes frames that arrived
+ *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
+ *     uroce_engine_event()    returns an event; the first call, after the frames were sent, makes completions visible
+ *     uroce_engine_next()     returns the time at which output() must be called even if nothing arrives
  *
- * With the same calls and the same seed it does the same. Objects (memory, queues) are in uroce/objects.h.
+ * The same calls with the same seed have the same results. Objects (memory, queues) are in uroce/objects.h.
  *
- * Time is in nanoseconds since any origin; it may be virtual. It never decreases: a call with an earlier one fails with
- * -EINVAL. Frames are Ethernet frames without their check sequence, from the destination address to the end of the ICRC.
+ * Time is in nanoseconds since any origin, and may be virtual. It never decreases: a call with an earlier time fails with
+ * -EINVAL. Frames are Ethernet frames without the frame check sequence: from the destination address to the end of the ICRC.
  *
- * Threads: one thread at a time is in an engine and in the functions that create, change or destroy its objects. Posting,
- * polling and uroce_engine_rung() may run beside it (uroce/objects.h). Different engines know nothing of each other.
+ * Threads: one thread at a time calls an engine, or creates, changes or destroys its objects. Other threads may post, poll and
+ * call uroce_engine_rung() meanwhile (uroce/objects.h). Different engines are independent.
  * Errors: a function that returns int returns a negated errno value when it fails, and has changed nothing then.
  *
  * Sources: IBTA Architecture Specification Vol. 1, Annex A17 (RoCEv2); RFC 826, RFC 4861 (neighbours); IEEE 802.1Q (VLAN).

@@ -2,11 +2,11 @@
 /* objects.h - what an engine of uroce/engine.h works with: protection domains, memory regions, completion queues, address
  * handles, and queue pairs of RC, UC and UD. They are those of verbs, with the same values and rules.
  *
- * Threads: uroce_qp_send() and uroce_qp_receive() of one queue, and uroce_cq_poll() and uroce_cq_arm() of one CQ, are called by one thread at
- * a time each; that may be another one than the engine's, at the same time. Every other function counts as a call of the
- * engine (uroce/engine.h).
- * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when an argument is NULL, unless it says
- * that the argument may be.
+ * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls or arms a CQ. These may be
+ * different threads, and may run while another thread is in the engine. Every other function counts as a call of the engine
+ * (uroce/engine.h).
+ * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer is NULL, unless its comment
+ * allows NULL. Functions that return something else return 0 then.
  *
  * Sources: IBTA Architecture Specification Vol. 1, chapters 9 to 11; man 3 ibv_create_qp, ibv_modify_qp, ibv_post_send,
  * ibv_poll_cq, ibv_reg_mr, ibv_create_ah.
@@ -31,9 +31,9 @@ struct uroce_qp;
 
 /* ---- protection domains ------------------------------------------------- */
 
-/* Returns 0 or -ENOMEM. */
+/* Creates a protection domain. Returns 0 or -ENOMEM. */
 int uroce_pd_create(struct uroce_engine *engine, struct uroce_pd **pd);
-/* Returns 0, or -EBUSY when something that was made of it exists. */
+/* Destroys a protection domain. Returns 0, or -EBUSY when a region, an address handle or a queue pair of it exists. */
 int uroce_pd_destroy(struct uroce_pd *pd);
 
 /* ---- memory regions ----------------------------------------------------- */
@@ -44,15 +44,15 @@ int uroce_pd_destroy(struct uroce_pd *pd);
 #define UROCE_ACCESS_REMOTE_READ   (1u << 2)
 #define UROCE_ACCESS_REMOTE_ATOMIC (1u << 3)
 
-/* Registers @length bytes at @memory, which stay the caller's and must exist until the region is destroyed. Requests and peers name
- * them by their address. Returns 0 or
+/* Registers @length bytes at @memory. The memory stays the caller's, and must exist until the region is destroyed. Requests and
+ * peers use the addresses that the memory has in this process. Returns 0 or
  *   -EINVAL  @length is 0 or reaches beyond the address space, @access has another bit, or a remote write without a local one
  *   -ENOMEM  out of memory */
 int uroce_mr_create(struct uroce_pd *pd, void *memory, size_t length, unsigned access,
                     struct uroce_mr **mr);
-/* No frame touches the memory afterwards. Returns 0. */
+/* Destroys a region. No frame touches the memory afterwards. Returns 0. */
 int uroce_mr_destroy(struct uroce_mr *mr);
-/* Returns the key of the region, lkey and rkey alike. */
+/* Returns the key of the region. The lkey and the rkey are the same number. */
 uint32_t uroce_mr_key(const struct uroce_mr *mr);
 
 /* ---- completion queues -------------------------------------------------- */
@@ -78,13 +78,13 @@ enum uroce_status {
 #define UROCE_COMPLETION_GRH      (1u << 0) /* the first 40 bytes of the receive are a GRH (UD) */
 #define UROCE_COMPLETION_WITH_IMM (1u << 1)
 
-/* As struct ibv_wc; of a failure only wr_id, status, reason and qpn are valid. */
+/* A completion, as struct ibv_wc. After a failure only wr_id, status, reason and qpn are valid. */
 struct uroce_completion {
     uint64_t wr_id;
     uint32_t status; /* enum uroce_status */
     uint32_t opcode; /* equal to enum ibv_wc_opcode; bit 7: a receive */
     uint32_t flags;  /* set of UROCE_COMPLETION_* */
-    uint32_t reason; /* of a failure, for uroce_failure_text() */
+    uint32_t reason; /* why it failed, for uroce_failure_text(); 0 after a success */
     uint32_t length; /* bytes that were received or read */
     uint32_t imm;    /* as it was on the wire */
     uint32_t qpn;
@@ -94,17 +94,17 @@ struct uroce_completion {
 /* Creates a CQ for @capacity completions, 1..4194303. @user comes with its events. Returns 0, -EINVAL or -ENOMEM. */
 int uroce_cq_create(struct uroce_engine *engine, uint32_t capacity, void *user,
                     struct uroce_cq **cq);
-/* Returns 0, or -EBUSY when a queue pair uses it. */
+/* Destroys a CQ. Returns 0, or -EBUSY when a queue pair uses it. */
 int uroce_cq_destroy(struct uroce_cq *cq);
-/* Takes at most @room completions, oldest first; returns how many. A CQ that overflows fails its queue pairs. */
+/* Takes at most @room completions, oldest first. Returns how many were taken. When a CQ overflows, its queue pairs fail. */
 int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t room);
-/* Asks for one UROCE_EVENT_COMPLETION, for the next completion; with @solicited_only not 0 for the next one of a solicited message or a
- * failure. Returns 0. */
+/* Asks for one UROCE_EVENT_COMPLETION when the next completion is there. If @solicited_only is not 0, only a solicited
+ * message or a failure counts. Returns 0. */
 int uroce_cq_arm(struct uroce_cq *cq, int solicited_only);
 
 /* ---- addresses ---------------------------------------------------------- */
 
-/* As struct ibv_ah_attr with a GRH. */
+/* The way to a destination, as struct ibv_ah_attr with a GRH. */
 struct uroce_address {
     uint8_t gid[UROCE_GID_SIZE]; /* of the destination */
     uint8_t sgid_index;          /* GID index of our own address, of the same IP version */
@@ -114,13 +114,13 @@ struct uroce_address {
     uint32_t flow_label; /* 20 bits */
 };
 
-/* Where datagrams of @pd go. Returns 0 or
+/* Creates an address handle: a destination of datagrams. Returns 0 or
  *   -EINVAL       @address->sgid_index has no address, or one of another IP version
  *   -ENETUNREACH  the destination is in another subnet, and there is no gateway
  *   -ENOMEM       out of memory */
 int uroce_ah_create(struct uroce_pd *pd, const struct uroce_address *address, uint64_t now,
                     struct uroce_ah **ah);
-/* A datagram that was posted and not sent yet fails. Returns 0. */
+/* Destroys an address handle. A datagram to it that was posted and not sent yet fails. Returns 0. */
 int uroce_ah_destroy(struct uroce_ah *ah);
 
 /* ---- queue pairs -------------------------------------------------------- */
@@ -146,7 +146,8 @@ struct uroce_qp_config {
  *   -ENOMEM  out of memory */
 int uroce_qp_create(struct uroce_pd *pd, const struct uroce_qp_config *config,
                     struct uroce_qp **qp);
-/* Completions of it that nobody polled are forgotten. Returns 0. Threads: no other thread polls its CQs or posts to it meanwhile. */
+/* Destroys a queue pair. Its completions that nobody polled are dropped. Returns 0.
+ * Threads: no other thread posts to the queue pair or polls its CQs meanwhile. */
 int uroce_qp_destroy(struct uroce_qp *qp);
 /* Returns its number, 24 bits. */
 uint32_t uroce_qp_number(const struct uroce_qp *qp);
