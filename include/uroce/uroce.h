@@ -67,7 +67,8 @@ int uroce_device_add(const char *device, char *error, size_t size);
  * Returns 0 or
  *   -EINVAL  @name is NULL
  *   -ENODEV  no device has this name
- *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists */
+ *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists
+ *   -ENOMEM  out of memory */
 int uroce_device_remove(const char *name);
 
 /* Cables

@@ -16,7 +16,15 @@
 #define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
 
 static struct uro_config config;
-static struct uro_device *devices[URO_CONFIG_DEVICES_MAX + 1];
+/* Readers take no lock and may go on with a list that has been replaced: lists are changed as a whole, and stay. */
+struct list {
+    struct list *before;
+    struct uro_device *devices[]; /* NULL-terminated */
+};
+
+static struct uro_device *configured[URO_CONFIG_DEVICES_MAX + 1];
+static struct uro_device **_Atomic devices = configured;
+static struct list *newest; /* under list_lock; NULL: the list is `configured` */
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t complained = PTHREAD_ONCE_INIT;
@@ -71,7 +79,7 @@ static void read_all(void)
     static const struct uro_fork_part list = { lock_list, unlock_list, unlock_list };
     uint32_t count = 0;
 
-    uro_fork_watch(devices); /* first: a device has a generation */
+    uro_fork_watch(configured); /* first: a device has a generation */
     uro_fork_join(URO_FORK_OUTER, &list);
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
     uro_quota_set_process(config.process.config.most);
@@ -81,8 +89,8 @@ static void read_all(void)
         entries[i] = entry;
         if (entry->problem[0] != '\0')
             continue;
-        devices[count] = make(entry);
-        if (devices[count] != NULL)
+        configured[count] = make(entry);
+        if (configured[count] != NULL)
             count++;
     }
 }
@@ -104,33 +112,51 @@ struct uro_device *uro_device_before(const struct uro_device *device)
 
 /* ---- adding and removing ------------------------------------------------- */
 
-/* Readers of the list hold no lock: each entry of it is a device, or the NULL at its end, at every moment. */
-static void put(uint32_t index, struct uro_device *device)
-{
-    __atomic_store_n(&devices[index], device, __ATOMIC_RELEASE);
-}
-
-static uint32_t count_devices(void)
+static uint32_t count_devices(struct uro_device *const *list)
 {
     uint32_t count = 0;
 
-    while (devices[count] != NULL)
+    while (list[count] != NULL)
         count++;
     return count;
 }
 
-static struct uro_device *find(const char *name, uint32_t *index)
+static struct uro_device *find(const char *name)
 {
-    for (*index = 0; devices[*index] != NULL; ++*index)
-        if (strcmp(devices[*index]->config.name, name) == 0)
-            return devices[*index];
+    for (struct uro_device *const *at = uro_host_known(); *at != NULL; at++)
+        if (strcmp((*at)->config.name, name) == 0)
+            return *at;
     return NULL;
+}
+
+/* Replaces the list by one without @without and with @with at its end; each may be NULL. The list is locked. Returns 0 or
+ * -ENOMEM. */
+static int replace(const struct uro_device *without, struct uro_device *with)
+{
+    struct uro_device *const *old = uro_host_known();
+    struct list *list =
+        malloc(sizeof *list + (count_devices(old) + 2) * sizeof(struct uro_device *));
+    uint32_t count = 0;
+
+    if (list == NULL)
+        return -ENOMEM;
+    for (; *old != NULL; old++)
+        if (*old != without)
+            list->devices[count++] = *old;
+    if (with != NULL)
+        list->devices[count++] = with;
+    list->devices[count] = NULL;
+    list->before = newest;
+    newest = list;
+    atomic_store(&devices, list->devices);
+    uro_fork_watch_list(list->devices);
+    return 0;
 }
 
 static bool guid_known(uint64_t guid)
 {
-    for (uint32_t i = 0; devices[i] != NULL; i++)
-        if (devices[i]->config.guid == guid)
+    for (struct uro_device *const *at = uro_host_known(); *at != NULL; at++)
+        if ((*at)->config.guid == guid)
             return true;
     for (const struct uro_device *device = removed; device != NULL; device = device->next_removed)
         if (device->config.guid == guid)
@@ -149,10 +175,9 @@ static void choose_other_guid(struct uro_device_config *entry)
 /* The list is locked. */
 static int append(struct uro_device_config *entry, char *problem, size_t size)
 {
-    const uint32_t count = count_devices();
-    uint32_t index;
+    const uint32_t count = count_devices(uro_host_known());
 
-    if (find(entry->name, &index) != NULL) {
+    if (find(entry->name) != NULL) {
         (void)snprintf(problem, size, "%s: another device has this name", entry->name);
         return -EEXIST;
     }
@@ -162,12 +187,12 @@ static int append(struct uro_device_config *entry, char *problem, size_t size)
     }
     choose_other_guid(entry);
     struct uro_device *device = make(entry);
-    if (device == NULL) {
+    int error = device != NULL ? replace(NULL, device) : -ENOMEM;
+    if (error != 0) {
         (void)snprintf(problem, size, "%s: out of memory", entry->name);
-        return -ENOMEM;
+        free(device);
     }
-    put(count, device);
-    return 0;
+    return error;
 }
 
 int uro_host_add(const char *where, const char *text, char *problem, size_t size)
@@ -193,27 +218,19 @@ int uro_host_add(const char *where, const char *text, char *problem, size_t size
     return error;
 }
 
-/* The later devices keep their order. */
-static void cut_out(uint32_t index)
-{
-    for (; devices[index] != NULL; index++)
-        put(index, devices[index + 1]);
-}
-
 int uro_host_remove(const char *name)
 {
-    uint32_t index;
-    int error = 0;
+    int error;
 
     (void)uro_host_devices();
     lock_list();
-    struct uro_device *device = find(name, &index);
+    struct uro_device *device = find(name);
     if (device == NULL)
         error = -ENODEV;
     else if (uro_quota_in_use(device))
         error = -EBUSY;
     else
-        cut_out(index);
+        error = replace(device, NULL);
     if (error == 0) {
         device->next_removed = removed;
         removed = device;
@@ -226,13 +243,8 @@ int uro_host_remove(const char *name)
 
 struct uro_device *uro_host_find(const char *name)
 {
-    uint32_t index;
-
     (void)uro_host_devices();
-    lock_list();
-    struct uro_device *device = find(name, &index);
-    unlock_list();
-    return device;
+    return find(name);
 }
 
 /* To those who use devices; `uroce devices` shows problems itself. */
@@ -279,12 +291,12 @@ char *uro_host_left_out_text(const struct uro_device_config *entry,
 struct uro_device *const *uro_host_devices(void)
 {
     (void)pthread_once(&complained, complain);
-    return devices;
+    return uro_host_known();
 }
 
 struct uro_device *const *uro_host_known(void)
 {
-    return devices;
+    return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
 const struct uro_device_config *const *uro_host_config(void)

@@ -25,7 +25,7 @@
 #define MADV_WIPEONFORK 18 /* since Linux 4.14 */
 #endif
 
-static struct uro_device **watched;
+static struct uro_device **_Atomic watched;
 static bool
     skipped; /* prepare() did nothing: in a child that was made without it, any lock may be held */
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
@@ -205,9 +205,14 @@ static void in_child(void)
     (void)pthread_mutex_unlock(&forking);
 }
 
+void uro_fork_watch_list(struct uro_device **devices)
+{
+    atomic_store(&watched, devices);
+}
+
 void uro_fork_watch(struct uro_device **devices)
 {
-    watched = devices;
+    uro_fork_watch_list(devices);
     make_page();
     (void)pthread_atfork(prepare, in_parent, in_child);
 }

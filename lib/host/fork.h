@@ -31,6 +31,8 @@ void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part);
 
 /* Watches fork() for these devices. @devices is NULL-terminated and kept: a child changes its entries. */
 void uro_fork_watch(struct uro_device **devices);
+/* From now on these. No fork() happens meanwhile: a lock is held that a part takes before. */
+void uro_fork_watch_list(struct uro_device **devices);
 
 /* The generation of a device that was removed: no process has it. */
 #define URO_FORK_NEVER UINT32_MAX

@@ -72,6 +72,7 @@ URO_NODISCARD int uro_host_add(const char *where, const char *text, char *proble
  * rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and every object that is left can only be freed. Returns 0 or
  *   -ENODEV  there is no device of that name
  *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of it exists
+ *   -ENOMEM  no memory
  * Thread: any, while no other thread uses the device. */
 URO_NODISCARD int uro_host_remove(const char *name);
 

@@ -276,7 +276,8 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     if (error != 0)
         return error;
     uro_device_lock(device);
-    for (uint32_t i = 0; i < config->gid_count && error == 0; i++) {
+    /* A device that was added since there was room for its addresses is as one that is added afterwards. */
+    for (uint32_t i = 0; i < config->gid_count && error == 0 && id->ear_count < id->ear_room; i++) {
         if (!hears(id, &config->gids[i]) || is_repeated(config, i))
             continue;
         struct uro_id_ear *ear = &id->ears[id->ear_count];
@@ -295,14 +296,16 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     return error;
 }
 
-/* Room for an ear for each address there is: the ears do not move while they listen. */
+/* Room for an ear for each address there is: the ears do not move while they listen. None listens. */
 static int grow_ears(struct uro_id *id)
 {
-    uint32_t count = 0;
+    uint32_t count = 1;
 
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
         count += uro_device_config(*device)->gid_count;
-    id->ears = calloc(count + 1, sizeof *id->ears);
+    free(id->ears);
+    id->ears = calloc(count, sizeof *id->ears);
+    id->ear_room = id->ears != NULL ? count : 0;
     return id->ears == NULL ? -ENOMEM : 0;
 }
 
@@ -356,7 +359,7 @@ static int start_listening(struct uro_id *id, uint32_t backlog)
     int error = id->reuse ? check(id, &id->source, uro_sock_port(&id->source), false) : 0;
     if (error == 0)
         id->reuse = false;
-    if (error == 0 && id->ears == NULL)
+    if (error == 0 && id->ear_count == 0)
         error = grow_ears(id);
     if (error != 0)
         return error;

@@ -4,6 +4,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <rdma/rdma_cma.h>
@@ -102,6 +105,50 @@ static void add__after_others_were_removed__librdmacm_uses_the_new_ones(void **s
     assert_int_equal(uroce_device_remove("two"), 0);
 }
 
+static atomic_bool stop;
+
+/* Looks at all devices, as a program does that has other devices than those which come and go. */
+static void *look_at_devices(void *unused)
+{
+    struct sockaddr_in address = address_of("10.0.0.9", 0);
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+
+    (void)unused;
+    while (channel != NULL && !atomic_load(&stop)) {
+        int count = 0;
+        struct ibv_device **list = ibv_get_device_list(&count);
+        for (int i = 0; list != NULL && i < count; i++)
+            (void)ibv_get_device_guid(list[i]);
+        ibv_free_device_list(list);
+        struct rdma_cm_id *id;
+        if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0 ||
+            rdma_bind_addr(id, (struct sockaddr *)&address) != 0 || rdma_destroy_id(id) != 0)
+            return NULL;
+    }
+    rdma_destroy_event_channel(channel);
+    return channel != NULL ? &stop : NULL;
+}
+
+static void devices__come_and_go_under_a_thread_that_looks__it_sees_whole_lists(void **state)
+{
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    add("stays:cable,name=c1;ip=10.0.0.9/24");
+    assert_int_equal(pthread_create(&thread, NULL, look_at_devices, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        add("one:cable,name=c0;ip=10.0.0.1/24");
+        add("two:cable,name=c0;ip=10.0.0.2/24");
+        assert_int_equal(uroce_device_remove("one"), 0);
+        assert_int_equal(uroce_device_remove("two"), 0);
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_non_null(result);
+    assert_int_equal(uroce_device_remove("stays"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +156,7 @@ int main(void)
         cmocka_unit_test(remove__bound_identifiers__get_device_removal),
         cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
         cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
+        cmocka_unit_test(devices__come_and_go_under_a_thread_that_looks__it_sees_whole_lists),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
