@@ -17,8 +17,8 @@
 
 _Static_assert(SIM_SETTING_MAX >= SIM_NET_PLAN_TEXT_MAX, "a setting fits");
 
-#define SETTLE         URO_MS(200)    /* beyond every delay: the last frames have arrived */
-#define IDLE           URO_MS(100000) /* neighbours are asked again every 30 s */
+#define SETTLE         URO_MS(200) /* longer than every delay, so that the last frames have arrived */
+#define IDLE           URO_MS(100000) /* neighbours are resolved again every 30 s */
 #define IDLE_ROUNDS    64u            /* of a host, for each neighbour */
 #define CLEAN_COUNTERS URO_ARRAY_LEN(never_when_clean)
 
@@ -48,7 +48,7 @@ static const enum uro_counter never_when_clean[] = {
     URO_COUNT_CQ_OVERRUN,
 };
 
-/* Two hosts that talk. */
+/* Two hosts that are linked. */
 struct link {
     struct sim_workload load;
     struct sim_cable cables[2]; /* from each to the other one */
@@ -68,7 +68,7 @@ struct sim {
     struct sim_world world;
 };
 
-static struct sim *running; /* for sim_crashed() alone */
+static struct sim *running; /* for sim_crashed() only */
 
 static void build_host(struct sim *sim, unsigned number)
 {
@@ -112,8 +112,8 @@ static void plug_cables(struct sim_faults_plug *plug, struct link *link)
         plug->cables[plug->cable_count++] = &link->cables[i];
 }
 
-/* What can go down: a host with all its cables; or what is between two, which no engine notices.
- * Not where a link is clean. */
+/* Sets what can go down: a host with all its cables, or the cables of one link, which no engine notices. Clean links stay
+ * up. */
 static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;
@@ -203,7 +203,7 @@ static bool all(const struct sim *sim, bool (*holds)(const struct sim_workload *
     return true;
 }
 
-/* Runs, one instant after the other, until @done or @until. */
+/* Runs one instant after the other until @done holds or @until is reached. */
 static bool run_until(struct sim *sim, bool (*done)(const struct sim_workload *), uro_time until)
 {
     struct sim_world *world = &sim->world;
@@ -222,7 +222,7 @@ static char name_of(const struct sim *sim, uint32_t link, unsigned side)
     return sim->hosts[sim->net.links[link].hosts[side]].config.name;
 }
 
-/* Faults stopped: everything that was posted must complete. */
+/* Runs until all work is done: when faults have stopped, every request must complete. */
 static uro_time live(struct sim *sim)
 {
     uro_time from = sim->world.now;
@@ -245,14 +245,14 @@ static bool all_arrived(const struct sim_workload *load)
     return load->world->frames_alive == 0;
 }
 
-/* Nothing to do: nothing is sent, nobody wakes up, but to ask for neighbours again. */
+/* Checks that idle engines send nothing and do not wake, except to resolve neighbours again. */
 static void idle(struct sim *sim)
 {
     uint64_t roce[SIM_NET_HOSTS_MAX] = { 0 };
     uint64_t rounds[SIM_NET_HOSTS_MAX] = { 0 };
 
     sim_world_run(&sim->world, sim->world.now + SETTLE);
-    /* A group may have been reported a moment ago, for the second time. */
+    /* A second group report may have been sent a moment ago. */
     bool arrived = run_until(sim, all_arrived, sim->world.now + SETTLE);
     for (unsigned i = 0; i < sim->net.host_count; i++) {
         roce[i] = sim->hosts[i].roce_sent;
@@ -271,7 +271,7 @@ static void idle(struct sim *sim)
     }
 }
 
-/* All queue pairs are gone: an engine without objects sleeps for ever. */
+/* Ends all queue pairs: an engine without objects must sleep for ever. */
 static void end(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
@@ -289,7 +289,7 @@ static void end(struct sim *sim)
         sim_workload_check(&sim->links[i].load);
 }
 
-/* Whether a host's packets look like those of Linux rxe, which is sent some ACKs twice. */
+/* Whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice. */
 static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
@@ -299,7 +299,7 @@ static bool looks_like_rxe(const struct sim *sim)
     return false;
 }
 
-/* Who asks for a neighbour's MAC asks a group, and over every cable. */
+/* Whether the counter may count on perfect cables: neighbour discovery goes to a group, over every cable. */
 static bool may_count(const struct sim *sim, enum uro_counter counter)
 {
     return (counter == URO_COUNT_DROP_ETHER_DEST && sim->net.host_count > 2) ||

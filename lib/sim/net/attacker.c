@@ -8,12 +8,12 @@
 #include "wire/bytes.h"
 
 #define PAYLOAD_MAX  64u
-#define STRANGER     66u /* last octet of his own addresses */
+#define STRANGER     66u /* last byte of its own addresses */
 #define MTU_CODE_MAX 6u
 #define GROUP_BIT    1u    /* of the first octet of a MAC address */
-#define LONGER_MAX   1024u /* octets more than a management datagram has */
-#define HEADER       4u    /* octets that say what class of message it is, and how to take it */
-#define AT_LOCAL     24u   /* where a message about a connection has the numbers of both sides */
+#define LONGER_MAX   1024u /* bytes more than a management datagram has */
+#define HEADER       4u    /* bytes for the class of message and its method */
+#define AT_LOCAL     24u   /* offsets of the communication IDs of both sides */
 #define AT_REMOTE    28u
 #define FILLER       0x30u
 
@@ -43,7 +43,7 @@ static void deliver(struct sim_attacker *attacker, struct sim_forged *forged, un
     attacker->sent++;
 }
 
-/* To a queue pair that exists, from his own address; or from the peer's, to one that he guesses. */
+/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's to one that it guesses. */
 static void forge_packet(struct sim_attacker *attacker, unsigned side)
 {
     bool as_peer = below(attacker, 2) == 0;
@@ -71,7 +71,7 @@ static void forge_packet(struct sim_attacker *attacker, unsigned side)
     deliver(attacker, &forged, side);
 }
 
-/* From his own address he can say anything about what he overheard. */
+/* Fills a message. From its own address the attacker may use the IDs that it read. */
 static void fill_message(struct sim_attacker *attacker, const struct sim_forged *forged,
                          unsigned side, bool as_peer, struct uro_cm_msg *msg)
 {
@@ -134,11 +134,11 @@ static uint32_t speaker_below(struct sim_attacker *attacker, uint32_t bound)
     return uro_rng_below(&attacker->speaker, bound);
 }
 
-/* What nobody takes for something new, or for the answer that is waited for. */
+/* Whether a message changed in that way cannot pass for a new one, or for the awaited answer. */
 static bool fits(enum way way, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
-    /* A DREP to a request whose number was changed is heard as well: changed once more it could be right. */
+    /* A DREP to a request with a changed ID is read as well: changed again, it could be correct. */
     bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
     if (way == AGAIN)
@@ -151,7 +151,7 @@ static void flip(struct sim_attacker *attacker, uint8_t *octet)
     *octet ^= (uint8_t)(1u << speaker_below(attacker, 8));
 }
 
-/* The queue pair of whom the message was for, if he read where that said its number. */
+/* Returns the receiver's QPN, if the attacker read a message with it; else 0. */
 static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
                        uint64_t id)
 {
@@ -168,7 +168,7 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
     return 0;
 }
 
-/* What would be noticed if it were believed: a request that nobody made, or the end of a connection. */
+/* Writes a message that would be noticed if it were accepted: a request that nobody made, or a DREQ. */
 static void harm(struct sim_attacker *attacker, const struct sim_attacker_mad *kept, uint8_t *mad)
 {
     struct uro_cm_msg msg;
@@ -265,7 +265,7 @@ static void overhear_mad(struct sim_attacker *attacker, unsigned side,
     unsigned address = frame->ip.v6 ? 0 : 1;
     struct sim_attacker_mad *kept = &attacker->mads[attacker->mad_count % SIM_ATTACKER_MADS];
 
-    /* Not to somebody else, whose name he used; nor to themselves. */
+    /* Skips messages to other hosts, and of a host to itself. */
     if (!uro_gid_equal(&frame->ip.dest, &to->addresses[address].gid) ||
         uro_gid_equal(&frame->ip.source, &frame->ip.dest))
         return;
@@ -302,7 +302,7 @@ static void hostile_run(struct sim_node *node)
     attacker->due = attacker->world->now + URO_US(1 + below(attacker, attacker->config->wait_max));
 }
 
-/* From a message to the host of @side. */
+/* Keeps the communication IDs of a message to the host of @side. */
 static void overhear_ids(struct sim_attacker *attacker, unsigned side, const struct uro_cm_msg *msg)
 {
     uint32_t receivers = (uint32_t)msg->value[URO_CM_REMOTE_ID];
@@ -314,7 +314,7 @@ static void overhear_ids(struct sim_attacker *attacker, unsigned side, const str
         (struct sim_attacker_ids){ .own = senders, .peers = receivers };
 }
 
-/* To somebody who is neither of the two. */
+/* Whether the frame is to neither of the two hosts. */
 static bool elsewhere(const struct sim_attacker *attacker, const struct uro_mac *dest)
 {
     for (unsigned side = 0; side < 2; side++)

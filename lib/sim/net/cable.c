@@ -38,7 +38,7 @@ static bool lost(struct sim_cable *cable)
     return true;
 }
 
-/* True when the frame is RoCE, which must notice any damage by itself. */
+/* Whether the frame is UDP: RoCE must detect any damage by itself. */
 static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decoded)
 {
     return uro_frame_network(frame->octets, frame->length, decoded) == URO_FRAME_OK &&
@@ -53,7 +53,7 @@ static struct sim_world_frame *copy(struct sim_cable *cable, const struct sim_wo
     return made;
 }
 
-/* Returns the frame to go on with: a shorter one has its own memory. */
+/* Returns the damaged frame; a shorter one has its own memory. */
 static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_frame *frame)
 {
     struct uro_frame decoded;
@@ -95,7 +95,7 @@ static bool marks(struct sim_cable *cable)
            (config->mark_above != 0 && queued_octets(cable) > config->mark_above);
 }
 
-/* Congestion experienced, as a router marks it: the IPv4 checksum follows, the ICRC does not. */
+/* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. */
 static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
 {
     struct uro_frame decoded;
@@ -109,7 +109,7 @@ static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
     cable->counts.marked++;
 }
 
-/* When the frame has left the bottleneck; NEVER when its queue is full. */
+/* Returns when the frame has left the bottleneck; NEVER when its queue is full. */
 static uro_time departure(struct sim_cable *cable, uint32_t length)
 {
     const struct sim_cable_config *config = &cable->config;

@@ -67,7 +67,7 @@ static uro_time clock_next(const struct sim_node *node)
     return of_clock(node)->jump_at;
 }
 
-/* Whatever was due in between happens afterwards, and late. */
+/* Jumps the clock. Nodes that were due in between run afterwards, late. */
 static void clock_run(struct sim_node *node)
 {
     struct sim_faults *faults = of_clock(node);

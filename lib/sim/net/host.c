@@ -51,7 +51,7 @@ static uro_time host_next(const struct sim_node *node)
     return next < host->tx_free ? host->tx_free : next;
 }
 
-/* One of these says what became of a datagram that arrived; what is refused later is counted again. */
+/* One of these counts each datagram that arrives; datagrams that are refused later are counted again. */
 static const enum uro_counter names[] = {
     URO_COUNT_RX_ROCE,       URO_COUNT_DROP_ETHER_DEST, URO_COUNT_DROP_IP_DEST,
     URO_COUNT_DROP_UDP_PORT, URO_COUNT_DROP_ICRC,       URO_COUNT_DROP_OPCODE,
@@ -60,7 +60,7 @@ static const enum uro_counter names[] = {
     URO_COUNT_DROP_PKEY,     URO_COUNT_DROP_QKEY,       URO_COUNT_CM_DROP_MALFORMED,
 };
 
-/* What is no UDP is not looked at so closely. */
+/* Counts the UDP datagrams among the frames. */
 static uint32_t count_datagrams(const struct uro_pkt *pkts, uint32_t count)
 {
     struct uro_frame frame;
@@ -107,7 +107,7 @@ static void receive(struct sim_host *host)
 }
 
 /* The engine's memory begins as SIM_MEMORY_UNZEROED and memory around registered ranges is SIM_MEMORY_CANARY:
- * neither may be sent, in so many octets that they are no accident. The gaps of a region are
+ * neither may be sent, in so many bytes that it is no accident. The gaps of a region are
  * SIM_MEMORY_CANARY too, and a READ may show them. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {
@@ -129,7 +129,7 @@ static bool leaks(const struct sim_world_frame *frame, bool read_response)
     return false;
 }
 
-/* What must hold for every frame an engine sends. */
+/* Checks a frame that the engine sends. */
 static void judge(struct sim_host *host, const struct sim_world_frame *frame, char way)
 {
     struct sim_world *world = host->world;
@@ -163,7 +163,7 @@ static void judge(struct sim_host *host, const struct sim_world_frame *frame, ch
         host->sent(host->user, host, frame);
 }
 
-/* What it sends to itself is seen here and nowhere else. */
+/* Checks frames that the host sends to itself. */
 static void judge_looped(struct sim_host *host)
 {
     uint32_t count;

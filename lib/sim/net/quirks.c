@@ -77,7 +77,7 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
 
 /* ---- answers that are others ------------------------------------------------------------------- */
 
-/* The same packet with another opcode, and only @body_length octets from the BTH on. */
+/* Changes the packet's opcode, and its length to @body_length bytes from the BTH on. */
 static void become(struct sim_world_frame *frame, const struct uro_frame *decoded, uint8_t opcode,
                    uint32_t body_length)
 {
@@ -100,13 +100,13 @@ static void become(struct sim_world_frame *frame, const struct uro_frame *decode
     frame->length = (uint32_t)(end + URO_ICRC_LEN - frame->octets);
 }
 
-/* How far behind the first answer of a READ this one is; negative: before it. */
+/* Returns the distance from the first response of a READ; negative: before it. */
 static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *bth)
 {
     return uro_psn_diff(uro_psn_make(bth->psn), uro_psn_make(read->first));
 }
 
-/* Of a READ some of whose answers were sent before: they begin in its middle. */
+/* Whether the response belongs to a READ that was answered in part before. */
 static bool is_tail(const struct sim_quirks *quirks, const struct uro_bth *bth)
 {
     bool found = false;

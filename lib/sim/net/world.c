@@ -39,7 +39,7 @@ void sim_world_add(struct sim_world *world, struct sim_node *node)
 
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length)
 {
-    /* Exactly as long as the frame: a sanitizer sees the first octet read behind it. */
+    /* Exactly as long as the frame, so that a sanitizer detects a read beyond it. */
     struct sim_world_frame *frame = malloc(sizeof *frame + length);
     URO_ASSERT(frame != NULL);
     frame->next = NULL;

@@ -81,7 +81,7 @@ static void draw_host(struct sim_host_config *host, struct uro_rng *rng, unsigne
     engine->table_bits = (uint8_t)sim_world_between(rng, 4, 8);
 }
 
-/* An ACK timeout shorter than the longest round trip would resend what is only slow. */
+/* Returns the least ACK timeout: a shorter one would retransmit packets that are only slow. */
 static uint8_t least_timeout(const struct sim_plan *plan)
 {
     uint8_t least = 6;
@@ -115,13 +115,13 @@ void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2])
     plan->cm.ack_timeout = (uint8_t)(plan->cm.ack_timeout + more);
 }
 
-/* How many packets that come before their turn an engine keeps: none, few, or enough for most windows. */
+/* Draws the size of the reorder buffer: none, few packets, or enough for most windows. */
 static void draw_early(struct sim_plan *plan)
 {
     struct uro_rng rng;
 
-    uro_rng_init_number(
-        &rng, plan->seed ^ UINT64_C(0x6561726c79)); /* the others draw what they drew before */
+    uro_rng_init_number(&rng, plan->seed ^
+                                  UINT64_C(0x6561726c79)); /* the other parts stay as they were */
     for (unsigned side = 0; side < 2; side++)
         plan->hosts[side].engine.early =
             sim_draw_often(&rng) ? ENOUGH_EARLY : sim_draw_skewed(&rng, 0, 16);

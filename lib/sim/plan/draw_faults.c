@@ -7,7 +7,7 @@
 #define ONE_IN                4u
 #define STALL_PROBABILITY_MAX 8000u  /* of 65536 bursts */
 #define DOZE_PROBABILITY_MAX  10000u /* of 65536 polls */
-#define OLDER_HABITS          4u     /* are drawn where they were before there were more */
+#define OLDER_HABITS          4u     /* drawn from the older numbers */
 #define VICTIM_ONE_IN         16u
 #define OTHERS_ONE_IN         8u
 #define SPEAKER_ONE_IN        6u
@@ -29,7 +29,7 @@ static void draw_attacked(struct sim_plan *plan)
                                                  .v6 = uro_rng_below(&rng, 2) == 0 };
 }
 
-/* Of another type; there is one at most. */
+/* Draws an attacked pair of another type; a plan has one at most. */
 static void draw_other_attacked(struct sim_plan *plan)
 {
     static const enum uro_qp_type types[] = { URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
@@ -65,7 +65,7 @@ static void set_tight(struct sim_plan *plan, uint32_t room)
     plan->cq_tight = room;
     for (uint32_t i = 0; i < plan->pair_count; i++)
         if (plan->pairs[i].lives < 2)
-            plan->pairs[i].lives = 2; /* a last one does without */
+            plan->pairs[i].lives = 2; /* the last life does not use it */
 }
 
 static void draw_tight_all(struct sim_plan *plan)
@@ -131,7 +131,7 @@ static void draw_links_and_clocks(struct sim_plan *plan)
     }
 }
 
-/* Somebody who meddles with connections that are made. */
+/* Draws an attacker that sends the messages of connections again. */
 static void draw_speaker(struct sim_plan *plan)
 {
     struct uro_rng rng;

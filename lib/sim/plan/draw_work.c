@@ -91,7 +91,7 @@ void sim_draw_pairs(struct sim_plan *plan, struct uro_rng *rng)
 
 /* ---- unreliable connections and datagrams ------------------------------------------------------ */
 
-/* The same for both ends of a connection. */
+/* Draws the ends of a connection: both are the same. */
 static void draw_ends(struct sim_plan_pair *pair, struct uro_rng *rng, bool clean, bool datagrams)
 {
     struct sim_plan_end *end = &pair->ends[0];
@@ -184,16 +184,16 @@ static void add_srq(struct sim_plan *plan, unsigned side, struct uro_rng *rng, b
     draw_srq(srq, rng, plan->clean);
     srq->xrc = xrc;
     if (!xrc)
-        srq->replace_probability = srq->resize_probability; /* from the same numbers: as often */
+        srq->replace_probability = srq->resize_probability; /* drawn once: as often */
     if (!xrc)
         return;
     srq->wild = false;
-    /* One of them stays, for lives that must not fail. */
+    /* One queue is never replaced, for lives that must not fail. */
     if (!plan->clean && !is_first && uro_rng_below(rng, 2) == 0)
         srq->replace_probability = uro_rng_below(rng, 20000);
 }
 
-/* Operations of the newer kind. */
+/* Draws the weights of FLUSH, ATOMIC_WRITE and memory windows. */
 static void draw_newer_weights(struct sim_plan *plan, struct uro_rng *rng)
 {
     bool words = sim_draw_often(rng);
@@ -240,7 +240,7 @@ void sim_draw_shared(struct sim_plan *plan)
                 pair->ends[j].srq = uro_rng_below(&rng, basic[pair->sides[j]]);
     }
     draw_newer_weights(plan, &rng);
-    /* Nobody can promise that what is not acknowledged finds a shared receive. */
+    /* Unacknowledged messages may find no shared receive: not on perfect cables. */
     for (uint32_t i = 0; i < plan->uc_count && srqs && !plan->clean; i++)
         if (sim_draw_often(&rng))
             plan->ucs[i].ends[0].srq = plan->ucs[i].ends[1].srq = 0;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* net_plan.c - see net_plan.h for the contract.
  *
- * How many hosts there are comes from numbers of its own: a seed with two of them means what it
- * meant when there were never more, and so does any seed without "nodes".
+ * The number of hosts is drawn from numbers of its own. A seed with two hosts means what it meant when there were never
+ * more, and so does any seed without "nodes".
  */
 #include "sim/plan/net_plan.h"
 
 #include <stdio.h>
 
 #define TWO_OF_TEN     6u
-#define STARS_ONE_IN   3u /* the first host talks to all others */
-#define EXTRA_MAX      2u /* links beyond those that tie all hosts together */
+#define STARS_ONE_IN   3u /* the first host is linked to all others */
+#define EXTRA_MAX      2u /* links beyond those that connect all hosts */
 #define CLEAN_ONE_IN   8u
 #define MIXED_ONE_IN   2u
 #define SPARED_ONE_IN  3u
 #define CQS_MAX        2u
 #define PARTIES_MAX    3u
-#define SHARED_MAX     256u /* receives of a shared queue: still more than all pairs send */
-#define NO_CONNECTIONS 16u  /* of an engine whose loads do not ask for any */
+#define SHARED_MAX     256u /* receives of a shared queue: still more than all connections send */
+#define NO_CONNECTIONS 16u  /* of an engine whose workloads need none */
 
 static bool one_in(struct uro_rng *rng, uint32_t count)
 {
@@ -42,7 +42,7 @@ static void add_link(struct sim_net_plan *net, unsigned a, unsigned b)
     net->links[net->link_count++].hosts[1] = b;
 }
 
-/* Each host talks to one before it, some to others as well. */
+/* Links each host to an earlier one, and some to others as well. */
 static void draw_links(struct sim_net_plan *net, struct uro_rng *rng)
 {
     bool star = one_in(rng, STARS_ONE_IN);
@@ -58,7 +58,7 @@ static uint32_t part(uint32_t number, uint32_t of)
     return (number + of - 1) / of;
 }
 
-/* About as much work as two hosts have, divided among all links. */
+/* Divides about the work of two hosts among all links. */
 static void thin(struct sim_plan *plan, uint32_t links)
 {
     uint32_t of = links > 2 ? 4 : 2;
@@ -105,7 +105,7 @@ bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host)
     return false;
 }
 
-/* One engine for all that a host does: what its links need, and who is there only once. */
+/* Joins the configurations that the links of a host need into one engine. */
 static void join_host(struct sim_net_plan *net, unsigned number)
 {
     struct sim_host_config *host = &net->hosts[number];
@@ -136,7 +136,7 @@ static void join_host(struct sim_net_plan *net, unsigned number)
     host->tx_stall_max = 0;
 }
 
-/* Where a link is clean nobody forges frames, and the time of all goes on evenly. */
+/* Joins faults: a clean link has no attacker, and with one the clock does not jump. */
 static void join_faults(struct sim_net_plan *net)
 {
     bool has_hostile = false;
@@ -165,7 +165,7 @@ static void join_faults(struct sim_net_plan *net)
     }
 }
 
-/* Frames that all other links may have on their way from the hosts of one. */
+/* Adds the frames that other links may have on their way from the same hosts. */
 static void add_others(struct sim_net_plan *net)
 {
     uint64_t frames[SIM_NET_HOSTS_MAX] = { 0 };

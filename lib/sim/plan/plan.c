@@ -8,8 +8,8 @@
 #include "core/limits.h"
 
 #define RETRY_MAX       7u
-#define VICTIM_WAIT     URO_MS(1000) /* for its last messages */
-#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is asked for again */
+#define VICTIM_WAIT     URO_MS(1000) /* for the last messages after an attack */
+#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is resolved again */
 #define PS_PER_NS       1000u
 #define TRIES           8u /* of a last attempt that is turned away */
 #define MRA_EXPONENT    24u
@@ -37,7 +37,7 @@ uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side)
     uint32_t window = plan->hosts[side].engine.window;
     if (window == 0)
         window = URO_WINDOW_DEFAULT;
-    uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ answers */
+    uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ responses */
 
     for (uint32_t i = 0; i < plan->uc_count; i++) {
         const struct sim_plan_pair *uc = &plan->ucs[i];
@@ -83,8 +83,8 @@ uro_time sim_plan_cm_time(uint32_t exponent)
     return URO_MS(1) << (exponent < EXPONENT_OF_MS ? 0 : exponent - EXPONENT_OF_MS);
 }
 
-/* What goes on when faults stop, then a last attempt of each caller, which may find no room a few
- * times; whoever is asked to wait waits. */
+/* Time for connections that go on when faults stop, then for a last attempt of each caller, which may be turned away a
+ * few times, and for MRAs. */
 static uro_time cm_patience(const struct sim_plan *plan)
 {
     const struct sim_plan_cm *cm = &plan->cm;
@@ -99,7 +99,7 @@ static uro_time cm_patience(const struct sim_plan *plan)
     return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
 }
 
-/* Generous: what is looked for is work that never ends, not work that is slow. */
+/* Generous: the simulator looks for work that never ends, not for slow work. */
 uro_time sim_plan_patience(const struct sim_plan *plan)
 {
     uro_time sum = NEIGHBOUR_WAIT;
@@ -111,9 +111,9 @@ uro_time sim_plan_patience(const struct sim_plan *plan)
             const struct sim_plan_end *end = &pair->ends[side];
             const struct sim_plan_end *peer = &pair->ends[!side];
             uro_time each = 2 * flight + end->post_wait_max + 2 * plan->poll_wait_max +
-                            peer->recv_wait_max + URO_MS(2); /* an RNR wait or two */
+                            peer->recv_wait_max + URO_MS(2); /* one or two RNR waits */
             if (peer->srq != SIM_PLAN_NO_SRQ || pair->xrc)
-                each *= 2 * plan->pair_count; /* others are served first */
+                each *= 2 * plan->pair_count; /* other queue pairs may be served first */
             sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
                                         (RETRY_MAX + 2) * SIM_PLAN_ACK_TIMEOUT(end->timeout) * 2);
         }

@@ -8,16 +8,16 @@
 #include "wire/frame.h"
 
 #define SIZE         (SIM_ATTACKED_GUARD + SIM_ATTACKED_RANGES * (SIM_ATTACKED_RANGE + SIM_ATTACKED_GUARD))
-#define SECRET       0xa5u /* what a host may never send */
+#define SECRET       0xa5u /* bytes that a host may never send */
 #define SENT         0x11u
 #define ADDRESS      UINT64_C(0xa00000000000)
 #define ADDRESS_STEP UINT64_C(0x10000000000)
-#define PD           (SIM_WORKLOAD_PDS - 4u) /* of a load's own; two ends, and the domain of nobody */
+#define PD           (SIM_WORKLOAD_PDS - 4u) /* of a workload; for two endpoints, and a third domain */
 #define LIFE_MAX     URO_US(5000)
 #define POST_MAX     URO_US(100)
 #define ANSWER_MAX   URO_MS(100)
 #define LOOK_WAIT    URO_US(50)
-#define TIME_MAX     URO_MS(12) /* of it all: each frame takes its time */
+#define TIME_MAX     URO_MS(12) /* of the whole attack: each frame costs time */
 
 static const uint32_t access_of[SIM_ATTACKED_RANGES] = {
     [SIM_ATTACKED_TAKEN] = URO_ACCESS_LOCAL_WRITE,
@@ -143,7 +143,7 @@ static bool is_attacked(const struct sim_attacked *attacked)
     return !attacked->load->calm && attacked->load->world->now <= SIM_PLAN_START + TIME_MAX;
 }
 
-/* Nobody does anything, until all have calmed down. */
+/* Whether the queue pairs rest until faults have stopped. */
 static bool rests(const struct sim_attacked *attacked)
 {
     const struct sim_attacked_end *end = &attacked->ends[0];
@@ -156,7 +156,7 @@ static uro_time ask_at(const struct sim_attacked *attacked)
     return attacked->asked ? attacked->due : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-/* What stays half done when an attack has ended would make the next message wrong, or lose it. */
+/* Sends one more message after the attack. State left by the attack would make it wrong, or lose it. */
 static void ask(struct sim_attacked *attacked)
 {
     uro_time now = attacked->load->world->now;

@@ -10,15 +10,15 @@
 #define OPCODES      32u /* of a service */
 #define AHEAD        5u  /* PSNs */
 #define BEHIND       4u
-#define ASIDE        24u /* octets outside a range */
+#define ASIDE        24u /* bytes outside a range */
 #define FORGED_LOW   0x30u
-#define FORGED_ALL   0x40u /* his octets are none of a canary */
+#define FORGED_ALL   0x40u /* forged bytes are never canary */
 #define PSN_MASK     0xffffffu
 #define LENGTH_HUGE  0x80000000u
 #define DATAGRAM     1500u /* octets */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
-#define BTH_FLAGS    4u    /* octets of the BTH before those that say who it is for */
-#define BTH_REST     8u    /* and behind them */
+#define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
+#define BTH_REST     8u    /* and after it */
 
 static uint32_t below(struct sim_attacked *attacked, uint32_t bound)
 {
@@ -32,7 +32,7 @@ static uint32_t psn_near(struct sim_attacked *attacked, uint32_t heard)
     return (heard + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
 }
 
-/* A key that exists more often than not, and an address inside its range more often than not. */
+/* Chooses a key, which mostly exists, and an address, which is mostly inside its range. */
 static void aim(struct sim_attacked *attacked, const struct sim_attacked_end *at, uint32_t length,
                 uint32_t *rkey, uint64_t *va)
 {
@@ -52,7 +52,7 @@ static void aim(struct sim_attacked *attacked, const struct sim_attacked_end *at
         *va += below(attacked, room + 1);
 }
 
-/* XRC: more often than not where messages are taken, or where those of others are. */
+/* XRC: mostly the queue of the attacked target, else one of another queue pair. */
 static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_attacked_end *at)
 {
     const struct sim_workload *load = attacked->load;
@@ -179,7 +179,7 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_attacked_end 
         forged.length = headers + below(attacked, (uint32_t)(forged.length - headers) + 1);
         forged.bth.pad_count = (uint8_t)below(attacked, 4);
     }
-    /* The next one may follow this one. */
+    /* The next frame may continue this message. */
     if (op->service == URO_UC && below(attacked, 2) == 0)
         at->heard[op->role] = forged.bth.psn;
     sim_forger_deliver(&forged, at->endpoint.host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
@@ -201,7 +201,7 @@ void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attac
     kept->to = to;
 }
 
-/* Not those that say which queue pair it is for: none but this one is attacked. */
+/* Chooses a byte to change, never in the destination QPN: no other queue pair is attacked. */
 static uint32_t choose_octet(struct sim_attacked *attacked, uint32_t bth, uint32_t length)
 {
     if (below(attacked, 4) == 0)
@@ -209,7 +209,7 @@ static uint32_t choose_octet(struct sim_attacked *attacked, uint32_t bth, uint32
     return bth + BTH_REST + below(attacked, length - URO_ICRC_LEN - bth - BTH_REST);
 }
 
-/* Once more what he read, as it was or not. */
+/* Sends a frame again that the attacker read, unchanged or changed. */
 static void repeat(struct sim_attacked *attacked, bool change, bool cut)
 {
     const struct sim_attacked_frame *kept = &attacked->frames[below(attacked, SIM_ATTACKED_FRAMES)];

@@ -10,8 +10,8 @@
 #define RETRIES    3u
 #define RNR_TIMER  1u
 #define RD_ATOMIC  4u
-#define XRC_DOMAIN 5000u /* and those after it: a load has one */
-#define VALUE      0x11u /* of atomics: what memory to be sent has */
+#define XRC_DOMAIN 5000u /* and those after it: a workload has one */
+#define VALUE      0x11u /* operand of atomics, and content of memory that is sent */
 #define KINDS      URO_ARRAY_LEN(opcodes)
 #define KINDS_UC   4u
 #define KINDS_UD   2u
@@ -92,12 +92,12 @@ void sim_attacked_connect(struct sim_attacked_end *end)
 
 void sim_attacked_destroy(struct sim_attacked_end *end)
 {
-    /* What completed on a shared queue of XRC does not go with the queue pair. */
+    /* Completions of an XRC shared queue are not forgotten with the queue pair. */
     if (end->srq_slots != NULL)
         sim_cq_poll(&end->endpoint.cq);
     sim_endpoint_destroy(&end->endpoint);
     end->endpoint.alive = false;
-    sim_host_events(end->endpoint.host); /* others' bells were heard meanwhile */
+    sim_host_events(end->endpoint.host); /* doorbells of other queue pairs were served meanwhile */
     if (end->endpoint.type == URO_QPT_UD)
         uro_engine_ah_destroy(end->endpoint.host->engine, &end->ah);
     if (end->srq_slots == NULL)
@@ -109,7 +109,7 @@ void sim_attacked_destroy(struct sim_attacked_end *end)
 
 /* ---- what they ask for ------------------------------------------------------------------------- */
 
-/* UC knows those at the beginning, UD fewer of them. */
+/* UC offers the first four, UD the first two. */
 static const uint8_t opcodes[] = { URO_WR_SEND,
                                    URO_WR_SEND_WITH_IMM,
                                    URO_WR_RDMA_WRITE,
@@ -118,7 +118,7 @@ static const uint8_t opcodes[] = { URO_WR_SEND,
                                    URO_WR_ATOMIC_CMP_AND_SWP,
                                    URO_WR_ATOMIC_FETCH_AND_ADD };
 
-/* A piece of one of its own ranges. */
+/* Returns an element inside one of the endpoint's own ranges. */
 static struct uro_sge piece(struct sim_attacked_end *end, enum sim_attacked_range range,
                             uint32_t length)
 {
@@ -223,7 +223,7 @@ static uint32_t header_of(const struct sim_attacked_end *end)
     return end->endpoint.type == URO_QPT_UD ? URO_GRH_LEN : 0;
 }
 
-/* As long as the receive that it will find. */
+/* Posts the last message, which fits the receive that it will find. */
 void sim_attacked_ask(struct sim_attacked_end *end)
 {
     struct sim_attacked_end *peer = end->peer;
@@ -264,7 +264,7 @@ static void judge_last(struct sim_attacked_end *end, const struct uro_cqe *cqe)
     end->awaits = false;
 }
 
-/* What a receive says may be forged, but it is one that somebody may send. */
+/* Checks a receive. Its content may be forged, but must be possible. */
 static void judge_receive(const struct sim_attacked_end *end, const struct uro_cqe *cqe)
 {
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
@@ -279,7 +279,7 @@ static void judge_receive(const struct sim_attacked_end *end, const struct uro_c
         fail(end, "what arrived does not look like a datagram");
 }
 
-/* In turn, once, and nothing that was not posted; what it says may be forged. */
+/* Checks that requests complete in order, once, and only if posted. */
 void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
 {
     struct sim_attacked_end *end = URO_CONTAINER_OF(endpoint, struct sim_attacked_end, endpoint);

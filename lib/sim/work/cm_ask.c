@@ -12,9 +12,10 @@
 #define RNR_FOREVER     7u
 #define HOP_LIMIT       64u
 #define READS_MAX       16u
-#define RETRY_COUNT     6u  /* 7 may be for ever: nobody would notice that the other side is gone */
-#define TRIES_MAX       64u /* of the last attempt, which may find no room */
-#define QUERY_QKEY      0x1234u
+#define RETRY_COUNT                                                                                \
+    6u /* 7 may mean for ever: a user would not notice that the other side is gone */
+#define TRIES_MAX  64u /* of the last attempt, which may be turned away */
+#define QUERY_QKEY 0x1234u
 
 static uro_time now_of(const struct sim_cm_user *user)
 {
@@ -28,7 +29,7 @@ static struct uro_cm *manager_of(const struct sim_cm_user *user)
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-/* With a number in front and where the own window is. */
+/* Writes private data: a number, then key and address of the user's window. */
 static void write_data(struct sim_cm_user *user, struct sim_cm_data *data, uint32_t number,
                        uint32_t room)
 {
@@ -105,7 +106,7 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     return attempt;
 }
 
-/* When it will leave, whatever goes on; calm ones do when they are done. */
+/* Returns when the user leaves early; NEVER: when all is done. */
 static uro_time departure(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
@@ -160,7 +161,7 @@ static int ask(struct sim_cm_user *user, struct uro_conn **conn)
     return uro_conn_connect(manager_of(user), &target, &param, now_of(user), conn);
 }
 
-/* Connections that somebody has; the others may be reused. */
+/* Counts the connections that are in use; the others may be reused. */
 static uint32_t owned(const struct sim_cm_user *user)
 {
     const struct sim_host_work *at_host = user->cm->load->at_hosts[user->side];

@@ -54,7 +54,7 @@ static struct sim_memory_layout layout_of(uint32_t length)
     return (struct sim_memory_layout){ .count = 1, .pieces = { { SIM_CM_BESIDE, length } } };
 }
 
-/* As many as there can ever be: nobody has to wait for a receiver. */
+/* Posts as many receives as there can ever be messages. */
 void sim_cm_data_receives(struct sim_cm_user *user)
 {
     uint32_t most = user->cm->plan->message_max;
@@ -107,7 +107,7 @@ void sim_cm_data_send(struct sim_cm_user *user)
     uro_qp_ring(uro_engine_shard(user->endpoint.host->engine), user->endpoint.qp);
 }
 
-/* SENDs among the first @count messages of @side. */
+/* Counts the SENDs among the first @count messages of @side. */
 static uint32_t sends_among(const struct sim_cm_attempt *attempt, unsigned side, uint32_t count)
 {
     uint32_t sends = 0;
@@ -125,7 +125,7 @@ bool sim_cm_data_done(const struct sim_cm_user *user)
 
     if (user->posted < attempt->message_count[side] || user->confirmed < user->posted)
         return false;
-    /* What the other side sends as READs is known when it has posted them all. */
+    /* How many of the peer's messages are READs is known when it has posted them all. */
     return peer == NULL ||
            (peer->posted == attempt->message_count[!side] &&
             user->taken == sends_among(attempt, !side, attempt->message_count[!side]));
@@ -154,7 +154,7 @@ static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
     user->cm->load->ops_done++;
 }
 
-/* The message that the receive number user->taken is for. */
+/* Returns the message for receive number user->taken. */
 static const struct sim_cm_message *next_message(const struct sim_cm_user *user)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
@@ -190,7 +190,7 @@ static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
     }
 }
 
-/* Somebody has left, or the network was bad for too long. */
+/* Checks a completion in error: somebody has left, or the network was bad for too long. */
 static void judge_failed(struct sim_cm_user *user, const struct uro_cqe *cqe)
 {
     bool flushed = cqe->status == URO_WC_WR_FLUSH_ERR;
@@ -281,7 +281,7 @@ void sim_cm_qp_make(struct sim_cm_user *user)
     sim_cm_data_receives(user);
 }
 
-/* What the connection says, with the server's own choice of depths, as librdmacm does it. */
+/* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as librdmacm does. */
 void sim_cm_qp_connect(struct sim_cm_user *user, const struct sim_cm_answer *own_answer)
 {
     const uint8_t *data = user->conn->peer.data;
@@ -329,7 +329,7 @@ void sim_cm_qp_destroy(struct sim_cm_user *user)
 
 /* ---- frames -------------------------------------------------------------------------------------- */
 
-/* Octets -> values -> octets; and who asked for time. */
+/* Decodes and encodes a management datagram, and counts MRAs and REJs of its attempt. */
 static bool check_message(struct sim_cm *cm, const struct sim_host *host,
                           const struct uro_frame *frame)
 {

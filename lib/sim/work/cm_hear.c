@@ -9,12 +9,12 @@
 
 #define SIDR_UNSUPPORTED 1
 #define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
-#define SLACK            URO_MS(2)     /* hosts that cannot send for a moment */
+#define SLACK            URO_MS(2)     /* for hosts that cannot send for a moment */
 
 #define KIND(event) (1u << (event))
 #define ENDS        (KIND(URO_CONN_REJECTED) | KIND(URO_CONN_UNREACHABLE) | KIND(URO_CONN_DISCONNECTED))
 
-/* Octet for octet what was said, and nothing behind it. */
+/* Whether the private data is what was sent, with only zeroes behind it. */
 static bool same_data(const struct uro_conn *conn, const struct sim_cm_data *data)
 {
     const struct uro_conn_param *peer = &conn->peer;
@@ -35,7 +35,7 @@ static uint32_t number_in(const struct uro_conn *conn)
     return number;
 }
 
-/* Whoever waits is told in time, unless he was asked to wait. */
+/* Checks that a waiting user gets its event in time, unless an MRA extended the time. */
 static void check_time(const struct sim_cm_user *user)
 {
     const struct sim_cm *cm = user->cm;
@@ -51,7 +51,7 @@ static void check_time(const struct sim_cm_user *user)
     uro_time most =
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
     most += sim_plan_faults_max(cm->load->plan, attempt->retries + 4u);
-    /* Nothing is lost: there and back, after the next hop was asked for on both sides. */
+    /* Nothing is lost: a round trip, after neighbour discovery on both sides. */
     if (attempt->polite && !attempt->slow && !sim_cm_crowded(cm, attempt))
         most = 6 * sim_plan_flight_max(cm->load->plan) + cm->plan->turn_wait_max;
     if (waited > most + SLACK)
@@ -231,7 +231,7 @@ static bool is_empty(const struct uro_conn *conn)
     return same_data(conn, &nothing);
 }
 
-/* A server's own words, or those of a server that went away, or had no room. */
+/* Whether the rejection is a server's own, or that of a server that went away or had no room. */
 static bool may_reject(const struct sim_cm_user *user, int status)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
@@ -353,7 +353,7 @@ static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *even
     }
 }
 
-/* The end of what never began. */
+/* Whether the connection is that of a forged request. */
 static bool was_forged(const struct sim_host_work *at_host, const struct uro_conn *conn)
 {
     for (uint32_t i = 0; i < at_host->tie_count; i++)

@@ -2,7 +2,7 @@
 /* cm_user.c - a user of connections takes its turn, and lets go; see cm.h. */
 #include "sim/work/cm.h"
 
-#define TRY_WAIT URO_MS(200) /* more each time: those who have the room may stay for seconds */
+#define TRY_WAIT URO_MS(200) /* more each time: others may keep the room for seconds */
 
 static uro_time now_of(const struct sim_cm_user *user)
 {
@@ -79,8 +79,8 @@ void sim_cm_let_go(struct sim_cm_user *user)
     sim_cm_rest(user);
 }
 
-/* Nobody would ever tell it that the other side is gone, when that left in silence, or had another
- * answer as well. What there is to say can be said before. */
+/* A user never learns that the other side is gone when that left silently, or had another answer as well. All data can be
+ * sent before. */
 void sim_cm_limit_stay(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;

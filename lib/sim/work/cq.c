@@ -33,7 +33,7 @@ static void note(struct sim_cq *cq, const struct uro_cqe *cqe)
         sim_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
 }
 
-/* As ibv_resize_cq() does: what waits must fit, and whoever uses the queue notices nothing. */
+/* Resizes the queue as ibv_resize_cq() does: the waiting completions must fit. */
 static void resize(struct sim_cq *cq)
 {
     uint32_t capacity = sim_world_between(&cq->rng, cq->least, 2 * cq->least);
@@ -87,7 +87,7 @@ static uro_time poller_next(const struct sim_node *node)
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
 
-/* As a program that waits does: take all, arm, and look again, for what came in between. */
+/* Polls as a program does that waits for events: poll all, arm, and poll again for completions in between. */
 static void poller_run(struct sim_node *node)
 {
     struct sim_cq *cq = cq_of(node);

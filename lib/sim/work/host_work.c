@@ -131,7 +131,7 @@ static bool concerns(const struct sim_workload *load, const struct uro_gid *dest
     return false;
 }
 
-/* Some load must have asked for it. Messages are of every load that they may be of. */
+/* Checks a frame: a workload must have asked for it. A management datagram is passed to every workload that it may belong to. */
 static void sent(void *user, struct sim_host *host, const struct sim_world_frame *octets)
 {
     struct sim_host_work *at_host = user;

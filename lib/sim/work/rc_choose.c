@@ -83,7 +83,7 @@ static uint32_t free_window(const struct sim_endpoint *end)
     return SIM_NO_WINDOW;
 }
 
-/* A window of its own, with what a READ will find, or nothing a WRITE could be mistaken for. */
+/* Takes a free slot of the peer. For a READ it holds the payload, for a WRITE only canary. */
 static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     struct sim_memory *memory = &end->peer->memory;
@@ -106,7 +106,7 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
     return true;
 }
 
-/* The window of the request before: what it wrote is read, or what it reads is overwritten. */
+/* Uses the slot of the previous request: reads back its WRITE, or overwrites what its READ reads. */
 static bool share_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     const struct sim_request *before = previous(end);
@@ -121,7 +121,7 @@ static bool share_window(struct sim_endpoint *end, struct sim_request *request, 
     if (read)
         request->seed = before->seed;
     else
-        request->flags |= URO_SEND_FENCE; /* or the WRITE may come before a READ that is retried */
+        request->flags |= URO_SEND_FENCE; /* or the WRITE may overtake a READ that is retried */
     return true;
 }
 
@@ -174,7 +174,7 @@ static void place_atomic(struct sim_endpoint *end, struct sim_request *request)
     request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
 }
 
-/* The peer's word after an atomic that is right. */
+/* Computes the peer's word after a correct atomic. */
 static void follow_word(struct sim_endpoint *end, const struct sim_request *request)
 {
     if (request->shared_word || request->fault != SIM_FAULT_NONE)
@@ -187,8 +187,8 @@ static void follow_word(struct sim_endpoint *end, const struct sim_request *requ
         end->rc->word = request->swap;
 }
 
-/* A key at the peer's host that is registered, but not for the peer's protection domain: if there
- * is one, of somebody else whom that host talks to. */
+/* Returns a key that is registered at the peer's host, but for another protection domain; if possible, of another
+ * workload. */
 static uint32_t other_pd_key(const struct sim_endpoint *end)
 {
     const struct sim_host_work *at_host = end->load->at_hosts[end->peer->side];
@@ -224,11 +224,12 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
         }
         return;
     }
-    request->flush.selectivity = 0; /* of the whole region no range could be wrong */
+    request->flush.selectivity =
+        0; /* a flush of the whole region has no range that could be wrong */
     if (request->opcode == URO_WR_FLUSH && way == SIM_FAULT_BAD_LKEY)
         return;
     if (request->length == 0)
-        return; /* keys and addresses of nothing are not looked at */
+        return; /* keys and addresses of zero bytes are not checked */
     if (way == SIM_FAULT_BAD_LKEY) {
         request->flags &= (uint8_t)~URO_SEND_INLINE;
     } else if (way == SIM_FAULT_UNSUPPORTED) {
@@ -276,7 +277,7 @@ static void choose_flags(struct sim_endpoint *end, struct sim_request *request)
         request->flags |= URO_SEND_INLINE;
 }
 
-/* XRC: any of the peer's shared receive queues that are of its domain. */
+/* XRC: chooses one of the peer's shared receive queues in its domain. */
 static uint32_t choose_srq(struct sim_endpoint *end)
 {
     uint32_t count = end->load->plan->srq_count[end->peer->side];
@@ -289,7 +290,7 @@ static uint32_t choose_srq(struct sim_endpoint *end)
     return index;
 }
 
-/* What the peer has to take because of this request. */
+/* Records the message that the peer has to take. */
 static void announce(struct sim_endpoint *end, struct sim_request *request)
 {
     bool write = request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
@@ -325,7 +326,7 @@ static void give_psns(struct sim_endpoint *end, struct sim_request *request)
     end->rc->psn = (end->rc->psn + request->psns) & URO_PSN_MASK;
 }
 
-/* What a request about memory windows becomes when there is none for it. */
+/* Chooses a request about a memory window; a WRITE when no window fits. */
 static void choose_window(struct sim_endpoint *end, struct sim_request *request,
                           enum sim_plan_kind *kind)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_window.c - memory windows: bound by their owner, used and invalidated by either end.
+/* rc_window.c - memory windows: bound by their owner, used and invalidated by either end; see rc.h.
  *
- * A memory window (MW) of type 2 opens a part of one slot of its owner's SIM_MEMORY_WINDOWS to the
- * peer; the slots behind those that are used without one are for it. Owner and peer know of each
- * other's completions at once, as if they told each other. One of type 1 is bound by the same
- * request, also again, and bound to nothing where the other is invalidated.
+ * A memory window (MW) of type 2 opens a part of one slot of its owner's SIM_MEMORY_WINDOWS to the peer. The last slots
+ * of that section are for memory windows. Owner and peer know of each other's completions at once, as if they told each
+ * other. A window of type 1 is bound by the same request, also again while it is bound. Where one of type 2 would be
+ * invalidated, one of type 1 is bound to zero bytes.
  */
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"
@@ -45,7 +45,7 @@ bool sim_rc_window_bound(const struct sim_endpoint *end)
     return bound;
 }
 
-/* A region cannot go before its windows. */
+/* Ends the windows of a life. A region cannot be deregistered before its windows. */
 void sim_rc_window_end(struct sim_endpoint *end)
 {
     if (sim_rc_window_bound(end) &&
@@ -60,7 +60,7 @@ static bool is_first_type(const struct sim_rc_mw *mw)
     return mw->key.kind == URO_KEY_WINDOW_1;
 }
 
-/* A window of @owner in @state that nobody uses now; NULL: none. */
+/* Returns a window of @owner in @state that nobody uses now; NULL: none. */
 static struct sim_rc_mw *find(struct sim_endpoint *owner, enum sim_rc_mw_state state)
 {
     uint32_t first = uro_rng_below(&owner->rng, SIM_RC_MWS);
@@ -98,7 +98,7 @@ static bool bind(struct sim_endpoint *end, struct sim_request *request)
     return true;
 }
 
-/* A window that is taken away while the peer uses it, on purpose. */
+/* Returns a window to invalidate while the peer uses it, on purpose; NULL: none. */
 static struct sim_rc_mw *find_in_use(struct sim_endpoint *owner)
 {
     if (owner->life->last_life || owner->load->calm ||
@@ -134,7 +134,7 @@ static bool invalidate(struct sim_endpoint *owner, struct sim_request *request)
     return true;
 }
 
-/* A WRITE or READ through a window, of some octets of it. */
+/* Chooses a WRITE or READ of some bytes through a window. */
 static bool use(struct sim_endpoint *end, struct sim_request *request)
 {
     struct sim_rc_mw *mw = find(end->peer, SIM_RC_MW_BOUND);
@@ -177,7 +177,7 @@ uint32_t sim_rc_window_stale(const struct sim_endpoint *owner)
     return uro_key_number(&owner->rc->mws[0].key) ^ SIM_BAD_KEY;
 }
 
-/* One octet beyond the window, a right it does not give, or a key it has no more. */
+/* Makes the request go one byte beyond the window, or use an old key. */
 bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_rc_mw *mw = request->mw;
@@ -194,7 +194,7 @@ bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request)
     if (request->length == 0 || uro_rng_below(&end->rng, 2) == 0)
         return false;
     if (uro_rng_below(&end->rng, 2) == 0)
-        request->rkey ^= 1; /* bound with another low octet before, perhaps */
+        request->rkey ^= 1; /* perhaps the key of an earlier bind */
     else
         request->remote_address += mw->length - (request->at - mw->at) - request->length + 1;
     return true;

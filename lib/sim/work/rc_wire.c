@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_wire.c - every RoCE frame an engine sends against what the applications asked for.
+/* rc_wire.c - checks every frame of a reliable connection against what was asked for; see rc.h.
  *
- * A second, independent reading of the protocol: from its PSN a request frame is this packet of
- * that work request and must say exactly that, and a response must carry what the request asked
- * for. What receivers would drop in silence shows here.
+ * A second, independent reading of the protocol: the PSN of a request says which packet of which work request it is, and
+ * the packet must say exactly that. A response must carry what its request asked for. So frames that a receiver would
+ * drop silently show here.
  */
 #include "core/psn.h"
 #include "sim/oracle/model.h"
@@ -110,8 +110,8 @@ static bool check_flush(const struct sim_endpoint *end, const struct sim_request
     return frame->bth.ack_req || fail(end, frame, "does not ask for an answer");
 }
 
-/* Between two hosts whose cables are perfect nothing is lost and nobody is late, whatever happens to
- * the others that they talk to. */
+/* Checks that no packet is sent again. On perfect cables nothing is lost or late, whatever happens on other links of
+ * the same hosts. */
 static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (distance(frame->bth.psn, end->wire_psn) < 0)
@@ -149,7 +149,7 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
     return check_data_request(end, request, frame, index);
 }
 
-/* Messages the responder has executed, as it says itself. */
+/* Checks the MSN: the number of messages that the responder has executed. */
 static bool check_msn(struct sim_endpoint *end, const struct sim_request *request,
                       const struct uro_frame *frame)
 {
@@ -181,8 +181,7 @@ static bool check_read_response(struct sim_endpoint *end, const struct sim_reque
         return fail(end, frame, "answers what was no READ");
     if (frame->payload_length != (left < mtu ? left : mtu))
         return fail(end, frame, "wrong length");
-    /* Later the window may hold something else, and an answer that nobody waits for any more may
-     * show it. */
+    /* The slot may be used again later, and a response that nobody waits for may show that. */
     bool still = request->number >= peer->confirmed && request->fault == SIM_FAULT_NONE &&
                  peer->rc->windows[request->window].writers == request->writers;
     if (still && !sim_model_carries(frame, from, frame->payload_length, request->seed))
@@ -203,7 +202,7 @@ static bool check_response(struct sim_endpoint *end, const struct uro_frame *fra
     if (end->load->plan->clean && frame->op->verb == URO_ACK && frame->aeth.kind != URO_AETH_ACK)
         return fail(end, frame, "refuses what came over a perfect network");
     if (request == NULL)
-        return true; /* an old answer, sent again */
+        return true; /* an old response, sent again */
     if (frame->op->verb == URO_READ)
         return check_read_response(end, request, frame);
 

@@ -7,8 +7,8 @@
 #include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
-#define RECEIVE_UD    (SIM_GRH + URO_PATH_MTU_MAX) /* any datagram */
-#define ADDRESS_SPACE UINT64_C(0x800000000000)     /* beyond every pair's */
+#define RECEIVE_UD    (SIM_GRH + URO_PATH_MTU_MAX) /* room for any datagram */
+#define ADDRESS_SPACE UINT64_C(0x800000000000)     /* beyond those of all connections */
 #define ADDRESS_STEP  UINT64_C(0x10000000000)
 
 void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv, uint32_t sges,
@@ -112,7 +112,7 @@ static void post(struct sim_srq *srq)
                      srq->host->config.name, srq->posted);
 }
 
-/* More than wait is refused, and less than the limit. */
+/* Resizes the queue. A size below the waiting receives, or below the limit, must be refused. */
 static void resize(struct sim_srq *srq)
 {
     uint32_t capacity = sim_world_between(&srq->rng, 1, srq->plan->capacity_max);
@@ -149,7 +149,7 @@ void sim_srq_on_limit(struct sim_srq *srq)
     srq->limit = 0;
 }
 
-/* Nobody posts during a round: what waits after it is the least there was in it. */
+/* Checks the limit after a round. Nobody posts during a round, so the queue is at its lowest afterwards. */
 void sim_srq_after_round(struct sim_srq *srq)
 {
     uint64_t oldest = sim_srq_oldest(srq);
@@ -159,7 +159,7 @@ void sim_srq_after_round(struct sim_srq *srq)
     srq->seen = oldest;
 }
 
-/* What completed where it completed until now is taken before. */
+/* Chooses the completion queue; polls the present one before. */
 static void choose_cq(struct sim_srq *srq)
 {
     struct sim_workload *load = srq->load;
@@ -194,7 +194,7 @@ static void create(struct sim_srq *srq, uint32_t capacity)
     uro_srq_create(uro_engine_shard(srq->host->engine), srq->srq, &init, srq->slots);
 }
 
-/* A queue pair takes receives from it. */
+/* Whether a queue pair takes receives from it. */
 static bool in_use(const struct sim_srq *srq)
 {
     const struct sim_endpoint *end = srq->load->endpoints;
@@ -204,8 +204,8 @@ static bool in_use(const struct sim_srq *srq)
     return end != NULL;
 }
 
-/* Another one takes its place: an XRC one goes away under those who send to it, any other when
- * no queue pair is left. */
+/* Replaces the queue by another one. An XRC queue is destroyed while others send to it, a basic one only when no queue pair
+ * uses it. */
 static void replace(struct sim_srq *srq)
 {
     struct sim_workload *load = srq->load;
@@ -215,11 +215,11 @@ static void replace(struct sim_srq *srq)
         if (srq->recvs[i].used && srq->recvs[i].number >= oldest)
             srq->recvs[i].used = false;
     srq->dropped += srq->posted - oldest;
-    srq->lost_max += load->plan->pair_count * 2; /* in use by a message */
+    srq->lost_max += load->plan->pair_count * 2; /* receives in use by a message */
     srq->limit = 0;
     srq->generation++;
     uro_srq_destroy(uro_engine_shard(srq->host->engine), srq->srq);
-    memset(srq->srq, 0xa5, sizeof *srq->srq); /* whoever still looks at it should notice */
+    memset(srq->srq, 0xa5, sizeof *srq->srq); /* code that still reads it finds these bytes */
     free(srq->slots);
     struct uro_srq *gone = srq->srq;
     create(srq, sim_world_between(&srq->rng, 1, srq->plan->capacity_max));
@@ -266,7 +266,7 @@ static void make_memory(struct sim_srq *srq)
                         srq->pd, URO_ACCESS_LOCAL_WRITE);
 }
 
-/* The largest message that anybody may send to it. */
+/* Returns the length of the largest message that may be sent to it. */
 static uint32_t room_of(const struct sim_plan *plan)
 {
     uint32_t room = 0;
@@ -295,7 +295,7 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
                              .poster = { NULL, poster_next, poster_run },
                              .slot_count = plan->capacity_max + plan->spare };
     uro_rng_init_number(&srq->rng, load->plan->seed ^ (uint64_t)(side * 64 + index + 1) << 56);
-    /* All XRC queues of a host are of one domain, as their targets are. */
+    /* All XRC queues of a host are of one protection domain, as their targets are. */
     srq->pd = load->pds + SIM_SRQ_PD + side * SIM_PLAN_SRQS_MAX +
               (plan->xrc ? SIM_PLAN_SRQS_MAX * 2 : index);
     srq->room = room_of(load->plan);
@@ -305,8 +305,8 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
     sim_world_add(load->world, &srq->poster);
 }
 
-/* A queue pair goes away with what it had taken: its completions that nobody polled are forgotten,
- * and a receive that a message was using is gone. */
+/* A queue pair takes its receives with it: completions that nobody polled are forgotten, and a receive that a message was
+ * using is lost. */
 void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn)
 {
     srq->lost_max++;

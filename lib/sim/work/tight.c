@@ -4,7 +4,7 @@
 
 #include "sim/work/workload.h"
 
-#define WAIT_MAX URO_US(300) /* of its reader */
+#define WAIT_MAX URO_US(300) /* additional delay of its reader */
 
 void sim_tight_init(struct sim_workload *load, unsigned side)
 {
@@ -41,7 +41,7 @@ static bool in_use(const struct sim_workload *load, unsigned side)
     return false;
 }
 
-/* There is one that takes completions. */
+/* Whether the tight queue can be used. */
 static bool can_use(struct sim_workload *load, unsigned side, struct uro_rng *rng)
 {
     struct sim_cq *tight = &load->tight[side];
