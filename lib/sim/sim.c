@@ -11,9 +11,9 @@
 #include "sim/net/attacker.h"
 #include "sim/net/cable.h"
 #include "sim/net/faults.h"
-#include "sim/plan/net_plan.h"
+#include "sim/plan/plan.h"
 #include "sim/work/cm.h"
-#include "sim/work/host_work.h"
+#include "sim/work/workload.h"
 
 _Static_assert(SIM_SETTING_MAX >= SIM_NET_PLAN_TEXT_MAX, "a setting fits");
 

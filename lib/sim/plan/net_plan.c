@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* net_plan.c - see net_plan.h for the contract.
+/* net_plan.c - see plan.h for the contract.
  *
  * The number of hosts is drawn from numbers of its own. A seed with two hosts means what it meant when there were never
  * more, and so does any seed without "nodes".
  */
-#include "sim/plan/net_plan.h"
+#include "sim/plan/plan.h"
 
 #include <stdio.h>
 

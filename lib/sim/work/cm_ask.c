@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sim/work/cm.h"
-#include "sim/work/host_work.h"
+#include "sim/work/workload.h"
 
 #define SERVICE_NOBODYS UINT64_C(0x1064ff0)
 #define NOBODYS_ADDRESS 99u /* last octet */

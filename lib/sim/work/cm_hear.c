@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sim/work/cm.h"
-#include "sim/work/host_work.h"
+#include "sim/work/workload.h"
 
 #define SIDR_UNSUPPORTED 1
 #define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
 #define HOP_LIMIT      64u

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host_work.c - see host_work.h for the contract. */
-#include "sim/work/host_work.h"
+/* host_work.c - see workload.h for the contract. */
+#include "sim/work/workload.h"
 
 #include "sim/work/attacked.h"
 #include "sim/work/cm.h"
 #include "sim/work/rc.h"
-#include "sim/work/tight.h"
 #include "sim/work/ud.h"
 #include "wire/frame.h"
 

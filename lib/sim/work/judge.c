@@ -5,7 +5,6 @@
 
 #include "sim/oracle/model.h"
 #include "sim/work/endpoint.h"
-#include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
 static void status_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,

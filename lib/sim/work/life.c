@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "sim/work/endpoint.h"
-#include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
 #define END_WAIT_MAX   URO_US(200) /* between the end of one side and that of the other */

@@ -8,7 +8,6 @@
 
 #include "core/psn.h"
 #include "sim/oracle/model.h"
-#include "sim/work/tight.h"
 #include "sim/work/workload.h"
 
 #define LIFE_SPACE   UINT64_C(0x10000000) /* addresses between the memory of two lives */

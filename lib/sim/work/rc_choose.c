@@ -2,8 +2,8 @@
 /* rc_choose.c - what a reliable connection asks for next; see rc.h. */
 #include "core/psn.h"
 #include "sim/oracle/model.h"
-#include "sim/work/host_work.h"
 #include "sim/work/rc.h"
+#include "sim/work/workload.h"
 
 #define ATOMIC_LENGTH 8u
 #define MW_FACTOR     4u /* of wrong ones among requests about memory windows */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/work/tight.h"
+#include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
 #define RECEIVE_UD    (SIM_GRH + URO_PATH_MTU_MAX) /* room for any datagram */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tight.c - see tight.h for the contract. */
-#include "sim/work/tight.h"
+/* tight.c - see endpoint.h for the contract. */
+#include "sim/work/endpoint.h"
 
 #include "sim/work/workload.h"
 

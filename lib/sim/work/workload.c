@@ -9,9 +9,7 @@
 
 #include "sim/work/attacked.h"
 #include "sim/work/cm.h"
-#include "sim/work/host_work.h"
 #include "sim/work/rc.h"
-#include "sim/work/tight.h"
 #include "sim/work/ud.h"
 
 /* The life of one connection after the other, then of one datagram queue pair after the other. */

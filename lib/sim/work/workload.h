@@ -9,8 +9,7 @@
  *   cm.h        connections that are made by messages
  *   attacked.h  queue pairs that are attacked by somebody who reads all frames
  *   srq.h       shared receive queues
- *   cq.h        completion queues, and who polls them; tight.h: those that overflow
- *   host_work.h what several workloads share of a host
+ *   cq.h        completion queues, and who polls them
  */
 #pragma once
 
@@ -26,7 +25,6 @@ struct uro_frame;
 struct sim_attacked;
 struct sim_cm;
 struct sim_endpoint;
-struct sim_host_work;
 struct sim_life;
 struct sim_ud;
 
@@ -48,6 +46,19 @@ struct sim_buried {
     struct sim_buried *next;
     struct sim_memory memory;
     uint32_t sum;
+};
+
+#define SIM_HOST_WORK_TIES_MAX 8u
+
+/* A host and all workloads that use it: its queue pairs, keys, services and groups for different peers are in one
+ * engine. */
+struct sim_host_work {
+    struct sim_host *host;
+    uint32_t tie_count;
+    struct sim_host_tie {
+        struct sim_workload *load;
+        unsigned side; /* of the workload that this host is */
+    } ties[SIM_HOST_WORK_TIES_MAX];
 };
 
 struct sim_workload {
@@ -95,3 +106,8 @@ bool sim_workload_over(const struct sim_workload *load);
 void sim_workload_check(struct sim_workload *load);
 /* Writes who is not done, for the failure message. */
 void sim_workload_blame(const struct sim_workload *load, char *text, size_t room);
+
+/* host_work.c: passes events and frames of a host to the workload that they belong to. */
+/* Registers the callbacks of @host. */
+void sim_host_work_init(struct sim_host_work *at_host, struct sim_host *host);
+void sim_host_work_tie(struct sim_host_work *at_host, struct sim_workload *load, unsigned side);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "support/check.h"
 
-#include "sim/plan/net_plan.h"
+#include "sim/plan/plan.h"
 
 #define SEEDS 600u
 
