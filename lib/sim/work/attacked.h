@@ -56,10 +56,6 @@ struct sim_attacked_end {
     uint8_t *after;     /* its content when it was last deregistered */
     uint64_t base;      /* address of memory[0] */
     struct uro_key keys[SIM_ATTACKED_RANGES];
-    uint64_t posted;
-    uint64_t done;
-    uint64_t recv_posted;
-    uint64_t recv_done;
     uint32_t rooms[SIM_ATTACKED_RECVS];  /* octets of its receives */
     uint64_t places[SIM_ATTACKED_RECVS]; /* and where they are */
     bool awaits;                         /* the last message, of so many octets */

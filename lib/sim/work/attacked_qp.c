@@ -60,7 +60,8 @@ void sim_attacked_make_qp(struct sim_attacked_end *end)
         make_srq(end);
     sim_endpoint_create(&end->endpoint, &init);
     end->endpoint.alive = true;
-    end->posted = end->done = end->recv_posted = end->recv_done = 0;
+    end->endpoint.posted = end->endpoint.confirmed = end->endpoint.recv_posted =
+        end->endpoint.recv_done = 0;
 }
 
 void sim_attacked_connect(struct sim_attacked_end *end)
@@ -142,16 +143,16 @@ static void post_receives(struct sim_attacked_end *end)
     if (end->endpoint.type == URO_QPT_XRC_INI)
         return;
 
-    while (end->recv_posted - end->recv_done < SIM_ATTACKED_RECVS) {
+    while (end->endpoint.recv_posted - end->endpoint.recv_done < SIM_ATTACKED_RECVS) {
         struct uro_rqe *rqe = uro_wq_reserve(queue, count);
         if (rqe == NULL)
             break;
         rqe->length = uro_rng_below(&end->attacked->rng, SIM_ATTACKED_RANGE);
-        end->rooms[end->recv_posted % SIM_ATTACKED_RECVS] = rqe->length;
-        rqe->wr_id = SIM_RECV_BIT | end->recv_posted++;
+        end->rooms[end->endpoint.recv_posted % SIM_ATTACKED_RECVS] = rqe->length;
+        rqe->wr_id = SIM_RECV_BIT | end->endpoint.recv_posted++;
         rqe->sge_count = 1;
         rqe->sges[0] = piece(end, SIM_ATTACKED_TAKEN, rqe->length);
-        end->places[(end->recv_posted - 1) % SIM_ATTACKED_RECVS] = rqe->sges[0].address;
+        end->places[(end->endpoint.recv_posted - 1) % SIM_ATTACKED_RECVS] = rqe->sges[0].address;
         count++;
     }
     uro_wq_publish(queue, count);
@@ -173,7 +174,7 @@ static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
     uint32_t length = atomic ? 8 : uro_rng_below(&attacked->rng, SIM_ATTACKED_RANGE / 2);
     uint32_t at = uro_rng_below(&attacked->rng, SIM_ATTACKED_RANGE - length + 1);
 
-    wqe->wr_id = end->posted++;
+    wqe->wr_id = end->endpoint.posted++;
     wqe->remote_address = (sim_attacked_address(end->peer, SIM_ATTACKED_OPEN) + at) & ~UINT64_C(7);
     wqe->compare_add = wqe->swap = VALUE;
     wqe->rkey = uro_key_number(&end->peer->keys[SIM_ATTACKED_OPEN]);
@@ -196,7 +197,8 @@ static void fill(struct sim_attacked_end *end, struct uro_wqe *wqe)
 
 static void post_send(struct sim_attacked_end *end)
 {
-    if (end->posted - end->done >= SIM_ATTACKED_SENDS || end->endpoint.type == URO_QPT_XRC_TGT)
+    if (end->endpoint.posted - end->endpoint.confirmed >= SIM_ATTACKED_SENDS ||
+        end->endpoint.type == URO_QPT_XRC_TGT)
         return;
     struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
     if (wqe == NULL)
@@ -230,8 +232,8 @@ void sim_attacked_ask(struct sim_attacked_end *end)
     struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->endpoint.qp), 0);
 
     post_receives(peer);
-    uint32_t room = peer->rooms[peer->recv_done % SIM_ATTACKED_RECVS];
-    if (end->done != end->posted || wqe == NULL) {
+    uint32_t room = peer->rooms[peer->endpoint.recv_done % SIM_ATTACKED_RECVS];
+    if (end->endpoint.confirmed != end->endpoint.posted || wqe == NULL) {
         fail(end, "a request never completed");
         return;
     }
@@ -285,9 +287,9 @@ void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe
     struct sim_attacked_end *end = URO_CONTAINER_OF(endpoint, struct sim_attacked_end, endpoint);
     bool receive = cqe->wr_id & SIM_RECV_BIT;
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
-    uint64_t *done = receive ? &end->recv_done : &end->done;
+    uint64_t *done = receive ? &end->endpoint.recv_done : &end->endpoint.confirmed;
 
-    if (number != *done || number >= (receive ? end->recv_posted : end->posted))
+    if (number != *done || number >= (receive ? end->endpoint.recv_posted : end->endpoint.posted))
         fail(end, "a request completed out of turn");
     ++*done;
     if (cqe->status != URO_WC_SUCCESS && sim_attacked_loose(end))

@@ -2,6 +2,7 @@
 /* cm.c - when the users of connections act; see cm.h. */
 #include "sim/work/cm.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ static void user_run(struct sim_node *node)
         sim_cm_ask_turn(user);
     if (sim_cm_data_can_send(user))
         sim_cm_data_send(user);
-    sim_cm_hear(user->cm->load->at_hosts[user->side]);
+    sim_cm_hear(user->cm->load->at_hosts[user->endpoint.side]);
 }
 
 static struct sim_cm_listeners *listener_of(const struct sim_node *node)
@@ -95,7 +96,7 @@ static void judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
 
     sim_cm_data_judge(user, cqe);
     sim_cm_on_progress(user->attempt);
-    sim_cm_hear(user->cm->load->at_hosts[user->side]);
+    sim_cm_hear(user->cm->load->at_hosts[user->endpoint.side]);
 }
 
 static void init_endpoint(struct sim_cm_user *user)
@@ -108,9 +109,7 @@ static void init_endpoint(struct sim_cm_user *user)
     endpoint->ops = &ops;
     endpoint->load = user->cm->load;
     endpoint->type = URO_QPT_RC;
-    endpoint->side = user->side;
-    endpoint->host = endpoint->load->hosts[user->side];
-    endpoint->number = user->number;
+    endpoint->host = endpoint->load->hosts[endpoint->side];
     sim_endpoint_init(endpoint);
 }
 
@@ -119,10 +118,10 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     struct sim_cm_user *user = &cm->users[side][i];
 
     user->cm = cm;
-    user->side = side;
-    user->number = side * SIM_CM_USERS_MAX + i;
+    user->endpoint.side = side;
+    user->endpoint.number = side * SIM_CM_USERS_MAX + i;
     user->calls = i < cm->plan->callers[side];
-    uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
+    uro_rng_init_number(&user->endpoint.rng, uro_rng_u64(&cm->rng));
     user->node = (struct sim_node){ NULL, user_next, user_run };
     init_endpoint(user);
     sim_cm_rest(user);
@@ -241,9 +240,11 @@ size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room)
             const struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE && (!user->calls || user->served))
                 continue;
-            length = snprintf(text + used, room - used,
-                              " CM user %u %s, %u posted %u done %u taken;", user->number,
-                              steps[user->step], user->posted, user->confirmed, user->taken);
+            length =
+                snprintf(text + used, room - used,
+                         " CM user %u %s, %" PRIu64 " posted %" PRIu64 " done %" PRIu64 " taken;",
+                         user->endpoint.number, steps[user->step], user->endpoint.posted,
+                         user->endpoint.confirmed, user->endpoint.messages_taken);
             used += length > 0 ? (size_t)length : 0;
         }
     }

@@ -110,10 +110,7 @@ enum sim_cm_step {
 struct sim_cm_user {
     struct sim_endpoint endpoint; /* its queue pair, if alive */
     struct sim_cm *cm;
-    unsigned side;   /* of its host */
-    uint32_t number; /* of all users */
     bool calls;
-    struct uro_rng rng;
     struct sim_node node;
     enum sim_cm_step step;
     uro_time due;      /* its turn */
@@ -137,9 +134,6 @@ struct sim_cm_user {
     uint32_t reads_max; /* that the other side answers at once */
     uint64_t window_address;
     uint32_t window_key;
-    uint32_t posted;
-    uint32_t confirmed;
-    uint32_t taken; /* receives */
 };
 
 /* The listeners of a host. */

@@ -39,9 +39,9 @@ static void write_data(struct sim_cm_user *user, struct sim_cm_data *data, uint3
                            ? sim_memory_address(&user->endpoint.memory, SIM_MEMORY_WINDOWS, 0)
                            : 0;
 
-    data->length = sim_world_between(&user->rng, SIM_CM_DATA_LEAST, room);
+    data->length = sim_world_between(&user->endpoint.rng, SIM_CM_DATA_LEAST, room);
     for (uint32_t i = 0; i < data->length; i++)
-        data->octets[i] = (uint8_t)uro_rng_below(&user->rng, 256);
+        data->octets[i] = (uint8_t)uro_rng_below(&user->endpoint.rng, 256);
     memcpy(data->octets, &number, sizeof number);
     memcpy(data->octets + SIM_CM_DATA_KEY, &key, sizeof key);
     memcpy(data->octets + SIM_CM_DATA_ADDRESS, &address, sizeof address);
@@ -87,9 +87,9 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     URO_ASSERT(attempt != NULL && cm->attempts != NULL);
     attempt->number = cm->attempt_count;
     cm->attempts[cm->attempt_count++] = attempt;
-    attempt->from = attempt->to = user->side;
+    attempt->from = attempt->to = user->endpoint.side;
     if (!sim_world_chance(&cm->rng, plan->self_probability))
-        attempt->to = !user->side;
+        attempt->to = !user->endpoint.side;
     attempt->unheard = sim_cm_unheard(cm, attempt->to);
     attempt->polite = sim_cm_polite(cm);
     attempt->query = sim_world_chance(&cm->rng, plan->query_probability);
@@ -110,9 +110,10 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
 static uro_time departure(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
-    bool leaves = !user->attempt->patient && sim_world_chance(&user->rng, plan->leave_probability);
+    bool leaves =
+        !user->attempt->patient && sim_world_chance(&user->endpoint.rng, plan->leave_probability);
 
-    return leaves ? now_of(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max))
+    return leaves ? now_of(user) + URO_US(uro_rng_below(&user->endpoint.rng, plan->stay_max))
                   : URO_TIME_NEVER;
 }
 
@@ -164,7 +165,7 @@ static int ask(struct sim_cm_user *user, struct uro_conn **conn)
 /* Counts the connections that are in use; the others may be reused. */
 static uint32_t owned(const struct sim_cm_user *user)
 {
-    const struct sim_host_work *at_host = user->cm->load->at_hosts[user->side];
+    const struct sim_host_work *at_host = user->cm->load->at_hosts[user->endpoint.side];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < at_host->tie_count; i++)
@@ -210,7 +211,7 @@ static void answer(struct sim_cm_user *user)
     struct sim_cm_attempt *attempt = user->attempt;
     const struct uro_conn_param *asked = &user->conn->peer;
     struct sim_cm_answer *said = &attempt->answers[attempt->answer_count];
-    const uint32_t reads = uro_rng_below(&user->rng, READS_MAX + 1);
+    const uint32_t reads = uro_rng_below(&user->endpoint.rng, READS_MAX + 1);
     int result;
 
     if (attempt->answer_count == SIM_CM_ANSWERS_MAX) {
@@ -219,9 +220,9 @@ static void answer(struct sim_cm_user *user)
     }
     user->answer = attempt->answer_count++;
     *said = (struct sim_cm_answer){
-        .rejects =
-            !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability),
-        .qpn = uro_rng_u32(&user->rng) & 0xffffff,
+        .rejects = !attempt->patient &&
+                   sim_world_chance(&user->endpoint.rng, user->cm->plan->reject_probability),
+        .qpn = uro_rng_u32(&user->endpoint.rng) & 0xffffff,
         .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
         .psn = user->conn->local_psn,
         .responder_resources =
@@ -262,8 +263,8 @@ static void answer(struct sim_cm_user *user)
 static void confirm(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
-    bool rejects =
-        !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability);
+    bool rejects = !attempt->patient &&
+                   sim_world_chance(&user->endpoint.rng, user->cm->plan->reject_probability);
     int result;
 
     sim_cm_note(user, rejects ? "rejects the answer" : "confirms");
@@ -295,7 +296,7 @@ static void disconnect(struct sim_cm_user *user)
 void sim_cm_ask_leave(struct sim_cm_user *user)
 {
     user->leave_at = URO_TIME_NEVER;
-    if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->rng, 2) == 0)
+    if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->endpoint.rng, 2) == 0)
         disconnect(user);
     else
         sim_cm_let_go(user);

@@ -17,7 +17,7 @@
 void sim_cm_fail(const struct sim_cm_user *user, const char *what)
 {
     sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
-                   user->calls ? "caller" : "server", user->number,
+                   user->calls ? "caller" : "server", user->endpoint.number,
                    user->endpoint.host->config.name,
                    user->attempt != NULL ? (int)user->attempt->number : -1, what);
 }
@@ -27,7 +27,7 @@ void sim_cm_note(const struct sim_cm_user *user, const char *what)
     struct sim_world *world = user->cm->load->world;
 
     sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
-                     user->calls ? "caller" : "server", user->number,
+                     user->calls ? "caller" : "server", user->endpoint.number,
                      user->endpoint.host->config.name,
                      user->attempt != NULL ? (int)user->attempt->number : -1, what);
 }
@@ -74,22 +74,23 @@ void sim_cm_data_receives(struct sim_cm_user *user)
 
 bool sim_cm_data_can_send(const struct sim_cm_user *user)
 {
-    return user->step == SIM_CM_CONNECTED && user->posted < count_of(user);
+    return user->step == SIM_CM_CONNECTED && user->endpoint.posted < count_of(user);
 }
 
 void sim_cm_data_send(struct sim_cm_user *user)
 {
-    uint32_t count = sim_world_between(&user->rng, 1, count_of(user) - user->posted);
+    uint32_t count =
+        sim_world_between(&user->endpoint.rng, 1, count_of(user) - (uint32_t)user->endpoint.posted);
 
     for (uint32_t i = 0; i < count; i++) {
-        struct sim_cm_message *message =
-            &user->attempt->messages[sim_cm_data_side(user)][user->posted];
+        uint32_t number = (uint32_t)user->endpoint.posted++;
+        struct sim_cm_message *message = &user->attempt->messages[sim_cm_data_side(user)][number];
         struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(user->endpoint.qp), i);
         const struct sim_memory_layout layout = layout_of(message->length);
         URO_ASSERT(wqe != NULL);
         if (user->reads_max == 0)
             message->read = false;
-        *wqe = (struct uro_wqe){ .wr_id = user->posted,
+        *wqe = (struct uro_wqe){ .wr_id = number,
                                  .length = message->length,
                                  .opcode = message->read ? URO_WR_RDMA_READ : URO_WR_SEND,
                                  .flags = URO_SEND_SIGNALED,
@@ -97,11 +98,10 @@ void sim_cm_data_send(struct sim_cm_user *user)
                                  .rkey = user->window_key };
         if (message->read)
             message->seed = user->attempt->seed;
-        sim_memory_fill(&user->endpoint.memory, SIM_MEMORY_SENDS, user->posted, &layout,
+        sim_memory_fill(&user->endpoint.memory, SIM_MEMORY_SENDS, number, &layout,
                         message->read ? 0 : message->length, message->seed);
-        wqe->sge_count = (uint16_t)sim_memory_sges(&user->endpoint.memory, SIM_MEMORY_SENDS,
-                                                   user->posted, &layout, wqe->sges);
-        user->posted++;
+        wqe->sge_count = (uint16_t)sim_memory_sges(&user->endpoint.memory, SIM_MEMORY_SENDS, number,
+                                                   &layout, wqe->sges);
     }
     uro_wq_publish(uro_qp_send_queue(user->endpoint.qp), count);
     uro_qp_ring(uro_engine_shard(user->endpoint.host->engine), user->endpoint.qp);
@@ -123,12 +123,13 @@ bool sim_cm_data_done(const struct sim_cm_user *user)
     unsigned side = sim_cm_data_side(user);
     const struct sim_cm_user *peer = side == 0 ? attempt->server : attempt->caller;
 
-    if (user->posted < attempt->message_count[side] || user->confirmed < user->posted)
+    if (user->endpoint.posted < attempt->message_count[side] ||
+        user->endpoint.confirmed < user->endpoint.posted)
         return false;
     /* How many of the peer's messages are READs is known when it has posted them all. */
-    return peer == NULL ||
-           (peer->posted == attempt->message_count[!side] &&
-            user->taken == sends_among(attempt, !side, attempt->message_count[!side]));
+    return peer == NULL || (peer->endpoint.posted == attempt->message_count[!side] &&
+                            user->endpoint.messages_taken ==
+                                sends_among(attempt, !side, attempt->message_count[!side]));
 }
 
 static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
@@ -136,11 +137,11 @@ static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
     uint32_t number = (uint32_t)cqe->wr_id;
     uint32_t at;
 
-    if (number != user->confirmed || number >= user->posted) {
+    if (number != user->endpoint.confirmed || number >= user->endpoint.posted) {
         sim_cm_fail(user, "a send completed out of turn");
         return;
     }
-    user->confirmed++;
+    user->endpoint.confirmed++;
     const struct sim_cm_message *message = message_of(user, number);
     const struct sim_memory_layout layout = layout_of(message->length);
     if (user->broken)
@@ -154,12 +155,12 @@ static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
     user->cm->load->ops_done++;
 }
 
-/* Returns the message for receive number user->taken. */
+/* Returns the message for receive number user->endpoint.messages_taken. */
 static const struct sim_cm_message *next_message(const struct sim_cm_user *user)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
     unsigned side = !sim_cm_data_side(user);
-    uint32_t left = user->taken;
+    uint64_t left = user->endpoint.messages_taken;
 
     for (uint32_t i = 0; i < attempt->message_count[side]; i++)
         if (!attempt->messages[side][i].read && left-- == 0)
@@ -174,7 +175,7 @@ static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
     const struct sim_cm_message *message = next_message(user);
     uint32_t at;
 
-    if (number != user->taken || message == NULL) {
+    if (number != user->endpoint.messages_taken || message == NULL) {
         sim_cm_fail(user, "a receive completed out of turn");
         return;
     }
@@ -182,8 +183,8 @@ static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
         !sim_memory_check(&user->endpoint.memory, SIM_MEMORY_RECVS, number, &layout,
                           message->length, message->seed, &at))
         sim_cm_fail(user, "a receive is not what was sent");
-    user->taken++;
-    if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
+    user->endpoint.messages_taken++;
+    if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->endpoint.rng, 2) == 0) {
         sim_cm_note(user, "has data before the confirmation");
         if (uro_conn_heard(user->conn, user->cm->load->world->now) != 0)
             sim_cm_fail(user, "could not say that it has data");
@@ -222,7 +223,7 @@ void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe)
 
 static uint32_t pd_of(const struct sim_cm_user *user)
 {
-    return user->cm->load->pds + PD_FIRST + user->number;
+    return user->cm->load->pds + PD_FIRST + user->endpoint.number;
 }
 
 static void make_memory(struct sim_cm_user *user)
@@ -237,8 +238,8 @@ static void make_memory(struct sim_cm_user *user)
     };
 
     sim_memory_init(&user->endpoint.memory, sizes,
-                    ADDRESS_SPACE + user->number * ADDRESS_STEP + user->life++ * LIFE_STEP,
-                    &user->rng);
+                    ADDRESS_SPACE + user->endpoint.number * ADDRESS_STEP + user->life++ * LIFE_STEP,
+                    &user->endpoint.rng);
     sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_SENDS, pd_of(user),
                         URO_ACCESS_LOCAL_WRITE);
     sim_memory_register(&user->endpoint.memory, shard, SIM_MEMORY_RECVS, pd_of(user),
@@ -256,7 +257,7 @@ static void modify(struct sim_cm_user *user, const struct uro_qp_attr *attr, uns
 
 void sim_cm_qp_make(struct sim_cm_user *user)
 {
-    struct uro_cq *cq = user->cm->cqs[user->side].cq;
+    struct uro_cq *cq = user->cm->cqs[user->endpoint.side].cq;
     const struct uro_qp_init init = { .type = URO_QPT_RC,
                                       .pd = pd_of(user),
                                       .send_cq = cq,
@@ -275,7 +276,7 @@ void sim_cm_qp_make(struct sim_cm_user *user)
     sim_endpoint_create(&user->endpoint, &init);
     user->endpoint.alive = true;
     user->broken = false;
-    user->posted = user->confirmed = user->taken = 0;
+    user->endpoint.posted = user->endpoint.confirmed = user->endpoint.messages_taken = 0;
     user->peer_qpn = 0;
     modify(user, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
     sim_cm_data_receives(user);
@@ -378,7 +379,7 @@ static void check_request(const struct sim_cm_user *user, const struct uro_frame
     const struct sim_cm_message *messages = user->attempt->messages[sim_cm_data_side(user)];
     int32_t psn = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(user->first_psn));
 
-    for (uint32_t i = 0; i < user->posted; i++) {
+    for (uint32_t i = 0; i < user->endpoint.posted; i++) {
         int32_t packets = (int32_t)packets_of(user->cm, &messages[i]);
         if (psn >= 0 && psn < packets) {
             if ((frame->op->verb == URO_READ) != messages[i].read)

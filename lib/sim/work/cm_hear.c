@@ -307,7 +307,7 @@ static void hear_end(struct sim_cm_user *user, const struct uro_conn_event *even
         hear_unreachable(user);
     else
         hear_disconnected(user);
-    if (uro_rng_below(&user->rng, 2) == 0)
+    if (uro_rng_below(&user->endpoint.rng, 2) == 0)
         sim_cm_qp_to_error(user);
     sim_cm_turn(user, SIM_CM_ENDED);
 }

@@ -56,7 +56,7 @@ void sim_cm_rest(struct sim_cm_user *user)
     user->due = user->leave_at = URO_TIME_NEVER;
     if (!user->calls || user->served || (!sim_cm_polite(cm) && user->made >= cm->plan->attempts))
         return;
-    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
+    user->due = load->world->now + uro_rng_below(&user->endpoint.rng, cm->plan->call_wait_max) +
                 user->tries * TRY_WAIT;
     if (load->calm && user->due < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
         user->due += SIM_LIFE_NEIGHBOUR_WAIT;
@@ -97,8 +97,9 @@ void sim_cm_turn(struct sim_cm_user *user, enum sim_cm_step step)
 
     user->step = step;
     user->asked_at = now_of(user);
-    user->due = waits ? URO_TIME_NEVER
-                      : now_of(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
+    user->due =
+        waits ? URO_TIME_NEVER
+              : now_of(user) + uro_rng_below(&user->endpoint.rng, user->cm->plan->turn_wait_max);
     if (step == SIM_CM_REQUESTED && user->attempt->slow)
         user->due += SIM_PLAN_CM_SLOW;
     if (step == SIM_CM_CONNECTED)
@@ -120,6 +121,6 @@ void sim_cm_on_progress(struct sim_cm_attempt *attempt)
         if (attempt->leavers & 1u << side && users[side]->due == URO_TIME_NEVER)
             users[side]->due =
                 now_of(users[side]) +
-                uro_rng_below(&users[side]->rng, users[side]->cm->plan->turn_wait_max) +
+                uro_rng_below(&users[side]->endpoint.rng, users[side]->cm->plan->turn_wait_max) +
                 (attempt->stays ? SIM_PLAN_CM_STAY_LONG : 0);
 }
