@@ -2,7 +2,7 @@
 /* mark.h - ties a rule of docs/PROTOCOL.md to the line that keeps it.
  *
  * URO_MARK("RSP.DUP.SEND") does nothing in release builds. With -DURO_MARKS (the test build) it
- * records that the line ran, and a test asks with uro_mark_hit(). tools/check_conformance.py
+ * records that the line ran, and a test asks with uro_mark_hit(). tools/conformance
  * holds the ids in code, tests and PROTOCOL.md against each other.
  */
 #pragma once

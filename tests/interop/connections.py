@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from sides import SERVER_GRACE, Unavailable, finish, tail
-import patience  # from tools/, which sides puts on the path
+import patience  # from tools/lib/common, which sides puts on the path
 
 TRIES_TOLD = 2  # of a client's, before the last
 HEARD = 2  # seconds until a sender of datagrams is started again, because nobody listened yet

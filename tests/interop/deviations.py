@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from sides import ROOT, RXE_PEER, Namespace, Unavailable, must, noted
-import patience  # from tools/, which sides puts on the path
+import patience  # from tools/lib/common, which sides puts on the path
 
 PAGE = ROOT / "docs" / "DEVIATIONS.md"
 SCRIPTS = ROOT / "tests" / "peer"

@@ -22,7 +22,7 @@ import connections
 import mpi
 from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
                    Rxe, Unavailable, Uroce, finish, must, tail)
-import patience  # from tools/, which sides puts on the path
+import patience  # from tools/lib/common, which sides puts on the path
 
 SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"))
 import patience  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RXE_PEER = ROOT / "tools" / "rxe-peer" / "rxe-peer"
+RXE_PEER = ROOT / "tools" / "lib" / "rxe-peer" / "rxe-peer"
 GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
 UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
 LISTEN_SECONDS = 15

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* patience.h - how long a test waits before it takes something for hung: tools/patience.py in C.
+/* patience.h - how long a test waits before it takes something for hung: tools/lib/common/patience.py in C.
  *
  * A limit guards against hanging and measures nothing. It is written as what an idle machine could need in the worst
  * case, and is stretched by the load of the machine, or by UROCE_TEST_PATIENCE. */

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-import programs  # puts tools/ on the path
+import programs  # puts tools/lib/common on the path
 import pairs
 
 SECTION = "## Two sides whose addresses the kernel has too"

@@ -9,7 +9,7 @@ import pathlib
 import socket
 import struct
 
-import pairs  # from tools/, which the tests that use this put on the path, as patience
+import pairs  # from tools/lib/common, which the tests that use this put on the path, as patience
 import patience
 
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import figures  # noqa: E402
 
 ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|`]+) \|)?$", re.M)

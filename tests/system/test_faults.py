@@ -22,7 +22,7 @@ import apart
 import test_udp
 import uroce_case
 from uroce_case import Case, Skip, equal, has
-import figures  # from tools/, which apart puts on the path
+import figures  # from tools/lib/common, which apart puts on the path
 import pairs
 import patience
 

@@ -14,7 +14,7 @@ import sys
 
 import uroce_case
 from uroce_case import Case, Skip, equal, has
-import pairs  # from tools/, which uroce_case puts on the path
+import pairs  # from tools/lib/common, which uroce_case puts on the path
 import patience
 
 ADDRESS = "10.7.0.1"

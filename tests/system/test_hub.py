@@ -20,7 +20,7 @@ import sys
 import time
 
 import programs
-import pairs  # from tools/, which programs put on the path
+import pairs  # from tools/lib/common, which programs put on the path
 import hub_member
 import patience
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used, shares

@@ -14,7 +14,7 @@ import sys
 
 import test_hub
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, Shared
-import pairs  # from tools/, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which test_udp's modules put on the path
 import hub_member
 import patience
 from uroce_case import Case, equal, has, main

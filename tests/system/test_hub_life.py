@@ -14,7 +14,7 @@ import sys
 
 from test_hub import Broker, broker
 from test_udp import SHARED_ADDRESS, Shared, is_used
-import pairs  # from tools/, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which test_udp's modules put on the path
 import patience
 from uroce_case import Case, equal, has, main
 

@@ -18,7 +18,7 @@ from test_hub import Broker, start_broker, udp_sockets
 from test_udp import PORT, SUBNET, Namespaces, call, is_used
 from test_udp_paths import inside, spaces_or_skip
 import hub_member
-import pairs  # from tools/, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which test_udp's modules put on the path
 import patience
 from uroce_case import Case, equal, main
 

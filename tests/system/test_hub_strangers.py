@@ -14,7 +14,7 @@ import sys
 
 from test_hub import LISTENS_ON, Broker, Listener, connect
 from test_udp import SHARED_ADDRESS, Shared
-import pairs  # from tools/, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which test_udp's modules put on the path
 from uroce_case import Case, Skip, equal, has, main
 
 USER, STRANGER = 65000 + os.getpid() % 200, 65300  # uids that nobody has: their directories are not there yet

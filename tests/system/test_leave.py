@@ -7,7 +7,7 @@
 import functools
 import sys
 
-import apart  # puts tools/ on the path
+import apart  # puts tools/lib/common on the path
 import test_udp
 import uroce_case
 from uroce_case import Case, Skip, equal

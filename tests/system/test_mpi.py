@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import pairs  # noqa: E402
 from test_udp import SHARED_ADDRESS  # noqa: E402
 from uroce_case import Case, Skip, equal, has, main  # noqa: E402

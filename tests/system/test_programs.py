@@ -15,7 +15,7 @@ import sys
 import apart
 import connections
 import programs
-import pairs  # from tools/, which programs put on the path
+import pairs  # from tools/lib/common, which programs put on the path
 
 SKIPPED = 77  # a program's way to say that it misses something
 SECONDS = 90  # for one row; the slowest take a tenth of it

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from multiprocessing import managers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import pairs  # noqa: E402
 import patience  # noqa: E402
 

@@ -23,7 +23,7 @@ import connections
 import programs
 import test_programs
 import test_udp
-import pairs  # from tools/, which programs put on the path
+import pairs  # from tools/lib/common, which programs put on the path
 from uroce_case import LIBRARY, PATHS, Case, Skip, equal, has, main
 
 # A few of each kind: every transport, each way to post and to wait, and what few programs ask for.

@@ -18,7 +18,7 @@ import apart
 import connections
 import programs
 import test_programs
-import pairs  # from tools/, which programs put on the path
+import pairs  # from tools/lib/common, which programs put on the path
 import patience
 from uroce_case import Case, Skip, equal, has, main
 

@@ -15,7 +15,7 @@ import sys
 import apart
 import connections
 import test_udp
-import pairs  # from tools/, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which test_udp's modules put on the path
 import patience
 from uroce_case import Case, Skip, equal, has, main
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import apart
-import pairs  # from tools/, which programs put on the path
+import pairs  # from tools/lib/common, which programs put on the path
 import patience
 from uroce_case import Case, Skip, equal, has, main
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"))
 import patience  # noqa: E402
 
 LIBRARY = "libibverbs.so.1"

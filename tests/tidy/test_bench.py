@@ -6,7 +6,8 @@ import sys
 import unittest
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib"
+sys.path[:0] = [str(TOOLS / name) for name in ("common", "bench")]
 import bench_page  # noqa: E402
 import figures  # noqa: E402
 from bench_rows import beside_rxe, beside_tcp, path_cost  # noqa: E402

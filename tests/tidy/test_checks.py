@@ -116,6 +116,8 @@ CASES = [
     ("check_links.py", {"README.md": "[a](docs/PROTOCOL.md#gone)\n"}, "no such heading"),
     ("check_links.py", {"README.md": "Read `lib/core/gone.c`.\n"}, "no such file"),
     ("check_links.py", {"README.md": "[a](../)\n"}, "outside the project"),
+    ("check_scripts.py", {"tools/README.md": "| `a` | does it |\n"}, "a.py has no row"),
+    ("check_scripts.py", {"tools/README.md": "| `a` | |\n| `a.py` | |\n| `b` | |\n"}, "b: no such command"),
     ("check_scripts.py", {"tools/a.py": PY + "def f(:\n"}, "Python"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\nif true; then\n"}, "sh:"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\ntrue\n"}, "set -eu"),
@@ -137,7 +139,8 @@ def write_tree(top: pathlib.Path, tree: dict[str, str]) -> None:
 
 def run_check(check: str, top: pathlib.Path) -> tuple[int, str]:
     name, *options = check.split()
-    tool = ROOT / "tools" / name
+    folder = {"check_conformance.py": "lib/conformance", "format": "."}.get(name, "lib/check")
+    tool = ROOT / "tools" / folder / name
     command = [sys.executable, str(tool)] if name.endswith(".py") else [str(tool)]
     run = subprocess.run([*command, *options, str(top)], capture_output=True, text=True,
                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, check=False)

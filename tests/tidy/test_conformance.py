@@ -7,8 +7,8 @@ import sys
 import tempfile
 import unittest
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
-sys.path.insert(0, str(TOOLS))
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib"
+sys.path[:0] = [str(TOOLS / name) for name in ("common", "conformance", "mutants", "check")]
 import mutants_results  # noqa: E402 (its folder is known only now)
 
 TREE = {
@@ -47,7 +47,7 @@ WRITTEN = (
 
 
 def check(top: pathlib.Path, *options: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-B", str(TOOLS / "check_conformance.py"), *options, str(top)],
+    done = subprocess.run([sys.executable, "-B", str(TOOLS / "conformance" / "check_conformance.py"), *options, str(top)],
                           capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

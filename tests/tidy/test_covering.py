@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "coverage"))
 import covering  # noqa: E402
 
 LINE = covering.Line("lib/core/a.c", "uro_a", "return NULL;")
@@ -41,8 +41,8 @@ class Covering(unittest.TestCase):
         self.assertIn("no reason", judge(BLOCK.replace("Nobody asks.\n", ""), [LINE])[0])
 
     def test_line_that_ran_in_one_object_is_reached(self) -> None:
-        counts = {"tools/covering.py": {1: 1, 2: 0}}
-        functions = {("tools/covering.py", 1): "f", ("tools/covering.py", 2): "f"}
+        counts = {"tools/lib/coverage/covering.py": {1: 1, 2: 0}}
+        functions = {("tools/lib/coverage/covering.py", 1): "f", ("tools/lib/coverage/covering.py", 2): "f"}
         self.assertEqual([number for _, number in covering.unreached(counts, functions)], [2])
 
 

@@ -6,8 +6,8 @@ import sys
 import tempfile
 import unittest
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
-sys.path.insert(0, str(TOOLS))
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib"
+sys.path[:0] = [str(TOOLS / name) for name in ("common", "mutants")]
 import mutants_rules  # noqa: E402 (its folder is known only now)
 
 SOURCE = r'''

@@ -8,11 +8,11 @@ import sys
 import unittest
 from unittest import mock
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"
 sys.path.insert(0, str(TOOLS))
 import patience  # noqa: E402
 
-ROOT = TOOLS.parent
+ROOT = TOOLS.parents[2]
 LIMIT = {
     "*.py": re.compile(r"\.wait\((?:timeout=)?[\d.]+\)|\btimeout=(?:[\d.]+|[A-Z_]+)\b|settimeout\([\d.]+\)|"
                        r"monotonic\(\) \+ (?:[\d.]+|[A-Z_]+)\b"),

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SWEEP = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/sim_sweep.py"
+SWEEP = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "sim-sweep" / "sim_sweep.py"
 
 # In place of uroce: one seed fails, as long as there are loss and the connection manager.
 FAKE = """#!/bin/sh

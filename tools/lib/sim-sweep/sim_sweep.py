@@ -18,9 +18,11 @@ import subprocess
 import sys
 import time
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 import revision
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHUNK = 25          # seeds of one process
 HANG_S = 300        # a chunk that takes longer has a seed that does not end
 LESS_MAX = 6
@@ -91,7 +93,7 @@ def record(path: pathlib.Path, first: int, done: int, took: float, failed: int |
              "none" if failed is None else f"seed {failed}")
     with path.open("a") as table:
         table.write(" | ".join(str(cell) for cell in cells) + "\n")
-    print(f"{path} has a line more; now tools/check_conformance.py --write")
+    print(f"{path} has a line more; now tools/conformance --write")
 
 
 def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | None:

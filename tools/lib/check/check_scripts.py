@@ -27,6 +27,19 @@ def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Pat
         report.add(rel, 1, "a shell script starts with set -eu (init alone must go on)")
 
 
+def check_commands(report: sources.Report, root: pathlib.Path) -> None:
+    """What stands in tools/ itself is a command, and each has a row in the README."""
+    readme = root / "tools" / "README.md"
+    if not readme.exists():
+        return
+    rows = set(re.findall(r"^\| `([^`]+)` \|", readme.read_text(), re.M))
+    found = {path.name for path in sources.files(root, "tools/*") if path.parent == readme.parent} - {readme.name}
+    for name in sorted(found - rows):
+        report.add("tools/README.md", None, f"{name} has no row: it is no command, or belongs into tools/lib/")
+    for name in sorted(rows - found):
+        report.add("tools/README.md", None, f"{name}: no such command")
+
+
 def main() -> int:
     root = sources.root_argument()
     report = sources.Report()
@@ -41,6 +54,7 @@ def main() -> int:
             check_shell(report, rel, path)
         if first.startswith(b"#!") and not os.access(path, os.X_OK):
             report.add(rel, 1, "starts with #! but is not executable: chmod +x")
+    check_commands(report, root)
     return report.finish("scripts")
 
 

@@ -9,10 +9,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 import pairs
 import veths
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLE_SECONDS = 5
 WARM_SHARE = 0.3        # of the time: areas and rings are touched for the first time
 GROWTH_KIB = 1024       # that a process may grow afterwards, allocators being what they are

@@ -31,7 +31,7 @@ FAMILIES = (
 HEAD = """\
 # Conformance
 
-Made by `tools/check_conformance.py --write`; do not edit. Rules are those of [PROTOCOL](PROTOCOL.md); one *holds* when its
+Made by `tools/conformance --write`; do not edit. Rules are those of [PROTOCOL](PROTOCOL.md); one *holds* when its
 line of code and a test that asks for it are there: *by a mark* when the test asserts that this line ran, *by name* when
 both only name the rule, and what ties them is a reader. *On the wire*: a script of `tests/peer` plays it against any
 endpoint ([PEER](PEER.md)). What Linux rxe does is from [rxe.txt](rxe.txt), and from [DEVIATIONS](DEVIATIONS.md) where scripts

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 import patience
 from tally import Row
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 MARK = "fuzz_"  # what a target's name starts with
 COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
 ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}

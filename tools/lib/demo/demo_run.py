@@ -7,6 +7,8 @@ import pathlib
 import re
 import sys
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 import pairs
 
 PROGRAMS = (

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import time
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 from bench_rows import (beside_rxe, beside_tcp, connections, idle, limits, loss, memory, messages,
                         path_cost, pingpong, scale, stream)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
 import pairs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROWS = {
     "P1": ("Messages of 64 octets, one RC queue pair, 128 outstanding, a core for each side",
            messages.rows),

@@ -20,6 +20,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("check", "common", "mutants")]
+
 import conformance_page
 import rxe_facts
 import sources
@@ -150,7 +152,7 @@ def check_page(root: pathlib.Path, text: str, report: sources.Report) -> None:
     if "--write" in sys.argv[1:]:
         path.write_text(text)
     elif path.is_file() and path.read_text() != text:
-        report.add(conformance_page.PAGE, None, "is out of date: tools/check_conformance.py --write")
+        report.add(conformance_page.PAGE, None, "is out of date: tools/conformance --write")
 
 
 def main() -> int:

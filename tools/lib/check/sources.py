@@ -81,4 +81,4 @@ class Report:
 def root_argument() -> pathlib.Path:
     """The first argument that is no option, or the tree this file stands in."""
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
-    return pathlib.Path(names[0]) if names else pathlib.Path(__file__).resolve().parent.parent
+    return pathlib.Path(names[0]) if names else pathlib.Path(__file__).resolve().parents[3]

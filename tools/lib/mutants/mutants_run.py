@@ -15,11 +15,13 @@ import subprocess
 import sys
 import time
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 import mutants_results
 import mutants_rules
 import patience
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TABLES = ROOT / "tests" / "mutants"
 COPY = ROOT / "build-mutants" / "tree"
 BUILD = ROOT / "build-mutants" / "build"
@@ -275,7 +277,7 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int
         bad += [f"no mutant breaks \"{rule}\"" for rule in unbroken]
     if record:
         mutants_results.record(ROOT, noticed)
-        print(f"{mutants_results.RESULTS} is written; now tools/check_conformance.py --write")
+        print(f"{mutants_results.RESULTS} is written; now tools/conformance --write")
     for name in bad:
         print(f"to mend: {name}")
     return 1 if bad else 0

@@ -18,9 +18,11 @@ import pathlib
 import subprocess
 import sys
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
+
 from tally import Row
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WHERE = ROOT / "build-coverage"
 REASONS = ROOT / "tests" / "coverage.txt"
 FOLDERS = ("lib/wire/", "lib/core/", "lib/cm/")

@@ -15,12 +15,14 @@ import sys
 import threading
 import time
 
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common", "coverage", "fuzz")]
+
 import covering
 import fuzzing
 import patience
 import tally
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
 SLOW = "interop"  # a virtual machine, which has one processor
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=2"]
@@ -152,14 +154,14 @@ def memory() -> tally.Row:
 
 def lint() -> tally.Row:
     print("=== lint", flush=True)
-    run = subprocess.run([ROOT / "tools" / "lint"], capture_output=True, text=True, check=False)
+    run = subprocess.run([ROOT / "tools" / "lib" / "check" / "lint"], capture_output=True, text=True, check=False)
     print(run.stdout, end="")
     last = (run.stdout.strip().splitlines() or [run.stderr.strip()])[-1]
     row = tally.Row("clang", "lint")
     if run.returncode == 77:
         row.skipped.append(last)
     elif run.returncode:
-        row.failed.append(f"tools/lint: {last}")
+        row.failed.append(f"tools/check --lint: {last}")
     else:
         row.passed += 1
     return row

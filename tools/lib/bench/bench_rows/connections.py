@@ -11,7 +11,7 @@ import tempfile
 import pairs
 from bench_rows.figure import Bench, Figure, NotRun
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(ROOT / "tests" / "interop"))
 import sides  # noqa: E402 pylint: disable=wrong-import-position
 

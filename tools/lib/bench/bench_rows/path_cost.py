@@ -28,7 +28,7 @@ PARTS = (
     (r"^(sides_|post_|main|run|carry)|clock_gettime|vdso", "the program that posts and polls"),
 )
 REST = "other"
-LIB = pathlib.Path(__file__).resolve().parents[2] / "lib"
+LIB = pathlib.Path(__file__).resolve().parents[4] / "lib"
 LAYERS = ("base", "wire", "core", "cm", "engine")
 STATIC = re.compile(r"^(?:\w+ )*static [^\n;=(]*?\b(\w+)\(", re.M)
 NAMED = re.compile(r"^c?fn=\((\d+)\)(?: (.*))?$")
