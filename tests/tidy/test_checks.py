@@ -17,6 +17,7 @@ DONE = TABLE + "| RSP.A | a rule | here | `core/a.c` | test_a.c | done |\n"
 OPEN = TABLE + "| RSP.A | a rule | here | - | - | open: nobody needs it |\n"
 MARK = C.format(name="a.c") + 'void f(void)\n{\n    URO_MARK("RSP.A");\n}\n'
 ASK = C.format(name="test_a.c") + 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A"));\n}\n'
+ENGINE = C.format(name="test_engine.c") + 'static const char *const unmarked[] = {\n    "RSP.B",\n};\n'
 LONG = "void f(void)\n{\n" + "    g();\n" * 61 + "}\n"
 
 
@@ -77,6 +78,10 @@ CASES = [
      "as C++"),
     ("check_conformance.py", {"docs/PROTOCOL.md": DONE}, 'no URO_MARK("RSP.A")'),
     ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK}, "no test asks"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK,
+                              "tests/peer/test_engine.c": ENGINE}, "must name tests/peer/a.peer"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK,
+                              "tests/peer/test_engine.c": ENGINE.replace("RSP.B", "RSP.A")}, "no test asks"),
     ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/b.c": MARK,
                               "tests/unit/core/test_a.c": ASK}, "code column must name"),
     ("check_conformance.py", {"docs/PROTOCOL.md": DONE, "lib/core/a.c": MARK,

@@ -6,6 +6,7 @@ A rule is `done` when three places agree: its row, the line of code that keeps i
     lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
+A script of tests/peer asks for the marks of the rules it names: tests/peer/test_engine.c.
 The comment is for tables, types and things that must never happen; a line that runs has a mark.
 A rule is shown by a mark when a test asserts that its line ran; else by name: code and test name it,
 and only a reader knows that the one tests the other. docs/CONFORMANCE.md counts both.
@@ -33,6 +34,8 @@ IN_CODE = re.compile(rf'URO_MARK\(\s*"([^"]+)"\s*\)|/\*\s*rule\s+({ID}(?:\s*,\s*
 IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
+SCRIPT_RULES = re.compile(r"^rule[ \t]+(.+)$", re.M)
+UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # of tests/peer/test_engine.c
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
 ASKS = re.compile(r"mark_hit|expect_mark")    # who has such a table
 BUG = re.compile(r"^\|\s*(B\d\d)\s*\|(.*)\|\s*$", re.M)
@@ -90,6 +93,21 @@ def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
     return named, marks
 
 
+def find_scripts(root: pathlib.Path) -> dict[str, list[str]]:
+    """id -> the scripts of tests/peer that name it, when tests/peer/test_engine.c asserts its mark."""
+    engine = root / "tests" / "peer" / "test_engine.c"
+    listed = UNMARKED.search(engine.read_text()) if engine.is_file() else None
+    named: dict[str, list[str]] = {}
+    if listed is None:
+        return named
+    unmarked = set(re.findall(r'"([^"]+)"', listed.group(1)))
+    for path in sources.files(root, "tests/peer/*.peer"):
+        for match in SCRIPT_RULES.finditer(path.read_text()):
+            for name in set(re.split(r"[ ,]+", match.group(1).strip())) - unmarked:
+                named.setdefault(name, []).append(path.relative_to(root).as_posix())
+    return named
+
+
 def names_one_of(cell: str, files: list[str]) -> bool:
     return any(pathlib.PurePath(f).name in cell or f in cell for f in files)
 
@@ -117,6 +135,8 @@ def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
         path = root / "tests" / cells[1]
         there = path.read_text() if path.is_file() else ""
         for name in re.split(r",\s*", cells[2]):
+            if path.is_dir() and (path / f"{name}.peer").is_file():
+                continue
             if not re.search(rf"\b{re.escape(name)}\(void \*\*state\)", there):
                 report.add(PAGE, line, f"{match.group(1)}: no test {name} in tests/{cells[1]}")
 
@@ -129,6 +149,8 @@ def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Repo
     tests, asked = find_marks(root, test_files, IN_TESTS)
     tables, _ = find_marks(root, [p for p in test_files if ASKS.search(p.read_text())],
                            IN_TEST_TABLES)
+    for name, places in find_scripts(root).items():
+        tables.setdefault(name, []).extend(places)
     for name, places in tables.items():
         if name in rules:
             tests.setdefault(name, []).extend(places)
