@@ -303,21 +303,6 @@ static void messages_of_somebody_else__change_nothing(void **state)
     assert_true(uro_mark_hit("CM.UNEXPECTED"));
 }
 
-static void lap__answered_as_unsupported(void **state)
-{
-    struct managers *s = *state;
-    struct uro_cm_msg msg = { .kind = URO_CM_LAP, .tid = 9 };
-
-    managers_establish(s);
-    msg.value[URO_CM_LOCAL_ID] = s->a.conn->node.number;
-    msg.value[URO_CM_REMOTE_ID] = s->b.conn->node.number;
-    managers_forge(s, &s->a, &msg);
-    assert_int_equal(s->b.last.kind, URO_CM_APR);
-    assert_int_equal(s->b.last.value[URO_CM_STATUS], 2);
-    assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
-    assert_true(uro_mark_hit("CM.LAP"));
-}
-
 static void datagrams_that_are_no_message__counted(void **state)
 {
     struct managers *s = *state;
@@ -378,15 +363,6 @@ static void sidr_rep_lost__same_answer_again(void **state)
     managers_expect_nothing(s, &s->b);
     assert_int_equal(s->a.conn->peer.qpn, 77);
     assert_true(uro_mark_hit("CM.SIDR.AGAIN"));
-}
-
-static void sidr__nobody_offers_the_service__said_so(void **state)
-{
-    struct managers *s = *state;
-
-    managers_ask_service(s, MANAGERS_SERVICE + 1);
-    managers_expect(s, &s->a, URO_CONN_REJECTED, 1);
-    assert_true(uro_mark_hit("CM.SIDR.UNSUPPORTED"));
 }
 
 static void sidr__application_rejects(void **state)
@@ -452,10 +428,8 @@ int main(void)
         TEST(bad_requests__rejected_with_the_reason),
         TEST(messages_of_nobody__answered_or_counted),
         TEST(messages_of_somebody_else__change_nothing),
-        TEST(lap__answered_as_unsupported),
         TEST(datagrams_that_are_no_message__counted),
         TEST(sidr_rep_lost__same_answer_again),
-        TEST(sidr__nobody_offers_the_service__said_so),
         TEST(sidr__application_rejects),
         TEST(sidr__answered_by_somebody_else__not_heard),
         TEST(sidr__never_answered__unreachable),

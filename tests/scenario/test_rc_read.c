@@ -15,24 +15,6 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder ------------------------------------------------------- */
 
-static void rc_read__three_packets__are_answered_in_order(void **state)
-{
-    (void)state;
-    struct scene *s = scene_rc(.rq_psn = 100);
-
-    scene_fill(s->remote, 0, 2500);
-    scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
-    scene_expect_tx(s, 0,
-                    PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
-    scene_expect_tx(
-        s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
-    scene_expect_tx(
-        s, 0,
-        PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
-    scene_close(s);
-    assert_true(uro_mark_hit("RSP.READ.FORM"));
-}
-
 static void rc_read__memory_of_answers_is_another__they_are_known_as_before(void **state)
 {
     (void)state;
@@ -252,23 +234,6 @@ static void rc_read__repeated_when_its_region_is_gone__connection_goes_on(void *
     scene_close(s);
 }
 
-static void rc_atomic__repeated__same_answer_executed_once(void **state)
-{
-    (void)state;
-    struct scene *s = scene_rc(.rq_psn = 100);
-    uint64_t value = 40;
-
-    memcpy(s->remote, &value, sizeof value);
-    for (int i = 0; i < 3; i++) {
-        scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .ack_req = true, .swap_add = 2));
-        scene_expect_tx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 100, .msn = 1, .original = 40));
-    }
-    memcpy(&value, s->remote, sizeof value);
-    assert_int_equal(value, 42);
-    scene_expect_mark(s, "RSP.DUP.ATOMIC");
-    scene_close(s);
-}
-
 struct adder {
     _Atomic uint64_t *word;
     atomic_bool stop;
@@ -464,7 +429,6 @@ static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_read__three_packets__are_answered_in_order),
         cmocka_unit_test(rc_read__memory_of_answers_is_another__they_are_known_as_before),
         cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
         cmocka_unit_test(rc_read__asked_again_for_less__gets_that_much_and_later_all),
@@ -475,7 +439,6 @@ int main(void)
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
         cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
         cmocka_unit_test(rc_read__repeated_when_its_region_is_gone__connection_goes_on),
-        cmocka_unit_test(rc_atomic__repeated__same_answer_executed_once),
         cmocka_unit_test(rc_atomic__thread_adds_to_the_same_word__nothing_is_lost),
         cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
         cmocka_unit_test(rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion),

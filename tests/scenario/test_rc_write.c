@@ -193,29 +193,6 @@ static void rc_responder__right_missing_on_the_region__access_nak_and_event(void
     assert_true(uro_mark_hit("RSP.EVENT"));
 }
 
-static void rc_write__key_of_another_pd__access_nak(void **state)
-{
-    (void)state;
-    struct scene *s = scene_rc(.rq_psn = 100);
-
-    s->remote_key.pd = 2;
-    scene_rx(s, 0,
-             PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .dma = 1, .text = "x"));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
-    scene_close(s);
-}
-
-static void rc_write__zero_octets_with_any_key__is_served(void **state)
-{
-    (void)state;
-    struct scene *s = scene_rc(.rq_psn = 100);
-
-    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .rkey = 3));
-    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_mark(s, "KEY.ZERO");
-    scene_close(s);
-}
-
 /* ---- as requester ------------------------------------------------------- */
 
 static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **state)
@@ -299,8 +276,6 @@ int main(void)
         cmocka_unit_test(rc_responder__request_not_allowed__nak_and_nothing_is_written),
         cmocka_unit_test(rc_responder__right_missing_on_the_queue_pair__invalid_request),
         cmocka_unit_test(rc_responder__right_missing_on_the_region__access_nak_and_event),
-        cmocka_unit_test(rc_write__key_of_another_pd__access_nak),
-        cmocka_unit_test(rc_write__zero_octets_with_any_key__is_served),
         cmocka_unit_test(rc_write__refused__status_says_how_and_the_rest_is_flushed),
         cmocka_unit_test(rc_write__local_key_wrong__earlier_ones_complete_first),
         cmocka_unit_test(rc_write__with_immediate_inline__octets_are_taken_when_posted),
