@@ -163,9 +163,12 @@ static void next_hop__one_too_many__is_enomem_and_one_line(void **state)
 {
     const struct api *api = *state;
     struct ibv_ah **handles = calloc(HOPS, sizeof(struct ibv_ah *));
+    struct ibv_cq *cq = api_cq(api, 4);
+    struct ibv_qp *qp = api_qp(api, cq);
     int errors = 0;
 
     assert_non_null(handles);
+    assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
     for (uint32_t i = 0; i < HOPS; i++)
         assert_non_null(handles[i] = handle(api, i));
     struct said said = said_begin();
@@ -173,8 +176,12 @@ static void next_hop__one_too_many__is_enomem_and_one_line(void **state)
         errors += handle(api, HOPS) == NULL && errno == ENOMEM;
     expect_line(said, "uroce0: 32768 next hops");
     assert_int_equal(errors, 2);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, qp->qp_num), ENOMEM);
     for (uint32_t i = 0; i < HOPS; i++)
         assert_int_equal(ibv_destroy_ah(handles[i]), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTR, qp->qp_num), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
     struct ibv_ah *again = handle(api, HOPS);
     assert_non_null(again);
     assert_int_equal(ibv_destroy_ah(again), 0);

@@ -5,10 +5,13 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/ib.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <rdma/rdma_cma.h>
+
+#include "support/said.h"
 
 #define WAIT_MS 60000 /* a guard against hanging */
 
@@ -274,6 +277,41 @@ static void destroyed__with_events_that_nobody_fetched(void **state)
     resolve(stage, 1);
 }
 
+#define HOPS     32768u
+#define GID_IPV6 2
+
+static void resolve__no_next_hop_left__is_enomem_and_one_line(void **state)
+{
+    const struct sockaddr_in far = address_of("10.0.0.77", 4000);
+    struct stage *stage = *state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    struct ibv_ah **handles = calloc(HOPS, sizeof(struct ibv_ah *));
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+
+    ibv_free_device_list(list);
+    assert_true(pd != NULL && handles != NULL);
+    for (uint32_t i = 0; i < HOPS; i++) {
+        struct ibv_ah_attr attr = { .is_global = 1, .port_num = API_PORT };
+        attr.grh.sgid_index = GID_IPV6;
+        attr.grh.dgid = (union ibv_gid){
+            .raw = { 0xfd, [13] = 1, [14] = (uint8_t)(i >> 8), [15] = (uint8_t)i }
+        };
+        assert_non_null(handles[i] = ibv_create_ah(pd, &attr));
+    }
+    struct said said = said_begin();
+    const int result = rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&far, WAIT_MS);
+    const int error = errno;
+    const bool told = strstr(said_words(said), "uroce0: 32768 next hops") != NULL;
+    said_end(said);
+    assert_true(result == -1 && error == ENOMEM && told);
+    for (uint32_t i = 0; i < HOPS; i++)
+        assert_int_equal(ibv_destroy_ah(handles[i]), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+    free(handles);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
@@ -287,6 +325,7 @@ int main(void)
         TEST(request__without_addresses__is_rejected_as_by_the_consumer),
         TEST(option__of_another_size_or_name__is_refused),
         TEST(join__what_is_no_group_or_without_a_device__fails),
+        TEST(resolve__no_next_hop_left__is_enomem_and_one_line),
         TEST(destroyed__with_events_that_nobody_fetched),
     };
     return API_RUN(tests);
