@@ -241,7 +241,7 @@ static bool may_reject(const struct sim_cm_user *user, int status)
         said |= attempt->answers[i].rejects && same_data(user->conn, &attempt->answers[i].data);
     if (attempt->query)
         return (status == (int)URO_CONN_SIDR_REJECTED && (said || is_empty(user->conn))) ||
-               status == SIDR_UNSUPPORTED;
+               status == SIDR_UNSUPPORTED || status == (int)URO_CONN_SIDR_NO_QP;
     if (status == (int)URO_CONN_REJ_CONSUMER)
         return said || is_empty(user->conn);
     if (!is_empty(user->conn))
