@@ -7,7 +7,7 @@
 #include "base/mark.h"
 #include "core/limits.h"
 #include "core/pair.h"
-#include "core/schedule.h"
+#include "core/ready.h"
 #include "core/shard.h"
 
 #define WHOLE        1024u      /* a share of 1 */
@@ -25,7 +25,7 @@ void uro_congestion_marked(struct uro_qp *qp)
         return;
     congestion->notify_from = qp->shard->now + URO_CNP_EVERY;
     congestion->notify_due = true;
-    uro_schedule_response(qp);
+    uro_ready_response(qp);
 }
 
 void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx)

@@ -57,7 +57,7 @@ static uint32_t qkey_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
 
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah, struct uro_tx *tx)
 {
-    const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_qp_number(qp) };
+    const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_pair_number(qp) };
     unsigned ext = wqe->opcode == URO_WR_SEND_WITH_IMM ? URO_EXT_IMM : 0;
     int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, ext);
     uint8_t *at = uro_path_ext(tx, &ah->path);
@@ -71,7 +71,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
     uro_deth_encode(at, &deth);
     if (ext != 0)
         memcpy(at + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
-    uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_number(qp)), &bth,
+    uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_pair_number(qp)), &bth,
                        uro_opcodes[opcode].ext_length);
 }
 
@@ -120,7 +120,7 @@ static void complete(struct uro_qp *qp, const struct uro_frame *frame)
         .service_level = frame->ip.v6 ? SL_IPV6 : SL_IPV4,
         .byte_len = URO_GRH_LEN + frame->payload_length,
         .imm = imm ? frame->imm : 0,
-        .qpn = uro_qp_number(qp),
+        .qpn = uro_pair_number(qp),
         .source_qpn = frame->deth.source_qpn,
     };
 

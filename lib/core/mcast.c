@@ -2,9 +2,7 @@
 /* mcast.c - members of multicast groups, in buckets by the last octet of the group. */
 #include "core/mcast.h"
 
-#include "base/mark.h"
 #include "core/pair.h"
-#include "core/receive.h"
 #include "core/shard.h"
 
 static struct uro_list *bucket(struct uro_shard *shard, const struct uro_gid *group)
@@ -62,21 +60,10 @@ struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro
     return member;
 }
 
-void uro_mcast_receive(struct uro_shard *shard, const struct uro_frame *frame)
+struct uro_mcast *uro_mcast_next(struct uro_shard *shard, const struct uro_mcast *after,
+                                 const struct uro_gid *group)
 {
-    const struct uro_list *list = bucket(shard, &frame->ip.dest);
-    struct uro_mcast *member = member_from(list, list->head.next, &frame->ip.dest);
+    const struct uro_list *list = bucket(shard, group);
 
-    if (frame->op->service != URO_UD || member == NULL) {
-        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
-        return;
-    }
-    URO_MARK("UD.MULTICAST");
-    for (; member != NULL; member = member_from(list, member->link.next, &frame->ip.dest)) {
-        if (member->qp->block_self_multicast &&
-            frame->deth.source_qpn == uro_qp_number(member->qp) &&
-            uro_shard_owns(shard, &frame->ip.source))
-            continue;
-        uro_receive_for(member->qp, frame);
-    }
+    return member_from(list, after == NULL ? list->head.next : after->link.next, group);
 }

@@ -7,7 +7,6 @@
 
 struct uro_shard;
 struct uro_qp;
-struct uro_frame;
 
 /* One queue pair in one group. Memory of the struct is the caller's from attach to detach. */
 struct uro_mcast {
@@ -29,6 +28,6 @@ struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro
 
 uint32_t uro_mcast_members(const struct uro_shard *shard, const struct uro_gid *group);
 
-/* A packet for QPN 0xffffff: every member of the group it is addressed to gets a copy, unless it
- * sent the packet itself and asked not to (qp.h, block_self_multicast). */
-void uro_mcast_receive(struct uro_shard *shard, const struct uro_frame *frame);
+/* Returns the member of @group behind @after, or the first one if @after is NULL; NULL at the end. */
+struct uro_mcast *uro_mcast_next(struct uro_shard *shard, const struct uro_mcast *after,
+                                 const struct uro_gid *group);

@@ -202,6 +202,11 @@ static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
     return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
 
+static inline uint32_t uro_pair_number(const struct uro_qp *qp)
+{
+    return qp->node.number;
+}
+
 /* Whether packets are acknowledged and sent again. */
 static inline bool uro_pair_reliable(const struct uro_qp *qp)
 {

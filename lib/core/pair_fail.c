@@ -4,7 +4,6 @@
 #include "core/pair.h"
 #include "core/rq.h"
 #include "core/rsp.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
@@ -34,7 +33,7 @@ static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status st
     const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
                                  .status = (uint8_t)status,
                                  .vendor_error = why,
-                                 .qpn = uro_qp_number(qp) };
+                                 .qpn = uro_pair_number(qp) };
 
     uro_wq_finish(&qp->send, index + 1);
     if (!uro_cq_push(qp->shard, qp->send_cq, &cqe, true))
@@ -48,7 +47,7 @@ static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
                                  .status = (uint8_t)status,
                                  .opcode = URO_WC_RECV,
                                  .vendor_error = why,
-                                 .qpn = uro_qp_number(qp) };
+                                 .qpn = uro_pair_number(qp) };
 
     if (!uro_cq_push(qp->shard, cq, &cqe, true))
         URO_MARK("CQ.OVERRUN.FLUSH");

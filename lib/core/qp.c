@@ -10,6 +10,7 @@
 #include "core/key.h"
 #include "core/limits.h"
 #include "core/pair.h"
+#include "core/ready.h"
 #include "core/rsp.h"
 #include "core/schedule.h"
 #include "core/shard.h"
@@ -308,7 +309,7 @@ static void reset(struct uro_qp *qp)
     struct uro_rd *rd = qp->rsp.rd;
 
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
-    uro_schedule_forget(qp);
+    uro_ready_forget(qp);
     uro_list_remove(&qp->sent_link);
     if (qp->send_cq != NULL)
         uro_cq_forget(qp->send_cq, uro_qp_number(qp));
@@ -394,7 +395,7 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
             uro_pair_drained(qp);
     }
     if (to == URO_QPS_RTS)
-        uro_schedule_request(qp);
+        uro_ready_request(qp);
 }
 
 /* The application is done with it: nothing is answered any more. */
@@ -431,7 +432,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         if (from != URO_QPS_ERR) {
             uro_pair_note_failure(qp, URO_WHY_MODIFIED);
             uro_pair_enter_error(qp);
-            uro_schedule_forget(qp);
+            uro_ready_forget(qp);
             forget_answers(qp);
         }
         uro_pair_flush(qp);

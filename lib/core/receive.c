@@ -47,7 +47,7 @@ static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)
            uro_gid_equal(&frame->ip.dest, &qp->path.source);
 }
 
-void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
+static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_counters *counters = &qp->shard->counters;
 
@@ -92,10 +92,30 @@ void uro_receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
+/* Gives a packet for QPN 0xffffff to every member of its group. A member that sent the packet itself may have asked for
+ * no copy (qp.h, block_self_multicast). */
+static void receive_multicast(struct uro_shard *shard, const struct uro_frame *frame)
+{
+    struct uro_mcast *member = uro_mcast_next(shard, NULL, &frame->ip.dest);
+
+    if (frame->op->service != URO_UD || member == NULL) {
+        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
+        return;
+    }
+    URO_MARK("UD.MULTICAST");
+    for (; member != NULL; member = uro_mcast_next(shard, member, &frame->ip.dest)) {
+        if (member->qp->block_self_multicast &&
+            frame->deth.source_qpn == uro_pair_number(member->qp) &&
+            uro_shard_owns(shard, &frame->ip.source))
+            continue;
+        receive_for(member->qp, frame);
+    }
+}
+
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
 {
     if (frame->bth.dest_qpn == URO_QPN_MULTICAST) {
-        uro_mcast_receive(shard, frame);
+        receive_multicast(shard, frame);
         return;
     }
     struct uro_table_node *node = uro_table_find(&shard->qps, frame->bth.dest_qpn);
@@ -110,5 +130,5 @@ void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
         uro_count(&shard->counters, URO_COUNT_DROP_QPN);
         return;
     }
-    uro_receive_for(qp, frame);
+    receive_for(qp, frame);
 }

@@ -5,8 +5,8 @@
  * is decided by responses (req_complete.c) and by the timer (req_retry.c).
  */
 #include "base/mark.h"
+#include "core/ready.h"
 #include "core/req.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 static uint32_t head_of(const struct uro_qp *qp)
@@ -26,7 +26,7 @@ static void go_back(struct uro_qp *qp)
     req->probing = req->patching = false;
     for (uint32_t i = req->cursor; i != req->started; i++)
         uro_pair_wqe(qp, i)->awaited = 0;
-    uro_schedule_request(qp);
+    uro_ready_request(qp);
 }
 
 static void set_aside(struct uro_req *req)
@@ -66,7 +66,7 @@ static bool ask_again(struct uro_qp *qp)
     req->cursor = head_of(qp);
     req->patching = req->asked = true;
     req->asked_at = req->cursor;
-    uro_schedule_request(qp);
+    uro_ready_request(qp);
     return true;
 }
 

@@ -7,8 +7,8 @@
  */
 #include "base/mark.h"
 #include "core/limits.h"
+#include "core/ready.h"
 #include "core/req.h"
-#include "core/schedule.h"
 #include "core/sgl.h"
 #include "core/shard.h"
 
@@ -53,7 +53,7 @@ static void complete_one(struct uro_qp *qp)
                                  .status = URO_WC_SUCCESS,
                                  .opcode = wc_opcode(wqe->opcode),
                                  .byte_len = wqe->length,
-                                 .qpn = uro_qp_number(qp) };
+                                 .qpn = uro_pair_number(qp) };
     bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
 
     URO_MARK("REQ.ONCE");
@@ -137,7 +137,7 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
         follow(qp);
         uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                                   uro_psn_diff(req->next, req->una) > 0);
-        uro_schedule_request(qp);
+        uro_ready_request(qp);
     }
     return whole;
 }
@@ -283,7 +283,7 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
     follow(qp);
     uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                               uro_psn_diff(req->next, req->una) > 0);
-    uro_schedule_request(qp);
+    uro_ready_request(qp);
 }
 
 /* Whether a READ response looks as the response number @index of the request must. */

@@ -14,7 +14,7 @@ bool uro_req_is_local(const struct uro_wqe *wqe)
 static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 {
     const struct uro_key_bind request = { .pd = qp->pd,
-                                          .qpn = uro_qp_number(qp),
+                                          .qpn = uro_pair_number(qp),
                                           .old_rkey = wqe->imm,
                                           .new_rkey = wqe->rkey,
                                           .lkey = wqe->bind.lkey,
@@ -31,7 +31,7 @@ static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 
 static enum uro_wc_status invalidate(struct uro_qp *qp, struct uro_wqe *wqe)
 {
-    if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_qp_number(qp))) {
+    if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_pair_number(qp))) {
         URO_MARK("MW.INVALIDATE.REFUSED");
         wqe->why = URO_WHY_NOT_INVALIDATABLE;
         return URO_WC_MW_BIND_ERR; /* "memory management operation error" */

@@ -6,8 +6,8 @@
  * engine is called again only after the copying: then.
  */
 #include "base/mark.h"
+#include "core/ready.h"
 #include "core/req.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 void uro_req_sent(struct uro_qp *qp)
@@ -36,7 +36,7 @@ static void settle(struct uro_qp *qp)
     qp->req.una = qp->req.next;
     drained(qp);
     if (qp->req.cursor != uro_wq_tail(&qp->send))
-        uro_schedule_request(qp);
+        uro_ready_request(qp);
 }
 
 void uro_req_settle(struct uro_shard *shard)

@@ -87,7 +87,14 @@ void uro_rsp_late_answered(struct uro_qp *qp, uro_psn psn);
 /* Nothing waits any more. */
 void uro_rsp_late_forget(struct uro_qp *qp);
 
-/* After the timer: what waited long enough is due. */
+/* Ends one interval of the timer of deferred ACKs. Call uro_rsp_late_take() until it returns NULL before any ACK is
+ * deferred again. */
+void uro_rsp_late_turn(struct uro_shard *shard);
+
+/* Returns a queue pair whose ACK was deferred for long enough, and no longer defers it; NULL when there is none. */
+struct uro_qp *uro_rsp_late_take(struct uro_shard *shard);
+
+/* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */
 void uro_rsp_on_late(struct uro_shard *shard);
 
 /* Describes the next answer; false when none is due. */

@@ -7,8 +7,8 @@
  */
 #include "base/mark.h"
 #include "core/key.h"
+#include "core/ready.h"
 #include "core/rsp.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice)
@@ -22,7 +22,16 @@ void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice)
         rsp->ack_twice = twice;
     }
     rsp->ack_due = true;
-    uro_schedule_response(qp);
+    uro_ready_response(qp);
+}
+
+void uro_rsp_on_late(struct uro_shard *shard)
+{
+    struct uro_qp *qp;
+
+    uro_rsp_late_turn(shard);
+    while ((qp = uro_rsp_late_take(shard)) != NULL)
+        uro_rsp_ack(qp, qp->late_psn, qp->late_twice);
 }
 
 static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
@@ -130,7 +139,7 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     tx->span_count = length > 0;
     if (length > 0) {
         tx->spans[0].length = length;
-        const struct uro_key_claim claim = { rd->rkey, rd->pd, uro_qp_number(qp),
+        const struct uro_key_claim claim = { rd->rkey, rd->pd, uro_pair_number(qp),
                                              URO_ACCESS_REMOTE_READ };
         tx->spans[0].at = uro_key_remote(qp->shard, &claim, rd->va + offset, length);
         if (tx->spans[0].at != NULL)

@@ -62,18 +62,23 @@ void uro_rsp_late_answered(struct uro_qp *qp, uro_psn psn)
         uro_rsp_late_forget(qp);
 }
 
-void uro_rsp_on_late(struct uro_shard *shard)
+void uro_rsp_late_turn(struct uro_shard *shard)
 {
     struct uro_late *late = &shard->late;
-    struct uro_link *link;
 
     late->young ^= 1;
-    while ((link = uro_list_pop(&late->waiting[late->young])) != NULL) {
-        struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, late_link);
-        URO_MARK("RSP.LATE.ALONE");
-        qp->rsp.late = false;
-        uro_rsp_ack(qp, qp->late_psn, qp->late_twice);
-    }
     if (!uro_list_empty(&late->waiting[late->young ^ 1]))
         uro_wheel_arm(&shard->wheel, &late->timer, shard->now + URO_LATE_WAIT);
+}
+
+struct uro_qp *uro_rsp_late_take(struct uro_shard *shard)
+{
+    struct uro_link *link = uro_list_pop(&shard->late.waiting[shard->late.young]);
+
+    if (link == NULL)
+        return NULL;
+    struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, late_link);
+    URO_MARK("RSP.LATE.ALONE");
+    qp->rsp.late = false;
+    return qp;
 }

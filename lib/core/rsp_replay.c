@@ -9,8 +9,8 @@
  */
 #include "base/mark.h"
 #include "core/limits.h"
+#include "core/ready.h"
 #include "core/rsp.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
@@ -21,7 +21,7 @@ static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
     }
     rd->what &= ~URO_RD_BEGUN;
     rd->at = begin;
-    uro_schedule_response(qp);
+    uro_ready_response(qp);
 }
 
 /* The part of a remembered READ that a repeated request asks for; false when it asks for

@@ -6,9 +6,9 @@
 #include "base/mark.h"
 #include "core/key.h"
 #include "core/limits.h"
+#include "core/ready.h"
 #include "core/rq.h"
 #include "core/rsp.h"
-#include "core/schedule.h"
 #include "core/sgl.h"
 #include "core/shard.h"
 #include "core/touch.h"
@@ -40,7 +40,7 @@ static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
         .status = URO_WC_SUCCESS,
         .opcode = opcode,
         .byte_len = length,
-        .qpn = uro_qp_number(qp),
+        .qpn = uro_pair_number(qp),
         .source_qpn = qp->attr.dest_qpn,
     };
 
@@ -232,7 +232,7 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
         uro_count(&qp->shard->counters,
                   frame->op->verb == URO_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
         next_message(qp);
-        uro_schedule_response(qp);
+        uro_ready_response(qp);
     }
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return URO_RSP_ACCEPT; /* the completion queue overflowed: no acknowledgement */
@@ -258,7 +258,7 @@ static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     rsp->nak_psn = rsp->expected;
     rsp->nak_kind = what->kind;
     rsp->nak_value = what->kind == URO_AETH_RNR ? qp->attr.min_rnr_timer : what->nak;
-    uro_schedule_response(qp);
+    uro_ready_response(qp);
 }
 
 static void report_gap(struct uro_qp *qp)

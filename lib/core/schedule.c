@@ -14,36 +14,13 @@
 #include "core/datagram.h"
 #include "core/limits.h"
 #include "core/pair.h"
+#include "core/ready.h"
 #include "core/req.h"
 #include "core/rsp.h"
 #include "core/shard.h"
 #include "core/warm.h"
 
 #define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */
-
-void uro_schedule_response(struct uro_qp *qp)
-{
-    const struct uro_rsp *rsp = &qp->rsp;
-    /* Behind a READ an ACK has to wait for the data. */
-    bool acks = (rsp->ack_due || rsp->nak_due) && rsp->rd_pending == 0;
-
-    if (acks)
-        uro_list_remove(&qp->response_link);
-    if (!uro_link_used(&qp->response_link))
-        uro_list_append(acks ? &qp->shard->acks : &qp->shard->responses, &qp->response_link);
-}
-
-void uro_schedule_request(struct uro_qp *qp)
-{
-    if (!uro_link_used(&qp->request_link))
-        uro_list_append(&qp->shard->requests, &qp->request_link);
-}
-
-void uro_schedule_forget(struct uro_qp *qp)
-{
-    uro_list_remove(&qp->response_link);
-    uro_list_remove(&qp->request_link);
-}
 
 static void warm(const struct uro_bell *bell)
 {
@@ -68,7 +45,7 @@ void uro_schedule_hear(struct uro_shard *shard)
             uro_bells_heard();
             uro_pair_flush(qp);
         } else {
-            uro_schedule_request(qp);
+            uro_ready_request(qp);
         }
     }
     uro_bells_heard();
@@ -80,8 +57,8 @@ void uro_schedule_all(struct uro_shard *shard)
 
     for (; node != NULL; node = uro_table_next(&shard->qps, node)) {
         struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
-        uro_schedule_response(qp);
-        uro_schedule_request(qp);
+        uro_ready_response(qp);
+        uro_ready_request(qp);
     }
 }
 
@@ -169,7 +146,7 @@ static void acknowledge(struct uro_shard *shard, struct round *round)
         for (uint32_t i = 0; i < ACK_PACKETS && more && round->left > 0; i++)
             more = describe(qp, next_answer, round);
         if (more)
-            uro_schedule_response(qp);
+            uro_ready_response(qp);
     }
 }
 

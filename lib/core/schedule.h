@@ -5,13 +5,7 @@
 #include "base/time.h"
 #include "core/tx.h"
 
-struct uro_qp;
 struct uro_shard;
-
-/* The queue pair has, or may have, something to answer or to ask. Harmless when already known. */
-void uro_schedule_response(struct uro_qp *qp);
-void uro_schedule_request(struct uro_qp *qp);
-void uro_schedule_forget(struct uro_qp *qp);
 
 /* Hears the bells, lets due timers act, then describes at most @room packets. */
 URO_NODISCARD uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx,

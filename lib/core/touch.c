@@ -12,11 +12,6 @@
 
 #define WORD 8u
 
-size_t uro_touch_size(void)
-{
-    return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;
-}
-
 static bool may_fault(const struct uro_shard *shard, uint32_t number)
 {
     return shard->on_demand > 0 && shard->attempt != NULL && uro_key_may_fault(shard, number);

@@ -8,14 +8,18 @@
 #pragma once
 
 #include "base/defs.h"
+#include "core/limits.h"
 
 struct uro_shard;
 
 /* Frames of one output whose payload may be copied. */
 #define URO_TOUCH_FRAMES 64u
 
-/* Octets of memory for the copies. */
-size_t uro_touch_size(void);
+/* Returns the bytes of memory for the copies. */
+static inline size_t uro_touch_size(void)
+{
+    return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;
+}
 
 /* Runs @touch, which touches nothing that may fault but the @length octets @at. Returns false when it was cut short
  * because they are not there or may not be touched so. Without this function nothing faults. */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ready.h - the lists of queue pairs that have something to send; schedule.c gives them their turns.
+ *
+ * A leaf: everything in core puts queue pairs on these lists, and only schedule.c takes them off to send. For core/ only.
+ */
+#pragma once
+
+#include "core/pair.h"
+#include "core/shard.h"
+
+/* Puts the queue pair on a response list, if it is on none. A queue pair whose next response is an ACK or a NAK moves to
+ * the list of ACKs. An ACK behind a READ waits for the data of the READ. */
+static inline void uro_ready_response(struct uro_qp *qp)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+    bool acks = (rsp->ack_due || rsp->nak_due) && rsp->rd_pending == 0;
+
+    if (acks)
+        uro_list_remove(&qp->response_link);
+    if (!uro_link_used(&qp->response_link))
+        uro_list_append(acks ? &qp->shard->acks : &qp->shard->responses, &qp->response_link);
+}
+
+/* Puts the queue pair on the list of requesters, if it is not there. */
+static inline void uro_ready_request(struct uro_qp *qp)
+{
+    if (!uro_link_used(&qp->request_link))
+        uro_list_append(&qp->shard->requests, &qp->request_link);
+}
+
+/* Takes the queue pair off all of these lists. */
+static inline void uro_ready_forget(struct uro_qp *qp)
+{
+    uro_list_remove(&qp->response_link);
+    uro_list_remove(&qp->request_link);
+}
