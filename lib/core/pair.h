@@ -12,44 +12,29 @@
 #include "core/path.h"
 #include "core/psn.h"
 #include "core/qp.h"
+#include "core/recovery.h"
 #include "core/req_retry.h"
 #include "core/srq.h"
 #include "core/why.h"
 #include "wire/ext.h"
 #include "wire/frame.h"
 
-/* Where sending was when one packet alone went back. */
-struct uro_req_place {
-    uro_psn next;
-    uint32_t cursor;
-    uint32_t since_ack_req;
-    bool good; /* it can go on there if nothing was lost: no READ or atomic was in flight */
-};
-
 #define URO_QP_LINE 64u /* octets of a cache line */
 
 /* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;                /* oldest unacknowledged; req_complete.c */
-    uro_psn next;               /* to send next; req_send.c, and req_back.c going back */
-    uro_psn max;                /* req_send.c */
-    uint32_t cursor;            /* send queue index of the request that `next` belongs to */
-    uint32_t started;           /* index after the newest request that has its PSNs */
-    uint32_t since_ack_req;     /* packets sent since the last that asked for an ACK */
-    uint32_t depth_used;        /* READs and atomics in flight */
-    uint32_t read_psns;         /* PSNs of [una, next) that are READ responses to come */
-    bool probing;               /* one packet at una was sent again to ask; req_back.c */
-    bool peer_keeps;            /* the peer keeps what is behind a gap: one packet closes it */
-    bool patching;              /* this one packet has its turn; req_back.c */
-    bool recovering;            /* went back for a gap and saw no progress since */
-    bool flush_doubled;         /* FLUSH packets have rxe's ICRC; req_back.c */
-    uro_psn patched;            /* the last packet that had its turn alone */
-    bool asked;                 /* so had one with READs in flight; req_back.c */
-    uint32_t asked_at;          /* its request */
-    uro_psn beyond;             /* the newest PSN that was answered while recovering; req_back.c */
-    struct uro_req_place aside; /* where it goes on after one packet; req_back.c */
-    struct uro_req_retry retry; /* req_retry.c */
+    uro_psn una;                  /* oldest unacknowledged; req_complete.c */
+    uro_psn next;                 /* to send next; req_send.c, and req_back.c going back */
+    uro_psn max;                  /* req_send.c */
+    uint32_t cursor;              /* send queue index of the request that `next` belongs to */
+    uint32_t started;             /* index after the newest request that has its PSNs */
+    uint32_t since_ack_req;       /* packets sent since the last that asked for an ACK */
+    uint32_t depth_used;          /* READs and atomics in flight */
+    uint32_t read_psns;           /* PSNs of [una, next) that are READ responses to come */
+    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; req_back.c */
+    struct uro_recovery recovery; /* recovery.c */
+    struct uro_req_retry retry;   /* req_retry.c */
 };
 
 /* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. A queue pair

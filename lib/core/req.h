@@ -6,11 +6,12 @@
  *   req_local.c     requests that send nothing: BIND_MW, LOCAL_INV
  *   req_sent.c      UC and UD: what was written to the port is done
  *   req_complete.c  responses: what is done, what failed, when to go back
- *   req_back.c      going back
- *   req_retry.c     the one timer
+ *   req_back.c      moves the cursor back, and forward again
+ *   recovery.c      the state machine that decides how much is sent again
+ *   req_retry.c     the one timer: when something is sent again
  *
- * Sending is a cursor over the send queue; sending again is the cursor moved back to the oldest
- * unacknowledged PSN. Retransmission has no code of its own.
+ * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest unacknowledged PSN, and
+ * the ordinary sending code makes the packets. After a single-packet retransmit the cursor returns to where it was.
  */
 #pragma once
 
@@ -82,16 +83,14 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
  * is not up. */
 void uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
-/* The one packet that closes a gap of a peer who keeps what is behind it was sent, or is not needed any more: it goes on
- * where it was. */
-void uro_req_patched(struct uro_qp *qp);
+/* The packet of a single-packet retransmit was sent. */
+void uro_req_single_sent(struct uro_qp *qp);
 
 /* What req_retry.c decided. May fail the queue pair. */
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action);
 
-/* una moved on from @probed, and one packet had asked why it did not. More than that packet is acknowledged:
- * what was sent behind it arrived, and sending goes on where it was. Otherwise that was lost with it. */
-void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed);
+/* una moved on from @before while uro_recovery_active(). */
+void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 
 /* The retry timer popped. */
 void uro_req_on_timer(struct uro_qp *qp);

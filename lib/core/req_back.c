@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_back.c - how an RC requester goes back: to send again what was lost, or to ask with one packet.
+/* req_back.c - moves the cursor of an RC requester back, and forward again.
  *
- * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from there. When
- * is decided by responses (req_complete.c) and by the timer (req_retry.c).
+ * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from there. Responses
+ * (req_complete.c) and the timer (req_retry.c) say when. recovery.c decides how much is sent again.
  */
 #include "base/mark.h"
 #include "core/ready.h"
@@ -14,6 +14,19 @@ static uint32_t head_of(const struct uro_qp *qp)
     return uro_wq_head(&qp->send);
 }
 
+static struct uro_recovery_view view_of(const struct uro_qp *qp)
+{
+    const struct uro_req *req = &qp->req;
+
+    return (struct uro_recovery_view){
+        .place = { .next = req->next, .cursor = req->cursor, .since_ack_req = req->since_ack_req },
+        .una = req->una,
+        .head = head_of(qp),
+        .rd_atomic_used = req->depth_used,
+        .ack_timeout = req->retry.config.timeout_exponent != 0
+    };
+}
+
 static void go_back(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
@@ -23,99 +36,63 @@ static void go_back(struct uro_qp *qp)
     req->depth_used = 0;
     req->read_psns = 0;
     req->since_ack_req = 0;
-    req->probing = req->patching = false;
     for (uint32_t i = req->cursor; i != req->started; i++)
         uro_pair_wqe(qp, i)->awaited = 0;
     uro_ready_request(qp);
 }
 
-static void set_aside(struct uro_req *req)
-{
-    req->aside = (struct uro_req_place){ .next = req->next,
-                                         .cursor = req->cursor,
-                                         .since_ack_req = req->since_ack_req,
-                                         .good = req->depth_used == 0 };
-}
-
-/* The packet that went back asked for an ACK, but of its own: those before the place may still ask for none. */
-static void resume(struct uro_req *req)
-{
-    req->next = req->aside.next;
-    req->cursor = req->aside.cursor;
-    req->since_ack_req = req->aside.since_ack_req;
-}
-
-/* No request behind the one that was asked for again is answered. */
-static bool asked_in_vain(const struct uro_qp *qp)
-{
-    return qp->req.asked && head_of(qp) - qp->req.asked_at <= 1;
-}
-
-/* With READs and atomics in flight: one request again, and then what was next. It would ask for all of their answers
- * again, were it to wait for its own first. False when nothing came behind that since the last time: there was more
- * lost than one. */
-static bool ask_again(struct uro_qp *qp)
+static void rewind_cursor(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
 
-    if (req->depth_used == 0 || req->probing || req->patching || asked_in_vain(qp))
-        return false;
-    URO_MARK("REQ.PROBE.READ");
-    set_aside(req);
     req->next = req->una;
     req->cursor = head_of(qp);
-    req->patching = req->asked = true;
-    req->asked_at = req->cursor;
     uro_ready_request(qp);
-    return true;
 }
 
-/* rule REQ.PROBE
- * Back, but one packet far. */
+/* The packet that went back asked for an ACK of its own. Those before the saved place may still ask for none. */
+static void resume(struct uro_req *req)
+{
+    req->next = req->recovery.saved.next;
+    req->cursor = req->recovery.saved.cursor;
+    req->since_ack_req = req->recovery.saved.since_ack_req;
+}
+
+static void take_step(struct uro_qp *qp, enum uro_recovery_step step)
+{
+    switch (step) {
+    case URO_RECOVERY_STAY:
+        break;
+    case URO_RECOVERY_GO_BACK:
+        go_back(qp);
+        break;
+    case URO_RECOVERY_REWIND:
+        rewind_cursor(qp);
+        break;
+    case URO_RECOVERY_RESUME:
+        resume(&qp->req);
+        break;
+    }
+}
+
 static void probe(struct uro_qp *qp)
 {
-    struct uro_req *req = &qp->req;
+    const struct uro_recovery_view view = view_of(qp);
 
     uro_count(&qp->shard->counters, URO_COUNT_PROBES);
-    if (ask_again(qp))
-        return;
-    if (!req->probing && !req->patching)
-        set_aside(req);
-    go_back(qp);
-    req->probing = true;
+    take_step(qp, uro_recovery_on_probe(&qp->req.recovery, &view));
 }
 
-/* What is behind the packet was sent and is kept by the peer, or is on its way. READs and atomics are asked for
- * again in any case. */
-static bool patch(struct uro_qp *qp)
+void uro_req_recovered(struct uro_qp *qp, uro_psn before)
 {
-    struct uro_req *req = &qp->req;
+    const struct uro_recovery_view view = view_of(qp);
 
-    if (!req->peer_keeps || req->depth_used > 0 || uro_psn_diff(req->next, req->una) < 2)
-        return false;
-    if (req->retry.config.timeout_exponent == 0)
-        return false; /* what the peer did not keep after all nobody would ask for */
-    if (uro_psn_diff(req->una, req->patched) == 1) {
-        URO_MARK("REQ.GAP.PATCH.NOT"); /* it kept nothing: the next one is missing, too */
-        req->peer_keeps = false;
-        return false;
-    }
-    URO_MARK("REQ.GAP.PATCH");
-    set_aside(req);
-    go_back(qp);
-    req->patching = true;
-    req->patched = req->una;
-    return true;
+    take_step(qp, uro_recovery_on_progress(&qp->req.recovery, &view, before));
 }
 
-void uro_req_patched(struct uro_qp *qp)
+void uro_req_single_sent(struct uro_qp *qp)
 {
-    struct uro_req *req = &qp->req;
-
-    req->patching = false;
-    /* else all of it is acknowledged, and perhaps a local request at that place complete */
-    if (uro_psn_diff(req->aside.next, req->una) > 0)
-        resume(req);
+    take_step(qp, uro_recovery_on_single_done(&qp->req.recovery, qp->req.una));
 }
 
 void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
@@ -125,6 +102,7 @@ void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
         break;
     case URO_REQ_RETRY_RESEND:
         uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+        uro_recovery_on_go_back(&qp->req.recovery);
         go_back(qp);
         break;
     case URO_REQ_RETRY_PROBE:
@@ -141,37 +119,37 @@ void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
     }
 }
 
+/* Sends again for a new gap: everything in flight, or one packet. */
+static void resend_gap(struct uro_qp *qp)
+{
+    const struct uro_recovery_view view = view_of(qp);
+    enum uro_recovery_step step = uro_recovery_on_resend(&qp->req.recovery, &view);
+
+    if (qp->req.recovery.mode == URO_RECOVERY_NONE)
+        uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+    take_step(qp, step);
+}
+
 void uro_req_gap(struct uro_qp *qp, uro_psn psn)
 {
     struct uro_req *req = &qp->req;
+    struct uro_wheel *wheel = &qp->shard->wheel;
+    enum uro_req_retry_action action;
 
-    if (req->recovering || req->retry.wait == URO_REQ_WAIT_RNR) {
-        URO_MARK("REQ.GAP.ONCE");
-        if (uro_psn_diff(psn, req->beyond) > 0) {
-            req->beyond = psn;
-            uro_req_retry_on_alive(&req->retry, &qp->shard->wheel, qp->shard->now);
-        }
-        return;
+    switch (uro_recovery_on_gap(&req->recovery, psn, req->retry.wait == URO_REQ_WAIT_RNR)) {
+    case URO_RECOVERY_KNOWN:
+        break;
+    case URO_RECOVERY_AHEAD:
+        uro_req_retry_on_alive(&req->retry, wheel, qp->shard->now);
+        break;
+    case URO_RECOVERY_NEW:
+        action = uro_req_retry_on_gap(&req->retry, wheel, qp->shard->now);
+        if (action == URO_REQ_RETRY_RESEND)
+            resend_gap(qp);
+        else
+            uro_req_obey(qp, action);
+        break;
     }
-    URO_MARK("REQ.GAP.BACK");
-    req->recovering = true;
-    req->beyond = psn;
-    enum uro_req_retry_action action =
-        uro_req_retry_on_gap(&req->retry, &qp->shard->wheel, qp->shard->now);
-    if (action != URO_REQ_RETRY_RESEND || !patch(qp))
-        uro_req_obey(qp, action);
-}
-
-void uro_req_probe_answered(struct uro_qp *qp, uro_psn probed)
-{
-    struct uro_req *req = &qp->req;
-
-    req->probing = false;
-    if (!req->aside.good || uro_psn_diff(req->una, probed) < 2 ||
-        uro_psn_diff(req->aside.next, req->una) <= 0)
-        return;
-    URO_MARK("REQ.PROBE.LATE");
-    resume(req);
 }
 
 /* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that
@@ -194,7 +172,7 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action == URO_REQ_RETRY_NONE)
         return;
     if (action != URO_REQ_RETRY_PROBE)
-        req->recovering = false;
+        uro_recovery_on_expiry(&req->recovery);
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
         uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
         try_other_icrc(qp);

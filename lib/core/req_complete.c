@@ -125,15 +125,8 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
     }
     if (uro_psn_diff(req->una, before) != 0) {
         uro_congestion_acked(qp, (uint32_t)uro_psn_diff(req->una, before));
-        if (req->recovering && uro_psn_diff(req->una, req->next) > 1) {
-            URO_MARK("REQ.GAP.KEPT"); /* more than was sent again */
-            req->peer_keeps = true;
-        }
-        req->recovering = false;
-        if (req->probing)
-            uro_req_probe_answered(qp, before);
-        if (req->patching)
-            uro_req_patched(qp);
+        if (uro_recovery_active(&req->recovery))
+            uro_req_recovered(qp, before);
         follow(qp);
         uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
                                   uro_psn_diff(req->next, req->una) > 0);
@@ -267,13 +260,12 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
         wqe->awaited--;
         req->read_psns--;
     }
-    req->una = uro_psn_add(req->una, 1);
+    uro_psn before = req->una;
+    req->una = uro_psn_add(before, 1);
     if (wqe->opcode != URO_WR_RDMA_READ)
         uro_congestion_acked(qp, 1); /* it had a place in the window */
-    req->recovering = false;
-    req->probing = false;
-    if (req->patching)
-        uro_req_patched(qp);
+    if (uro_recovery_active(&req->recovery))
+        uro_req_recovered(qp, before);
     if (answer_ends && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0)

@@ -99,7 +99,7 @@ static bool window_full(const struct uro_qp *qp)
         URO_MARK("UC.FREE");
         return false;
     }
-    if (qp->req.probing)
+    if (qp->req.recovery.mode == URO_RECOVERY_PROBE)
         return uro_psn_diff(qp->req.next, qp->req.una) > 0;
     int32_t flight = flight_of(qp);
 
@@ -140,10 +140,10 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req = uro_pair_reliable(qp) &&
-                    (plan->place == URO_LAST || plan->place == URO_ONLY || qp->req.probing ||
-                     qp->req.patching || congested(qp, flight_of(qp) + 1) ||
-                     qp->req.since_ack_req + 1 >= ack_interval(qp));
+    plan->ack_req = uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
+                                              qp->req.recovery.mode != URO_RECOVERY_NONE ||
+                                              congested(qp, flight_of(qp) + 1) ||
+                                              qp->req.since_ack_req + 1 >= ack_interval(qp));
     if (plan->ack_req)
         URO_MARK("REQ.ACKREQ");
 }
@@ -210,7 +210,7 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         plan->opcode = -1; /* req_send.c refuses it */
         return;
     }
-    if (uro_req_is_deep(plan->verb) && !req->patching &&
+    if (uro_req_is_deep(plan->verb) && req->recovery.mode != URO_RECOVERY_SINGLE &&
         req->depth_used >= qp->attr.max_rd_atomic && qp->attr.max_rd_atomic != 0) {
         URO_MARK("REQ.DEPTH");
         return;

@@ -138,10 +138,12 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
 {
     struct uro_req *req = &qp->req;
 
+    const bool single = req->recovery.mode == URO_RECOVERY_SINGLE;
+
     req->since_ack_req = plan->ack_req ? 0 : req->since_ack_req + 1;
-    if (uro_req_is_deep(plan->verb) && !req->patching)
+    if (uro_req_is_deep(plan->verb) && !single)
         req->depth_used++;
-    if (plan->verb == URO_READ && !req->patching) {
+    if (plan->verb == URO_READ && !single) {
         req->read_psns += plan->psns;
         wqe->awaited += plan->psns;
     }
@@ -154,8 +156,8 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
         uro_req_sent(qp);
         return;
     }
-    if (req->patching)
-        uro_req_patched(qp);
+    if (single)
+        uro_req_single_sent(qp);
     uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now, req->next);
 }
 
