@@ -61,8 +61,9 @@ enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
 /* Whether the request is answered by a packet of its own and not by an acknowledgement. */
 bool uro_req_answered(const struct uro_wqe *wqe);
 
-/* The oldest request succeeded, and with it the local ones right behind. */
-void uro_req_complete_head(struct uro_qp *qp);
+/* Completes the oldest request with success, and the local ones right behind it. Returns false when the CQ overflowed: the
+ * caller then fails the queue pair (uro_pair_overrun()). */
+URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
 /* UC and UD: a packet was described and will be in the port's buffer before the engine is called
  * again; what it completes is complete then, and not before: its memory is still being read. */
@@ -77,17 +78,48 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx);
 /* A response for this queue pair that passed the checks of receive.c. */
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
+/* What follows from a response or from the timer, besides what was acknowledged. */
+enum uro_req_outcome_kind {
+    URO_REQ_OUTCOME_NONE,
+    URO_REQ_OUTCOME_RESEND,  /* the cursor takes `step` */
+    URO_REQ_OUTCOME_FAIL,    /* a request fails, and the queue pair with it */
+    URO_REQ_OUTCOME_OVERRUN, /* a completion did not fit in the CQ */
+};
+
+/* 8 bytes, so that it is returned in a register. */
+struct uro_req_outcome {
+    uint8_t kind;        /* enum uro_req_outcome_kind */
+    uint8_t step;        /* RESEND: enum uro_recovery_step */
+    uint8_t status;      /* FAIL: enum uro_wc_status */
+    uint8_t fail_reason; /* FAIL: enum uro_why */
+    uint32_t failed_wqe; /* FAIL: its index in the send queue */
+};
+
+static_assert(URO_WHY_COUNT <= 256, "a fail_reason is one byte");
+
+static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_wc_status status,
+                                                  enum uro_why fail_reason)
+{
+    return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_FAIL,
+                                     .status = (uint8_t)status,
+                                     .fail_reason = (uint8_t)fail_reason,
+                                     .failed_wqe = failed_wqe };
+}
+
+/* Carries an outcome out. Nothing else on the way of a response or of the timer fails the queue pair or moves it back. */
+void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
+
 /* Something before the newest response is missing: send again, once until there is progress, so
  * that a burst of late responses does not start a burst of retries. A responder may answer all it
  * was asked before it turns to what is asked again: while it does, and the @psn of its responses grows, its time
  * is not up. */
-void uro_req_gap(struct uro_qp *qp, uro_psn psn);
+struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* The packet of a single-packet retransmit was sent. */
 void uro_req_single_sent(struct uro_qp *qp);
 
-/* What req_retry.c decided. May fail the queue pair. */
-void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action);
+/* Returns what a decision of req_retry.c means. */
+struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action);
 
 /* una moved on from @before while uro_recovery_active(). */
 void uro_req_recovered(struct uro_qp *qp, uro_psn before);

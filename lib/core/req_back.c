@@ -75,14 +75,6 @@ static void take_step(struct uro_qp *qp, enum uro_recovery_step step)
     }
 }
 
-static void probe(struct uro_qp *qp)
-{
-    const struct uro_recovery_view view = view_of(qp);
-
-    uro_count(&qp->shard->counters, URO_COUNT_PROBES);
-    take_step(qp, uro_recovery_on_probe(&qp->req.recovery, &view));
-}
-
 void uro_req_recovered(struct uro_qp *qp, uro_psn before)
 {
     const struct uro_recovery_view view = view_of(qp);
@@ -95,42 +87,54 @@ void uro_req_single_sent(struct uro_qp *qp)
     take_step(qp, uro_recovery_on_single_done(&qp->req.recovery, qp->req.una));
 }
 
-void uro_req_obey(struct uro_qp *qp, enum uro_req_retry_action action)
+static struct uro_req_outcome resend(enum uro_recovery_step step)
 {
+    return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_RESEND, .step = (uint8_t)step };
+}
+
+static struct uro_req_outcome probe(struct uro_qp *qp)
+{
+    const struct uro_recovery_view view = view_of(qp);
+
+    uro_count(&qp->shard->counters, URO_COUNT_PROBES);
+    return resend(uro_recovery_on_probe(&qp->req.recovery, &view));
+}
+
+struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action)
+{
+    struct uro_counters *counters = &qp->shard->counters;
+
     switch (action) {
     case URO_REQ_RETRY_NONE:
         break;
     case URO_REQ_RETRY_RESEND:
-        uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+        uro_count(counters, URO_COUNT_RETRY_ROUNDS);
         uro_recovery_on_go_back(&qp->req.recovery);
-        go_back(qp);
-        break;
+        return resend(URO_RECOVERY_GO_BACK);
     case URO_REQ_RETRY_PROBE:
-        probe(qp);
-        break;
+        return probe(qp);
     case URO_REQ_RETRY_FAIL_TIMEOUT:
-        uro_count(&qp->shard->counters, URO_COUNT_RETRY_EXCEEDED);
-        uro_pair_fail_send(qp, head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
-        break;
+        uro_count(counters, URO_COUNT_RETRY_EXCEEDED);
+        return uro_req_fail(head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
     case URO_REQ_RETRY_FAIL_RNR:
-        uro_count(&qp->shard->counters, URO_COUNT_RNR_EXCEEDED);
-        uro_pair_fail_send(qp, head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
-        break;
+        uro_count(counters, URO_COUNT_RNR_EXCEEDED);
+        return uro_req_fail(head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
     }
+    return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_NONE };
 }
 
 /* Sends again for a new gap: everything in flight, or one packet. */
-static void resend_gap(struct uro_qp *qp)
+static struct uro_req_outcome resend_gap(struct uro_qp *qp)
 {
     const struct uro_recovery_view view = view_of(qp);
     enum uro_recovery_step step = uro_recovery_on_resend(&qp->req.recovery, &view);
 
     if (qp->req.recovery.mode == URO_RECOVERY_NONE)
         uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
-    take_step(qp, step);
+    return resend(step);
 }
 
-void uro_req_gap(struct uro_qp *qp, uro_psn psn)
+struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn)
 {
     struct uro_req *req = &qp->req;
     struct uro_wheel *wheel = &qp->shard->wheel;
@@ -144,10 +148,25 @@ void uro_req_gap(struct uro_qp *qp, uro_psn psn)
         break;
     case URO_RECOVERY_NEW:
         action = uro_req_retry_on_gap(&req->retry, wheel, qp->shard->now);
-        if (action == URO_REQ_RETRY_RESEND)
-            resend_gap(qp);
-        else
-            uro_req_obey(qp, action);
+        return action == URO_REQ_RETRY_RESEND ? resend_gap(qp) : uro_req_retry_outcome(qp, action);
+    }
+    return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_NONE };
+}
+
+void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome)
+{
+    switch ((enum uro_req_outcome_kind)outcome.kind) {
+    case URO_REQ_OUTCOME_NONE:
+        break;
+    case URO_REQ_OUTCOME_RESEND:
+        take_step(qp, (enum uro_recovery_step)outcome.step);
+        break;
+    case URO_REQ_OUTCOME_FAIL:
+        uro_pair_fail_send(qp, outcome.failed_wqe, (enum uro_wc_status)outcome.status,
+                           (enum uro_why)outcome.fail_reason);
+        break;
+    case URO_REQ_OUTCOME_OVERRUN:
+        uro_pair_overrun(qp);
         break;
     }
 }
@@ -177,5 +196,5 @@ void uro_req_on_timer(struct uro_qp *qp)
         uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
         try_other_icrc(qp);
     }
-    uro_req_obey(qp, action);
+    uro_req_apply(qp, uro_req_retry_outcome(qp, action));
 }

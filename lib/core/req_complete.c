@@ -45,7 +45,8 @@ static uint8_t wc_opcode(uint8_t wr_opcode)
     return opcodes[wr_opcode & 15];
 }
 
-static void complete_one(struct uro_qp *qp)
+/* Returns false when the CQ overflowed. */
+static bool complete_one(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
     const struct uro_wqe *wqe = uro_pair_wqe(qp, head);
@@ -61,8 +62,7 @@ static void complete_one(struct uro_qp *qp)
         URO_MARK("REQ.SIGNAL");
     qp->req.read_psns -= wqe->awaited;
     uro_wq_finish(&qp->send, head + 1);
-    if (signal && !uro_cq_push(qp->shard, qp->send_cq, &cqe, false))
-        uro_pair_overrun(qp);
+    return !signal || uro_cq_push(qp->shard, qp->send_cq, &cqe, false);
 }
 
 /* A local request that was carried out waits only for those before it. */
@@ -73,13 +73,16 @@ static bool done_in_turn(const struct uro_qp *qp)
     return head_of(qp) != qp->req.started && uro_req_is_local(wqe) && wqe->status == URO_WC_SUCCESS;
 }
 
-void uro_req_complete_head(struct uro_qp *qp)
+bool uro_req_complete_head(struct uro_qp *qp)
 {
+    bool fits;
+
     do
-        complete_one(qp);
-    while (uro_pair_state(qp) != URO_QPS_ERR && done_in_turn(qp));
+        fits = complete_one(qp);
+    while (fits && done_in_turn(qp));
     if ((int32_t)(head_of(qp) - qp->req.cursor) > 0)
         qp->req.cursor = head_of(qp);
+    return fits;
 }
 
 /* After una moved past the cursor (a late ACK while sending again) the cursor follows. */
@@ -97,18 +100,35 @@ static void follow(struct uro_qp *qp)
     }
 }
 
-/* Everything up to, not including, @until is acknowledged, as far as a bare acknowledgement can.
- * False when an unanswered READ or atomic stands in the way. */
-static bool acknowledge(struct uro_qp *qp, uro_psn until)
+/* una moved on. */
+static void moved_on(struct uro_qp *qp)
+{
+    struct uro_req *req = &qp->req;
+
+    follow(qp);
+    uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
+                              uro_psn_diff(req->next, req->una) > 0);
+    uro_ready_request(qp);
+}
+
+/* How far an acknowledgement went. */
+enum reach {
+    REACH_ALL,
+    REACH_READ,    /* to a READ or atomic whose response has not come */
+    REACH_OVERRUN, /* to a request whose completion did not fit in the CQ */
+};
+
+/* Acknowledges everything up to, not including, @until, as far as a bare acknowledgement can. */
+static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
 {
     struct uro_req *req = &qp->req;
     uro_psn before = req->una;
-    bool whole = true;
+    enum reach reach = REACH_ALL;
 
     while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
         const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
         if (uro_req_answered(wqe)) {
-            whole = false;
+            reach = REACH_READ;
             break;
         }
         uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
@@ -119,20 +139,16 @@ static bool acknowledge(struct uro_qp *qp, uro_psn until)
         }
         req->una = end;
         URO_MARK("REQ.ACK.COALESCED");
-        uro_req_complete_head(qp);
-        if (uro_pair_state(qp) == URO_QPS_ERR)
-            return true;
+        if (!uro_req_complete_head(qp))
+            return REACH_OVERRUN;
     }
     if (uro_psn_diff(req->una, before) != 0) {
         uro_congestion_acked(qp, (uint32_t)uro_psn_diff(req->una, before));
         if (uro_recovery_active(&req->recovery))
             uro_req_recovered(qp, before);
-        follow(qp);
-        uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
-                                  uro_psn_diff(req->next, req->una) > 0);
-        uro_ready_request(qp);
+        moved_on(qp);
     }
-    return whole;
+    return reach;
 }
 
 static void drained(struct uro_qp *qp)
@@ -145,16 +161,20 @@ static void drained(struct uro_qp *qp)
 
 /* ---- responses ---------------------------------------------------------- */
 
-static void fail_head(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+static const struct uro_req_outcome none = { .kind = URO_REQ_OUTCOME_NONE };
+static const struct uro_req_outcome overrun = { .kind = URO_REQ_OUTCOME_OVERRUN };
+
+static struct uro_req_outcome fail_head(const struct uro_qp *qp, enum uro_wc_status status,
+                                        enum uro_why fail_reason)
 {
-    uro_pair_fail_send(qp, head_of(qp), status, why);
+    return uro_req_fail(head_of(qp), status, fail_reason);
 }
 
-static void bad_response(struct uro_qp *qp)
+static struct uro_req_outcome bad_response(struct uro_qp *qp)
 {
     URO_MARK("REQ.RESP.BAD");
     uro_count(&qp->shard->counters, URO_COUNT_DROP_BAD_RESPONSE);
-    fail_head(qp, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_RESPONSE);
+    return fail_head(qp, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_RESPONSE);
 }
 
 /* The index of the request that @psn belongs to; the oldest one if none does. */
@@ -171,75 +191,76 @@ static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
     return head_of(qp);
 }
 
-static void receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
+static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
 {
     static const struct {
         enum uro_wc_status status;
-        enum uro_why why;
+        enum uro_why fail_reason;
     } meaning[] = {
         [URO_NAK_INVALID_REQ] = { URO_WC_REM_INV_REQ_ERR, URO_WHY_NAK_INVALID },
         [URO_NAK_ACCESS] = { URO_WC_REM_ACCESS_ERR, URO_WHY_NAK_ACCESS },
         [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_WHY_NAK_OPERATIONAL },
     };
 
-    bool whole = acknowledge(qp, psn);
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return;
+    enum reach reach = acknowledge(qp, psn);
+    if (reach == REACH_OVERRUN)
+        return overrun;
     if (code == URO_NAK_PSN_SEQUENCE) {
         uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
-        uro_req_gap(qp, psn);
-        return;
+        return uro_req_gap(qp, psn);
     }
-    uint32_t guilty = whole ? head_of(qp) : owner_of(qp, psn);
+    uint32_t failed_wqe = reach == REACH_ALL ? head_of(qp) : owner_of(qp, psn);
     if (code >= URO_ARRAY_LEN(meaning)) {
         URO_MARK("REQ.SYNDROME");
-        uro_pair_fail_send(qp, guilty, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
-    } else {
-        URO_MARK("REQ.NAK");
-        uro_pair_fail_send(qp, guilty, meaning[code].status, meaning[code].why);
+        return uro_req_fail(failed_wqe, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
     }
+    URO_MARK("REQ.NAK");
+    return uro_req_fail(failed_wqe, meaning[code].status, meaning[code].fail_reason);
 }
 
-static void receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
+static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
 {
     struct uro_req *req = &qp->req;
 
     uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);
-    bool whole = acknowledge(qp, psn);
-    if (uro_pair_state(qp) == URO_QPS_ERR || req->retry.wait == URO_REQ_WAIT_RNR)
-        return;
-    if (!whole) {
-        uro_req_gap(qp, psn);
-        return;
-    }
-    uro_req_obey(qp,
-                 uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
+    enum reach reach = acknowledge(qp, psn);
+    if (reach == REACH_OVERRUN)
+        return overrun;
+    if (req->retry.wait == URO_REQ_WAIT_RNR)
+        return none;
+    if (reach == REACH_READ)
+        return uro_req_gap(qp, psn);
+    return uro_req_retry_outcome(
+        qp, uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
 }
 
-static void receive_ack(struct uro_qp *qp, uro_psn psn, const struct uro_aeth *aeth)
+static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
+                                          const struct uro_aeth *aeth)
 {
+    enum reach reach;
+
     switch (aeth->kind) {
     case URO_AETH_ACK: /* the number of credits is not looked at */
         if (aeth->value != URO_CREDITS_UNLIMITED)
             URO_MARK("REQ.CREDITS");
-        if (!acknowledge(qp, uro_psn_add(psn, 1))) {
-            URO_MARK("REQ.ACK.READ");
-            uro_req_gap(qp, psn);
-        }
-        break;
+        reach = acknowledge(qp, uro_psn_add(psn, 1));
+        if (reach == REACH_ALL)
+            break;
+        if (reach == REACH_OVERRUN)
+            return overrun;
+        URO_MARK("REQ.ACK.READ");
+        return uro_req_gap(qp, psn);
     case URO_AETH_RNR:
-        receive_rnr(qp, psn, aeth->value);
-        break;
+        return receive_rnr(qp, psn, aeth->value);
     case URO_AETH_NAK:
-        receive_nak(qp, psn, aeth->value);
-        break;
+        return receive_nak(qp, psn, aeth->value);
     case URO_AETH_RESERVED:
         URO_MARK("REQ.SYNDROME");
-        acknowledge(qp, psn);
-        if (uro_pair_state(qp) != URO_QPS_ERR)
-            uro_pair_fail_send(qp, owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
-        break;
+        if (acknowledge(qp, psn) == REACH_OVERRUN)
+            return overrun;
+        return uro_req_fail(owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
     }
+    return none;
 }
 
 static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
@@ -251,7 +272,7 @@ static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
 }
 
 /* One more response of the oldest request is in place. */
-static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
+static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
 {
     struct uro_req *req = &qp->req;
     uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
@@ -268,14 +289,10 @@ static void progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
         uro_req_recovered(qp, before);
     if (answer_ends && req->depth_used > 0)
         req->depth_used--;
-    if (uro_psn_diff(req->una, end) == 0)
-        uro_req_complete_head(qp);
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return;
-    follow(qp);
-    uro_req_retry_on_progress(&req->retry, &qp->shard->wheel, qp->shard->now, req->una,
-                              uro_psn_diff(req->next, req->una) > 0);
-    uro_ready_request(qp);
+    if (uro_psn_diff(req->una, end) == 0 && !uro_req_complete_head(qp))
+        return overrun;
+    moved_on(qp);
+    return none;
 }
 
 /* Whether a READ response looks as the response number @index of the request must. */
@@ -298,75 +315,66 @@ static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t in
     return ends ? may_end : !must_end;
 }
 
-static void receive_read(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
+static struct uro_req_outcome receive_read(struct uro_qp *qp, struct uro_wqe *wqe,
+                                           const struct uro_frame *frame)
 {
     uint32_t index = (uint32_t)uro_psn_diff(qp->req.una, uro_psn_make(wqe->first_psn));
     bool ends = uro_place_ends(frame->op->place);
 
-    if (!fits(qp, wqe, index, frame)) {
-        bad_response(qp);
-        return;
-    }
-    if (!scatter(qp, wqe, index * qp->path.mtu, frame->payload, frame->payload_length)) {
-        fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
-        return;
-    }
-    progress(qp, wqe, ends);
+    if (!fits(qp, wqe, index, frame))
+        return bad_response(qp);
+    if (!scatter(qp, wqe, index * qp->path.mtu, frame->payload, frame->payload_length))
+        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+    return progress(qp, wqe, ends);
 }
 
-static void receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
+static struct uro_req_outcome receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe,
+                                             const struct uro_frame *frame)
 {
     uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
 
-    if (frame->aeth.kind != URO_AETH_ACK) {
-        bad_response(qp);
-        return;
-    }
+    if (frame->aeth.kind != URO_AETH_ACK)
+        return bad_response(qp);
     URO_MARK("REQ.ATOMIC.ORDER");
-    if (!scatter(qp, wqe, 0, &original, sizeof original)) {
-        fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
-        return;
-    }
-    progress(qp, wqe, true);
+    if (!scatter(qp, wqe, 0, &original, sizeof original))
+        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+    return progress(qp, wqe, true);
 }
 
 /* FLUSH and ATOMIC_WRITE are answered by a READ response without octets. */
-static void receive_done(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_frame *frame)
+static struct uro_req_outcome receive_done(struct uro_qp *qp, struct uro_wqe *wqe,
+                                           const struct uro_frame *frame)
 {
     if (frame->op->place != URO_ONLY || frame->payload_length != 0 ||
-        frame->aeth.kind != URO_AETH_ACK) {
-        bad_response(qp);
-        return;
-    }
-    progress(qp, wqe, true);
+        frame->aeth.kind != URO_AETH_ACK)
+        return bad_response(qp);
+    return progress(qp, wqe, true);
 }
 
 /* READ responses and atomic acknowledgements carry data for exactly one PSN. */
-static void receive_data(struct uro_qp *qp, uro_psn psn, const struct uro_frame *frame)
+static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
+                                           const struct uro_frame *frame)
 {
-    if (!acknowledge(qp, psn)) {
-        uro_req_gap(qp, psn);
-        return;
-    }
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return;
+    enum reach reach = acknowledge(qp, psn);
+
+    if (reach == REACH_OVERRUN)
+        return overrun;
+    if (reach == REACH_READ)
+        return uro_req_gap(qp, psn);
 
     struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
     enum uro_verb verb = URO_SEND;
     bool known = uro_req_verb(wqe->opcode, &verb);
     URO_ASSERT(known);
-    if (uro_psn_diff(psn, qp->req.una) != 0) {
-        bad_response(qp); /* inside a SEND or WRITE */
-        return;
-    }
+    if (uro_psn_diff(psn, qp->req.una) != 0)
+        return bad_response(qp); /* inside a SEND or WRITE */
     if (frame->op->verb == URO_READ && verb == URO_READ)
-        receive_read(qp, wqe, frame);
-    else if (frame->op->verb == URO_READ && (verb == URO_FLUSH || verb == URO_ATOMIC_WRITE))
-        receive_done(qp, wqe, frame);
-    else if (frame->op->verb == URO_ATOMIC_ACK && (verb == URO_CMP_SWAP || verb == URO_FETCH_ADD))
-        receive_atomic(qp, wqe, frame);
-    else
-        bad_response(qp);
+        return receive_read(qp, wqe, frame);
+    if (frame->op->verb == URO_READ && (verb == URO_FLUSH || verb == URO_ATOMIC_WRITE))
+        return receive_done(qp, wqe, frame);
+    if (frame->op->verb == URO_ATOMIC_ACK && (verb == URO_CMP_SWAP || verb == URO_FETCH_ADD))
+        return receive_atomic(qp, wqe, frame);
+    return bad_response(qp);
 }
 
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
@@ -384,10 +392,11 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(&qp->shard->counters, URO_COUNT_DROP_GHOST_ACK);
         return;
     }
-    if (frame->op->verb == URO_ACK)
-        receive_ack(qp, psn, &frame->aeth);
-    else
-        receive_data(qp, psn, frame);
+    const struct uro_req_outcome outcome = frame->op->verb == URO_ACK
+                                               ? receive_ack(qp, psn, &frame->aeth)
+                                               : receive_data(qp, psn, frame);
+    if (outcome.kind != URO_REQ_OUTCOME_NONE)
+        uro_req_apply(qp, outcome);
     if (uro_pair_state(qp) == URO_QPS_SQD)
         drained(qp);
 }

@@ -181,8 +181,8 @@ static void pass_local(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_
     if (plan->starts && !start(qp, wqe, plan))
         return;
     qp->req.cursor++;
-    if (uro_wq_head(&qp->send) + 1 == qp->req.cursor)
-        uro_req_complete_head(qp);
+    if (uro_wq_head(&qp->send) + 1 == qp->req.cursor && !uro_req_complete_head(qp))
+        uro_pair_overrun(qp);
 }
 
 bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)

@@ -29,9 +29,10 @@ static void settle(struct uro_qp *qp)
 {
     URO_MARK("REQ.SENT");
     while (uro_wq_head(&qp->send) != qp->req.cursor) {
-        uro_req_complete_head(qp);
-        if (uro_pair_state(qp) == URO_QPS_ERR)
+        if (!uro_req_complete_head(qp)) {
+            uro_pair_overrun(qp);
             return;
+        }
     }
     qp->req.una = qp->req.next;
     drained(qp);
