@@ -112,10 +112,10 @@ struct uro_rsp {
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
-    bool in_message; /* rsp_serve.c: between FIRST and LAST */
-    bool dropped;    /* one had no place behind the newest gap; early.c */
-    bool late;       /* an ACK waits; rsp_late.c */
-    bool back;       /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
+    bool in_message;   /* rsp_serve.c: between FIRST and LAST */
+    bool dropped;      /* one had no place behind the newest gap; early.c */
+    bool ack_deferred; /* an ACK is deferred; rxe.c */
+    bool back; /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
     uint8_t read_log2;   /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
     bool rxe;            /* the last request came from Linux rxe; rsp_serve.c */
     bool ack_twice;      /* the ACK that is due is sent twice; rsp_ack.c */
@@ -142,7 +142,7 @@ struct uro_qp {
     uint32_t pd;
     bool signal_all;
     bool block_self_multicast;
-    bool late_twice;         /* the ACK that waits is sent twice, when it is due; rsp_late.c */
+    bool deferred_twice;     /* the ACK that waits is sent twice, when it is due; rxe.c */
     uint8_t failed_for;      /* enum uro_why of the first failure since RESET */
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
@@ -151,7 +151,7 @@ struct uro_qp {
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
     uint32_t rd_room;                 /* entries that rsp.rd has room for */
-    uro_psn late_psn;                 /* up to which rsp.late is; rsp_late.c */
+    uro_psn deferred_psn;             /* up to which rsp.ack_deferred is; rxe.c */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
     struct uro_bell bell;
@@ -166,8 +166,8 @@ struct uro_qp {
     struct uro_rqe *taken; /* room for a receive from a shared queue */
     enum uro_qp_type type;
     uint32_t xrcd;
-    unsigned events;           /* set of 1 << enum uro_event_kind */
-    struct uro_link late_link; /* rsp_late.c */
+    unsigned events;               /* set of 1 << enum uro_event_kind */
+    struct uro_link deferred_link; /* rxe.c */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \

@@ -128,7 +128,8 @@ const char *uro_qp_problem(const struct uro_qp *qp)
     const char *problem = NULL;
     bool may_wait = state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_ERR;
 
-    if (qp->rsp.late != uro_link_used(&qp->late_link) || (qp->rsp.late && !may_wait))
+    if (qp->rsp.ack_deferred != uro_link_used(&qp->deferred_link) ||
+        (qp->rsp.ack_deferred && !may_wait))
         return "an answer that waits is in no list, or for nobody";
     if (state == URO_QPS_RESET || state == URO_QPS_INIT || state == URO_QPS_RTR ||
         state == URO_QPS_ERR || state == URO_QPS_SQE) {

@@ -4,6 +4,7 @@
 #include "core/pair.h"
 #include "core/rq.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/shard.h"
 
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
@@ -97,7 +98,7 @@ void uro_pair_enter_error(struct uro_qp *qp)
         return; /* again, while it pays what it owes: told once */
     uro_pair_set_state(qp, URO_QPS_ERR);
     uro_early_forget(qp);
-    uro_rsp_late_forget(qp);
+    uro_rxe_defer_forget(qp);
     qp->attr.sq_draining = false;
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_list_remove(&qp->request_link);

@@ -12,12 +12,12 @@
 #include "core/pair.h"
 #include "core/ready.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/schedule.h"
 #include "core/shard.h"
 
-#define QPN_BITS         24u
-#define QPN_LEAST        16u /* 0 and 1 are special, the rest is what people type by mistake */
-#define REMEMBERED_USUAL 16u /* Linux rxe has as many FLUSHes in flight, whatever it was promised */
+#define QPN_BITS  24u
+#define QPN_LEAST 16u /* 0 and 1 are special, the rest is what people type by mistake */
 /* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
@@ -67,9 +67,9 @@ static uint32_t remembered(uint32_t access, uint8_t max_dest_rd_atomic)
     const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
     const bool flushes = (access & (URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)) != 0;
 
-    if (depth >= REMEMBERED_USUAL)
+    if (depth >= URO_RXE_FLUSHES)
         return depth;
-    return flushes ? REMEMBERED_USUAL : 2 * depth;
+    return flushes ? URO_RXE_FLUSHES : 2 * depth;
 }
 
 size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic)
@@ -318,7 +318,7 @@ static void reset(struct uro_qp *qp)
     uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
     uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
     uro_early_forget(qp);
-    uro_rsp_late_forget(qp);
+    uro_rxe_defer_forget(qp);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->rsp, 0, sizeof qp->rsp);
     memset(&qp->congestion, 0, sizeof qp->congestion);

@@ -7,6 +7,7 @@
 #include "base/mark.h"
 #include "core/ready.h"
 #include "core/req.h"
+#include "core/rxe.h"
 #include "core/shard.h"
 
 static uint32_t head_of(const struct uro_qp *qp)
@@ -171,16 +172,6 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome)
     }
 }
 
-/* Linux rxe sums the headers of a FLUSH twice, and says nothing to one that does not. A FLUSH that
- * was not answered is sent again in the other way; what was answered last stays. */
-static void try_other_icrc(struct uro_qp *qp)
-{
-    if (uro_pair_wqe(qp, head_of(qp))->opcode != URO_WR_FLUSH)
-        return;
-    URO_MARK("REQ.FLUSH.ICRC");
-    qp->req.flush_doubled = !qp->req.flush_doubled;
-}
-
 void uro_req_on_timer(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
@@ -194,7 +185,7 @@ void uro_req_on_timer(struct uro_qp *qp)
         uro_recovery_on_expiry(&req->recovery);
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
         uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
-        try_other_icrc(qp);
+        uro_rxe_other_icrc(qp);
     }
     uro_req_apply(qp, uro_req_retry_outcome(qp, action));
 }

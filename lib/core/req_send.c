@@ -7,6 +7,7 @@
 #include "core/key.h"
 #include "core/limits.h"
 #include "core/req.h"
+#include "core/rxe.h"
 #include "core/sgl.h"
 #include "core/shard.h"
 
@@ -131,7 +132,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
         URO_MARK("REQ.SE");
     put_ext(wqe, plan, op->ext, uro_path_ext(tx, &qp->path));
     uro_path_seal(tx, &qp->path, &bth, op->ext_length);
-    tx->icrc_doubled = plan->verb == URO_FLUSH && qp->req.flush_doubled;
+    tx->icrc_doubled = uro_rxe_icrc_doubled(qp, plan->verb);
 }
 
 static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)

@@ -6,7 +6,7 @@
  *   rsp_serve.c    executes an accepted request
  *   rsp_replay.c   answers a repeated request again, without executing it
  *   rsp_ack.c      the answers that are due, in PSN order
- *   rsp_late.c     acknowledgements that wait whether another answer says as much
+ *   rxe.c          what Linux rxe needs, and its deferred ACK
  *   early.c        requests beyond the one that is due, until their turn
  *   rsp_uc.c       UC: the same questions and actions without sequence and answers
  */
@@ -61,38 +61,6 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Makes an acknowledgement up to @psn due; later ones replace earlier ones. @twice: it is sent twice. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
-
-/* Linux rxe says MigReq 0, other endpoints that we know of 1. There are ACKs that it cannot bear (docs/decisions/0038). */
-static inline bool uro_rsp_by_rxe(const struct uro_frame *frame)
-{
-    return !frame->bth.migrated;
-}
-
-/* Returns whether the ACK for this packet is sent twice: it ends a message of several packets of Linux rxe, which may
- * be sending that message again when the ACK arrives (docs/decisions/0038). */
-static inline bool uro_rsp_twice(const struct uro_frame *frame)
-{
-    return frame->op->place == URO_LAST && uro_rsp_by_rxe(frame);
-}
-
-/* Whether a READ of several responses was carried out behind @psn. */
-bool uro_rsp_late_applies(const struct uro_qp *qp, uro_psn psn);
-
-/* An acknowledgement up to @psn is due after a while, unless an answer says as much before. */
-void uro_rsp_late_ack(struct uro_qp *qp, uro_psn psn, bool twice);
-
-/* An answer with @psn is sent while rsp.late: it may have said what waits. */
-void uro_rsp_late_answered(struct uro_qp *qp, uro_psn psn);
-
-/* Nothing waits any more. */
-void uro_rsp_late_forget(struct uro_qp *qp);
-
-/* Ends one interval of the timer of deferred ACKs. Call uro_rsp_late_take() until it returns NULL before any ACK is
- * deferred again. */
-void uro_rsp_late_turn(struct uro_shard *shard);
-
-/* Returns a queue pair whose ACK was deferred for long enough, and no longer defers it; NULL when there is none. */
-struct uro_qp *uro_rsp_late_take(struct uro_shard *shard);
 
 /* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */
 void uro_rsp_on_late(struct uro_shard *shard);

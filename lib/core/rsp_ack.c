@@ -9,6 +9,7 @@
 #include "core/key.h"
 #include "core/ready.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/shard.h"
 
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice)
@@ -29,9 +30,9 @@ void uro_rsp_on_late(struct uro_shard *shard)
 {
     struct uro_qp *qp;
 
-    uro_rsp_late_turn(shard);
-    while ((qp = uro_rsp_late_take(shard)) != NULL)
-        uro_rsp_ack(qp, qp->late_psn, qp->late_twice);
+    uro_rxe_defer_turn(shard);
+    while ((qp = uro_rxe_defer_take(shard)) != NULL)
+        uro_rsp_ack(qp, qp->deferred_psn, qp->deferred_twice);
 }
 
 static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
@@ -42,8 +43,8 @@ static void seal(struct uro_qp *qp, struct uro_tx *tx, int opcode, uro_psn psn)
                            .pkey = URO_PKEY_DEFAULT,
                            .dest_qpn = qp->attr.dest_qpn,
                            .psn = psn.value };
-    if (qp->rsp.late)
-        uro_rsp_late_answered(qp, psn);
+    if (qp->rsp.ack_deferred)
+        uro_rxe_defer_answered(qp, psn);
     uro_path_seal(tx, &qp->path, &bth, uro_opcodes[opcode].ext_length);
 }
 
@@ -192,12 +193,12 @@ static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     sent_all(&qp->rsp, rd);
 }
 
-/* Whether the ACK that is due comes before the answer @rd. To Linux rxe that answer is the ACK, too. */
+/* Returns whether the ACK that is due is sent before the response @rd. */
 static bool ack_first(struct uro_rsp *rsp, const struct uro_rd *rd)
 {
     if (!rsp->ack_due || uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) >= 0)
         return false;
-    if (!rsp->rxe)
+    if (!uro_rxe_response_acks(rsp))
         return true;
     URO_MARK("RSP.ACK.ANSWER");
     rsp->ack_due = false;

@@ -9,6 +9,7 @@
 #include "core/limits.h"
 #include "core/rq.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/shard.h"
 
 bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame)
@@ -135,8 +136,8 @@ static bool has_depth(const struct uro_rsp *rsp)
         return true;
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        fresh +=
-            (rd->what & (URO_RD_DUE | URO_RD_AGAIN)) == URO_RD_DUE && uro_rd_verb(rd) != URO_FLUSH;
+        fresh += (rd->what & (URO_RD_DUE | URO_RD_AGAIN)) == URO_RD_DUE &&
+                 !uro_rxe_beyond_depth(uro_rd_verb(rd));
     }
     return fresh < rsp->depth;
 }
@@ -150,13 +151,12 @@ static bool has_room(const struct uro_rsp *rsp)
     return (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
 }
 
-/* Linux rxe sends FLUSH beyond the depth. Those for which there is no room are as good as lost: the
- * peer is told so and sends them again. */
+/* A request for which there is no responder resource is reported as lost, and the peer sends it again. */
 static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
 {
     if (verb == URO_SEND || verb == URO_WRITE)
         return URO_RSP_ACCEPT;
-    if (verb != URO_FLUSH && !has_depth(rsp))
+    if (!uro_rxe_beyond_depth(verb) && !has_depth(rsp))
         return URO_RSP_TOO_DEEP;
     return has_room(rsp) ? URO_RSP_ACCEPT : URO_RSP_PSN_GAP;
 }

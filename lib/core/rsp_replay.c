@@ -3,14 +3,14 @@
  *
  * SEND and WRITE: the ACK has the PSN of the last request that was carried out, but does not pass a READ or atomic
  * behind the repeated packet, whose answer may have been lost. A sender whose PSNs are wrong never sent that PSN, and
- * learns so that nothing of it arrived. Linux rxe, which cannot bear an ACK of more than it has sent again, gets the PSN
- * of the repeated packet; when a READ follows, the answer to that READ acknowledges both (rsp_late.c). READ: the part
- * asked for is sent again from memory. Atomic: the stored original value is sent again.
+ * learns so that nothing of it arrived. Linux rxe is answered
+ * otherwise (rxe.h). READ: the part asked for is sent again from memory. Atomic: the stored original value is sent again.
  */
 #include "base/mark.h"
 #include "core/limits.h"
 #include "core/ready.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/shard.h"
 
 static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
@@ -43,18 +43,14 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
     return true;
 }
 
-/* An atomic, ATOMIC_WRITE or FLUSH. Linux rxe 6.12 repeats a FLUSH with address 0. */
+/* Likewise for an atomic, ATOMIC_WRITE or FLUSH. */
 static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
 
     if (uro_rd_verb(rd) != frame->op->verb)
         return false;
-    if (uro_rd_verb(rd) == URO_FLUSH && va == 0) {
-        URO_MARK("RSP.DUP.FLUSH");
-        return true;
-    }
-    return rd->va == va;
+    return uro_rxe_repeats_flush(uro_rd_verb(rd), va) || rd->va == va;
 }
 
 /* True when @frame repeats the request that @rd remembers; it is then due again. */
@@ -78,15 +74,6 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
     return true;
 }
 
-/* Whether the packet at @psn was received by this connection, and not long ago. */
-static bool was_received(const struct uro_qp *qp, uro_psn psn)
-{
-    const uint32_t all = (qp->rsp.expected.value - qp->attr.rq_psn) & URO_PSN_MASK;
-    const uint32_t before = (psn.value - qp->attr.rq_psn) & URO_PSN_MASK;
-
-    return before < all && uro_psn_diff(qp->rsp.expected, psn) <= (int32_t)URO_PSN_FAR;
-}
-
 /* Up to where the repeated packet at @psn is acknowledged. */
 static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
 {
@@ -102,6 +89,25 @@ static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
     return uro_psn_make((end.value - 1) & URO_PSN_MASK);
 }
 
+/* Acknowledges a repeated SEND or WRITE. */
+static void answer_data(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    const uro_psn psn = uro_psn_make(frame->bth.psn);
+
+    switch (uro_rxe_ack_repeated(qp, frame)) {
+    case URO_RXE_ACK_NOT_RXE:
+        URO_MARK("RSP.DUP.LAST");
+        uro_rsp_ack(qp, acknowledged(qp, psn), false);
+        break;
+    case URO_RXE_ACK_ITSELF:
+        uro_rsp_ack(qp, psn, uro_rxe_ack_twice(frame));
+        break;
+    case URO_RXE_ACK_LATER:
+        uro_rxe_defer(qp, psn, uro_rxe_ack_twice(frame));
+        break;
+    }
+}
+
 void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -109,17 +115,7 @@ void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
     uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
     if (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE) {
         URO_MARK("RSP.DUP.SEND");
-        uro_psn psn = uro_psn_make(frame->bth.psn);
-        bool by_rxe = uro_rsp_by_rxe(frame) && was_received(qp, psn);
-        if (by_rxe && uro_rsp_late_applies(qp, psn)) {
-            URO_MARK("RSP.DUP.BEHIND");
-            uro_rsp_late_ack(qp, psn, uro_rsp_twice(frame));
-        } else if (by_rxe) {
-            uro_rsp_ack(qp, psn, uro_rsp_twice(frame));
-        } else {
-            URO_MARK("RSP.DUP.LAST");
-            uro_rsp_ack(qp, acknowledged(qp, psn), false);
-        }
+        answer_data(qp, frame);
         return;
     }
     for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--)

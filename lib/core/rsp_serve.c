@@ -9,6 +9,7 @@
 #include "core/ready.h"
 #include "core/rq.h"
 #include "core/rsp.h"
+#include "core/rxe.h"
 #include "core/sgl.h"
 #include "core/shard.h"
 #include "core/touch.h"
@@ -241,7 +242,7 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
     if (frame->bth.ack_req && acknowledged) {
         URO_MARK("RSP.ACK");
-        uro_rsp_ack(qp, psn, uro_rsp_twice(frame));
+        uro_rsp_ack(qp, psn, uro_rxe_ack_twice(frame));
     }
     return URO_RSP_ACCEPT;
 }
@@ -349,21 +350,6 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     return verdict;
 }
 
-/* Linux rxe comes back to all that was kept: the ACK that is due now, of what was kept, waits. The one that was due
- * @before is due again. */
-static void put_off(struct uro_qp *qp, const struct uro_rsp *before)
-{
-    struct uro_rsp *rsp = &qp->rsp;
-
-    if (!rsp->ack_due || (before->ack_due && rsp->ack_psn.value == before->ack_psn.value))
-        return;
-    URO_MARK("RSP.EARLY.BACK");
-    uro_rsp_late_ack(qp, rsp->ack_psn, rsp->ack_twice);
-    rsp->ack_due = before->ack_due;
-    rsp->ack_psn = before->ack_psn;
-    rsp->ack_twice = before->ack_twice;
-}
-
 /* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is told at once
  * how far; and what is missing next, when that came and had no place: it may not come by itself. */
 static void catch_up(struct uro_qp *qp)
@@ -388,8 +374,8 @@ static void catch_up(struct uro_qp *qp)
         report_gap(qp);
     } else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
         uro_rsp_ack(qp, last, false); /* an end that asked is due already, twice */
-    if (qp->rsp.back && uro_pair_state(qp) != URO_QPS_ERR)
-        put_off(qp, &before);
+    if (uro_pair_state(qp) != URO_QPS_ERR)
+        uro_rxe_defer_kept(qp, &before);
     if (qp->rsp.gap != NULL)
         uro_early_again(qp);
 }
@@ -411,10 +397,9 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
 
     notice_far(qp, frame);
     uro_rsp_established(qp);
-    qp->rsp.rxe = uro_rsp_by_rxe(frame);
+    qp->rsp.rxe = uro_rxe_sent(frame);
     if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL) {
-        if (told && uro_rsp_by_rxe(frame))
-            qp->rsp.back = true;
+        uro_rxe_goes_back(qp, frame, told);
         catch_up(qp);
     }
 }

@@ -69,7 +69,7 @@ static void expire(struct uro_shard *shard)
     while ((timer = uro_wheel_pop(&shard->wheel, shard->now)) != NULL)
         if (timer == &shard->early.timer)
             uro_rsp_on_gaps(shard);
-        else if (timer == &shard->late.timer)
+        else if (timer == &shard->deferred.timer)
             uro_rsp_on_late(shard);
         else
             uro_req_on_timer(URO_CONTAINER_OF(timer, struct uro_qp, req.retry.timer));

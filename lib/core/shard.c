@@ -67,9 +67,9 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
         uro_list_init(&shard->groups[i]);
     uro_list_init(&shard->acks);
     uro_list_init(&shard->responses);
-    shard->late = (struct uro_late){ 0 };
-    uro_list_init(&shard->late.waiting[0]);
-    uro_list_init(&shard->late.waiting[1]);
+    shard->deferred = (struct uro_deferred){ 0 };
+    uro_list_init(&shard->deferred.waiting[0]);
+    uro_list_init(&shard->deferred.waiting[1]);
     uro_list_init(&shard->requests);
     uro_list_init(&shard->sent);
     uro_list_init(&shard->cq_events);

@@ -36,8 +36,8 @@ struct uro_shard_config {
     uint32_t gid_count;
 };
 
-/* Queue pairs whose ACK waits; rsp_late.c. */
-struct uro_late {
+/* Queue pairs whose ACK waits; rxe.c. */
+struct uro_deferred {
     struct uro_list waiting[2];
     uint32_t young; /* which of them came since the timer was armed */
     struct uro_timer timer;
@@ -48,7 +48,7 @@ struct uro_shard {
     struct uro_shard_config config;
     struct uro_wheel wheel; /* one timer per queue pair, one of early, one of late */
     struct uro_early early;
-    struct uro_late late;
+    struct uro_deferred deferred;
     struct uro_rng rng;
     struct uro_table qps;                            /* by QPN */
     struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */

@@ -101,7 +101,7 @@ static void rc_repeat__send_alone__is_acknowledged_later(void **state)
             scene_expect_silence(s, at + TURN);
             scene_expect_tx(s, at + 2 * TURN, PACKET(.op = "RC_ACK", .psn = psn, .msn = 2));
             scene_expect_silence(s, at + 3 * TURN);
-            assert_false(uro_timer_armed(&uro_engine_shard(s->engine)->late.timer));
+            assert_false(uro_timer_armed(&uro_engine_shard(s->engine)->deferred.timer));
         }
         scene_expect_mark(s, "RSP.LATE.ALONE");
         scene_close(s);
