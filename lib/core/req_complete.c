@@ -191,7 +191,8 @@ static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
     return head_of(qp);
 }
 
-static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, uint8_t code)
+static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, enum reach reach,
+                                          uint8_t code)
 {
     static const struct {
         enum uro_wc_status status;
@@ -202,9 +203,6 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, uint8_
         [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_WHY_NAK_OPERATIONAL },
     };
 
-    enum reach reach = acknowledge(qp, psn);
-    if (reach == REACH_OVERRUN)
-        return overrun;
     if (code == URO_NAK_PSN_SEQUENCE) {
         uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
         return uro_req_gap(qp, psn);
@@ -218,14 +216,11 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, uint8_
     return uro_req_fail(failed_wqe, meaning[code].status, meaning[code].fail_reason);
 }
 
-static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_t code)
+static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, enum reach reach,
+                                          uint8_t code)
 {
     struct uro_req *req = &qp->req;
 
-    uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);
-    enum reach reach = acknowledge(qp, psn);
-    if (reach == REACH_OVERRUN)
-        return overrun;
     if (req->retry.wait == URO_REQ_WAIT_RNR)
         return none;
     if (reach == REACH_READ)
@@ -237,27 +232,27 @@ static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, uint8_
 static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
                                           const struct uro_aeth *aeth)
 {
-    enum reach reach;
+    bool ack = aeth->kind == URO_AETH_ACK; /* the number of credits is not looked at */
 
+    if (aeth->kind == URO_AETH_RNR)
+        uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);
+    enum reach reach = acknowledge(qp, uro_psn_add(psn, ack));
+    if (reach == REACH_OVERRUN)
+        return overrun;
     switch (aeth->kind) {
-    case URO_AETH_ACK: /* the number of credits is not looked at */
+    case URO_AETH_ACK:
         if (aeth->value != URO_CREDITS_UNLIMITED)
             URO_MARK("REQ.CREDITS");
-        reach = acknowledge(qp, uro_psn_add(psn, 1));
         if (reach == REACH_ALL)
             break;
-        if (reach == REACH_OVERRUN)
-            return overrun;
         URO_MARK("REQ.ACK.READ");
         return uro_req_gap(qp, psn);
     case URO_AETH_RNR:
-        return receive_rnr(qp, psn, aeth->value);
+        return receive_rnr(qp, psn, reach, aeth->value);
     case URO_AETH_NAK:
-        return receive_nak(qp, psn, aeth->value);
+        return receive_nak(qp, psn, reach, aeth->value);
     case URO_AETH_RESERVED:
         URO_MARK("REQ.SYNDROME");
-        if (acknowledge(qp, psn) == REACH_OVERRUN)
-            return overrun;
         return uro_req_fail(owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
     }
     return none;
