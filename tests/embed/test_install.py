@@ -15,7 +15,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 SAMPLES = ROOT / "docs" / "samples"
 FUNCTION = re.compile(r"\b(uroce_\w+)\(")
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import patience  # noqa: E402
 
 
