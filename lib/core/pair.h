@@ -91,6 +91,8 @@ static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
     return (uint32_t)(((uint64_t)rd->read.length + mtu - 1) / mtu);
 }
 
+#define URO_RD_FORGOT (1u << 31) /* in rsp.rd_forgotten */
+
 /* The receiving side. */
 struct uro_rsp {
     uro_psn expected;   /* rsp_serve.c */
@@ -116,15 +118,16 @@ struct uro_rsp {
     bool dropped;      /* one had no place behind the newest gap; early.c */
     bool ack_deferred; /* an ACK is deferred; rxe.c */
     bool back; /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
-    uint8_t read_log2;   /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
-    bool rxe;            /* the last request came from Linux rxe; rsp_serve.c */
-    bool ack_twice;      /* the ACK that is due is sent twice; rsp_ack.c */
-    uro_psn dropped_psn; /* the last of them */
-    uint32_t rd_pending; /* entries that are due */
-    uint32_t rd_oldest;  /* free-running */
-    uint32_t rd_newest;  /* one past */
-    uint32_t rd_mask;
-    uint32_t depth; /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+    uint8_t read_log2;     /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
+    bool rxe;              /* the last request came from Linux rxe; rsp_serve.c */
+    bool ack_twice;        /* the ACK that is due is sent twice; rsp_ack.c */
+    uro_psn dropped_psn;   /* the last of them */
+    uint32_t rd_pending;   /* entries that are due */
+    uint32_t rd_oldest;    /* free-running */
+    uint32_t rd_newest;    /* one past */
+    uint32_t rd_forgotten; /* URO_RD_FORGOT and the PSN behind the last reused entry; 0: none */
+    uint16_t rd_mask;
+    uint16_t depth; /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
     struct uro_rd *
         rd; /* ring, lent, NULL while nothing is answered; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
 };

@@ -104,7 +104,7 @@ static const char *check_answers(const struct uro_qp *qp)
     const char *problem = uro_early_problem(qp);
     if (problem != NULL)
         return problem;
-    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask + 1)
+    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask + 1u)
         return "more answers remembered than there is room for";
     for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
         const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];

@@ -357,11 +357,12 @@ static void configure(struct uro_qp *qp)
         uro_wheel_cancel(&qp->shard->wheel, &qp->req.retry.timer);
         uro_req_retry_init(&qp->req.retry, &config);
     }
-    qp->rsp.depth =
-        qp->attr.max_dest_rd_atomic == 0 ? 0 : uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
+    qp->rsp.depth = qp->attr.max_dest_rd_atomic == 0
+                        ? 0
+                        : (uint16_t)uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
     /* Nothing that the peer may ask for again is forgotten. */
     if (qp->rsp.rd_mask < ring - 1 && qp->rsp.rd_oldest == qp->rsp.rd_newest)
-        qp->rsp.rd_mask = ring - 1;
+        qp->rsp.rd_mask = (uint16_t)(ring - 1);
 }
 
 static void start_sending(struct uro_qp *qp)

@@ -3,8 +3,8 @@
  *
  * SEND and WRITE: the ACK has the PSN of the last request that was carried out, but does not pass a READ or atomic
  * behind the repeated packet, whose answer may have been lost. A sender whose PSNs are wrong never sent that PSN, and
- * learns so that nothing of it arrived. Linux rxe is answered
- * otherwise (rxe.h). READ: the part asked for is sent again from memory. Atomic: the stored original value is sent again.
+ * learns so that nothing of it arrived. No ACK is sent when a READ or atomic behind the packet is no longer remembered: its
+ * sender has the answer, which acknowledged the packet. Linux rxe is answered otherwise (rxe.h). READ: the part asked for is sent again from memory. Atomic: the stored original value is sent again.
  */
 #include "base/mark.h"
 #include "core/limits.h"
@@ -74,7 +74,16 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
     return true;
 }
 
-/* Up to where the repeated packet at @psn is acknowledged. */
+/* Returns whether a READ or atomic behind @psn is no longer remembered. */
+static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
+{
+    const uro_psn end = uro_psn_make(rsp->rd_forgotten & URO_PSN_MASK);
+
+    return rsp->rd_forgotten != 0 && uro_psn_diff(end, psn) > 0 &&
+           uro_psn_diff(end, rsp->expected) <= 0;
+}
+
+/* Returns the PSN up to which the repeated packet at @psn is acknowledged. */
 static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -96,6 +105,10 @@ static void answer_data(struct uro_qp *qp, const struct uro_frame *frame)
 
     switch (uro_rxe_ack_repeated(qp, frame)) {
     case URO_RXE_ACK_NOT_RXE:
+        if (passes_forgotten(&qp->rsp, psn)) {
+            URO_MARK("RSP.DUP.FORGOTTEN");
+            break;
+        }
         URO_MARK("RSP.DUP.LAST");
         uro_rsp_ack(qp, acknowledged(qp, psn), false);
         break;

@@ -127,11 +127,16 @@ enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
-static struct uro_rd *remember(struct uro_rsp *rsp)
+static struct uro_rd *remember(struct uro_qp *qp)
 {
+    struct uro_rsp *rsp = &qp->rsp;
+
     if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask) {
         const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest++ & rsp->rd_mask];
         rsp->rd_pending -= uro_rd_due(oldest);
+        const uro_psn end =
+            uro_psn_add(uro_rd_first(oldest), uro_rd_responses(oldest, qp->path.mtu));
+        rsp->rd_forgotten = end.value | URO_RD_FORGOT;
     }
     rsp->rd_pending++;
     return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
@@ -140,7 +145,7 @@ static struct uro_rd *remember(struct uro_rsp *rsp)
 static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
-    struct uro_rd *rd = remember(&qp->rsp);
+    struct uro_rd *rd = remember(qp);
     *rd = (struct uro_rd){ .va = frame->reth.va,
                            .read = { .length = length, .stop = length },
                            .rkey = frame->reth.rkey,
@@ -204,7 +209,7 @@ static enum uro_rsp_verdict serve_word(struct uro_qp *qp, const struct uro_frame
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
 
-    *remember(&qp->rsp) =
+    *remember(qp) =
         (struct uro_rd){ .va = atomic ? frame->atomic.va : frame->reth.va,
                          .original = word.original,
                          .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,

@@ -93,6 +93,27 @@ static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(v
     }
 }
 
+/* A READ that is no longer remembered was answered before the ones that are: its sender, and so that of the SEND before
+ * it, needs no ACK. One with the PSN before the oldest READ that is remembered would be an ACK for a READ response. */
+static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    take(s, 100, 1);
+    for (uint32_t psn = 101; psn < 141; psn++) {
+        scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .ack_req = true, .dma = 0));
+        scene_expect_tx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = psn, .msn = psn - 99));
+    }
+    take(s, 141, 42);
+    scene_rx(s, 0, TEXT(100));
+    scene_expect_silence(s, URO_MS(1));
+    scene_expect_mark(s, "RSP.DUP.FORGOTTEN");
+    scene_rx(s, URO_MS(1), TEXT(141));
+    scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 141, .msn = 42));
+    scene_close(s);
+}
+
 /* The sender's half: what the other one says of its own PSNs completes nothing. */
 static void rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up(void **state)
 {
@@ -161,6 +182,7 @@ int main(void)
         cmocka_unit_test(rc_send__psn_far_behind__is_acked_with_the_last_one_received),
         cmocka_unit_test(rc_send__repeated_by_rxe__is_acked_with_its_psn),
         cmocka_unit_test(rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them),
+        cmocka_unit_test(rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked),
         cmocka_unit_test(rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up),
         cmocka_unit_test(rc_timeout__shorter_than_the_engines_least__is_the_least),
         cmocka_unit_test(rc_timeout__none_or_longer_than_the_least__is_as_it_was_set),
