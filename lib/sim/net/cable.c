@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "sim/net/cable.h"
 #include "wire/frame.h"
 
 #define PS_PER_NS        1000u
