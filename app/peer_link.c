@@ -106,17 +106,17 @@ static void rest(struct uro_peer_link *link, uro_time most)
     struct uro_port *port = link->port;
     int fds[URO_PORT_FDS_MAX];
     struct pollfd waits[URO_PORT_FDS_MAX];
-    const uint32_t count = port->ops->wait_fds(port, fds);
+    const uint32_t count = uro_port_wait_fds(port, fds);
     const bool wakes = count > 0;
     const struct timespec time = timespec_of(wakes || most < NAP ? most : NAP);
 
-    if (wakes && !port->ops->arm(port))
+    if (wakes && !uro_port_arm(port))
         return;
     for (uint32_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     (void)ppoll(waits, count, &time, NULL);
     if (wakes)
-        port->ops->disarm(port);
+        uro_port_disarm(port);
 }
 
 bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience)
@@ -186,9 +186,8 @@ static void want_groups(struct uro_peer_link *link)
     if (version == link->multicast_version)
         return;
     link->multicast_version = version;
-    link->port->ops->multicast(
-        link->port, link->macs,
-        uro_engine_multicast_macs(link->engine, link->macs, URO_ENGINE_MACS_MAX));
+    uro_port_multicast(link->port, link->macs,
+                       uro_engine_multicast_macs(link->engine, link->macs, URO_ENGINE_MACS_MAX));
 }
 
 void uro_peer_link_play(struct uro_peer_link *link, struct uro_play *play)

@@ -105,37 +105,11 @@ static uint32_t wait_fds(struct uro_port *uro, int fds[static URO_PORT_FDS_MAX])
     return fds[0] >= 0 ? 1 : 0;
 }
 
-/* The descriptor stays readable while a frame is there: nothing is missed. */
-static bool arm(struct uro_port *port)
-{
-    (void)port;
-    return true;
-}
-
-static void disarm(struct uro_port *port)
-{
-    (void)port;
-}
-
 static bool link_up(struct uro_port *uro)
 {
     const struct port *port = port_of(uro);
 
     return port->driver->ops.link_up == NULL || port->driver->ops.link_up(port->handle) != 0;
-}
-
-static bool gone(struct uro_port *port)
-{
-    (void)port;
-    return false;
-}
-
-/* All groups are wanted. */
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
-{
-    (void)port;
-    (void)macs;
-    (void)count;
 }
 
 static const struct uro_port_ops ops = {
@@ -146,11 +120,7 @@ static const struct uro_port_ops ops = {
     .room = room,
     .transmit = transmit,
     .wait_fds = wait_fds,
-    .arm = arm,
-    .disarm = disarm,
     .link_up = link_up,
-    .gone = gone,
-    .multicast = multicast,
 };
 
 /* ---- opening ------------------------------------------------------------ */

@@ -37,59 +37,72 @@ struct uro_port_config {
     bool verbose; /* let the driver's own log through to stderr */
 };
 
+/* What a driver can do. An operation that may be NULL says what happens then; call it by its function below. */
 struct uro_port_ops {
     const char *name;
 
     /* Frees the port. */
     void (*close)(struct uro_port *port);
-
-    /* Lends at most @room received frames until release(); returns how many. */
-    uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
-    void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
-
-    /* Frames that transmit() would take now: never more than URO_PORT_BURST, 0 when the link is
-     * full. Tries to flush what was left over from earlier. */
-    uint32_t (*room)(struct uro_port *port);
-    /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
-     * most the last room(). Frames a link cannot carry (down) are dropped and counted. */
-    void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
-
-    /* Descriptors of which one is readable when frames may have arrived; returns how many, 0 when the port can only
-     * be polled. They may be others after the next call: ask for them before each sleep. */
-    uint32_t (*wait_fds)(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]);
-    /* Before sleeping on them: asks for a wake-up. Returns false when frames are already
-     * there: do not sleep. disarm() after waking, before polling again. */
-    bool (*arm)(struct uro_port *port);
-    void (*disarm)(struct uro_port *port);
-
-    /* Cheap enough to ask every few milliseconds. Keeps `mtu` right. */
-    bool (*link_up)(struct uro_port *port);
-    /* The link is down and will never be up again: what it stood on does not exist any more. */
-    bool (*gone)(struct uro_port *port);
-
-    /* The groups whose frames are wanted, each once, from now on; more may be let in. */
-    void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
-    /* Instead of it, where the kernel has the link: the groups that programs joined. */
-    void (*groups)(struct uro_port *port, const struct uro_gid *groups, uint32_t count);
-
-    /* What the process listens for, from now on: whoever gets the requests for all processes of a shared
-     * address must know. NULL where no port is shared. */
-    void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
-
-    /* Before the process listens for @what: returns 0, and nobody else does at that address until unclaim() or
-     * the process' end; -EADDRINUSE: another process does; another -errno: there is no socket or memory to find
-     * out by. The address is never zero. NULL where no port is shared. */
-    int (*claim)(struct uro_port *port, const struct uro_listened *what);
-    /* Nothing happens when it was not claimed. NULL likewise. */
-    void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
-    /* The largest IP packet that is carried on the way from @from, one of our addresses, to @to now; 0: not known.
-     * It may be more than `mtu`. NULL where the port does not choose the way. */
-    uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
-                          const struct uro_gid *to);
     /* In a forked child: closes the child's copies of descriptors and unmaps memory that others have, too. Sends nothing
      * and changes nothing that the parent goes on with. No lock of the port may be taken: a thread that the child does
-     * not have may hold it. The port is used no more, close() included. NULL: nothing to do. */
+     * not have may hold it. The port is not used afterwards, not even closed. NULL: the child has nothing to free. */
     void (*forked)(struct uro_port *port);
+
+    /* ---- frames ---------------------------------------------------------- */
+
+    /* Lends at most @room received frames until release(). Returns how many. */
+    uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+    /* NULL: the frames of receive() are valid until the next receive(). */
+    void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
+    /* Frames that transmit() takes now: at most URO_PORT_BURST, 0 when the link is full. Tries to flush frames that are
+     * left over from earlier. */
+    uint32_t (*room)(struct uro_port *port);
+    /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at most the last room().
+     * Frames that a link cannot carry (down) are dropped and counted. */
+    void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
+
+    /* ---- sleep ------------------------------------------------------------ */
+
+    /* Descriptors of which one is readable when frames may have arrived; returns how many. They may be others after the
+     * next call: ask for them before each sleep. NULL, or 0 returned: the port can only be polled. */
+    uint32_t (*wait_fds)(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]);
+    /* Asks for a wake-up before a sleep on the descriptors. Returns false when frames are already there: do not sleep.
+     * NULL: the descriptors are readable as long as frames are there, and need no request. */
+    bool (*arm)(struct uro_port *port);
+    /* After the sleep, before the next receive(). NULL: there is nothing to take back. */
+    void (*disarm)(struct uro_port *port);
+
+    /* ---- control ---------------------------------------------------------- */
+
+    /* Cheap enough to be called every few milliseconds. Keeps `mtu` right. */
+    bool (*link_up)(struct uro_port *port);
+    /* Returns whether the link is down and will never be up again. NULL: a link that is down may come back. */
+    bool (*gone)(struct uro_port *port);
+    /* The groups whose frames are wanted, each once, from now on; the port may receive more. NULL: it receives all. */
+    void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
+    /* Instead of multicast(), where the kernel has the link: the groups that programs joined. */
+    void (*groups)(struct uro_port *port, const struct uro_gid *groups, uint32_t count);
+    /* The services that the process listens for, from now on: the broker of a shared address passes their requests on.
+     * NULL: no port is shared. */
+    void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
+    /* Before the process listens for @what: returns 0, and no other process does at that address until unclaim() or
+     * the process' end; -EADDRINUSE: another process does; another -errno: there is no socket or memory to find
+     * out by. The address is never zero. NULL: no port is shared, and the claim succeeds. */
+    int (*claim)(struct uro_port *port, const struct uro_listened *what);
+    /* Nothing happens when @what was not claimed. NULL with claim(). */
+    void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
+    /* The largest IP packet that is carried on the way from @from, one of our addresses, to @to now; 0: not known.
+     * It may be more than `mtu`. NULL: the port does not choose the way, and it is not known. */
+    uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
+                          const struct uro_gid *to);
+};
+
+/* What the host does differently for a port: struct uro_port, flags. */
+enum {
+    URO_PORT_CALL_PER_SEND =
+        1 << 0,                    /* each send is a system call: the host sends packets together */
+    URO_PORT_AWAITS_PEER = 1 << 1, /* the link is down until another process joins, maybe later */
+    URO_PORT_WAKES_DOWN = 1 << 2,  /* its descriptors report that, too: the host sleeps on them */
 };
 
 struct uro_port {
@@ -97,12 +110,73 @@ struct uro_port {
     struct uro_mac mac; /* the address in use */
     uint32_t mtu; /* largest IP packet in use: when opened, or less while the link carries less */
     uint32_t window; /* packets in flight per queue pair that the link holds; 0: any number */
-    uint8_t share; /* other processes have the address too: see struct uro_engine_config; else 0 */
-    bool gathers;  /* each send costs a system call: packets are best sent together */
-    bool awaits_peer; /* the link is down until another process joins it, which may come later */
-    bool
-        wakes_down; /* what wait_fds() names tells of that, too: it is slept on while the link is down */
+    uint8_t share;  /* other processes have the address too: see struct uro_engine_config; else 0 */
+    unsigned flags; /* URO_PORT_... */
 };
+
+static inline bool uro_port_has(const struct uro_port *port, unsigned flag)
+{
+    return (port->flags & flag) != 0;
+}
+
+/* ---- operations that may be NULL ------------------------------------------ */
+
+static inline void uro_port_forked(struct uro_port *port)
+{
+    if (port->ops->forked != NULL)
+        port->ops->forked(port);
+}
+
+static inline void uro_port_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    if (port->ops->release != NULL)
+        port->ops->release(port, pkts, count);
+}
+
+static inline uint32_t uro_port_wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    return port->ops->wait_fds != NULL ? port->ops->wait_fds(port, fds) : 0;
+}
+
+static inline bool uro_port_arm(struct uro_port *port)
+{
+    return port->ops->arm == NULL || port->ops->arm(port);
+}
+
+static inline void uro_port_disarm(struct uro_port *port)
+{
+    if (port->ops->disarm != NULL)
+        port->ops->disarm(port);
+}
+
+static inline bool uro_port_gone(struct uro_port *port)
+{
+    return port->ops->gone != NULL && port->ops->gone(port);
+}
+
+static inline void uro_port_multicast(struct uro_port *port, const struct uro_mac *macs,
+                                      uint32_t count)
+{
+    if (port->ops->multicast != NULL)
+        port->ops->multicast(port, macs, count);
+}
+
+static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *what)
+{
+    return port->ops->claim != NULL ? port->ops->claim(port, what) : 0;
+}
+
+static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *what)
+{
+    if (port->ops->unclaim != NULL)
+        port->ops->unclaim(port, what);
+}
+
+static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct uro_gid *from,
+                                          const struct uro_gid *to)
+{
+    return port->ops->route_mtu != NULL ? port->ops->route_mtu(port, from, to) : 0;
+}
 
 /* The plug-in's one symbol, "uro_port_open": opens a port and starts it.
  * Returns NULL with a sentence in @error that says what is wrong and what to do. */

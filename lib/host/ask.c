@@ -11,24 +11,24 @@
 
 int uro_device_claim(struct uro_device *device, const struct uro_listened *what)
 {
-    if (device->closed || device->port->ops->claim == NULL)
+    if (device->closed)
         return 0;
-    return device->port->ops->claim(device->port, what);
+    return uro_port_claim(device->port, what);
 }
 
 /* A program may stop listening later than its devices end. */
 void uro_device_unclaim(struct uro_device *device, const struct uro_listened *what)
 {
-    if (!device->closed && device->port->ops->unclaim != NULL)
-        device->port->ops->unclaim(device->port, what);
+    if (!device->closed)
+        uro_port_unclaim(device->port, what);
 }
 
 uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
                               const struct uro_gid *to)
 {
-    if (device->closed || device->port->ops->route_mtu == NULL)
+    if (device->closed)
         return 0;
-    return device->port->ops->route_mtu(device->port, from, to);
+    return uro_port_route_mtu(device->port, from, to);
 }
 
 uint32_t uro_device_groups_max(const struct uro_device *device)

@@ -149,8 +149,8 @@ static void close_descriptors(struct uro_device *device)
     if (device->doorbell >= 0)
         (void)close(device->doorbell);
     device->doorbell = -1;
-    if (device->port != NULL && !device->closed && device->port->ops->forked != NULL)
-        device->port->ops->forked(device->port);
+    if (device->port != NULL && !device->closed)
+        uro_port_forked(device->port);
 }
 
 static bool was_used(const struct uro_device *device)

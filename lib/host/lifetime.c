@@ -162,8 +162,9 @@ static int bring_up(struct uro_device *device)
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
         return -ENODEV;
-    device->sched = uro_sched_init(device->config.progress, device->port->gathers);
-    device->awaits_peer = device->port->awaits_peer;
+    device->sched =
+        uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
+    device->awaits_peer = uro_port_has(device->port, URO_PORT_AWAITS_PEER);
     device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
     if (error != 0) {

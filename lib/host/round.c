@@ -21,7 +21,7 @@ static uint32_t receive(struct uro_device *device, uro_time now)
         if (device->capture != NULL)
             uro_capture_received(device, pkts, count, now);
         uro_engine_input(device->engine, pkts, count, now);
-        ops->release(device->port, pkts, count);
+        uro_port_release(device->port, pkts, count);
     }
     return count;
 }
@@ -121,7 +121,7 @@ static void check_link(struct uro_device *device, uro_time now)
         uro_host_sink()->port_event(device,
                                     up ? URO_PORT_ACTIVE : URO_PORT_ERR); /* rule PORT.EVENT */
     }
-    if (!up && !uro_device_gone(device) && device->port->ops->gone(device->port)) {
+    if (!up && !uro_device_gone(device) && uro_port_gone(device->port)) {
         atomic_store(&device->gone, true);
         uro_host_sink()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
@@ -149,7 +149,7 @@ void uro_round_multicast(struct uro_device *device)
                           uro_engine_groups(device->engine, groups, URO_PORT_GROUPS_MAX));
         return;
     }
-    port->ops->multicast(
+    uro_port_multicast(
         port, device->macs,
         uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));
 }

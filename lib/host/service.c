@@ -42,7 +42,7 @@ static void disarm(struct uro_device *device)
 {
     if (!device->armed || !uro_progress_try_lock(device))
         return;
-    device->port->ops->disarm(device->port);
+    uro_port_disarm(device->port);
     device->armed = false;
     (void)pthread_mutex_unlock(&device->mutex);
 }
@@ -63,7 +63,7 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time until)
 static bool ask_port(struct uro_device *device)
 {
     int fds[URO_PORT_FDS_MAX];
-    const uint32_t count = device->port->ops->wait_fds(device->port, fds);
+    const uint32_t count = uro_port_wait_fds(device->port, fds);
 
     for (uint32_t i = 0; i < count; i++)
         device->sleeps_on[1 + i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
@@ -80,12 +80,13 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
         .link_interval = uro_round_link_interval(device),
         .link_up = device->link_up,
         /* The descriptor of a dead link may be readable for ever. */
-        .has_descriptor = (device->link_up || device->port->wakes_down) && ask_port(device),
+        .has_descriptor = (device->link_up || uro_port_has(device->port, URO_PORT_WAKES_DOWN)) &&
+                          ask_port(device),
     };
     const struct uro_sched_decision sleep = uro_sched_on_idle(&device->sched, &idle);
 
     *until = sleep.until;
-    device->armed = sleep.arm && device->port->ops->arm(device->port);
+    device->armed = sleep.arm && uro_port_arm(device->port);
     atomic_store(&device->shared.rx_armed, device->armed);
     atomic_store(&device->shared.wake_at, sleep.until);
     return !sleep.arm || device->armed;
@@ -101,7 +102,7 @@ static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_
 
     atomic_store_explicit(&shared->contended_at, 0, memory_order_relaxed);
     if (device->armed)
-        device->port->ops->disarm(device->port);
+        uro_port_disarm(device->port);
     device->armed = false;
     round.moved = uro_round_run(device, true, now, &round.received);
     round.served = uro_progress_served(device);

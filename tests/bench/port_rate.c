@@ -85,7 +85,7 @@ static uint32_t receive(struct uro_port *port, uint32_t *length)
 
     if (count > 0) {
         *length = pkts[0].length;
-        port->ops->release(port, pkts, count);
+        uro_port_release(port, pkts, count);
     }
     return count;
 }

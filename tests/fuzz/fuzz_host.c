@@ -166,41 +166,10 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
         carry(end_of(port)->other, &tx[i]);
 }
 
-static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
-{
-    (void)port;
-    (void)fds;
-    return 0;
-}
-
-static bool arm(struct uro_port *port)
-{
-    (void)port;
-    return false;
-}
-
-static void disarm(struct uro_port *port)
-{
-    (void)port;
-}
-
 static bool is_up(struct uro_port *port)
 {
     (void)port;
     return link_up;
-}
-
-static bool is_gone(struct uro_port *port)
-{
-    (void)port;
-    return false; /* fuzz_host_remove() says so without it */
-}
-
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
-{
-    (void)port;
-    (void)macs;
-    (void)count;
 }
 
 static const struct uro_port_ops ops = { .name = "cable",
@@ -209,12 +178,7 @@ static const struct uro_port_ops ops = { .name = "cable",
                                          .release = release,
                                          .room = room,
                                          .transmit = transmit,
-                                         .wait_fds = wait_fds,
-                                         .arm = arm,
-                                         .disarm = disarm,
-                                         .link_up = is_up,
-                                         .gone = is_gone,
-                                         .multicast = multicast };
+                                         .link_up = is_up };
 
 static struct uro_port *open_end(const struct uro_port_config *config,
                                  char error[static URO_PORT_ERROR_MAX])

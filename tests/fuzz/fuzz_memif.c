@@ -245,7 +245,7 @@ static void look_at(const struct uro_pkt *pkt)
 static void give_back(void)
 {
     if (lent_count > 0)
-        port->ops->release(port, lent, lent_count);
+        uro_port_release(port, lent, lent_count);
     lent_count = 0;
 }
 
@@ -276,9 +276,9 @@ static void transmit(uint32_t length)
 /* Nobody who sleeps is woken by nothing. */
 static void sleep_once(void)
 {
-    if (port->ops->arm(port))
+    if (uro_port_arm(port))
         demand(!uro_memif_is_up(uro_memif_of(port)) || uro_memif_of(port)->in.ring != NULL);
-    port->ops->disarm(port);
+    uro_port_disarm(port);
 }
 
 /* ---- what the peer does ------------------------------------------------- */

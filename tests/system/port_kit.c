@@ -158,7 +158,7 @@ static uint32_t take(struct uro_port *port, uint32_t *sequence)
             length = pkt.length;
             *sequence = get32(pkt.octets + 14);
         }
-        port->ops->release(port, &pkt, 1);
+        uro_port_release(port, &pkt, 1);
     }
     return length;
 }
@@ -195,14 +195,14 @@ bool kit_can_wait(struct uro_port *port)
 {
     int fds[URO_PORT_FDS_MAX];
 
-    return port->ops->wait_fds(port, fds) > 0;
+    return uro_port_wait_fds(port, fds) > 0;
 }
 
 bool kit_wait(struct uro_port *port, unsigned seconds)
 {
     int fds[URO_PORT_FDS_MAX];
     struct pollfd waits[URO_PORT_FDS_MAX];
-    const uint32_t count = port->ops->wait_fds(port, fds);
+    const uint32_t count = uro_port_wait_fds(port, fds);
 
     for (uint32_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
@@ -215,12 +215,12 @@ uint32_t kit_sleep_receive(struct uro_port *port, uint32_t *sequence, unsigned s
     uint32_t length;
 
     while ((length = take(port, sequence)) == 0) {
-        if (port->ops->arm(port)) {
+        if (uro_port_arm(port)) {
             (*slept)++;
             if (!kit_wait(port, seconds))
                 return 0;
         }
-        port->ops->disarm(port);
+        uro_port_disarm(port);
     }
     return length;
 }
@@ -234,7 +234,7 @@ bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
         if (now() >= end)
             return false;
         if (port->ops->receive(port, &pkt, 1) == 1)
-            port->ops->release(port, &pkt, 1);
+            uro_port_release(port, &pkt, 1);
         sched_yield();
     }
     return true;

@@ -72,7 +72,7 @@ static bool arrives(struct uro_port *port, int from, const struct uro_mac *to)
         assert_int_equal(send(from, frame, sizeof frame, 0), sizeof frame);
         while (port->ops->receive(port, &pkt, 1) == 1) {
             found |= pkt.length == sizeof frame && memcmp(pkt.octets, frame, sizeof frame) == 0;
-            port->ops->release(port, &pkt, 1);
+            uro_port_release(port, &pkt, 1);
         }
         sched_yield();
     } while (!found && now() < until);
@@ -84,7 +84,7 @@ static void hear_groups(const char *link, int netns, const char *interface)
     const struct uro_mac groups[] = { group4, group6 };
     struct uro_port *port = kit_open(link, 0);
 
-    port->ops->multicast(port, groups, 2);
+    uro_port_multicast(port, groups, 2);
     int from = sender(netns, interface);
     assert_true(kit_wait_link(port, true, PATIENCE));
     assert_true(arrives(port, from, &group4));
@@ -152,7 +152,7 @@ static void turn(struct station *s)
     uint32_t count = ops->receive(s->port, pkts, URO_PORT_BURST);
     if (count > 0) {
         uro_engine_input(s->engine, pkts, count, now());
-        ops->release(s->port, pkts, count);
+        uro_port_release(s->port, pkts, count);
     }
     const uint32_t room = ops->room(s->port);
     count = room > 0 ? uro_engine_output(s->engine, s->tx, room, now()) : 0;

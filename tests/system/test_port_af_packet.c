@@ -49,7 +49,7 @@ static void af_packet__packets_leave_one_by_one__they_are_said_to_come_so(void *
     (void)state;
     struct uro_port *port = kit_open(LINK ",gso=no", 0);
 
-    assert_true(port->gathers);
+    assert_true(uro_port_has(port, URO_PORT_CALL_PER_SEND));
     port->ops->close(port);
 }
 
@@ -185,10 +185,10 @@ static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_
     assert_int_equal(sequence, 5);
     kit_run(-1, "ip link set vc down");
     assert_false(port->ops->link_up(port));
-    assert_false(port->ops->gone(port));
+    assert_false(uro_port_gone(port));
     kit_run(-1, "ip link del vc");
     assert_false(port->ops->link_up(port));
-    assert_true(port->ops->gone(port));
+    assert_true(uro_port_gone(port));
     port->ops->close(port);
     kit_kill(peer);
 }
@@ -225,7 +225,7 @@ static bool goes_on(struct uro_port *port, int tap)
         come_in(tap, (struct virtio_net_hdr){ 0 }, frame, sizeof frame);
         while (port->ops->receive(port, &pkt, 1) == 1) {
             bool found = pkt.length == sizeof frame && pkt.octets[11] == 7;
-            port->ops->release(port, &pkt, 1);
+            uro_port_release(port, &pkt, 1);
             if (found)
                 return true;
         }
@@ -279,9 +279,9 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
     struct uro_port *port = kit_open(LINK, 0);
     assert_true(port->ops->link_up(port));
     kit_run(-1, "ip link set va down && ip link set va up");
-    while (!port->ops->arm(port))
+    while (!uro_port_arm(port))
         if (port->ops->receive(port, &pkt, 1) == 1)
-            port->ops->release(port, &pkt, 1);
+            uro_port_release(port, &pkt, 1);
     assert_false(kit_wait(port, 0));
     port->ops->close(port);
     kit_run(-1, "sysctl -qw net.ipv6.conf.va.disable_ipv6=0");
@@ -304,7 +304,7 @@ static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_i
                      sizeof frame);
     while (port->ops->receive(port, &pkt, 1) == 1) {
         assert_int_not_equal(pkt.octets[11], 9);
-        port->ops->release(port, &pkt, 1);
+        uro_port_release(port, &pkt, 1);
     }
     (void)close(fd);
     port->ops->close(port);

@@ -30,7 +30,7 @@ static void af_xdp__each_send_is_a_call__packets_are_gathered(void **state)
 {
     (void)state;
 
-    assert_true(port->gathers);
+    assert_true(uro_port_has(port, URO_PORT_CALL_PER_SEND));
 }
 
 static void af_xdp__both_sleep__every_frame_wakes(void **state)
@@ -58,8 +58,8 @@ static void af_xdp__groups_wanted__the_kernel_is_asked_for_all(void **state)
     const struct uro_mac groups[] = { { { 0x33, 0x33, 0, 0, 0, 1 } } };
 
     assert_false(kit_try(-1, "ip -d link show va | grep -q 'allmulti [1-9]'"));
-    port->ops->multicast(port, groups, 1);
-    port->ops->multicast(port, groups, 1);
+    uro_port_multicast(port, groups, 1);
+    uro_port_multicast(port, groups, 1);
     kit_run(-1, "ip -d link show va | grep -q 'promiscuity 0 *allmulti 1 '");
 }
 

@@ -112,8 +112,8 @@ static void memif__both_sleep__every_frame_wakes(void **state)
 static bool sleep_until(struct uro_port *port, bool up)
 {
     for (unsigned steps = 0; steps < 100 && port->ops->link_up(port) != up; steps++) {
-        bool woken = !port->ops->arm(port) || kit_wait(port, 20);
-        port->ops->disarm(port);
+        bool woken = !uro_port_arm(port) || kit_wait(port, 20);
+        uro_port_disarm(port);
         if (!woken)
             return false;
     }
@@ -126,17 +126,17 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     struct uro_port *port = kit_open(server, 1500);
 
     assert_false(port->ops->link_up(port));
-    assert_true(port->ops->arm(port));
+    assert_true(uro_port_arm(port));
     pid_t peer = kit_echo(client, 1500, true, -1);
     assert_true(kit_wait(port, 20));
-    port->ops->disarm(port);
+    uro_port_disarm(port);
     assert_true(sleep_until(port, true));
 
-    assert_true(port->ops->arm(port));
+    assert_true(uro_port_arm(port));
     assert_false(kit_wait(port, 0));
     kit_kill(peer);
     assert_true(kit_wait(port, 20));
-    port->ops->disarm(port);
+    uro_port_disarm(port);
     assert_true(sleep_until(port, false));
     port->ops->close(port);
 }

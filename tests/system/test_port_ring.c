@@ -18,7 +18,7 @@ static void ring__frames_of_every_length__come_back(void **state)
     uint32_t sequence;
 
     assert_int_equal(port->mtu, 9000);
-    assert_false(port->gathers);
+    assert_false(uro_port_has(port, URO_PORT_CALL_PER_SEND));
     for (uint32_t length = KIT_FRAME_MIN; length <= 9018; length += 61) {
         kit_send(port, length, length);
         assert_int_equal(kit_receive(port, &sequence, 5), length);
@@ -48,7 +48,7 @@ static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **s
     assert_int_equal(pkt.length, KIT_FRAME_MIN);
     assert_memory_equal(pkt.octets, tx.head, tx.head_length);
     assert_memory_equal(pkt.octets + tx.head_length, zeros, KIT_FRAME_MIN - tx.head_length);
-    port->ops->release(port, &pkt, 1);
+    uro_port_release(port, &pkt, 1);
     port->ops->close(port);
 }
 
@@ -89,11 +89,11 @@ static void ring__arm_with_frames_there__does_not_sleep(void **state)
     struct uro_port *port = kit_open("net_ring4", 0);
     uint32_t sequence;
 
-    assert_true(port->ops->arm(port));
-    port->ops->disarm(port);
+    assert_true(uro_port_arm(port));
+    uro_port_disarm(port);
     kit_send(port, 1, 100);
-    assert_false(port->ops->arm(port));
-    port->ops->disarm(port);
+    assert_false(uro_port_arm(port));
+    uro_port_disarm(port);
     assert_int_equal(kit_receive(port, &sequence, 5), 100);
     port->ops->close(port);
 }
@@ -142,8 +142,8 @@ static void vhost__nobody_there__waits_with_the_link_down(void **state)
     struct uro_port *port = kit_open(link, 1500);
     assert_false(port->ops->link_up(port));
     assert_true(kit_can_wait(port));
-    assert_true(port->ops->arm(port));
-    port->ops->disarm(port);
+    assert_true(uro_port_arm(port));
+    uro_port_disarm(port);
     kit_send(port, 1, 100); /* into the void */
     port->ops->close(port);
     assert_int_equal(access(path, F_OK), -1);

@@ -201,21 +201,6 @@ static bool link_up(struct uro_port *port)
     return up;
 }
 
-/* The other end may come, or come back. */
-static bool gone(struct uro_port *port)
-{
-    (void)port;
-    return false;
-}
-
-/* The other end sends what it likes. */
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
-{
-    (void)port;
-    (void)macs;
-    (void)count;
-}
-
 /* ---- opening and closing ------------------------------------------------ */
 
 static void close_descriptors(struct end *end)
@@ -267,8 +252,6 @@ static const struct uro_port_ops ops = {
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
-    .gone = gone,
-    .multicast = multicast,
     .forked = forked,
 };
 
@@ -300,9 +283,10 @@ static struct end *make(const struct uro_port_config *config, char error[static 
     if (end == NULL)
         return NULL;
     mtu = mtu < MTU_MAX ? mtu : MTU_MAX;
-    end->port = (struct uro_port){
-        .ops = &ops, .mac = config->mac, .mtu = mtu, .awaits_peer = true, .wakes_down = true
-    };
+    end->port = (struct uro_port){ .ops = &ops,
+                                   .mac = config->mac,
+                                   .mtu = mtu,
+                                   .flags = URO_PORT_AWAITS_PEER | URO_PORT_WAKES_DOWN };
     (void)snprintf(end->device, sizeof end->device, "%s", config->device);
     uro_cable_faults_init(&end->faults);
     end->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

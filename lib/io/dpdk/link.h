@@ -14,7 +14,7 @@ struct uro_link_kind {
     bool own_limit;     /* DPDK knows its longest frame, and may be told a shorter one */
     bool interrupts;    /* can wake us through DPDK */
     bool memory_only;   /* the driver makes no system call */
-    bool call_per_send; /* each send is one: uro_port's gathers */
+    bool call_per_send; /* each send is one: URO_PORT_CALL_PER_SEND */
     uint32_t mtu;       /* when neither the user nor the link says */
     uint32_t mtu_max;   /* when DPDK would not say; 0: none */
 };

@@ -191,8 +191,8 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
         return -1;
     dpdk->frame_max = link->frame_max;
     dpdk->port.mtu = dpdk->mtu = link->mtu;
-    dpdk->port.awaits_peer = link->kind == URO_DPDK_VHOST;
-    dpdk->port.gathers = link->traits->call_per_send;
+    dpdk->port.flags = (link->kind == URO_DPDK_VHOST ? URO_PORT_AWAITS_PEER : 0u) |
+                       (link->traits->call_per_send ? URO_PORT_CALL_PER_SEND : 0u);
     name_iface(dpdk, link);
     if (dpdk->iface.name[0] != '\0' && uro_iface_read(-1, dpdk->iface.name, &state) != 0)
         dpdk->iface.name[0] = '\0';

@@ -35,21 +35,6 @@ static bool link_up(struct uro_port *port)
     return uro_memif_is_up(memif);
 }
 
-/* The other side may come, or come back. */
-static bool gone(struct uro_port *port)
-{
-    (void)port;
-    return false;
-}
-
-/* The other side sends what it likes. */
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
-{
-    (void)port;
-    (void)macs;
-    (void)count;
-}
-
 /* ---- sleeping ----------------------------------------------------------- */
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
@@ -167,8 +152,6 @@ static const struct uro_port_ops ops = {
     .arm = arm,
     .disarm = disarm,
     .link_up = link_up,
-    .gone = gone,
-    .multicast = multicast,
     .forked = forked,
 };
 
@@ -255,7 +238,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: out of memory");
         return NULL;
     }
-    *memif = (struct uro_memif){ .port = { .ops = &ops, .awaits_peer = true, .wakes_down = true },
+    *memif = (struct uro_memif){ .port = { .ops = &ops,
+                                           .flags = URO_PORT_AWAITS_PEER | URO_PORT_WAKES_DOWN },
                                  .verbose = config->verbose,
                                  .waits = config->forked,
                                  .epoll = -1,

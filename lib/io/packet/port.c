@@ -65,14 +65,6 @@ static bool gone(struct uro_port *port)
     return uro_packet_of(port)->iface.gone;
 }
 
-/* All groups are let in. */
-static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
-{
-    (void)port;
-    (void)macs;
-    (void)count;
-}
-
 /* ---- frames ---------------------------------------------------------------- */
 
 static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
@@ -123,11 +115,6 @@ static bool arm(struct uro_port *port)
 
     uro_packet_socket_forget_error(packet->fd);
     return !uro_packet_rx_waits(&packet->rx);
-}
-
-static void disarm(struct uro_port *port)
-{
-    (void)port;
 }
 
 /* ---- opening and closing --------------------------------------------------- */
@@ -184,10 +171,8 @@ static const struct uro_port_ops ops = {
     .transmit = transmit,
     .wait_fds = wait_fds,
     .arm = arm,
-    .disarm = disarm,
     .link_up = link_up,
     .gone = gone,
-    .multicast = multicast,
     .forked = close_descriptors,
 };
 
@@ -310,7 +295,7 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
     const bool sends_joined = joins && words->gso && !words->qdisc_bypass;
     /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
     const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
-    packet->port.gathers = true;
+    packet->port.flags = URO_PORT_CALL_PER_SEND;
     if (open_ring(packet, words, joins, config->memory_mib, error) != 0)
         return -1;
     uro_packet_socket_teach(packet->fd, state.index,

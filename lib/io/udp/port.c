@@ -95,13 +95,6 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
     return count > 0 ? count : receive_group(udp, pkts, room);
 }
 
-static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
-{
-    (void)port;
-    (void)pkts;
-    (void)count;
-}
-
 static uint32_t room(struct uro_port *port)
 {
     return uro_udp_tx_flush(&uro_udp_of(port)->tx) ? URO_PORT_BURST : 0;
@@ -148,11 +141,6 @@ static bool arm(struct uro_port *port)
         if ((looks[i].revents & POLLERR) != 0)
             (void)uro_report_take(&udp->socks[i], NULL);
     return ready <= 0;
-}
-
-static void disarm(struct uro_port *port)
-{
-    (void)port;
 }
 
 /* What was configured or found when it was opened, unless an interface carries less than it did then. rule PORT.MTU */
@@ -231,13 +219,6 @@ static void services(struct uro_port *port, const struct uro_listened *all, uint
     free(some);
 }
 
-/* An address that the kernel has no more may come back. */
-static bool gone(struct uro_port *port)
-{
-    (void)port;
-    return false;
-}
-
 static void groups(struct uro_port *port, const struct uro_gid *gids, uint32_t count)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -284,14 +265,11 @@ static const struct uro_port_ops ops = {
     .name = "udp",
     .close = close_port,
     .receive = receive,
-    .release = release,
     .room = room,
     .transmit = transmit,
     .wait_fds = wait_fds,
     .arm = arm,
-    .disarm = disarm,
     .link_up = link_up,
-    .gone = gone,
     .groups = groups,
     .services = services,
     .claim = uro_claim_take,
@@ -406,8 +384,9 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         return NULL;
     }
-    udp->port =
-        (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu, .gathers = true };
+    udp->port = (struct uro_port){
+        .ops = &ops, .mac = config->mac, .mtu = config->mtu, .flags = URO_PORT_CALL_PER_SEND
+    };
     udp->mtu = config->mtu;
     udp->groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_addresses_open(&udp->addresses);

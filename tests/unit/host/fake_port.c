@@ -290,12 +290,9 @@ VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
     (void)pthread_sigmask(SIG_BLOCK, NULL, &fake.opener_signals);
     if (strstr(config->link, "polled") == NULL)
         fake.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    fake.port = (struct uro_port){ .ops = &ops,
-                                   .mac = config->mac,
-                                   .mtu = config->mtu,
-                                   .awaits_peer = fake.awaits_peer,
-                                   .wakes_down = fake.wakes_down,
-                                   .gathers = fake.gathers };
+    fake.port = (struct uro_port){
+        .ops = &ops, .mac = config->mac, .mtu = config->mtu, .flags = fake.flags
+    };
     leave();
     return &fake.port;
 }

@@ -33,9 +33,7 @@ struct fake_port {
     bool breaks_otherwise; /* such a link gives another reason than before */
     bool link_up;
     bool gone;               /* for ever, once the link is down */
-    bool awaits_peer;        /* of the next port */
-    bool wakes_down;         /* likewise */
-    bool gathers;            /* likewise */
+    unsigned flags;          /* of the next port */
     int claim_error;         /* of each claim() */
     uint32_t carries;        /* on the way to anybody */
     uint32_t room;           /* of each room() */

@@ -64,9 +64,9 @@ static void forget_start(void)
     uro_device_unlock(device);
 }
 
-void stage_start_polling(bool gathers)
+void stage_start_polling(bool call_per_send)
 {
-    fake.gathers = gathers;
+    fake.flags = call_per_send ? URO_PORT_CALL_PER_SEND : 0;
     stage_start("a:fake0" IP);
     stage_stop_clock();
     do {

@@ -22,7 +22,7 @@ void stage_stop_clock(void);
 void stage_pass(uro_time ns);
 
 /* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
-void stage_start_polling(bool gathers);
+void stage_start_polling(bool call_per_send);
 
 /* A frame comes, the program polls, and so many were sent by then. */
 void stage_find(uint32_t sent);

@@ -11,16 +11,16 @@
 
 #define STEP 100u /* ns, from one call of a program to the next */
 
-static void start(bool gathers)
+static void start(bool call_per_send)
 {
-    stage_start_polling(gathers);
+    stage_start_polling(call_per_send);
     atomic_store(&device->shared.empty_polls, 0); /* so often as the start took */
     stage_each_frame_completes_something();
 }
 
-static void polls_are_answered_at_once(bool gathers)
+static void polls_are_answered_at_once(bool call_per_send)
 {
-    start(gathers);
+    start(call_per_send);
     for (uint32_t sent = 0; sent < 40;) {
         stage_find(++sent);
         assert_false(stage_sent_by_service());

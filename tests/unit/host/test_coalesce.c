@@ -30,9 +30,9 @@ static void call_per_send__post_follows_a_post__leaves_with_the_next_poll(void *
 }
 
 /* What was sent just now was the acknowledgement: the program may post its answer, and nothing else for long. */
-static void answer_leaves_at_once(bool gathers)
+static void answer_leaves_at_once(bool call_per_send)
 {
-    stage_start_polling(gathers);
+    stage_start_polling(call_per_send);
     stage_find(1);
     stage_pass(STEP);
     uro_device_progress(device, true);
@@ -267,7 +267,7 @@ static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
 static void call_per_send__caller_alone_drives__every_post_leaves_at_once(void **state)
 {
     (void)state;
-    fake.gathers = true;
+    fake.flags = URO_PORT_CALL_PER_SEND;
     stage_start("a:fake0;progress=caller" IP);
     for (uint32_t i = 1; i <= 50; i++) {
         uro_device_progress(device, false);

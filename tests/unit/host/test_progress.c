@@ -351,7 +351,7 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
 {
     (void)state;
     fake.link_up = false;
-    fake.awaits_peer = true;
+    fake.flags = URO_PORT_AWAITS_PEER;
     uro_host_set_sink(&sink);
     stage_start("a:fake0" IP);
     assert_true(uro_device_link_up(device));
@@ -369,7 +369,7 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
 static uint32_t arms_after_link_went_down(bool wakes)
 {
     fake.link_up = false;
-    fake.wakes_down = wakes;
+    fake.flags = wakes ? URO_PORT_WAKES_DOWN : 0;
     stage_start("a:fake0" IP);
     fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
     return fake_read(&fake.arms);

@@ -83,7 +83,7 @@ bool kit_wakes(struct uro_port *port, int ms)
 {
     int fds[URO_PORT_FDS_MAX];
     struct pollfd looks[URO_PORT_FDS_MAX];
-    uint32_t count = port->ops->wait_fds(port, fds);
+    uint32_t count = uro_port_wait_fds(port, fds);
 
     for (uint32_t i = 0; i < count; i++)
         looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
@@ -92,9 +92,9 @@ bool kit_wakes(struct uro_port *port, int ms)
 
 static bool sleeps(struct uro_port *port)
 {
-    bool woken = !port->ops->arm(port) || kit_wakes(port, 1000);
+    bool woken = !uro_port_arm(port) || kit_wakes(port, 1000);
 
-    port->ops->disarm(port);
+    uro_port_disarm(port);
     return woken;
 }
 
@@ -187,7 +187,7 @@ bool kit_take(struct uro_port *port, struct kit_frame *frame)
     frame->length = pkt.length;
     frame->shared = pkt.shared != NULL;
     uro_pkt_copy(&pkt, frame->octets, pkt.length);
-    port->ops->release(port, &pkt, 1);
+    uro_port_release(port, &pkt, 1);
     return true;
 }
 

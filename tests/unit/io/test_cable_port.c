@@ -69,7 +69,7 @@ static const char *arrived(struct uro_port *port, uint32_t least)
             assert_in_range(count, 0, sizeof text - 2);
             text[count++] = (char)pkts[i].octets[0];
         }
-        port->ops->release(port, pkts, now);
+        uro_port_release(port, pkts, now);
         if (now == 0 && count >= least)
             break;
     }
@@ -156,23 +156,23 @@ static void cable__sleeper__woken_by_a_frame_and_by_its_due_time(void **state)
     int fds[URO_PORT_FDS_MAX];
 
     (void)state;
-    const nfds_t count = pair.two->ops->wait_fds(pair.two, fds);
+    const nfds_t count = uro_port_wait_fds(pair.two, fds);
     for (nfds_t i = 0; i < count; i++)
         wait[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-    pair.two->ops->disarm(pair.two);
-    assert_true(pair.two->ops->arm(pair.two));
+    uro_port_disarm(pair.two);
+    assert_true(uro_port_arm(pair.two));
     assert_int_equal(poll(wait, count, 0), 0);
     send_frame(pair.one, 'a');
     assert_int_equal(poll(wait, count, (int)patience(WAIT_MS)), 1);
-    pair.two->ops->disarm(pair.two);
-    assert_false(pair.two->ops->arm(pair.two)); /* a frame is there */
+    uro_port_disarm(pair.two);
+    assert_false(uro_port_arm(pair.two)); /* a frame is there */
     assert_string_equal(arrived(pair.two, 1), "a");
 
     assert_int_equal(uro_cable_port_set("one", "delay_us=100000", error), 0);
     send_frame(pair.one, 'b');
-    if (pair.two->ops->arm(pair.two)) { /* unless this machine was slow */
+    if (uro_port_arm(pair.two)) { /* unless this machine was slow */
         assert_int_not_equal(poll(wait, count, (int)patience(WAIT_MS)), 0);
-        pair.two->ops->disarm(pair.two);
+        uro_port_disarm(pair.two);
     }
     assert_string_equal(arrived(pair.two, 1), "b");
     close_pair(&pair);
@@ -224,7 +224,7 @@ static void cable__full__no_room_until_frames_are_taken(void **state)
     assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 1);
     struct uro_pkt pkts[URO_PORT_BURST];
     assert_int_equal(pair.two->ops->receive(pair.two, pkts, URO_PORT_BURST), URO_PORT_BURST);
-    pair.two->ops->release(pair.two, pkts, URO_PORT_BURST);
+    uro_port_release(pair.two, pkts, URO_PORT_BURST);
     assert_int_equal(pair.one->ops->room(pair.one), URO_PORT_BURST / 2);
     close_pair(&pair);
 }

@@ -31,8 +31,9 @@ static void connect__server_first__takes_few_looks(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
-    assert_true(server->awaits_peer && client->awaits_peer);
-    assert_false(server->ops->gone(server) || client->ops->gone(client));
+    assert_true(uro_port_has(server, URO_PORT_AWAITS_PEER) &&
+                uro_port_has(client, URO_PORT_AWAITS_PEER));
+    assert_false(uro_port_gone(server) || uro_port_gone(client));
     assert_memory_not_equal(&server->mac, &client->mac, sizeof client->mac);
     kit_works(client, server);
 }
@@ -138,7 +139,7 @@ static void frame__sent_on_while_it_is_lent__is_whole(void **state)
                                .spans = { { pkt.octets + 18, pkt.length - 18 } } };
         memcpy(back.head, pkt.octets, 18);
         kit_send(to, &back);
-        to->ops->release(to, &pkt, 1);
+        uro_port_release(to, &pkt, 1);
         kit_expect(ways[way][0], kit_plain(2, 7000), false);
         kit_expect(ways[way][0], kit_plain(1, sizeof octets), false);
     }
@@ -183,7 +184,7 @@ static void ring__many_times_round__bursts_stay_in_order(void **state)
             for (uint32_t i = 0; i < count; i++)
                 assert_int_equal(number_of(&pkts[i]), got++);
             if (count > 0)
-                to->ops->release(to, pkts, count);
+                uro_port_release(to, pkts, count);
         }
     }
 }
@@ -213,7 +214,7 @@ static void ring__full__has_no_room_until_frames_are_given_back(void **state)
             assert_int_equal(from->ops->room(from), 0);
             for (uint32_t i = 0; i < 10; i++)
                 assert_int_equal(number_of(&pkts[i]), got++);
-            to->ops->release(to, pkts, 10);
+            uro_port_release(to, pkts, 10);
             assert_int_equal(from->ops->room(from), 10);
             sent = fill(from, sent);
             assert_int_equal(sent - got, SMALL_RING);
@@ -221,7 +222,7 @@ static void ring__full__has_no_room_until_frames_are_given_back(void **state)
         assert_int_equal(to->ops->receive(to, pkts, URO_PORT_BURST), SMALL_RING);
         for (uint32_t i = 0; i < SMALL_RING; i++)
             assert_int_equal(number_of(&pkts[i]), got++);
-        to->ops->release(to, pkts, SMALL_RING);
+        uro_port_release(to, pkts, SMALL_RING);
         assert_int_equal(uro_memif_of(from)->tx_dropped, 0);
     }
 }
@@ -280,21 +281,21 @@ static void asleep__frame_comes__wakes(void **state)
     struct uro_port *const ways[][2] = { { client, server }, { server, client } };
     for (unsigned i = 0; i < 200; i++) {
         struct uro_port *const from = ways[i % 2][0], *const to = ways[i % 2][1];
-        assert_true(to->ops->arm(to));
+        assert_true(uro_port_arm(to));
         assert_false(kit_wakes(to, 0));
         kit_send(from, kit_data(i, 1024));
         assert_true(kit_wakes(to, 0));
-        to->ops->disarm(to);
+        uro_port_disarm(to);
         kit_send(from, kit_plain(i, 100)); /* nobody asked to be woken */
         assert_false(kit_wakes(to, 0));
-        assert_false(to->ops->arm(to));
-        to->ops->disarm(to);
+        assert_false(uro_port_arm(to));
+        uro_port_disarm(to);
         assert_false(kit_wakes(to, 0));
         kit_expect(to, kit_data(i, 1024), true);
         kit_expect(to, kit_plain(i, 100), false);
-        assert_true(to->ops->arm(to));
+        assert_true(uro_port_arm(to));
         assert_false(kit_wakes(to, 0));
-        to->ops->disarm(to);
+        uro_port_disarm(to);
     }
 }
 
@@ -304,22 +305,22 @@ static void asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once(void **s
     (void)state;
     start("role=server", "role=client", 0);
     for (unsigned i = 0; i < 2; i++) {
-        assert_true(server->ops->arm(server));
+        assert_true(uro_port_arm(server));
         kit_send(client, kit_data(i, 1024));
         if (i == 1)
             kit_close(&client);
         assert_true(kit_wakes(server, 0));
-        server->ops->disarm(server);
+        uro_port_disarm(server);
         kit_expect(server, kit_data(i, 1024), true);
     }
-    assert_true(server->ops->arm(server));
+    assert_true(uro_port_arm(server));
     assert_true(uro_memif_is_up(uro_memif_of(server)));
     assert_true(kit_wakes(server, 0));
-    server->ops->disarm(server);
-    assert_false(server->ops->arm(server));
+    uro_port_disarm(server);
+    assert_false(uro_port_arm(server));
     assert_false(uro_memif_is_up(uro_memif_of(server)));
-    server->ops->disarm(server);
-    assert_true(server->ops->arm(server));
+    uro_port_disarm(server);
+    assert_true(uro_port_arm(server));
     assert_false(kit_wakes(server, 0));
 }
 

@@ -331,16 +331,16 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     other = kit_open("role=server,id=2", 0);
     int control = memif_peer_call(kit_name());
     (void)server->ops->link_up(server); /* greets it */
-    assert_true(other->ops->arm(other));
+    assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
     assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
     (void)server->ops->link_up(server);
     assert_true(kit_wakes(other, 0));
-    other->ops->disarm(other);
+    uro_port_disarm(other);
     (void)other->ops->link_up(other);
-    assert_true(other->ops->arm(other));
+    assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
-    assert_true(server->ops->arm(server));
+    assert_true(uro_port_arm(server));
     assert_false(kit_wakes(server, 0));
     (void)close(control);
 }
@@ -383,9 +383,9 @@ static void connection__is_over__its_descriptors_wake_nobody(void **state)
         assert_true(kit_sleep_until(*stays, false));
         assert_int_equal(write(doorbell, &one, sizeof one), sizeof one);
         for (unsigned looks = 0; looks < 3; looks++) {
-            assert_true((*stays)->ops->arm(*stays));
+            assert_true(uro_port_arm(*stays));
             assert_false(kit_wakes(*stays, 0));
-            (*stays)->ops->disarm(*stays);
+            uro_port_disarm(*stays);
         }
         (void)close(control);
         (void)close(doorbell);

@@ -129,12 +129,12 @@ static void doorbell__rung__wakes_each_time(void **state)
     struct uro_port *ports[] = { server, client };
     for (unsigned i = 0; i < 200; i++) {
         struct uro_port *sleeper = ports[i % 2];
-        assert_true(sleeper->ops->arm(sleeper));
+        assert_true(uro_port_arm(sleeper));
         assert_false(kit_wakes(sleeper, 0));
         const struct uro_tx *tx = kit_plain(i, 100);
         kit_send(ports[(i + 1) % 2], tx);
         assert_true(kit_wakes(sleeper, 1000));
-        sleeper->ops->disarm(sleeper);
+        uro_port_disarm(sleeper);
         kit_expect(sleeper, tx, false);
     }
 }

@@ -222,8 +222,8 @@ static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
     (void)state;
     struct memif_peer peer = kit_peer_up(server);
     assert_int_equal(fcntl(peer.wakes_server, F_SETFL, 0), 0);
-    assert_true(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_true(uro_port_arm(server));
+    uro_port_disarm(server);
     memif_peer_drop(&peer);
 }
 
@@ -259,18 +259,18 @@ static void link__changes_before_a_sleep__there_is_none(void **state)
     (void)state;
     assert_int_equal(kit_ask(server, peer.control, &out, -1), URO_MEMIF_ACK);
     assert_int_equal(kit_ask(server, peer.control, &in, -1), URO_MEMIF_ACK);
-    assert_true(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_true(uro_port_arm(server));
+    uro_port_disarm(server);
     say(&peer, connect, -1);
-    assert_false(server->ops->arm(server));
-    server->ops->disarm(server);
-    assert_true(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_false(uro_port_arm(server));
+    uro_port_disarm(server);
+    assert_true(uro_port_arm(server));
+    uro_port_disarm(server);
     memif_peer_drop(&peer);
-    assert_false(server->ops->arm(server));
-    server->ops->disarm(server);
-    assert_true(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_false(uro_port_arm(server));
+    uro_port_disarm(server);
+    assert_true(uro_port_arm(server));
+    uro_port_disarm(server);
 }
 
 /* ---- messages ----------------------------------------------------------- */
@@ -370,12 +370,12 @@ static void client_hears(struct uro_memif_message message, const char *reason)
     if (strcmp(said, reason) != 0)
         fail_msg("\"%s\" is not \"%s\"", said, reason);
     (void)close(control);
-    assert_true(client->ops->arm(client) && kit_wakes(client, 1000));
-    client->ops->disarm(client);
+    assert_true(uro_port_arm(client) && kit_wakes(client, 1000));
+    uro_port_disarm(client);
     struct memif_peer peer;
     for (unsigned i = 0; i < 100 && uro_memif_of(client)->control < 0; i++) {
-        assert_true(client->ops->arm(client) && kit_wakes(client, 1000));
-        client->ops->disarm(client);
+        assert_true(uro_port_arm(client) && kit_wakes(client, 1000));
+        uro_port_disarm(client);
     }
     peer = kit_peer_serve(client, listener);
     memif_peer_drop(&peer);

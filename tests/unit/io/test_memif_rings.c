@@ -208,7 +208,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     memif_peer_put(peer.to_server, 0, (struct uro_memif_desc){ .length = 7 });
     assert_memory_equal(pkt.octets, before, sizeof before);
     assert_int_equal(pkt.length, uro_tx_length(tx));
-    server->ops->release(server, &pkt, 1);
+    uro_port_release(server, &pkt, 1);
     still_up();
 }
 
@@ -228,7 +228,7 @@ static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **stat
     (void)server->ops->link_up(server);
     uro_pkt_copy(&pkt, copy, pkt.length);
     assert_memory_equal(copy, octets, pkt.length);
-    server->ops->release(server, &pkt, 1);
+    uro_port_release(server, &pkt, 1);
     assert_false(server->ops->link_up(server));
 }
 
@@ -241,17 +241,17 @@ static void chain__without_its_end__is_waited_for_asleep(void **state)
     assert_true(kit_take(server, &frame));
     for (unsigned i = 0; i < 3; i++) {
         assert_false(kit_take(server, &frame));
-        assert_true(server->ops->arm(server));
+        assert_true(uro_port_arm(server));
         assert_int_equal(atomic_load(&peer.to_server->flags) & URO_MEMIF_NO_INTERRUPT, 0);
-        server->ops->disarm(server);
+        uro_port_disarm(server);
     }
     to_server(2, buffer(2, 300, false));
-    assert_false(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_false(uro_port_arm(server));
+    uro_port_disarm(server);
     assert_true(kit_take(server, &frame));
     assert_int_equal(frame.length, 600);
-    assert_true(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_true(uro_port_arm(server));
+    uro_port_disarm(server);
     still_up();
 }
 
@@ -265,8 +265,8 @@ static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
     assert_false(server->ops->link_up(server));
     peer = kit_peer_up(server);
     to_server(0, buffer(0, 300, false));
-    assert_false(server->ops->arm(server));
-    server->ops->disarm(server);
+    assert_false(uro_port_arm(server));
+    uro_port_disarm(server);
     assert_true(kit_take(server, &frame));
 }
 

@@ -39,7 +39,7 @@ static void strangers__many_and_silent__others_connect(void **state)
         (void)close(silent[i]);
     (void)server->ops->link_up(server);
     kit_works(client, server);
-    assert_true(server->ops->arm(server));
+    assert_true(uro_port_arm(server));
     assert_false(kit_wakes(server, 0));
     (void)stop(state);
     assert_int_equal(kit_fds(), before - 6); /* those of the server */
@@ -63,7 +63,7 @@ static void stranger__no_descriptor_is_left__is_told_and_wakes_nobody(void **sta
         (void)close(lowest);
         none.rlim_cur = (unsigned)lowest;
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-        bool armed = server->ops->arm(server);
+        bool armed = uro_port_arm(server);
         (void)server->ops->link_up(server);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_true(armed);

@@ -43,14 +43,14 @@ static void *serve(void *argument)
         if (count > 0) {
             for (uint32_t i = 0; i < count; i++)
                 atomic_fetch_add(&failed, pkts[i].octets[20] != side);
-            port->ops->release(port, pkts, count);
+            uro_port_release(port, pkts, count);
             atomic_fetch_add(&got[side], count);
             continue;
         }
         (void)port->ops->link_up(port);
-        if (port->ops->arm(port))
+        if (uro_port_arm(port))
             (void)kit_wakes(port, 100);
-        port->ops->disarm(port);
+        uro_port_disarm(port);
     }
     if (port != NULL)
         port->ops->close(port);

@@ -74,7 +74,7 @@ static bool wakes(void)
 {
     int fds[URO_PORT_FDS_MAX];
     struct pollfd looks[URO_PORT_FDS_MAX];
-    uint32_t count = port->ops->wait_fds(port, fds);
+    uint32_t count = uro_port_wait_fds(port, fds);
 
     for (uint32_t i = 0; i < count; i++)
         looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
@@ -108,7 +108,7 @@ static void send_to_nobody(void)
     int fds[URO_PORT_FDS_MAX];
 
     send_a_packet();
-    (void)port->ops->wait_fds(port, fds);
+    (void)uro_port_wait_fds(port, fds);
     struct pollfd look = { .fd = fds[1] };
     assert_int_equal(poll(&look, 1, (int)patience(1000)), 1);
 }
@@ -133,7 +133,7 @@ static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state
     send_to_nobody();
     receive_nothing();
     told_once();
-    assert_true(port->ops->arm(port));
+    assert_true(uro_port_arm(port));
 }
 
 static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
@@ -149,10 +149,10 @@ static void port_unreachable__met_before_a_sleep__is_told_and_gone(void **state)
 {
     (void)state;
     send_to_nobody();
-    (void)port->ops->arm(port);
+    (void)uro_port_arm(port);
     told_once();
     assert_false(wakes());
-    assert_true(port->ops->arm(port));
+    assert_true(uro_port_arm(port));
 }
 
 static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(void **state)
@@ -184,7 +184,7 @@ static void packet_to_a_group__wakes(void **state)
     assert_true(uro_gid_parse("239.77.0.1", &group));
     port->ops->groups(port, &group, 1);
     assert_false(wakes());
-    assert_true(port->ops->arm(port));
+    assert_true(uro_port_arm(port));
     const union uro_sock_address to = uro_sock_address_of(&group, URO_ROCE_PORT);
     int sender = uro_sock_make(false);
     uro_sock_set_multicast(sender, &OWN);
@@ -193,7 +193,7 @@ static void packet_to_a_group__wakes(void **state)
         sizeof octets);
     (void)close(sender);
     assert_true(wakes());
-    assert_false(port->ops->arm(port));
+    assert_false(uro_port_arm(port));
     receive_nothing(); /* it is from our address: an echo */
 }
 
