@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_port_defaults.c - what happens when a driver leaves an operation of struct uro_port_ops out. */
+#include "engine/port.h"
+#include "support/check.h"
+
+static const struct uro_port_ops least = { .name = "least" };
+static struct uro_port port = { .ops = &least };
+
+static void wait__no_descriptors__only_polling(void **state)
+{
+    int fds[URO_PORT_FDS_MAX];
+
+    (void)state;
+    assert_int_equal(uro_port_wait_fds(&port, fds), 0);
+}
+
+/* False would mean that frames are there, and the service thread would never sleep. */
+static void arm__no_operation__sleep_is_allowed(void **state)
+{
+    (void)state;
+    assert_true(uro_port_arm(&port));
+    uro_port_disarm(&port);
+}
+
+/* True would end the device. */
+static void gone__no_operation__link_may_come_back(void **state)
+{
+    (void)state;
+    assert_false(uro_port_gone(&port));
+}
+
+static void claim__no_operation__nobody_else_shares_the_address(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_port_claim(&port, NULL), 0);
+    uro_port_unclaim(&port, NULL);
+}
+
+static void route_mtu__no_operation__is_not_known(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_port_route_mtu(&port, NULL, NULL), 0);
+}
+
+static void others__no_operation__do_nothing(void **state)
+{
+    (void)state;
+    uro_port_release(&port, NULL, 0);
+    uro_port_multicast(&port, NULL, 0);
+    uro_port_forked(&port);
+}
+
+static void flags__only_those_that_are_set(void **state)
+{
+    (void)state;
+    const struct uro_port memif = { .flags = URO_PORT_AWAITS_PEER | URO_PORT_WAKES_DOWN };
+
+    assert_true(uro_port_has(&memif, URO_PORT_AWAITS_PEER));
+    assert_false(uro_port_has(&memif, URO_PORT_CALL_PER_SEND));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wait__no_descriptors__only_polling),
+        cmocka_unit_test(arm__no_operation__sleep_is_allowed),
+        cmocka_unit_test(gone__no_operation__link_may_come_back),
+        cmocka_unit_test(claim__no_operation__nobody_else_shares_the_address),
+        cmocka_unit_test(route_mtu__no_operation__is_not_known),
+        cmocka_unit_test(others__no_operation__do_nothing),
+        cmocka_unit_test(flags__only_those_that_are_set),
+    };
+    return cmocka_run_group_tests_name("engine/port_defaults", tests, NULL, NULL);
+}
