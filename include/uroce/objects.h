@@ -117,7 +117,7 @@ struct uroce_address {
 /* Creates an address handle: a destination of datagrams. Returns 0 or
  *   -EINVAL       @address->sgid_index has no address, or one of another IP version
  *   -ENETUNREACH  the destination is in another subnet, and there is no gateway
- *   -ENOMEM       out of memory */
+ *   -ENOMEM       out of memory, or all 32768 next hops of the engine are in use */
 int uroce_ah_create(struct uroce_pd *pd, const struct uroce_address *address, uint64_t now,
                     struct uroce_ah **ah);
 /* Destroys an address handle. A datagram to it that was posted and not sent yet fails. Returns 0. */
@@ -203,7 +203,8 @@ struct uroce_qp_attr {
 
 /* Changes the attributes that @mask names (UROCE_ATTR_*). Returns 0 or
  *   -EINVAL       no such transition, an attribute is missing or one too many, a value out of its range, or @now earlier than before
- *   -ENETUNREACH  as uroce_ah_create() */
+ *   -ENETUNREACH  as uroce_ah_create()
+ *   -ENOMEM       all 32768 next hops of the engine are in use */
 int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsigned mask,
                     uint64_t now);
 

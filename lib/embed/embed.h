@@ -58,8 +58,8 @@ struct uroce_qp {
 /* Zeroed memory, aligned to a cache line, for free(). NULL without memory. */
 void *uro_embed_memory(size_t size);
 
-/* Copies the first @known bytes of a struct that begins with its size. What is longer must be zero behind them, and what is
- * shorter must have @least; the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+/* Copies the first @known bytes of a struct that begins with its size. What is longer must be zero behind them and have at most
+ * a page, and what is shorter must have @least; the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
 /* Notes the time of a call. Returns false when it is earlier than that of the last one. */

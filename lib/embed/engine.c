@@ -10,7 +10,8 @@
 
 #include "embed/embed.h"
 
-#define LINE 64u
+#define LINE      64u
+#define LATER_MAX 4096u /* a struct of a later version is not longer than this, in bytes */
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
 static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
@@ -34,6 +35,8 @@ int uro_embed_take(void *to, size_t known, const void *from, size_t least)
     memcpy(&size, from, sizeof size);
     if (size < least)
         return -EINVAL;
+    if (size > LATER_MAX)
+        return -E2BIG;
     for (size_t i = known; i < size; i++)
         if (((const uint8_t *)from)[i] != 0)
             return -E2BIG;

@@ -161,8 +161,10 @@ int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uin
     struct uro_cqe cqes[POLL_BURST];
     uint32_t done = 0, found;
 
-    if (cq == NULL || completions == NULL || room > URO_CQ_CAPACITY_MAX)
+    if (cq == NULL || completions == NULL)
         return -EINVAL;
+    if (room > URO_CQ_CAPACITY_MAX)
+        room = URO_CQ_CAPACITY_MAX;
     do {
         found = uro_cq_poll(cq->core, cqes, room - done < POLL_BURST ? room - done : POLL_BURST);
         for (uint32_t i = 0; i < found; i++)
