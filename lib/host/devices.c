@@ -110,6 +110,17 @@ struct uro_device *uro_device_before(const struct uro_device *device)
     return device->before;
 }
 
+/* Says what is not wrong with a device, but not what its user may think either. */
+static void warn(const struct uro_device_config *entry)
+{
+    char loopback[URO_HOST_LOOPBACK_MAX], left_out[URO_HOST_LEFT_OUT_MAX];
+
+    if (entry->loopback)
+        fprintf(stderr, "uroce: %s\n", uro_host_loopback_text(entry, loopback));
+    if (entry->left_out && entry->problem[0] == '\0')
+        fprintf(stderr, "uroce: %s\n", uro_host_left_out_text(entry, left_out));
+}
+
 /* ---- adding and removing ------------------------------------------------- */
 
 static uint32_t count_devices(struct uro_device *const *list)
@@ -214,6 +225,8 @@ int uro_host_add(const char *where, const char *text, char *problem, size_t size
         error = append(entry, problem, size);
         unlock_list();
     }
+    if (error == 0)
+        warn(entry);
     free(one);
     return error;
 }
@@ -250,16 +263,11 @@ struct uro_device *uro_host_find(const char *name)
 /* To those who use devices; `uroce devices` shows problems itself. */
 static void complain(void)
 {
-    char text[URO_HOST_LOOPBACK_MAX];
-
     (void)pthread_once(&once, read_all);
     for (const struct uro_device_config *const *entry = entries; *entry != NULL; entry++) {
         if ((*entry)->problem[0] != '\0')
             fprintf(stderr, "uroce: %s\n", (*entry)->problem);
-        if ((*entry)->loopback)
-            fprintf(stderr, "uroce: %s\n", uro_host_loopback_text(*entry, text));
-        if ((*entry)->left_out && (*entry)->problem[0] == '\0')
-            fprintf(stderr, "uroce: %s\n", uro_host_left_out_text(*entry, text));
+        warn(*entry);
     }
 }
 
