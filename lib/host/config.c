@@ -120,19 +120,14 @@ static void finish_entry(struct uro_entry *entry)
         uro_defaults_fill(entry);
 }
 
-void uro_config_read_one(struct uro_config *config, const char *where, const char *text)
+void uro_config_read_one(struct uro_config *config, const char *where, char *text)
 {
-    char *copy = strdup(text);
-
     config->count = 0;
     uro_entry_begin_process(&config->process);
-    if (copy == NULL)
-        uro_config_refuse(config, where, "%s: out of memory", where);
-    else if (copy[strcspn(copy, BLANKS)] != '\0')
+    if (text[strcspn(text, BLANKS)] != '\0')
         uro_config_refuse(config, where, "%s: a device is one word, without blanks", where);
     else
-        read_word(config, where, copy);
-    free(copy);
+        read_word(config, where, text);
     if (config->count == 0)
         uro_config_refuse(config, where, "%s: \"*\" is no device", where);
     finish_entry(&config->entries[0]);

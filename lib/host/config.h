@@ -26,9 +26,9 @@ struct uro_config {
 /* Reads @devices (the text of UROCE_DEVICES), or when that is NULL or blank the file @path. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
 
-/* Reads @text, NAME:LINK[;key=value]... as a word of UROCE_DEVICES, into the only entry of @config. The entry's problem
- * says what is wrong; @where names the source in that message. */
-void uro_config_read_one(struct uro_config *config, const char *where, const char *text);
+/* Reads @text, NAME:LINK[;key=value]... as a word of UROCE_DEVICES, into the only entry of @config, and writes over @text. The
+ * entry's problem says what is wrong; @where names the source in that message. */
+void uro_config_read_one(struct uro_config *config, const char *where, char *text);
 
 /* For the readers of sources. Appends an entry for device @name, refused when the name is wrong or
  * taken. "*" is the process. NULL when there are too many. */

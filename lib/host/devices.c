@@ -206,27 +206,36 @@ static int append(struct uro_device_config *entry, char *problem, size_t size)
     return error;
 }
 
+/* @text is written over. */
+static int add(struct uro_config *one, const char *where, char *text, char *problem, size_t size)
+{
+    struct uro_device_config *entry = &one->entries[0].config;
+
+    uro_config_read_one(one, where, text);
+    if (entry->problem[0] != '\0') {
+        (void)snprintf(problem, size, "%s", entry->problem);
+        return -EINVAL;
+    }
+    lock_list();
+    const int error = append(entry, problem, size);
+    unlock_list();
+    if (error == 0)
+        warn(entry);
+    return error;
+}
+
 int uro_host_add(const char *where, const char *text, char *problem, size_t size)
 {
     struct uro_config *one = calloc(1, sizeof *one);
+    char *copy = strdup(text);
+    int error = -ENOMEM;
 
-    if (one == NULL) {
-        (void)snprintf(problem, size, "%s: out of memory", where);
-        return -ENOMEM;
-    }
     (void)uro_host_devices();
-    uro_config_read_one(one, where, text);
-    struct uro_device_config *entry = &one->entries[0].config;
-    int error = -EINVAL;
-    if (entry->problem[0] != '\0') {
-        (void)snprintf(problem, size, "%s", entry->problem);
-    } else {
-        lock_list();
-        error = append(entry, problem, size);
-        unlock_list();
-    }
-    if (error == 0)
-        warn(entry);
+    if (one != NULL && copy != NULL)
+        error = add(one, where, copy, problem, size);
+    else
+        (void)snprintf(problem, size, "%s: out of memory", where);
+    free(copy);
     free(one);
     return error;
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_memory.c - memory runs out at each allocation of each public function that makes something: it fails with -ENOMEM, and
+ * nothing is left half done.
+ *
+ * The allocators below stand in front of those of the C library, for liburoce as well.
+ */
+#include "support/check.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <uroce/objects.h>
+#include <uroce/uroce.h>
+
+#define SIZE 64
+#define SEEN __attribute__((visibility("default")))
+
+/* Names of glibc for its own allocators. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+
+static _Thread_local long allowed =
+    -1; /* allocations before the first that fails; -1: none fails */
+
+static bool is_refused(void)
+{
+    if (allowed == 0) {
+        errno = ENOMEM;
+        return true;
+    }
+    allowed -= allowed > 0;
+    return false;
+}
+
+SEEN void *malloc(size_t size)
+{
+    return is_refused() ? NULL : __libc_malloc(size);
+}
+
+SEEN void *calloc(size_t count, size_t size)
+{
+    return is_refused() ? NULL : __libc_calloc(count, size);
+}
+
+SEEN void *aligned_alloc(size_t alignment, size_t size)
+{
+    return is_refused() ? NULL : __libc_memalign(alignment, size);
+}
+
+SEEN void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (is_refused())
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
+}
+
+/* Repeats @call with one allocation more each time, until memory suffices. @holds: what must hold after each failure. */
+#define UNTIL_IT_WORKS(call, holds)                                                                \
+    do {                                                                                           \
+        int result = -ENOMEM;                                                                      \
+        for (long most = 0; result != 0; most++) {                                                 \
+            allowed = most;                                                                        \
+            result = (call);                                                                       \
+            const bool failed_once = most > 0 || result != 0;                                      \
+            allowed = -1;                                                                          \
+            assert_true(failed_once);                                                              \
+            assert_true(result == 0 || result == -ENOMEM);                                         \
+            assert_true(result == 0 || (holds));                                                   \
+        }                                                                                          \
+    } while (0)
+
+static int listed(void)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    assert_non_null(list);
+    ibv_free_device_list(list);
+    return count;
+}
+
+static void devices__memory_runs_out__the_list_is_as_before(void **state)
+{
+    static const char one[] = "one:cable,name=c0;ip=10.0.0.1/24";
+    char error[UROCE_ERROR_MAX] = "";
+
+    (void)state;
+    assert_int_equal(listed(), 0); /* reads the configuration */
+    UNTIL_IT_WORKS(uroce_device_add(one, error, sizeof error),
+                   listed() == 0 && strstr(error, "out of memory") != NULL);
+    assert_int_equal(listed(), 1);
+    UNTIL_IT_WORKS(uroce_device_remove("one"), listed() == 1);
+    assert_int_equal(listed(), 0);
+}
+
+/* What is left half done would keep the engine from being destroyed. */
+static void engine__memory_runs_out__nothing_is_left(void **state)
+{
+    struct uroce_engine_config config = {
+        .size = sizeof config, .mac = { 2 }, .mtu = 1500, .address_count = 1
+    };
+    struct uroce_qp_config wanted = { .size = sizeof wanted, .send_capacity = 2 };
+    struct uroce_address address = { .sgid_index = 1 };
+    struct uroce_engine *engine = NULL;
+    struct uroce_pd *pd = NULL;
+    struct uroce_cq *cq = NULL;
+    struct uroce_mr *mr = NULL;
+    struct uroce_ah *ah = NULL;
+    struct uroce_qp *qp = NULL;
+    static char memory[SIZE];
+
+    (void)state;
+    config.addresses[0].prefix = 24;
+    assert_int_equal(uroce_gid_parse("10.0.0.1", config.addresses[0].gid), 0);
+    assert_int_equal(uroce_gid_parse("10.0.0.2", address.gid), 0);
+    UNTIL_IT_WORKS(uroce_engine_create(&config, 0, &engine), engine == NULL);
+    UNTIL_IT_WORKS(uroce_pd_create(engine, &pd), pd == NULL);
+    UNTIL_IT_WORKS(uroce_cq_create(engine, 4, NULL, &cq), cq == NULL);
+    UNTIL_IT_WORKS(uroce_mr_create(pd, memory, SIZE, 0, &mr), mr == NULL);
+    UNTIL_IT_WORKS(uroce_ah_create(pd, &address, 0, &ah), ah == NULL);
+    wanted.send_cq = wanted.recv_cq = cq;
+    UNTIL_IT_WORKS(uroce_qp_create(pd, &wanted, &qp), qp == NULL);
+
+    assert_int_equal(uroce_qp_destroy(qp), 0);
+    assert_int_equal(uroce_ah_destroy(ah), 0);
+    assert_int_equal(uroce_mr_destroy(mr), 0);
+    assert_int_equal(uroce_cq_destroy(cq), 0);
+    assert_int_equal(uroce_pd_destroy(pd), 0);
+    assert_int_equal(uroce_engine_destroy(engine), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices__memory_runs_out__the_list_is_as_before),
+        cmocka_unit_test(engine__memory_runs_out__nothing_is_left),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
