@@ -11,99 +11,15 @@
 #include <infiniband/verbs.h>
 #include <uroce/uroce.h>
 
+#include "embed/side.h"
 #include "support/must.h"
 
 #define SIZE 64
 
 static char error[UROCE_ERROR_MAX];
 
-/* One end: a device, and a queue pair that is connected to the other one. */
-struct end {
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    char buffer[SIZE];
-};
-
-static struct ibv_context *open_device(const char *name)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = NULL;
-
-    for (int i = 0; list[i] != NULL; i++)
-        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-            context = ibv_open_device(list[i]);
-    ibv_free_device_list(list);
-    assert_non_null(context);
-    return context;
-}
-
-static void open_end(struct end *end, const char *name)
-{
-    memset(end, 0, sizeof *end);
-    end->context = open_device(name);
-    end->pd = ibv_alloc_pd(end->context);
-    end->cq = ibv_create_cq(end->context, 16, NULL, NULL, 0);
-    assert_non_null(end->cq);
-    struct ibv_qp_init_attr init = {
-        .send_cq = end->cq,
-        .recv_cq = end->cq,
-        .qp_type = IBV_QPT_RC,
-        .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
-    };
-    end->qp = ibv_create_qp(end->pd, &init);
-    end->mr =
-        ibv_reg_mr(end->pd, end->buffer, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_non_null(end->qp);
-    assert_non_null(end->mr);
-}
-
-/* A lost packet is sent again after 17 ms, up to seven times. */
-static void connect_to(struct end *end, const struct end *peer)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-                                .port_num = 1,
-                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-    assert_int_equal(
-        ibv_modify_qp(end->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        0);
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer->qp->qp_num,
-        .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = 1, .hop_limit = 1 } }
-    };
-    assert_int_equal(ibv_query_gid(peer->context, 1, 1, &attr.ah_attr.grh.dgid), 0);
-    assert_int_equal(ibv_modify_qp(end->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                       IBV_QP_MIN_RNR_TIMER),
-                     0);
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 6, .rnr_retry = 7
-    };
-    assert_int_equal(ibv_modify_qp(end->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-                                       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                       IBV_QP_MAX_QP_RD_ATOMIC),
-                     0);
-}
-
-static void close_end(struct end *end)
-{
-    assert_int_equal(ibv_destroy_qp(end->qp), 0);
-    assert_int_equal(ibv_dereg_mr(end->mr), 0);
-    assert_int_equal(ibv_destroy_cq(end->cq), 0);
-    assert_int_equal(ibv_dealloc_pd(end->pd), 0);
-    assert_int_equal(ibv_close_device(end->context), 0);
-}
-
 struct stage {
-    struct end one, two;
+    struct side one, two;
 };
 
 /* @faults are those of the first end. */
@@ -114,16 +30,16 @@ static void open_stage(struct stage *stage, const char *faults)
     (void)snprintf(text, sizeof text, "one:cable,name=c0%s;ip=10.0.0.1/24", faults);
     assert_int_equal(uroce_device_add(text, error, sizeof error), 0);
     assert_int_equal(uroce_device_add("two:cable,name=c0;ip=10.0.0.2/24", error, sizeof error), 0);
-    open_end(&stage->one, "one");
-    open_end(&stage->two, "two");
-    connect_to(&stage->one, &stage->two);
-    connect_to(&stage->two, &stage->one);
+    side_open(&stage->one, "one", IBV_QPT_RC);
+    side_open(&stage->two, "two", IBV_QPT_RC);
+    side_connect(&stage->one, &stage->two);
+    side_connect(&stage->two, &stage->one);
 }
 
 static void close_stage(struct stage *stage)
 {
-    close_end(&stage->one);
-    close_end(&stage->two);
+    side_close(&stage->one);
+    side_close(&stage->two);
     assert_int_equal(uroce_device_remove("one"), 0);
     assert_int_equal(uroce_device_remove("two"), 0);
 }
@@ -224,14 +140,14 @@ static void write_in_child(void)
 {
     struct stage stage;
 
-    open_end(&stage.one, "one");
-    open_end(&stage.two, "two");
-    connect_to(&stage.one, &stage.two);
-    connect_to(&stage.two, &stage.one);
+    side_open(&stage.one, "one", IBV_QPT_RC);
+    side_open(&stage.two, "two", IBV_QPT_RC);
+    side_connect(&stage.one, &stage.two);
+    side_connect(&stage.two, &stage.one);
     MUST(write_to(&stage, stage.two.mr->rkey).status == IBV_WC_SUCCESS);
     MUST(counter("one", "cable_sent") > 0);
-    close_end(&stage.one);
-    close_end(&stage.two);
+    side_close(&stage.one);
+    side_close(&stage.two);
     MUST(uroce_device_remove("one") == 0 && uroce_device_remove("two") == 0);
 }
 

@@ -12,6 +12,8 @@
 #include <infiniband/verbs.h>
 #include <uroce/uroce.h>
 
+#include "embed/side.h"
+
 static char error[UROCE_ERROR_MAX];
 
 static int add(const char *device)
@@ -39,19 +41,6 @@ static int listed(void)
     assert_non_null(list);
     ibv_free_device_list(list);
     return count;
-}
-
-static struct ibv_context *open_device(const char *name)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = NULL;
-
-    for (int i = 0; list[i] != NULL; i++)
-        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-            context = ibv_open_device(list[i]);
-    ibv_free_device_list(list);
-    assert_non_null(context);
-    return context;
 }
 
 static void add__wrong_description__a_sentence_and_no_device(void **state)
@@ -114,7 +103,7 @@ static void remove__running_device__contexts_and_domains_may_stay(void **state)
 
     (void)state;
     assert_int_equal(add(lonely("uroce0")), 0);
-    struct ibv_context *context = open_device("uroce0");
+    struct ibv_context *context = side_open_device("uroce0");
     struct ibv_pd *pd = ibv_alloc_pd(context);
     struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
     assert_non_null(pd);
@@ -138,7 +127,7 @@ static void add__name_of_a_removed_device__a_new_device(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(add(lonely("uroce0")), 0);
-        struct ibv_context *context = open_device("uroce0");
+        struct ibv_context *context = side_open_device("uroce0");
         struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
         assert_non_null(cq);
         assert_int_equal(ibv_destroy_cq(cq), 0);

@@ -15,6 +15,8 @@
 #include <uroce/port.h>
 #include <uroce/uroce.h>
 
+#include "embed/side.h"
+
 #define SLOTS 256u
 #define ROOM  1518u
 
@@ -121,73 +123,6 @@ static const struct uroce_port_ops ops = { .size = sizeof ops,
                                            .transmit = transmit,
                                            .wait_fd = wait_fd };
 
-struct side {
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    char memory[4096];
-};
-
-static void open_side(struct side *side, const char *name)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-
-    for (int i = 0; list[i] != NULL; i++)
-        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-            side->context = ibv_open_device(list[i]);
-    ibv_free_device_list(list);
-    side->pd = ibv_alloc_pd(side->context);
-    side->channel = ibv_create_comp_channel(side->context);
-    side->cq = ibv_create_cq(side->context, 4, NULL, side->channel, 0);
-    assert_non_null(side->cq);
-    struct ibv_qp_init_attr init = {
-        .send_cq = side->cq,
-        .recv_cq = side->cq,
-        .qp_type = IBV_QPT_UC,
-        .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
-    };
-    side->qp = ibv_create_qp(side->pd, &init);
-    side->mr = ibv_reg_mr(side->pd, side->memory, sizeof side->memory, IBV_ACCESS_LOCAL_WRITE);
-    assert_non_null(side->qp);
-    assert_non_null(side->mr);
-}
-
-static void connect_to(struct side *side, const struct side *peer)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-
-    assert_int_equal(
-        ibv_modify_qp(side->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        0);
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer->qp->qp_num,
-        .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = 1, .hop_limit = 1 } }
-    };
-    assert_int_equal(ibv_query_gid(peer->context, 1, 1, &attr.ah_attr.grh.dgid), 0);
-    assert_int_equal(
-        ibv_modify_qp(side->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-        0);
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS };
-    assert_int_equal(ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
-static void close_side(struct side *side)
-{
-    assert_int_equal(ibv_destroy_qp(side->qp), 0);
-    assert_int_equal(ibv_dereg_mr(side->mr), 0);
-    assert_int_equal(ibv_destroy_cq(side->cq), 0);
-    assert_int_equal(ibv_destroy_comp_channel(side->channel), 0);
-    assert_int_equal(ibv_dealloc_pd(side->pd), 0);
-    assert_int_equal(ibv_close_device(side->context), 0);
-}
-
 /* The receiver sleeps: a frame wakes its device through the descriptor of the driver. */
 static void port__message__goes_through_the_driver(void **state)
 {
@@ -200,12 +135,12 @@ static void port__message__goes_through_the_driver(void **state)
     (void)state;
     assert_int_equal(uroce_device_add("one:toy,lane=0;ip=10.0.0.1/24", error, sizeof error), 0);
     assert_int_equal(uroce_device_add("two:toy,lane=1;ip=10.0.0.2/24", error, sizeof error), 0);
-    open_side(one, "one");
-    open_side(two, "two");
-    connect_to(one, two);
-    connect_to(two, one);
-    struct ibv_sge from = { (uintptr_t)one->memory, sizeof one->memory, one->mr->lkey };
-    struct ibv_sge to = { (uintptr_t)two->memory, sizeof two->memory, two->mr->lkey };
+    side_open(one, "one", IBV_QPT_UC);
+    side_open(two, "two", IBV_QPT_UC);
+    side_connect(one, two);
+    side_connect(two, one);
+    struct ibv_sge from = { (uintptr_t)one->buffer, sizeof one->buffer, one->mr->lkey };
+    struct ibv_sge to = { (uintptr_t)two->buffer, sizeof two->buffer, two->mr->lkey };
     struct ibv_send_wr send = { .sg_list = &from,
                                 .num_sge = 1,
                                 .opcode = IBV_WR_SEND,
@@ -213,7 +148,7 @@ static void port__message__goes_through_the_driver(void **state)
                        *bad;
     struct ibv_recv_wr receive_wr = { .sg_list = &to, .num_sge = 1 }, *bad_receive;
 
-    memset(one->memory, 'x', sizeof one->memory);
+    memset(one->buffer, 'x', sizeof one->buffer);
     assert_int_equal(ibv_req_notify_cq(two->cq, 0), 0);
     assert_int_equal(ibv_post_recv(two->qp, &receive_wr, &bad_receive), 0);
     assert_int_equal(ibv_post_send(one->qp, &send, &bad), 0);
@@ -221,11 +156,11 @@ static void port__message__goes_through_the_driver(void **state)
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(ibv_poll_cq(two->cq, 1, &wc), 1);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.byte_len, sizeof one->memory);
-    assert_memory_equal(one->memory, two->memory, sizeof one->memory);
+    assert_int_equal(wc.byte_len, sizeof one->buffer);
+    assert_memory_equal(one->buffer, two->buffer, sizeof one->buffer);
     assert_true(carried >= 4);
-    close_side(one);
-    close_side(two);
+    side_close(one);
+    side_close(two);
     assert_int_equal(opened, 2);
     assert_int_equal(uroce_device_remove("one"), 0);
     assert_int_equal(uroce_device_remove("two"), 0);
