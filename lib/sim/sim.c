@@ -92,7 +92,7 @@ static void build_cables(struct sim *sim, struct link *link)
     }
 }
 
-static void build_hostile(struct sim *sim, struct link *link, uint32_t number)
+static void build_attacker(struct sim *sim, struct link *link, uint32_t number)
 {
     const unsigned *ends = link->plan->hosts;
 
@@ -159,7 +159,7 @@ static void build(struct sim *sim)
     }
     build_faults(sim);
     for (uint32_t i = 0; i < sim->net.link_count; i++)
-        build_hostile(sim, &sim->links[i], i);
+        build_attacker(sim, &sim->links[i], i);
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
         const struct sim_net_link *plan = &sim->net.links[i];
         sim_workload_init(&sim->links[i].load, world, &plan->plan, i,

@@ -282,12 +282,12 @@ static struct sim_attacker *of_node(const struct sim_node *node)
     return URO_CONTAINER_OF(node, struct sim_attacker, node);
 }
 
-static uro_time hostile_next(const struct sim_node *node)
+static uro_time attacker_next(const struct sim_node *node)
 {
     return of_node(node)->due;
 }
 
-static void hostile_run(struct sim_node *node)
+static void attacker_run(struct sim_node *node)
 {
     struct sim_attacker *attacker = of_node(node);
     unsigned side = below(attacker, 2);
@@ -358,7 +358,7 @@ void sim_attacker_init(struct sim_attacker *attacker, struct sim_world *world,
     uro_rng_init_number(&attacker->rng, config->seed);
     uro_rng_init_number(&attacker->speaker, config->seed ^ UINT64_C(0x737065616b));
     attacker->due = config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
-    attacker->node = (struct sim_node){ NULL, hostile_next, hostile_run };
+    attacker->node = (struct sim_node){ NULL, attacker_next, attacker_run };
     sim_world_add(world, &attacker->node);
 }
 

@@ -139,7 +139,7 @@ static void join_host(struct sim_net_plan *net, unsigned number)
 /* Joins faults: a clean link has no attacker, and with one the clock does not jump. */
 static void join_faults(struct sim_net_plan *net)
 {
-    bool has_hostile = false;
+    bool has_attacker = false;
     bool has_clean = false;
 
     for (uint32_t i = net->link_count; i-- > 0;) {
@@ -156,12 +156,12 @@ static void join_faults(struct sim_net_plan *net)
         link->plan.faults.jump_max = net->faults.jump_max;
         link->plan.faults.down_wait_max = net->faults.down_wait_max;
         link->plan.faults.down_max = net->faults.down_max;
-        if (has_hostile || sim_net_plan_is_calm(net, link->hosts[0]) ||
+        if (has_attacker || sim_net_plan_is_calm(net, link->hosts[0]) ||
             sim_net_plan_is_calm(net, link->hosts[1]))
             link->plan.attacker.wait_max = 0;
         if (sim_net_plan_is_calm(net, link->hosts[0]) || sim_net_plan_is_calm(net, link->hosts[1]))
             link->plan.attacked.wait_max = 0;
-        has_hostile |= link->plan.attacker.wait_max > 0;
+        has_attacker |= link->plan.attacker.wait_max > 0;
     }
 }
 
@@ -256,7 +256,7 @@ void sim_net_plan_text(const struct sim_net_plan *net, char text[static SIM_NET_
     size_t used = 0;
 
     if (net->host_count > 2)
-        used = (size_t)snprintf(text, SIM_NET_PLAN_TEXT_MAX, "%u stations:", net->host_count);
+        used = (size_t)snprintf(text, SIM_NET_PLAN_TEXT_MAX, "%u hosts:", net->host_count);
     for (uint32_t i = 0; i < net->link_count; i++) {
         const struct sim_net_link *link = &net->links[i];
         if (net->host_count > 2)

@@ -157,7 +157,7 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
                              plan->revokes ? ", revokes" : "");
     const struct sim_plan_faults *faults = &plan->faults;
     used += (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
-                             "; down %u jump %u doze %u hostile %u tight %u%s victim %u",
+                             "; down %u jump %u doze %u attacker %u tight %u%s attacked %u",
                              faults->down_max, faults->jump_max, faults->doze_max,
                              plan->attacker.wait_max, plan->cq_tight,
                              plan->cq_tight_all ? " for all" : "", plan->attacked.wait_max);
@@ -166,7 +166,7 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
         used +=
             (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
                              "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-                             "partition %u stall %u foreign %x",
+                             "partition %u stall %u quirks %x",
                              plan->hosts[side].name, c->loss_probability, c->duplicate_probability,
                              c->corrupt_probability, c->truncate_probability,
                              c->keep_order ? 0 : c->late_probability, c->ce_probability,

@@ -228,9 +228,9 @@ uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
     X(DOZE, "doze")                                                                                \
     X(TIGHT, "tight")                                                                              \
     X(RESIZE, "resize")                                                                            \
-    X(ATTACKER, "hostile")                                                                         \
-    X(ATTACKED, "victim")                                                                          \
-    X(QUIRKS, "foreign")                                                                           \
+    X(ATTACKER, "attacker")                                                                        \
+    X(ATTACKED, "attacked")                                                                        \
+    X(QUIRKS, "quirks")                                                                            \
     X(INJECT, "inject")                                                                            \
     X(REVOKE, "revoke")                                                                            \
     X(PAUSE, "pause")                                                                              \
