@@ -220,14 +220,11 @@ void sim_cm_qp_to_error(struct sim_cm_user *user);
 /* Does nothing when there is none. */
 void sim_cm_qp_destroy(struct sim_cm_user *user);
 
-void sim_cm_data_receives(struct sim_cm_user *user);
 bool sim_cm_data_can_send(const struct sim_cm_user *user);
 void sim_cm_data_send(struct sim_cm_user *user);
 /* Whether it has sent and received all. */
 bool sim_cm_data_done(const struct sim_cm_user *user);
 void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe);
-/* Returns 0 for the caller, 1 for the server. */
-unsigned sim_cm_data_side(const struct sim_cm_user *user);
 
 /* Returns false when the frame is of no such connection. */
 bool sim_cm_wire(struct sim_cm *cm, struct sim_host *host, const struct uro_frame *frame);

@@ -34,19 +34,20 @@ void sim_cm_note(const struct sim_cm_user *user, const char *what)
 
 /* ---- what goes over them ------------------------------------------------------------------------- */
 
-unsigned sim_cm_data_side(const struct sim_cm_user *user)
+/* Returns 0 for the caller, 1 for the server. */
+static unsigned side_of(const struct sim_cm_user *user)
 {
     return user->calls ? 0 : 1;
 }
 
 static const struct sim_cm_message *message_of(const struct sim_cm_user *user, uint32_t i)
 {
-    return &user->attempt->messages[sim_cm_data_side(user)][i];
+    return &user->attempt->messages[side_of(user)][i];
 }
 
 static uint32_t count_of(const struct sim_cm_user *user)
 {
-    return user->attempt->message_count[sim_cm_data_side(user)];
+    return user->attempt->message_count[side_of(user)];
 }
 
 static struct sim_memory_layout layout_of(uint32_t length)
@@ -55,7 +56,7 @@ static struct sim_memory_layout layout_of(uint32_t length)
 }
 
 /* Posts as many receives as there can ever be messages. */
-void sim_cm_data_receives(struct sim_cm_user *user)
+static void post_receives(struct sim_cm_user *user)
 {
     uint32_t most = user->cm->plan->message_max;
     const struct sim_memory_layout layout = layout_of(most);
@@ -84,7 +85,7 @@ void sim_cm_data_send(struct sim_cm_user *user)
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t number = (uint32_t)user->endpoint.posted++;
-        struct sim_cm_message *message = &user->attempt->messages[sim_cm_data_side(user)][number];
+        struct sim_cm_message *message = &user->attempt->messages[side_of(user)][number];
         struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(user->endpoint.qp), i);
         const struct sim_memory_layout layout = layout_of(message->length);
         URO_ASSERT(wqe != NULL);
@@ -120,7 +121,7 @@ static uint32_t sends_among(const struct sim_cm_attempt *attempt, unsigned side,
 bool sim_cm_data_done(const struct sim_cm_user *user)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
-    unsigned side = sim_cm_data_side(user);
+    unsigned side = side_of(user);
     const struct sim_cm_user *peer = side == 0 ? attempt->server : attempt->caller;
 
     if (user->endpoint.posted < attempt->message_count[side] ||
@@ -159,7 +160,7 @@ static void judge_send(struct sim_cm_user *user, const struct uro_cqe *cqe)
 static const struct sim_cm_message *next_message(const struct sim_cm_user *user)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
-    unsigned side = !sim_cm_data_side(user);
+    unsigned side = !side_of(user);
     uint64_t left = user->endpoint.messages_taken;
 
     for (uint32_t i = 0; i < attempt->message_count[side]; i++)
@@ -279,7 +280,7 @@ void sim_cm_qp_make(struct sim_cm_user *user)
     user->endpoint.posted = user->endpoint.confirmed = user->endpoint.messages_taken = 0;
     user->peer_qpn = 0;
     modify(user, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
-    sim_cm_data_receives(user);
+    post_receives(user);
 }
 
 /* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as librdmacm does. */
@@ -376,7 +377,7 @@ static void check_send(const struct sim_cm_user *user, const struct sim_cm_messa
 
 static void check_request(const struct sim_cm_user *user, const struct uro_frame *frame)
 {
-    const struct sim_cm_message *messages = user->attempt->messages[sim_cm_data_side(user)];
+    const struct sim_cm_message *messages = user->attempt->messages[side_of(user)];
     int32_t psn = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(user->first_psn));
 
     for (uint32_t i = 0; i < user->endpoint.posted; i++) {

@@ -157,7 +157,7 @@ void sim_endpoint_stop(struct sim_endpoint *end, bool reuse)
     end->ended = true;
     if (end->ops->stop != NULL)
         end->ops->stop(end);
-    sim_drain_end(&end->drain);
+    end->drain.qp = NULL;
     if (end->srq != NULL)
         sim_srq_on_stop(end->srq, end->recv_cq, end->qpn);
     if (reuse)
@@ -261,11 +261,6 @@ void sim_drain_begin(struct sim_drain *drain, struct uro_qp *qp)
     drain->left = drain->load->plan->pauses ? uro_rng_below(&drain->rng, DRAINS_MAX + 1) : 0;
     if (drain->left > 0)
         drain->at = drain->load->world->now + uro_rng_below(&drain->rng, DRAIN_WAIT_MAX);
-}
-
-void sim_drain_end(struct sim_drain *drain)
-{
-    drain->qp = NULL;
 }
 
 void sim_drain_init(struct sim_drain *drain, struct sim_workload *load, struct sim_host *host)

@@ -273,8 +273,6 @@ bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_
 void sim_drain_init(struct sim_drain *drain, struct sim_workload *load, struct sim_host *host);
 /* A queue pair is in RTS. */
 void sim_drain_begin(struct sim_drain *drain, struct uro_qp *qp);
-/* The queue pair is about to be reset or destroyed. */
-void sim_drain_end(struct sim_drain *drain);
 void sim_drain_on_drained(struct sim_drain *drain);
 
 /* post.c */

@@ -81,8 +81,6 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
 /* The memory windows of a life. */
 void sim_rc_window_begin(struct sim_endpoint *end);
 void sim_rc_window_end(struct sim_endpoint *end);
-/* The slot that a memory window opens a part of. */
-uint32_t sim_rc_window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw);
 /* One of the endpoint's memory windows is bound. */
 bool sim_rc_window_bound(const struct sim_endpoint *end);
 /* Fills in a request about a memory window; false when there is none for it now. */

@@ -13,7 +13,8 @@
 #define LOW_OCTET   0xffu
 #define RUDE_FACTOR 8u /* to other wrongs: it has few occasions */
 
-uint32_t sim_rc_window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw)
+/* The slot that a memory window opens a part of. */
+static uint32_t window_of(const struct sim_endpoint *owner, const struct sim_rc_mw *mw)
 {
     return owner->peer->plan->send_capacity + 8 + (uint32_t)(mw - owner->rc->mws);
 }
@@ -67,7 +68,7 @@ static struct sim_rc_mw *find(struct sim_endpoint *owner, enum sim_rc_mw_state s
 
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
         struct sim_rc_mw *mw = &owner->rc->mws[(first + i) % SIM_RC_MWS];
-        if (mw->state == state && owner->peer->rc->windows[sim_rc_window_of(owner, mw)].users == 0)
+        if (mw->state == state && owner->peer->rc->windows[window_of(owner, mw)].users == 0)
             return mw;
     }
     return NULL;
@@ -92,8 +93,7 @@ static bool bind(struct sim_endpoint *end, struct sim_request *request)
     mw->access = sim_world_between(rng, 1, 3) * URO_ACCESS_REMOTE_WRITE; /* or READ, or both */
     if (uro_rng_below(rng, 2) == 0 && !is_first_type(mw))
         mw->access |= URO_ACCESS_ZERO_BASED;
-    mw->base =
-        sim_memory_address(&end->memory, SIM_MEMORY_WINDOWS, sim_rc_window_of(end, mw)) + mw->at;
+    mw->base = sim_memory_address(&end->memory, SIM_MEMORY_WINDOWS, window_of(end, mw)) + mw->at;
     mw->state = SIM_RC_MW_BINDING;
     return true;
 }
@@ -106,7 +106,7 @@ static struct sim_rc_mw *find_in_use(struct sim_endpoint *owner)
         return NULL;
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
         struct sim_rc_mw *mw = &owner->rc->mws[i];
-        struct sim_rc_window *window = &owner->peer->rc->windows[sim_rc_window_of(owner, mw)];
+        struct sim_rc_window *window = &owner->peer->rc->windows[window_of(owner, mw)];
         if (mw->state != SIM_RC_MW_BOUND || window->users == 0)
             continue;
         window->revoked = true;
@@ -146,7 +146,7 @@ static bool use(struct sim_endpoint *end, struct sim_request *request)
     if (request->length > mw->length)
         request->length = mw->length;
     request->mw = mw;
-    request->window = sim_rc_window_of(end->peer, mw);
+    request->window = window_of(end->peer, mw);
     request->at = mw->at + uro_rng_below(&end->rng, mw->length - request->length + 1);
     request->rkey = mw->rkey;
     request->remote_address =
