@@ -151,6 +151,19 @@ static void fill_from_interface(struct uro_entry *entry, const char *interface)
         take_addresses(config, interface);
 }
 
+static bool begins(const char *link, const char *with)
+{
+    return strncmp(link, with, strlen(with)) == 0;
+}
+
+/* Memory carries the frames, which may have any length. */
+static bool is_virtual(const char *link)
+{
+    if (uro_plugin_is_added(link))
+        return begins(link, "cable") && strcspn(link, ",") == strlen("cable");
+    return begins(link, "net_memif") || begins(link, "net_ring") || begins(link, "net_null");
+}
+
 void uro_defaults_fill(struct uro_entry *entry)
 {
     struct uro_device_config *config = &entry->config;
@@ -164,16 +177,12 @@ void uro_defaults_fill(struct uro_entry *entry)
     }
     if (uro_defaults_interface(config->link, interface))
         fill_from_interface(entry, interface);
-    else if (strncmp(config->link, "net_af_", strlen("net_af_")) == 0) /* packet, xdp */
+    else if (!uro_plugin_is_added(config->link) &&
+             begins(config->link, "net_af_")) /* packet, xdp */
         uro_entry_refuse(entry, entry->where, "link=%.60s: names no interface: write iface=NAME",
                          config->link);
     if (config->mtu == 0)
-        config->mtu = strncmp(config->link, "net_memif", 9) == 0 ||
-                              strncmp(config->link, "net_ring", 8) == 0 ||
-                              strncmp(config->link, "cable", 5) == 0 ||
-                              strncmp(config->link, "net_null", 8) == 0
-                          ? MTU_VIRTUAL
-                          : MTU_DEFAULT;
+        config->mtu = is_virtual(config->link) ? MTU_VIRTUAL : MTU_DEFAULT;
     if (config->mtu > 9600)
         config->mtu = 9600;
     if (is_zero(&config->mac))

@@ -123,9 +123,14 @@ int uro_plugin_add(const char *driver, uro_port_open_fn *open)
     return error;
 }
 
+bool uro_plugin_is_added(const char *link)
+{
+    return find_added(link) != NULL;
+}
+
 bool uro_plugin_knows(const char *link)
 {
-    return find_added(link) != NULL || is_of_a_plugin(link) || chosen_directory() != NULL;
+    return uro_plugin_is_added(link) || is_of_a_plugin(link) || chosen_directory() != NULL;
 }
 
 static enum kind kind_of(const char *link)
@@ -139,7 +144,7 @@ static enum kind kind_of(const char *link)
 
 bool uro_plugin_is_dpdk(const char *link)
 {
-    return find_added(link) == NULL && kind_of(link) == DPDK;
+    return !uro_plugin_is_added(link) && kind_of(link) == DPDK;
 }
 
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */

@@ -17,6 +17,9 @@ bool uro_plugin_is_dpdk(const char *link);
  * Thread: any. */
 URO_NODISCARD int uro_plugin_add(const char *driver, uro_port_open_fn *open);
 
+/* Whether the link is of a driver that was added. */
+bool uro_plugin_is_added(const char *link);
+
 /* For a message about a link that is not known. */
 #define URO_PLUGIN_LINKS                                                                           \
     "udp; net_memif, net_af_packet, net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, "   \

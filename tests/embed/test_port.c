@@ -31,6 +31,7 @@ struct lane {
 static struct lane lanes[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned opened, closed, carried;
+static uint32_t mtu; /* that open() was told last */
 
 /* "toy,lane=0": receives from that lane and sends into the other one. */
 static int open_port(void *user, const struct uroce_port_config *config, void **port, char *error,
@@ -39,7 +40,7 @@ static int open_port(void *user, const struct uroce_port_config *config, void **
     const char *lane = strstr(config->link, "lane=");
 
     assert_ptr_equal(user, lanes);
-    assert_int_equal(config->mtu, 1500);
+    mtu = config->mtu;
     if (lane == NULL || (lane[5] != '0' && lane[5] != '1')) {
         (void)snprintf(error, error_size, "link toy: lane=0 or lane=1 is missing");
         return -EINVAL;
@@ -162,6 +163,7 @@ static void port__message__goes_through_the_driver(void **state)
     side_close(one);
     side_close(two);
     assert_int_equal(opened, 2);
+    assert_int_equal(mtu, 1500);
     assert_int_equal(uroce_device_remove("one"), 0);
     assert_int_equal(uroce_device_remove("two"), 0);
     assert_int_equal(closed, 2);
@@ -180,6 +182,27 @@ static void port__open_fails__the_verb_fails(void **state)
     assert_int_equal(errno, ENODEV);
     assert_int_equal(ibv_close_device(context), 0);
     assert_int_equal(uroce_device_remove("three"), 0);
+}
+
+/* What is special of links of uroce does not hold for those whose name only begins so. */
+static void port__name_like_that_of_a_link__is_a_driver_as_any(void **state)
+{
+    static const char *const names[] = { "net_af_toy", "cable_toy" };
+    char device[64], error[UROCE_ERROR_MAX];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(uroce_port_add(names[i], &ops, lanes), 0);
+        (void)snprintf(device, sizeof device, "four:%s,lane=0;ip=10.0.0.4/24", names[i]);
+        assert_int_equal(uroce_device_add(device, error, sizeof error), 0);
+        struct ibv_context *context = side_open_device("four");
+        struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+        assert_non_null(cq);
+        assert_int_equal(mtu, 1500);
+        assert_int_equal(ibv_destroy_cq(cq), 0);
+        assert_int_equal(ibv_close_device(context), 0);
+        assert_int_equal(uroce_device_remove("four"), 0);
+    }
 }
 
 static void port_add__wrong_argument__refused(void **state)
@@ -203,7 +226,7 @@ static void port_add__wrong_argument__refused(void **state)
     assert_int_equal(uroce_port_add("udp", &ops, NULL), -EEXIST);
     assert_int_equal(uroce_port_add("cable", &ops, NULL), -EEXIST);
     assert_int_equal(uroce_port_add("net_memif", &ops, NULL), -EEXIST);
-    for (; name[3] < '7'; name[3]++)
+    for (; name[3] < '5'; name[3]++)
         assert_int_equal(uroce_port_add(name, &ops, NULL), 0);
     assert_int_equal(uroce_port_add(name, &ops, NULL), -ENOSPC);
 }
@@ -213,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(port__message__goes_through_the_driver),
         cmocka_unit_test(port__open_fails__the_verb_fails),
+        cmocka_unit_test(port__name_like_that_of_a_link__is_a_driver_as_any),
         cmocka_unit_test(port_add__wrong_argument__refused),
     };
 

@@ -204,6 +204,12 @@ bool uro_plugin_is_udp(const char *link)
     return false;
 }
 
+bool uro_plugin_is_added(const char *link)
+{
+    (void)link;
+    return false;
+}
+
 bool uro_plugin_knows(const char *link)
 {
     (void)link;
