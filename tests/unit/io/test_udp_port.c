@@ -175,16 +175,13 @@ static void kernel_refuses_the_packet__is_told_once(void **state)
     assert_false(wakes());
 }
 
-static void packet_to_a_group__wakes(void **state)
+/* From this machine, which has the group on the interface of OWN. */
+static void send_to_group(const char *name)
 {
-    struct uro_gid group;
     const uint8_t octets[URO_BTH_LEN + URO_ICRC_LEN] = { RC_ACK };
+    struct uro_gid group;
 
-    (void)state;
-    assert_true(uro_gid_parse("239.77.0.1", &group));
-    port->ops->groups(port, &group, 1);
-    assert_false(wakes());
-    assert_true(uro_port_arm(port));
+    assert_true(uro_gid_parse(name, &group));
     const union uro_sock_address to = uro_sock_address_of(&group, URO_ROCE_PORT);
     int sender = uro_sock_make(false);
     uro_sock_set_multicast(sender, &OWN);
@@ -192,9 +189,125 @@ static void packet_to_a_group__wakes(void **state)
         sendto(sender, octets, sizeof octets, 0, &to.any, uro_sock_address_length(&to)),
         sizeof octets);
     (void)close(sender);
+}
+
+static void join_group(const char *name)
+{
+    struct uro_gid group;
+
+    assert_true(uro_gid_parse(name, &group));
+    port->ops->groups(port, &group, 1);
+}
+
+static void packet_to_a_group__wakes(void **state)
+{
+    (void)state;
+    join_group("239.77.0.1");
+    assert_false(wakes());
+    assert_true(uro_port_arm(port));
+    send_to_group("239.77.0.1");
     assert_true(wakes());
     assert_false(uro_port_arm(port));
     receive_nothing(); /* it is from our address: an echo */
+}
+
+static void group_that_was_left__a_packet_to_it__does_not_wake(void **state)
+{
+    (void)state;
+    join_group("239.77.0.1");
+    join_group("239.77.0.2");
+    send_to_group("239.77.0.1");
+    assert_false(wakes());
+    send_to_group("239.77.0.2");
+    assert_true(wakes());
+}
+
+/* The kernel ends the memberships of an interface that goes away. */
+static void group_of_an_interface_that_came_back__is_joined_anew(void **state)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    (void)state;
+    join_group("239.77.0.1");
+    for (uint32_t i = 0; i < 2; i++) {
+        struct ip_mreq membership = { 0 };
+        memcpy(&membership.imr_multiaddr, &udp->groups.all[0].sock.address.octets[12], 4);
+        memcpy(&membership.imr_interface, &addresses[i].octets[12], 4);
+        (void)setsockopt(udp->groups.all[0].sock.fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &membership,
+                         sizeof membership);
+    }
+    send_to_group("239.77.0.1");
+    assert_false(wakes());
+    uro_groups_renew(&udp->groups, udp->socks, udp->sock_count, &udp->options);
+    assert_int_equal(udp->groups.count, 1);
+    send_to_group("239.77.0.1");
+    assert_true(wakes());
+}
+
+static void groups__packets_wait_at_each__are_looked_at_in_turn(void **state)
+{
+    struct uro_groups *groups = &uro_udp_of(port)->groups;
+    struct uro_gid gids[2];
+
+    (void)state;
+    assert_true(uro_gid_parse("239.77.0.1", &gids[0]) && uro_gid_parse("239.77.0.2", &gids[1]));
+    port->ops->groups(port, gids, 2);
+    const struct uro_sock *first = uro_groups_next(groups);
+    assert_ptr_not_equal(uro_groups_next(groups), first);
+    assert_ptr_equal(uro_groups_next(groups), first);
+}
+
+/* Two processes of one machine may join a group. Neither receives what only another interface joined. */
+static void group_that_another_process_has__is_joined(void **state)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+    struct uro_groups *other = test_calloc(1, sizeof *other);
+    struct uro_gid group;
+    int all = 1;
+    socklen_t size = sizeof all;
+
+    (void)state;
+    assert_true(uro_gid_parse("239.77.0.1", &group));
+    port->ops->groups(port, &group, 1);
+    other->epoll = udp->groups.epoll;
+    uro_groups_set(other, &group, 1, udp->socks, udp->sock_count, &udp->options);
+    assert_int_equal(other->count, 1);
+    assert_int_equal(getsockopt(other->all[0].sock.fd, IPPROTO_IP, IP_MULTICAST_ALL, &all, &size),
+                     0);
+    assert_int_equal(all, 0);
+    uro_groups_close(other);
+    test_free(other);
+}
+
+/* An IPv6 group needs an IPv6 address, and the other way round. */
+static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(void **state)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+    struct uro_sock own[2] = { { .fd = -1, .v6 = true }, udp->socks[0] };
+    struct uro_gid v4, v6;
+
+    (void)state;
+    assert_true(uro_gid_parse("239.77.0.1", &v4) && uro_gid_parse("ff02::77:1", &v6));
+    assert_true(uro_gid_parse("::1", &own[0].address));
+    uro_groups_set(&udp->groups, &v4, 1, own, 2, &udp->options);
+    assert_int_equal(udp->groups.count, 1);
+    uro_groups_close(&udp->groups);
+
+    int unused = dup(0);
+    (void)close(unused);
+    for (int i = 0; i < 2; i++)
+        port->ops->groups(port, &v6, 1);
+    assert_int_equal(udp->groups.count, 0);
+    assert_string_equal(said_words(said),
+                        "uroce: group ff02::77:1 over UDP: Cannot assign requested address\n");
+    int epoll = udp->groups.epoll;
+    udp->groups.epoll = -1; /* the kernel has no room for one more */
+    port->ops->groups(port, &v4, 1);
+    udp->groups.epoll = epoll;
+    assert_int_equal(udp->groups.count, 0);
+    int now = dup(0);
+    (void)close(now);
+    assert_int_equal(now, unused);
 }
 
 /* All places are taken: the new group has that of the one that goes. */
@@ -285,6 +398,15 @@ int main(void)
             port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__is_told_once, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
+        cmocka_unit_test_setup_teardown(group_that_was_left__a_packet_to_it__does_not_wake, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(group_of_an_interface_that_came_back__is_joined_anew, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(groups__packets_wait_at_each__are_looked_at_in_turn, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(group_that_another_process_has__is_joined, start, stop),
+        cmocka_unit_test_setup_teardown(
+            group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor, start, stop),
         cmocka_unit_test_setup_teardown(group_in_the_place_of_another__is_joined, start, stop),
         cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
         cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
