@@ -33,13 +33,11 @@ static void faults_read__every_word__taken(void **state)
 static void faults_read__wrong_word__refused(void **state)
 {
     static const char *const wrong[] = {
-        "cable,loss=1.1",    "cable,loss=2",
-        "cable,loss=",       "cable,loss=.",
-        "cable,loss=-0.1",   "cable,loss=0.1x",
-        "cable,reorder=no",  "cable,delay_us=x",
-        "cable,duplicate=9", "cable,plugged=perhaps",
-        "cable,seed=-1",     "cable,name=",
-        "cable,lose=0.1",    "cable,name=12345678901234567890123456789012"
+        "cable,loss=1.1",        "cable,loss=2",     "cable,loss=",
+        "cable,loss=.",          "cable,loss=-0.1",  "cable,loss=0.1x",
+        "cable,reorder=no",      "cable,delay_us=x", "cable,duplicate=9",
+        "cable,plugged=perhaps", "cable,seed=-1",    "cable,name=",
+        "cable,loss=10",         "cable,lose=0.1",   "cable,name=12345678901234567890123456789012"
     };
 
     (void)state;
@@ -77,17 +75,17 @@ static void faults_judge__probability__about_as_many(void **state)
     unsigned lost = 0, duplicated = 0, overtaken = 0;
 
     (void)state;
-    assert_int_equal(read_words("cable,loss=0.1,duplicate=0.1,seed=3"), 0);
+    assert_int_equal(read_words("cable,loss=0.1,duplicate=0.1,reorder=0.1,seed=3"), 0);
     for (uint64_t number = 0; number < 100000; number++) {
         struct uro_cable_verdict verdict = uro_cable_faults_judge(&faults, number);
-        assert_false(verdict.lost && verdict.duplicated);
+        assert_false(verdict.lost && (verdict.duplicated || verdict.overtaken));
         lost += verdict.lost;
         duplicated += verdict.duplicated;
         overtaken += verdict.overtaken;
     }
     assert_in_range(lost, 9525, 10475);
     assert_in_range(duplicated, 8525, 9475); /* of those that are not lost */
-    assert_int_equal(overtaken, 0);
+    assert_in_range(overtaken, 8525, 9475);
 }
 
 static void faults_judge__certain__always(void **state)
