@@ -4,9 +4,12 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "io/cable/port.h"
 #include "io/cable/queue.h"
@@ -149,33 +152,134 @@ static void cable__reorder_and_nothing_follows__arrives_all_the_same(void **stat
     close_pair(&pair);
 }
 
-static void cable__sleeper__woken_by_a_frame_and_by_its_due_time(void **state)
+/* Returns whether a sleep on the port's descriptors ends within @ms. */
+static bool wakes(struct uro_port *port, int ms)
 {
-    struct pair pair = open_pair("");
     struct pollfd wait[URO_PORT_FDS_MAX];
     int fds[URO_PORT_FDS_MAX];
+    const nfds_t count = uro_port_wait_fds(port, fds);
 
-    (void)state;
-    const nfds_t count = uro_port_wait_fds(pair.two, fds);
     for (nfds_t i = 0; i < count; i++)
         wait[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    return poll(wait, count, ms) > 0;
+}
+
+/* Only the first frame costs a system call. */
+static void cable__sleeper__woken_once_by_frames(void **state)
+{
+    struct pair pair = open_pair("");
+    int fds[URO_PORT_FDS_MAX];
+    uint64_t wake_ups = 0;
+
+    (void)state;
     uro_port_disarm(pair.two);
     assert_true(uro_port_arm(pair.two));
-    assert_int_equal(poll(wait, count, 0), 0);
+    assert_false(wakes(pair.two, 0));
     send_frame(pair.one, 'a');
-    assert_int_equal(poll(wait, count, (int)patience(WAIT_MS)), 1);
-    uro_port_disarm(pair.two);
-    assert_false(uro_port_arm(pair.two)); /* a frame is there */
-    assert_string_equal(arrived(pair.two, 1), "a");
-
-    assert_int_equal(uro_cable_port_set("one", "delay_us=100000", error), 0);
     send_frame(pair.one, 'b');
-    if (uro_port_arm(pair.two)) { /* unless this machine was slow */
-        assert_int_not_equal(poll(wait, count, (int)patience(WAIT_MS)), 0);
-        uro_port_disarm(pair.two);
-    }
-    assert_string_equal(arrived(pair.two, 1), "b");
+    assert_true(wakes(pair.two, 0));
+    (void)uro_port_wait_fds(pair.two, fds);
+    assert_int_equal(read(fds[0], &wake_ups, sizeof wake_ups), sizeof wake_ups);
+    assert_int_equal(wake_ups, 1);
+    assert_false(uro_port_arm(pair.two)); /* a frame is there */
+    assert_string_equal(arrived(pair.two, 2), "ab");
     close_pair(&pair);
+}
+
+static void cable__sleeper__woken_when_a_delayed_frame_is_due(void **state)
+{
+    struct pair pair = open_pair(",delay_us=100000");
+
+    (void)state;
+    uro_port_disarm(pair.two);
+    send_frame(pair.one, 'a');
+    if (uro_port_arm(pair.two)) /* unless this machine was slow */
+        assert_true(wakes(pair.two, (int)patience(WAIT_MS)));
+    uro_port_disarm(pair.two);
+    assert_false(wakes(pair.two, 0));
+    assert_string_equal(arrived(pair.two, 1), "a");
+    assert_int_equal(uro_cable_port_set("one", "delay_us=10000000", error), 0);
+    send_frame(pair.one, 'b');
+    assert_true(uro_port_arm(pair.two)); /* it is not due for ten seconds */
+    close_pair(&pair);
+}
+
+static void cable__sleeper__woken_by_a_peer_and_by_new_faults(void **state)
+{
+    struct pair pair = { .one = open_end("one", "cable,name=c0") };
+
+    (void)state;
+    assert_false(wakes(pair.one, 0));
+    pair.two = open_end("two", "cable,name=c0");
+    assert_non_null(pair.two);
+    assert_true(wakes(pair.one, 0));
+    uro_port_disarm(pair.one);
+    assert_int_equal(uro_cable_port_set("one", "plugged=no", error), 0);
+    assert_true(wakes(pair.one, 0) && wakes(pair.two, 0));
+    close_pair(&pair);
+}
+
+/* Returns which of 20 frames arrive. */
+static uint32_t arrivals(const struct pair *pair)
+{
+    uint32_t arrivals = 0;
+
+    for (uint8_t i = 0; i < 20; i++) {
+        send_frame(pair->one, i);
+        struct uro_pkt pkt;
+        uint32_t count = pair->two->ops->receive(pair->two, &pkt, 1);
+        uro_port_release(pair->two, &pkt, count);
+        arrivals |= count << i;
+    }
+    return arrivals;
+}
+
+static void cable__seed_is_set__the_same_faults_again(void **state)
+{
+    struct pair pair = open_pair(",loss=0.5,seed=5");
+
+    (void)state;
+    uint32_t first = arrivals(&pair);
+    assert_int_equal(uro_cable_port_set("one", "loss=0.5", error), 0);
+    assert_int_not_equal(arrivals(&pair), first); /* the faults go on */
+    assert_int_equal(uro_cable_port_set("one", "seed=5", error), 0);
+    assert_int_equal(arrivals(&pair), first);
+    close_pair(&pair);
+}
+
+/* The child has no device of the parent, and makes its own. */
+static void cable__forked_child__has_cables_of_its_own(void **state)
+{
+    struct pair pair = open_pair("");
+    int fds[URO_PORT_FDS_MAX], status;
+
+    (void)state;
+    (void)uro_port_wait_fds(pair.one, fds);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pair.one->ops->forked(pair.one);
+        bool closed = fcntl(fds[0], F_GETFD) < 0 && fcntl(fds[1], F_GETFD) < 0;
+        struct uro_port *one = open_end("one", "cable,name=c0");
+        struct uro_port *two = open_end("two", "cable,name=c0");
+        _exit(closed && one != NULL && two != NULL && one->ops->link_up(one) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close_pair(&pair);
+}
+
+static void cable__mtu_of_a_device_is_larger__is_9600(void **state)
+{
+    const struct uro_port_config config = {
+        .device = "one", .link = "cable,name=c0", .has_mac = true, .mtu = 65000
+    };
+    struct uro_port *port = uro_cable_port_open(&config, error);
+
+    (void)state;
+    assert_non_null(port);
+    assert_int_equal(port->mtu, 9600);
+    port->ops->close(port);
 }
 
 static void cable__unplugged__link_down_and_frames_lost(void **state)
@@ -198,6 +302,7 @@ static void cable__peer_leaves_and_returns__up_again(void **state)
     struct pair pair = open_pair("");
 
     (void)state;
+    assert_int_equal(uro_cable_port_set("one", "loss=0", error), 0); /* and keeps its name */
     pair.two->ops->close(pair.two);
     assert_false(pair.one->ops->link_up(pair.one));
     send_frame(pair.one, 'a');
@@ -229,8 +334,24 @@ static void cable__full__no_room_until_frames_are_taken(void **state)
     close_pair(&pair);
 }
 
+static void cable__one_slot_left__no_room_for_a_frame_and_its_copy(void **state)
+{
+    struct pair pair = open_pair("");
+
+    (void)state;
+    for (uint32_t i = 1; i < URO_CABLE_SLOTS; i++)
+        send_frame(pair.one, 'a');
+    assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 0);
+    assert_int_equal(uro_cable_port_set("one", "duplicate=1", error), 0);
+    send_frame(pair.one, 'b');
+    assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 1);
+    close_pair(&pair);
+}
+
 static void open__wrong_words__a_sentence(void **state)
 {
+    char many[2 * URO_PORT_ERROR_MAX] = "";
+
     (void)state;
     assert_null(open_end("one", "cable"));
     assert_non_null(strstr(error, "name=TEXT is missing"));
@@ -243,6 +364,10 @@ static void open__wrong_words__a_sentence(void **state)
     assert_int_equal(uro_cable_port_set("three", "loss=1", error), -ENODEV);
     assert_int_equal(uro_cable_port_set("one", "loss=2", error), -EINVAL);
     assert_int_equal(uro_cable_port_set("one", "loss=0.5,name=c1", error), -EINVAL);
+    memset(many, ',', sizeof many - 1);
+    memcpy(many, "loss=1", strlen("loss=1"));
+    assert_int_equal(uro_cable_port_set("one", many, error), -EINVAL);
+    assert_string_equal(error, "link cable: too many words");
     send_frame(pair.one, 'a'); /* nothing was changed */
     assert_string_equal(arrived(pair.two, 1), "a");
     close_pair(&pair);
@@ -256,10 +381,16 @@ int main(void)
         cmocka_unit_test(cable__duplicate_1__each_frame_twice),
         cmocka_unit_test(cable__reorder_1__the_next_frame_overtakes),
         cmocka_unit_test(cable__reorder_and_nothing_follows__arrives_all_the_same),
-        cmocka_unit_test(cable__sleeper__woken_by_a_frame_and_by_its_due_time),
+        cmocka_unit_test(cable__sleeper__woken_once_by_frames),
+        cmocka_unit_test(cable__sleeper__woken_when_a_delayed_frame_is_due),
+        cmocka_unit_test(cable__sleeper__woken_by_a_peer_and_by_new_faults),
+        cmocka_unit_test(cable__seed_is_set__the_same_faults_again),
+        cmocka_unit_test(cable__forked_child__has_cables_of_its_own),
+        cmocka_unit_test(cable__mtu_of_a_device_is_larger__is_9600),
         cmocka_unit_test(cable__unplugged__link_down_and_frames_lost),
         cmocka_unit_test(cable__peer_leaves_and_returns__up_again),
         cmocka_unit_test(cable__full__no_room_until_frames_are_taken),
+        cmocka_unit_test(cable__one_slot_left__no_room_for_a_frame_and_its_copy),
         cmocka_unit_test(open__wrong_words__a_sentence),
     };
 
