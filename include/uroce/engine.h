@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.h - the RoCEv2 engine without any I/O: for those who bring their own packets and their own time, such as the test
- * bench of a network card, a model of a switch, or a program over DPDK.
+/* engine.h - the RoCEv2 engine without any I/O, for programs that supply packets and time themselves. Examples are the test
+ * bench of a network card, a model of a switch, and a program over DPDK.
  *
- * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It has no thread, no socket and no
- * clock, makes no callback and prints nothing. Its owner repeats four calls:
+ * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It has no thread, no socket
+ * and no clock, makes no callback and prints nothing. The program repeats four calls:
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
@@ -40,83 +40,79 @@ extern "C" {
 
 struct uroce_engine;
 
-/* Writes the IPv4 or IPv6 address @text to @gid; an IPv4 address as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
- * Returns 0, or -EINVAL when an argument is NULL or @text is no address. */
+/* Parses the IPv4 or IPv6 address @text into @gid. An IPv4 address becomes ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
+ * Returns 0, or -EINVAL when an argument is NULL or @text is not an address. */
 int uroce_gid_parse(const char *text, uint8_t gid[UROCE_GID_SIZE]);
 
 struct uroce_net {
-    uint8_t gid[UROCE_GID_SIZE]; /* an address of the port */
-    uint8_t prefix; /* bits that its subnet has in common: 0..32 of IPv4, 0..128 of IPv6 */
+    uint8_t gid[UROCE_GID_SIZE]; /* address of the port */
+    uint8_t prefix;              /* length of the subnet prefix: 0..32 for IPv4, 0..128 for IPv6 */
 };
 
 struct uroce_engine_config {
     size_t size; /* sizeof(struct uroce_engine_config): later versions append members */
-    uint8_t mac[UROCE_MAC_SIZE]; /* of the port: unicast */
-    uint16_t vlan;               /* 1..4094: every frame has this 802.1Q tag; 0: no frame has one */
+    uint8_t mac[UROCE_MAC_SIZE]; /* unicast MAC address of the port */
+    uint16_t vlan;               /* VLAN ID of the 802.1Q tag in every frame, 1..4094; 0: no tag */
     uint32_t mtu;                /* largest IP packet, 576..9600 bytes */
     uint32_t address_count;      /* entries of @addresses, 0..15 */
-    struct uroce_net
-        addresses[UROCE_ADDRESSES_MAX]; /* entry i has GID index i + 1; index 0 is the link-local
-                                                        address of @mac (RFC 4291, appendix A) */
-    uint8_t gateway4[UROCE_GID_SIZE];   /* next hop of other IPv4 subnets; zero: none */
-    uint8_t gateway6[UROCE_GID_SIZE];   /* likewise IPv6 */
-    uint8_t seed[UROCE_SEED_SIZE];      /* of all random numbers: QPNs, keys, first PSNs */
-    uint32_t window;                    /* packets in flight of a queue pair, 1..65536; 0: 256 */
-    uint32_t
-        reorder_buffer; /* packets that are kept when they arrive before their turn, 0..4096; 0: they are
-                                dropped, and the peer sends them again */
+    struct uroce_net addresses[UROCE_ADDRESSES_MAX]; /* GIDs 1..; GID 0 is made from @mac */
+    uint8_t gateway4[UROCE_GID_SIZE]; /* next hop for other IPv4 subnets; zero: none */
+    uint8_t gateway6[UROCE_GID_SIZE]; /* next hop for other IPv6 subnets; zero: none */
+    uint8_t seed[UROCE_SEED_SIZE];    /* seed of the random QPNs, keys and first PSNs */
+    uint32_t window;         /* packets that a queue pair may have in flight, 1..65536; 0: 256 */
+    uint32_t reorder_buffer; /* packets, 0..4096; 0: drop out-of-order packets */
 };
 
 /* Creates an engine. Returns 0 or
  *   -EINVAL  an argument is NULL, @config->size is too small, or a value is out of its range
- *   -E2BIG   @config->size is that of a later version, and a member that this version does not know is not zero
+ *   -E2BIG   @config->size is larger than in this version, and a member that this version does not have is not zero
  *   -ENOMEM  out of memory */
 int uroce_engine_create(const struct uroce_engine_config *config, uint64_t now,
                         struct uroce_engine **engine);
 
-/* Destroys an engine. Returns 0, -EINVAL when @engine is NULL, or -EBUSY when an object of it exists. */
+/* Destroys an engine. Returns 0, -EINVAL when @engine is NULL, or -EBUSY while an object of the engine exists. */
 int uroce_engine_destroy(struct uroce_engine *engine);
 
-/* A frame that arrived; the memory is borrowed for the call. */
+/* A received frame. The engine does not use its memory after the call. */
 struct uroce_packet {
     const uint8_t *bytes;
     uint32_t length; /* bytes */
 };
 
-/* Room for a frame to send. */
+/* Memory for a frame to send. */
 struct uroce_buffer {
     uint8_t *bytes;
-    uint32_t size;   /* bytes that there is room for */
-    uint32_t length; /* bytes of the frame, written by uroce_engine_output() */
+    uint32_t size;   /* size of the memory, in bytes */
+    uint32_t length; /* length of the frame in bytes, written by uroce_engine_output() */
 };
 
-/* Takes @count frames that arrived, in their order. A frame may have any content and any length: what is wrong is dropped
- * and counted. Returns 0, or -EINVAL when an argument is NULL, or @now earlier than before. */
+/* Processes @count received frames in order. A frame may have any content and any length: the engine drops and counts
+ * invalid frames. Returns 0, or -EINVAL when an argument is NULL or @now is earlier than in the last call. */
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now);
 
-/* Writes at most @room frames to send into @buffers, each with at least uroce_engine_frame_max() bytes. Timers that are due
- * run first. Payload is copied from registered memory here, and nowhere else. There may be more frames although fewer than
- * @room were written: uroce_engine_next() says so.
- * Returns how many frames there are, or -EINVAL when an argument is NULL, a buffer too small, @room more than INT_MAX, or @now earlier
- * than before. */
+/* Writes at most @room frames to send into @buffers, each with at least uroce_engine_frame_max() bytes. Expired timers run
+ * first. Only this function copies payload from registered memory. More frames may be ready even if fewer than @room were
+ * written: uroce_engine_next() then returns a time that has passed.
+ * Returns the number of frames written. Returns -EINVAL when an argument is NULL, a buffer is too small, @room exceeds
+ * INT_MAX, or @now is earlier than in the last call. */
 int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t room,
                         uint64_t now);
 
-/* Returns the length of the longest frame that the engine sends, in bytes: its MTU and UROCE_FRAME_OVERHEAD. */
+/* Returns the length of the longest frame that the engine sends, in bytes: MTU + UROCE_FRAME_OVERHEAD. */
 uint32_t uroce_engine_frame_max(const struct uroce_engine *engine);
 
-/* Returns when uroce_engine_output() must be called even if nothing arrives: a time that may have passed, or
- * UROCE_TIME_NEVER when only a frame or a posted request can make work. */
+/* Returns the time at which uroce_engine_output() must be called even if nothing arrives. This time may have passed. Returns
+ * UROCE_TIME_NEVER when the engine has nothing to do until a frame arrives or a request is posted. */
 uint64_t uroce_engine_next(const struct uroce_engine *engine);
 
-/* Returns 1 when a request was posted that the engine has not seen yet: call output(). Else 0. Threads: any. */
+/* Returns 1 when a posted request waits for uroce_engine_output(), else 0. Threads: any. */
 int uroce_engine_rung(const struct uroce_engine *engine);
 
 enum uroce_event_kind {
-    UROCE_EVENT_COMPLETION = 0,    /* of a CQ: a completion since uroce_cq_arm() */
-    UROCE_EVENT_CQ_ERR = 1,        /* of a CQ: it overflowed; IBV_EVENT_CQ_ERR */
-    UROCE_EVENT_QP_FATAL = 2,      /* of a queue pair, as the rest: IBV_EVENT_QP_FATAL */
+    UROCE_EVENT_COMPLETION = 0,    /* CQ: a completion was added after uroce_cq_arm() */
+    UROCE_EVENT_CQ_ERR = 1,        /* CQ overflowed; IBV_EVENT_CQ_ERR */
+    UROCE_EVENT_QP_FATAL = 2,      /* queue pair, as all that follow; IBV_EVENT_QP_FATAL */
     UROCE_EVENT_QP_REQ_ERR = 3,    /* IBV_EVENT_QP_REQ_ERR */
     UROCE_EVENT_QP_ACCESS_ERR = 4, /* IBV_EVENT_QP_ACCESS_ERR */
     UROCE_EVENT_COMM_EST = 5,      /* IBV_EVENT_COMM_EST */
@@ -124,21 +120,21 @@ enum uroce_event_kind {
 };
 
 struct uroce_event {
-    enum uroce_event_kind kind; /* man 3 ibv_get_async_event; more kinds may come */
-    void *user;                 /* of the CQ or queue pair, as given at its creation */
+    enum uroce_event_kind kind; /* see man 3 ibv_get_async_event; later versions may add kinds */
+    void *user;                 /* @user of the CQ or queue pair */
 };
 
-/* Takes the next event. Completions that the last calls of input() and output() made become visible to uroce_cq_poll() with
- * the first call: make it after the frames of output() were sent, so that a peer has its acknowledgement before the
- * program acts on a message. Returns 1 when there is an event, 0 when there is none, or -EINVAL when an argument is NULL. */
+/* Takes the next event. The first call after uroce_engine_output() makes new completions visible to uroce_cq_poll(). Send
+ * the frames of uroce_engine_output() before this call: the peer then gets its acknowledgement before the program acts on a
+ * message. Returns 1 when there is an event, 0 when there is none, or -EINVAL when an argument is NULL. */
 int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
 
-/* The link went down (@up 0) or came up: neighbours are asked again. A link that is never mentioned is up. Returns 0, or
- * -EINVAL when @engine is NULL, or @now earlier than before. */
+/* Reports that the link went down (@up is 0) or came up. The engine resolves its neighbours again. A new engine assumes that
+ * the link is up. Returns 0, or -EINVAL when @engine is NULL or @now is earlier than in the last call. */
 int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
 
-/* Writes the counter @counter to @value; the names are those of uroce_counter_name() (uroce/uroce.h). Returns 0, -EINVAL when an argument is
- * NULL, or -ENOENT when no counter has this name. */
+/* Writes the value of the counter with the name @counter to @value. uroce_counter_name() lists the names (uroce/uroce.h).
+ * Returns 0, -EINVAL when an argument is NULL, or -ENOENT when no counter has this name. */
 int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.h - what an engine of uroce/engine.h works with: protection domains, memory regions, completion queues, address
- * handles, and queue pairs of RC, UC and UD. They are those of verbs, with the same values and rules.
+/* objects.h - the objects of an engine (uroce/engine.h): protection domains, memory regions, completion queues, address
+ * handles, and queue pairs of RC, UC and UD. Their values and rules are the same as in verbs.
  *
- * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls or arms a CQ. These may be
- * different threads, and may run while another thread is in the engine. Every other function counts as a call of the engine
- * (uroce/engine.h).
+ * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls or arms a CQ. These may
+ * be different threads, and may run while another thread calls the engine. Every other function is a call of the engine: one
+ * thread at a time (uroce/engine.h).
  * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer is NULL, unless its comment
- * allows NULL. Functions that return something else return 0 then.
+ * allows NULL. Functions that do not return int return 0 when a pointer is NULL.
  *
  * Sources: IBTA Architecture Specification Vol. 1, chapters 9 to 11; man 3 ibv_create_qp, ibv_modify_qp, ibv_post_send,
  * ibv_poll_cq, ibv_reg_mr, ibv_create_ah.
@@ -33,24 +33,24 @@ struct uroce_qp;
 
 /* Creates a protection domain. Returns 0 or -ENOMEM. */
 int uroce_pd_create(struct uroce_engine *engine, struct uroce_pd **pd);
-/* Destroys a protection domain. Returns 0, or -EBUSY when a region, an address handle or a queue pair of it exists. */
+/* Destroys a protection domain. Returns 0, or -EBUSY while a region, an address handle or a queue pair of the domain exists. */
 int uroce_pd_destroy(struct uroce_pd *pd);
 
 /* ---- memory regions ----------------------------------------------------- */
 
-/* Rights; equal to enum ibv_access_flags. Remote WRITE and atomics need LOCAL_WRITE as well. */
+/* Access flags; equal to enum ibv_access_flags. REMOTE_WRITE and REMOTE_ATOMIC require LOCAL_WRITE. */
 #define UROCE_ACCESS_LOCAL_WRITE   (1u << 0)
 #define UROCE_ACCESS_REMOTE_WRITE  (1u << 1)
 #define UROCE_ACCESS_REMOTE_READ   (1u << 2)
 #define UROCE_ACCESS_REMOTE_ATOMIC (1u << 3)
 
-/* Registers @length bytes at @memory. The memory stays the caller's, and must exist until the region is destroyed. Requests and
- * peers use the addresses that the memory has in this process. Returns 0 or
- *   -EINVAL  @length is 0 or reaches beyond the address space, @access has another bit, or a remote write without a local one
+/* Registers @length bytes at @memory. The memory must stay valid until the region is destroyed. Work requests and peers
+ * address the bytes by their virtual addresses in this process. Returns 0 or
+ *   -EINVAL  @length is 0 or exceeds the address space, or @access has an unknown bit or lacks LOCAL_WRITE
  *   -ENOMEM  out of memory */
 int uroce_mr_create(struct uroce_pd *pd, void *memory, size_t length, unsigned access,
                     struct uroce_mr **mr);
-/* Destroys a region. No frame touches the memory afterwards. Returns 0. */
+/* Destroys a region. Afterwards the engine does not access the memory. Returns 0. */
 int uroce_mr_destroy(struct uroce_mr *mr);
 /* Returns the key of the region. The lkey and the rkey are the same number. */
 uint32_t uroce_mr_key(const struct uroce_mr *mr);
@@ -84,30 +84,31 @@ struct uroce_completion {
     uint32_t status; /* enum uroce_status */
     uint32_t opcode; /* equal to enum ibv_wc_opcode; bit 7: a receive */
     uint32_t flags;  /* set of UROCE_COMPLETION_* */
-    uint32_t reason; /* why it failed, for uroce_failure_text(); 0 after a success */
-    uint32_t length; /* bytes that were received or read */
-    uint32_t imm;    /* as it was on the wire */
+    uint32_t reason; /* reason of the failure, for uroce_failure_text(); 0 on success */
+    uint32_t length; /* length of the message or READ, in bytes */
+    uint32_t imm;    /* immediate data, in network byte order */
     uint32_t qpn;
-    uint32_t source_qpn; /* of a datagram */
+    uint32_t source_qpn; /* sender of a datagram */
 };
 
-/* Creates a CQ for @capacity completions, 1..4194303. @user comes with its events. Returns 0, -EINVAL or -ENOMEM. */
+/* Creates a CQ for @capacity completions, 1..4194303. @user is in every event of this CQ. Returns 0, -EINVAL or -ENOMEM. */
 int uroce_cq_create(struct uroce_engine *engine, uint32_t capacity, void *user,
                     struct uroce_cq **cq);
 /* Destroys a CQ. Returns 0, or -EBUSY when a queue pair uses it. */
 int uroce_cq_destroy(struct uroce_cq *cq);
-/* Takes at most @room completions, oldest first. Returns how many were taken. When a CQ overflows, its queue pairs fail. */
+/* Takes at most @room completions, oldest first. Returns the number of completions. When a CQ overflows, its queue pairs
+ * fail. */
 int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t room);
-/* Asks for one UROCE_EVENT_COMPLETION when the next completion is there. If @solicited_only is not 0, only a solicited
- * message or a failure counts. Returns 0. */
+/* Requests one UROCE_EVENT_COMPLETION for the next completion. If @solicited_only is not 0, only a solicited message or a
+ * failure causes the event. Returns 0. */
 int uroce_cq_arm(struct uroce_cq *cq, int solicited_only);
 
 /* ---- addresses ---------------------------------------------------------- */
 
-/* The way to a destination, as struct ibv_ah_attr with a GRH. */
+/* The path to a destination, as in struct ibv_ah_attr with a GRH. */
 struct uroce_address {
-    uint8_t gid[UROCE_GID_SIZE]; /* of the destination */
-    uint8_t sgid_index;          /* GID index of our own address, of the same IP version */
+    uint8_t gid[UROCE_GID_SIZE]; /* destination */
+    uint8_t sgid_index;          /* GID index of the source address; same IP version as @gid */
     uint8_t hop_limit;           /* 0: 64 */
     uint8_t traffic_class;
     uint8_t service_level;
@@ -115,12 +116,12 @@ struct uroce_address {
 };
 
 /* Creates an address handle: a destination of datagrams. Returns 0 or
- *   -EINVAL       @address->sgid_index has no address, or one of another IP version
+ *   -EINVAL       @address->sgid_index has no address, or an address of another IP version
  *   -ENETUNREACH  the destination is in another subnet, and there is no gateway
  *   -ENOMEM       out of memory, or all 32768 next hops of the engine are in use */
 int uroce_ah_create(struct uroce_pd *pd, const struct uroce_address *address, uint64_t now,
                     struct uroce_ah **ah);
-/* Destroys an address handle. A datagram to it that was posted and not sent yet fails. Returns 0. */
+/* Destroys an address handle. Posted datagrams that use the handle and are not sent yet fail. Returns 0. */
 int uroce_ah_destroy(struct uroce_ah *ah);
 
 /* ---- queue pairs -------------------------------------------------------- */
@@ -131,25 +132,25 @@ struct uroce_qp_config {
     size_t size; /* sizeof(struct uroce_qp_config): later versions append members */
     enum uroce_qp_type type;
     struct uroce_cq *send_cq, *recv_cq; /* may be the same */
-    uint32_t send_capacity;             /* requests, 0..1048576 */
-    uint32_t recv_capacity;             /* likewise */
-    uint32_t send_sge_max;              /* elements of a request, 0..32 */
-    uint32_t recv_sge_max;              /* likewise */
+    uint32_t send_capacity;             /* work requests, 0..1048576 */
+    uint32_t recv_capacity;             /* work requests, 0..1048576 */
+    uint32_t send_sge_max;              /* elements of a send request, 0..32 */
+    uint32_t recv_sge_max;              /* elements of a receive, 0..32 */
     uint32_t inline_max;                /* bytes of an inline request, 0..1024 */
-    int signal_all;                     /* not 0: every send completes, whatever its flags */
-    void *user;                         /* comes with its events */
+    int signal_all; /* not 0: every send has a completion, even without UROCE_SIGNALED */
+    void *user;     /* in every event of this queue pair */
 };
 
 /* Creates a queue pair in RESET. Returns 0 or
- *   -EINVAL  a value is out of its range, a CQ is NULL or of another engine
- *   -E2BIG   as uroce_engine_create()
+ *   -EINVAL  a value is out of its range, or a CQ is NULL or belongs to another engine
+ *   -E2BIG   as for uroce_engine_create()
  *   -ENOMEM  out of memory */
 int uroce_qp_create(struct uroce_pd *pd, const struct uroce_qp_config *config,
                     struct uroce_qp **qp);
-/* Destroys a queue pair. Its completions that nobody polled are dropped. Returns 0.
+/* Destroys a queue pair and drops its completions from both CQs. Returns 0.
  * Threads: no other thread posts to the queue pair or polls its CQs meanwhile. */
 int uroce_qp_destroy(struct uroce_qp *qp);
-/* Returns its number, 24 bits. */
+/* Returns the queue pair number, 24 bits. */
 uint32_t uroce_qp_number(const struct uroce_qp *qp);
 
 /* Equal to enum ibv_qp_state. */
@@ -163,7 +164,7 @@ enum uroce_qp_state {
     UROCE_ERR = 6
 };
 
-/* Attributes; equal to enum ibv_qp_attr_mask. man 3 ibv_modify_qp has the table of which transition needs which. */
+/* Attribute masks; equal to enum ibv_qp_attr_mask. man 3 ibv_modify_qp lists the attributes that each transition needs. */
 #define UROCE_ATTR_STATE              (1u << 0)
 #define UROCE_ATTR_ACCESS             (1u << 3)
 #define UROCE_ATTR_PKEY_INDEX         (1u << 4)
@@ -184,20 +185,20 @@ enum uroce_qp_state {
 /* As struct ibv_qp_attr. */
 struct uroce_qp_attr {
     enum uroce_qp_state state;
-    uint32_t access;   /* UROCE_ACCESS_REMOTE_* that the peer may use */
-    uint32_t path_mtu; /* bytes of payload of a packet: 256, 512, 1024, 2048 or 4096 */
+    uint32_t access;   /* set of UROCE_ACCESS_REMOTE_* that the peer may use */
+    uint32_t path_mtu; /* payload of a packet in bytes: 256, 512, 1024, 2048 or 4096 */
     uint32_t dest_qpn;
     uint32_t qkey;
     uint32_t rq_psn, sq_psn; /* 24 bits */
     struct uroce_address address;
     uint8_t port;               /* 1 */
     uint8_t pkey_index;         /* 0 */
-    uint8_t max_rd_atomic;      /* READs and atomics that we may have outstanding, 0..128 */
-    uint8_t max_dest_rd_atomic; /* that the peer may have */
+    uint8_t max_rd_atomic;      /* outstanding READs and atomics of this side, 0..128 */
+    uint8_t max_dest_rd_atomic; /* outstanding READs and atomics of the peer, 0..128 */
     uint8_t min_rnr_timer;      /* 0..31, IBTA table 45 */
-    uint8_t timeout;            /* 0..31: 4.096 us * 2^timeout; 0: for ever */
+    uint8_t timeout;            /* 0..31: 4.096 us * 2^timeout; 0: no timeout */
     uint8_t retry_cnt;          /* 0..7 */
-    uint8_t rnr_retry;          /* 0..6; 7: for ever */
+    uint8_t rnr_retry;          /* 0..6; 7: no limit */
     uint32_t reserved[8];       /* 0 */
 };
 
@@ -208,10 +209,10 @@ struct uroce_qp_attr {
 int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsigned mask,
                     uint64_t now);
 
-/* Returns the state. Threads: any. */
+/* Returns the state of the queue pair. Threads: any. */
 enum uroce_qp_state uroce_qp_state(const struct uroce_qp *qp);
 
-/* Returns why the queue pair failed: the first reason since RESET, for uroce_failure_text(); 0 when it did not. */
+/* Returns the first reason since RESET why the queue pair failed, for uroce_failure_text(). Returns 0 if it has not failed. */
 uint32_t uroce_qp_reason(const struct uroce_qp *qp);
 
 /* ---- requests ----------------------------------------------------------- */
@@ -220,7 +221,7 @@ uint32_t uroce_qp_reason(const struct uroce_qp *qp);
 struct uroce_sge {
     uint64_t address;
     uint32_t length; /* bytes */
-    uint32_t key;    /* of the region */
+    uint32_t key;    /* uroce_mr_key() of the region */
 };
 
 /* Equal to enum ibv_wr_opcode. */
@@ -238,32 +239,32 @@ enum uroce_opcode {
 #define UROCE_FENCE     (1u << 0)
 #define UROCE_SIGNALED  (1u << 1)
 #define UROCE_SOLICITED (1u << 2)
-#define UROCE_INLINE    (1u << 3) /* the bytes are copied now, and need no region */
+#define UROCE_INLINE    (1u << 3) /* post copies the bytes, which need no region */
 
 /* As struct ibv_send_wr. */
 struct uroce_send {
     uint64_t wr_id;
     enum uroce_opcode opcode;
-    unsigned flags; /* set of the above */
+    unsigned flags; /* set of UROCE_FENCE .. UROCE_INLINE */
     const struct uroce_sge *sges;
     uint32_t sge_count;
-    uint32_t imm;            /* as it will be on the wire */
+    uint32_t imm;            /* immediate data, in network byte order */
     uint64_t remote_address; /* WRITE, READ, atomics */
-    uint32_t rkey;           /* likewise */
+    uint32_t rkey;           /* WRITE, READ, atomics */
     uint32_t remote_qpn;     /* UD, 24 bits */
     uint32_t remote_qkey;    /* UD */
     struct uroce_ah *ah;     /* UD */
-    uint64_t compare_add;    /* atomics: what is compared, or added */
-    uint64_t swap;           /* COMPARE_SWAP: what is written */
+    uint64_t compare_add;    /* atomics: operand to compare or to add */
+    uint64_t swap;           /* COMPARE_SWAP: value to write */
 };
 
-/* Posts a request to the send queue; the engine takes it with its next output(). Returns 0 or
- *   -EINVAL  the state takes no sends, the type does not know the opcode, there are too many elements or bytes, an atomic is not 8 bytes
- *            long, or a datagram has no address handle of its domain
+/* Posts a request to the send queue. The next uroce_engine_output() takes the request. Returns 0 or
+ *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, there are too many elements or
+ *            bytes, an atomic is not 8 bytes long, or a datagram has no address handle of the same protection domain
  *   -ENOMEM  the queue is full */
 int uroce_qp_send(struct uroce_qp *qp, const struct uroce_send *request);
 
-/* Posts a receive for one message into the elements. Of a UD queue pair the first 40 bytes are for the GRH. Returns 0 or
+/* Posts a receive for one message. On a UD queue pair the first 40 bytes receive the GRH. Returns 0 or
  *   -EINVAL  the queue pair is in RESET, or there are too many elements or bytes
  *   -ENOMEM  the queue is full */
 int uroce_qp_receive(struct uroce_qp *qp, uint64_t wr_id, const struct uroce_sge *sges,
