@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hash.h - intrusive hash table that grows with what is in it, one bucket at a time (linear hashing).
+/* hash.h - intrusive hash table that grows with its number of nodes, one bucket at a time (linear hashing).
  *
- * Nodes live in their objects. The table owns nothing but the array of buckets, lent by the caller. The array is as large
- * as the table can ever need, and only the buckets in use are written. No call moves more than the nodes of one bucket, so
- * that growing never stops the caller for long.
+ * Nodes are members of their objects. The caller provides the array of buckets at its largest size. The table writes only
+ * the buckets in use. Each call moves the nodes of at most one bucket, so that no call takes long.
  *
- * base/table.h is the faster one for look-ups, of a fixed size; it does not allow two nodes of the same number.
+ * base/table.h has faster look-ups, but a fixed size and no two nodes with the same number.
  */
 #pragma once
 
@@ -13,14 +12,15 @@
 
 struct uro_hash_node {
     struct uro_hash_node *next;
-    struct uro_hash_node **at; /* the pointer to this node; NULL: the node is in no table */
-    uint32_t number;           /* evenly distributed: its low bits choose the bucket */
+    struct uro_hash_node *
+        *at;         /* address of the pointer to this node; NULL: the node is in no table */
+    uint32_t number; /* hash value, evenly distributed; its low bits choose the bucket */
 };
 
 struct uro_hash {
-    struct uro_hash_node **buckets; /* buckets_max of them */
+    struct uro_hash_node **buckets; /* array of buckets_max entries */
     uint32_t buckets_max;
-    uint32_t used; /* buckets[0 .. used) are in use */
+    uint32_t used; /* number of buckets in use: buckets[0 .. used) */
     uint32_t mask; /* 2^n - 1: used is from mask + 1 to 2 * mask + 1 */
     uint32_t count;
 };
@@ -30,7 +30,7 @@ static inline size_t uro_hash_size(uint32_t buckets_max)
     return buckets_max * sizeof(struct uro_hash_node *);
 }
 
-/* @memory: uro_hash_size() bytes with any content, @buckets_max is 1 or more. */
+/* Initialises the table. @memory: uro_hash_size() bytes with any content. @buckets_max: 1 or more. */
 static inline void uro_hash_init(struct uro_hash *hash, void *memory, uint32_t buckets_max)
 {
     *hash = (struct uro_hash){ .buckets = memory, .buckets_max = buckets_max, .used = 1 };
@@ -65,8 +65,8 @@ static inline struct uro_hash_node *uro_hash_next(const struct uro_hash_node *no
     return next;
 }
 
-/* Takes one more bucket into use. Its nodes are those of bucket used - (mask + 1) whose next bit is set; nodes of the
- * same number keep their order. */
+/* Takes one more bucket into use. Bucket used - (mask + 1) is split: nodes whose next bit is set move to the new bucket.
+ * Nodes with the same number keep their order. */
 static inline void uro_hash_grow(struct uro_hash *hash)
 {
     struct uro_hash_node **from = &hash->buckets[hash->used & hash->mask];
@@ -92,7 +92,7 @@ static inline void uro_hash_grow(struct uro_hash *hash)
         hash->mask = 2 * hash->mask + 1;
 }
 
-/* node->number is set, and the node is in no table. Nodes may have the same number. */
+/* Inserts a node that is in no table. node->number is set; several nodes may have the same number. */
 static inline void uro_hash_insert(struct uro_hash *hash, struct uro_hash_node *node)
 {
     URO_ASSERT(node->at == NULL);
@@ -107,7 +107,7 @@ static inline void uro_hash_insert(struct uro_hash *hash, struct uro_hash_node *
     hash->count++;
 }
 
-/* Harmless on a node that is in no table. */
+/* Removes the node; does nothing if the node is in no table. */
 static inline void uro_hash_remove(struct uro_hash *hash, struct uro_hash_node *node)
 {
     if (node->at == NULL)

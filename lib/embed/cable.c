@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cable.c - makes the link "cable" known to the host, and lets programs change its faults. */
+/* cable.c - registers the link "cable" with the host; the public function that changes the faults of a cable. */
 #include <errno.h>
 #include <stdio.h>
 

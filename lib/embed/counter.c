@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* counter.c - the counters of a device by name: those of its engine, then those of its cable. */
+/* counter.c - the public functions that read counters of a device by name: first engine counters, then cable counters. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ int uroce_device_counter(const char *device, const char *counter, uint64_t *valu
     for (unsigned i = 0; i < COUNT; i++) {
         if (strcmp(counter, uroce_counter_name(i)) != 0)
             continue;
-        *value = 0; /* of a device without a cable */
+        *value = 0; /* for a device without a cable */
         if (i < URO_COUNTER_COUNT)
             *value = read_engine(host, i);
         else

@@ -10,7 +10,8 @@
 #include "base/defs.h"
 #include "host/host.h"
 
-/* A symbol that librdmacm uses and whose address no program takes: a program that does would hide where its calls go. */
+/* A function that librdmacm calls and whose address programs do not take. If a program takes the address of a function,
+ * dlsym() may find the program's own entry. */
 #define WITNESS "ibv_get_sysfs_path"
 
 const char *uroce_version(void)
@@ -18,9 +19,9 @@ const char *uroce_version(void)
     return URO_VERSION;
 }
 
-static const char own_mark; /* an address in this library */
+static const char own_mark; /* its address tells which library this code is in */
 
-/* Returns whether the program's calls of ibv_*() reach this library. */
+/* Returns whether the program's ibv_*() calls reach this library; otherwise writes @error. */
 static bool verbs_are_ours(char *error, size_t size)
 {
     Dl_info theirs, ours;

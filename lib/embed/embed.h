@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.h - what stands behind the opaque structs of uroce/engine.h and uroce/objects.h: memory for an object of core, and
- * how many others are made of it.
+/* embed.h - definitions of the opaque structs of uroce/engine.h and uroce/objects.h. Each has memory for an object of core,
+ * and counts the objects that depend on it.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 #include "engine/engine.h"
 #include "engine/port.h"
 
-/* Values of the headers that are those of core. */
+/* Asserts that a value of the public headers equals the value in core. */
 #define UROCE_SAME(a, b) static_assert((unsigned)(a) == (unsigned)(b), #a " and " #b " are equal")
 
 struct uroce_engine {
     struct uro_engine *engine;
     void *memory;
     size_t memory_size;
-    uro_time now; /* of the last call */
+    uro_time now; /* time of the last call */
     uint32_t mtu;
-    uint32_t users; /* objects */
+    uint32_t users; /* objects that exist */
     uint32_t last_pd;
     struct uro_tx tx[URO_PORT_BURST];
 };
@@ -55,12 +55,12 @@ struct uroce_qp {
     struct uro_shard *shard;
 };
 
-/* Zeroed memory, aligned to a cache line, for free(). NULL without memory. */
+/* Allocates zeroed memory that is aligned to a cache line; release it with free(). Returns NULL when out of memory. */
 void *uro_embed_memory(size_t size);
 
 /* Copies the first @known bytes of a struct that begins with its size. What is longer must be zero behind them and have at most
  * a page, and what is shorter must have @least; the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
-/* Notes the time of a call. Returns false when it is earlier than that of the last one. */
+/* Records the time of a call. Returns false when @now is earlier than the time of the last call. */
 URO_NODISCARD bool uro_embed_time_goes_on(struct uroce_engine *engine, uint64_t now);

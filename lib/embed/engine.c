@@ -73,7 +73,7 @@ static struct uro_gid gid_of(const uint8_t octets[UROCE_GID_SIZE])
     return gid;
 }
 
-/* What the engine checks itself is left to it. */
+/* Converts the public configuration. Checks only the values that uro_engine_init() does not check. */
 static int translate(const struct uroce_engine_config *from, struct uro_engine_config *to)
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
@@ -101,7 +101,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
     return 0;
 }
 
-/* The engine's only allocation; the kernel gives a page when it is first used. */
+/* Maps all memory of an engine. The kernel allocates each page at its first use. */
 static void *map(size_t size)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,

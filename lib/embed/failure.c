@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure.c - why a queue pair or a work request failed, for a person. */
+/* failure.c - the public functions that return the reason of a failure as text. */
 #include <uroce/uroce.h>
 
 #include "core/why.h"

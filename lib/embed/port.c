@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the drivers of uroce/port.h, each as a port of the host. */
+/* port.c - makes each driver of uroce/port.h a port of the host. */
 #include <uroce/port.h>
 
 #include <errno.h>
@@ -26,14 +26,14 @@ struct driver {
 struct port {
     struct uro_port port;
     const struct driver *driver;
-    void *handle; /* the driver's */
+    void *handle; /* handle of the driver */
     struct uroce_packet lent[URO_PORT_BURST];
     uint32_t frame_max;
-    uint8_t *frames; /* URO_PORT_BURST of them, to send */
+    uint8_t *frames; /* memory for URO_PORT_BURST frames to send */
 };
 
 static struct driver drivers[DRIVERS];
-static unsigned driver_count; /* under `adding` */
+static unsigned driver_count; /* protected by `adding` */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static struct port *port_of(struct uro_port *port)
@@ -189,7 +189,7 @@ static bool is_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-/* `adding` is held. */
+/* Registers the driver. `adding` is held. */
 static int add(const char *name, const struct uroce_port_ops *with, void *user)
 {
     struct driver *driver = &drivers[driver_count];

@@ -30,7 +30,7 @@ UROCE_SAME(UROCE_FENCE, URO_SEND_FENCE);
 #define UC (1u << UROCE_UC)
 #define UD (1u << UROCE_UD)
 
-/* Which types take what (man ibv_post_send), and which requests only read their buffer. */
+/* For each opcode: the queue pair types that support it (man ibv_post_send), and whether the request only reads its buffer. */
 static const struct {
     unsigned types;
     bool reads_buffer;
@@ -53,7 +53,7 @@ static bool takes_sends(const struct uroce_qp *qp)
     return state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_RTR;
 }
 
-/* The sum of the elements; UINT64_MAX when there are more than @most. */
+/* Returns the sum of the lengths of the elements, or UINT64_MAX when there are more than @most elements. */
 static uint64_t length_of(const struct uroce_sge *sges, uint32_t count, uint32_t most)
 {
     uint64_t length = 0;
@@ -159,6 +159,6 @@ int uroce_qp_receive(struct uroce_qp *qp, uint64_t wr_id, const struct uroce_sge
         memcpy(rqe->sges, sges, sge_count * sizeof *sges);
     uro_wq_publish(queue, 1);
     if (uro_qp_state_now(qp->core) == URO_QPS_ERR)
-        uro_qp_ring(qp->shard, qp->core); /* it is flushed */
+        uro_qp_ring(qp->shard, qp->core); /* the engine flushes the receive */
     return 0;
 }

@@ -101,7 +101,7 @@ static void cable__faults_set_while_running__hold_from_then_on(void **state)
 
     (void)state;
     assert_int_equal(uroce_cable_set("one", "loss=1", error, sizeof error), -ENODEV);
-    assert_non_null(strstr(error, "does not run"));
+    assert_non_null(strstr(error, "has no open cable"));
     assert_int_equal(uroce_cable_set(NULL, "loss=1", NULL, 0), -EINVAL);
     open_stage(&stage, "");
     assert_int_equal(uroce_cable_set("one", NULL, NULL, 0), -EINVAL);

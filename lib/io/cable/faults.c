@@ -15,7 +15,7 @@ void uro_cable_faults_init(struct uro_cable_faults *faults)
     *faults = (struct uro_cable_faults){ .seed = 1, .plugged = true };
 }
 
-/* Reads "1", "0.05" or ".05". Digits behind the ninth do not count. */
+/* Parses "1", "0.05" or ".05"; ignores digits after the ninth decimal place. */
 static bool read_probability(const char *value, uint32_t *out)
 {
     uint32_t whole = 0, fraction = 0, unit = URO_CABLE_CERTAIN;
@@ -97,7 +97,7 @@ int uro_cable_faults_read(struct uro_cable_faults *faults, const char *words,
     return uro_words_read(DRIVER, words, known, URO_ARRAY_LEN(known), faults, error);
 }
 
-/* A well mixed number for each pair of numbers: the finalizer of MurmurHash3. */
+/* Mixes the bits of @value: the finalizer of MurmurHash3. */
 static uint64_t mix(uint64_t value)
 {
     value ^= value >> 33;

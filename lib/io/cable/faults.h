@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* faults.h - what a cable does to the frames of one direction, as the user describes it.
+/* faults.h - the faults that a user configures for one direction of a cable.
  *
- * The verdict on a frame depends on the seed and on the number of frames sent before, on nothing else.
+ * The faults of a frame depend only on the seed and on the number of frames sent before.
  */
 #pragma once
 
@@ -11,28 +11,29 @@
 #define URO_CABLE_CERTAIN  1000000000u /* probabilities are in billionths */
 
 struct uro_cable_faults {
-    char name[URO_CABLE_NAME_MAX]; /* of the cable; "": not given */
+    char name[URO_CABLE_NAME_MAX]; /* name of the cable; "": not given */
     uint64_t seed;
     uint32_t loss;      /* probability that a frame is lost */
-    uint32_t duplicate; /* ... that it arrives twice */
-    uint32_t reorder;   /* ... that the next frame overtakes it */
-    uint32_t delay_us;  /* one way, of every frame */
+    uint32_t duplicate; /* probability that a frame arrives twice */
+    uint32_t reorder;   /* probability that the next frame overtakes a frame */
+    uint32_t delay_us;  /* one-way delay of every frame, us */
     bool plugged;       /* false: the link is down */
 };
 
-/* What happens to one frame. A lost one is neither duplicated nor overtaken. */
+/* The faults of one frame. A lost frame is neither duplicated nor overtaken. */
 struct uro_cable_verdict {
     bool lost, duplicated, overtaken;
 };
 
-/* No faults, plugged, no name. */
+/* Initialises @faults: no faults, plugged, no name. */
 void uro_cable_faults_init(struct uro_cable_faults *faults);
 
-/* Reads @words, "cable[,name=TEXT][,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]", over what
- * @faults has. P is a decimal fraction from 0 to 1. Returns 0, or -1 with a sentence in @error. */
+/* Parses @words, "cable[,name=TEXT][,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]", into
+ * @faults; options that @words does not have keep their values. P is a decimal fraction from 0 to 1. Returns 0, or -1 with a
+ * message in @error. */
 URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *words,
                                         char error[static URO_PORT_ERROR_MAX]);
 
-/* The verdict on the frame number @number of the direction. */
+/* Returns the faults of frame number @number of the direction. */
 struct uro_cable_verdict uro_cable_faults_judge(const struct uro_cable_faults *faults,
                                                 uint64_t number);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - see port.h.
  *
- * One lock guards all cables: it is held while a burst of frames is copied. A frame that comes from the other end wakes a
- * sleeper by an eventfd, one that becomes due later by a timerfd.
+ * One lock protects all cables. It is held while a burst of frames is copied. An eventfd wakes a sleeping receiver when a
+ * frame is sent to it. A timerfd wakes the receiver when a delayed frame is due.
  */
 #define _GNU_SOURCE /* clock_gettime, timerfd */
 #include "io/cable/port.h"
@@ -21,27 +21,27 @@
 #include "io/cable/faults.h"
 #include "io/cable/queue.h"
 
-#define MTU_DEFAULT    4500u /* room for the RoCE MTU 4096 */
+#define MTU_DEFAULT    4500u /* for a RoCE path MTU of 4096 */
 #define MTU_MAX        9600u
-#define ETHER_OVERHEAD 18u /* header and one VLAN tag */
+#define ETHER_OVERHEAD 18u /* Ethernet header and one VLAN tag */
 #define NS_PER_S       1000000000u
 #define DEVICE_MAX     32u
 
 struct end {
     struct uro_port port;
-    struct uro_link link; /* in `ends` */
+    struct uro_link link; /* entry of `ends` */
     char device[DEVICE_MAX];
-    struct uro_cable_faults faults; /* of the frames that this end sends */
-    struct end *other;              /* NULL: nobody is there */
-    struct uro_cable_queue queue;   /* of frames to this end */
-    uint64_t number;                /* of the next frame that this end sends */
+    struct uro_cable_faults faults; /* faults of the frames that this end sends */
+    struct end *other;              /* NULL: the other device has not opened its end */
+    struct uro_cable_queue queue;   /* frames to this end */
+    uint64_t number;                /* number of the next frame that this end sends */
     uint64_t counts[URO_CABLE_COUNT];
-    int wake, timer; /* descriptors */
-    bool armed;      /* the next frame must wake a sleeper */
+    int wake, timer; /* file descriptors: eventfd, timerfd */
+    bool armed;      /* the next frame must wake the receiver */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct uro_list ends; /* head.next is NULL before the first */
+static struct uro_list ends; /* head.next is NULL before the first end exists */
 
 static struct end *end_of(struct uro_port *port)
 {
@@ -90,7 +90,7 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Each frame may be delivered twice. */
+/* Returns half of the free slots: each frame may be duplicated. */
 static uint32_t room(struct uro_port *port)
 {
     const struct end *end = end_of(port);
@@ -121,7 +121,7 @@ static void send(struct end *end, const struct uro_tx *tx, uro_time due)
     end->counts[URO_CABLE_REORDERED] += verdict.overtaken;
 }
 
-/* The other end may have left, or come, since room() was asked. */
+/* Checks again: the other end may have opened or closed since room(). */
 static bool has_room(const struct end *end, const struct uro_tx *tx)
 {
     return is_up(end) && end->other->queue.count + 2 <= URO_CABLE_SLOTS &&
@@ -156,7 +156,7 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
     return 2;
 }
 
-/* URO_TIME_NEVER: not at all. Setting it takes away an expiration that nobody read. */
+/* Sets the timer, or stops it with URO_TIME_NEVER. Both discard an expiration that was not read. */
 static void set_timer(const struct end *end, uro_time at)
 {
     const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / NS_PER_S),
@@ -233,7 +233,7 @@ static void close_port(struct uro_port *port)
     free_end(end);
 }
 
-/* The child's devices open cables of their own. A thread that the child does not have may hold the lock. */
+/* Forgets all ends: the child opens its own. The lock is initialised again, since a thread of the parent may have held it. */
 static void forked(struct uro_port *port)
 {
     close_descriptors(end_of(port));
@@ -255,7 +255,7 @@ static const struct uro_port_ops ops = {
     .forked = forked,
 };
 
-/* The lock is held. Returns false when the cable has two ends already. */
+/* Connects @end to the other end with the same name. Returns false when that cable has two ends already. The lock is held. */
 static bool join(struct end *end)
 {
     if (ends.head.next == NULL)
@@ -294,7 +294,7 @@ static struct end *make(const struct uro_port_config *config, char error[static 
     if (end->wake >= 0 && end->timer >= 0 &&
         uro_cable_queue_init(&end->queue, mtu + ETHER_OVERHEAD) == 0)
         return end;
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: no memory or file descriptors are left");
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: out of memory or file descriptors");
     free_end(end);
     return NULL;
 }
@@ -314,10 +314,10 @@ struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
     }
     if (end->faults.name[0] == '\0') {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link cable: name=TEXT is missing: both ends have the same");
+                       "link cable: name=TEXT is missing; give both ends the same name");
     } else {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link cable: name=%s: two other devices are joined by that cable",
+                       "link cable: name=%s: two other devices use this cable; choose another name",
                        end->faults.name);
         (void)pthread_mutex_lock(&lock);
         joined = join(end);
@@ -331,7 +331,7 @@ struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
 
 /* ---- from outside ------------------------------------------------------- */
 
-/* The lock is held. */
+/* Returns the end of @device, or NULL. The lock is held. */
 static struct end *find(const char *device)
 {
     for (struct uro_link *at = ends.head.next; at != NULL && at != &ends.head; at = at->next)
@@ -348,7 +348,8 @@ static int set(struct end *end, const char *words, char error[static URO_PORT_ER
     if (uro_cable_faults_read(&faults, words, error) != 0)
         return -EINVAL;
     if (faults.name[0] != '\0') {
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: name= cannot be changed");
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link cable: the name of a cable cannot be changed; leave out name=");
         return -EINVAL;
     }
     memcpy(faults.name, end->faults.name, sizeof faults.name);
@@ -367,12 +368,14 @@ int uro_cable_port_set(const char *device, const char *words, char error[static 
     int result = -ENODEV;
 
     const int length = snprintf(whole, sizeof whole, "cable,%s", words);
-    (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "the device %.31s does not run, or its link is no cable", device);
+    (void)snprintf(
+        error, URO_PORT_ERROR_MAX,
+        "device %.31s has no open cable; use a device with link cable after its first CQ exists",
+        device);
     (void)pthread_mutex_lock(&lock);
     struct end *end = find(device);
     if (end != NULL && (size_t)length >= sizeof whole) {
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: too many words");
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: the description is too long");
         result = -EINVAL;
     } else if (end != NULL) {
         result = set(end, whole, error);

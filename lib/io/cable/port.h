@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - a cable between two devices of one process: the link "cable,name=TEXT". The two devices with the same name are
- * joined; the link is up while both run and neither end is unplugged.
+/* port.h - a cable between two devices of one process: the link "cable,name=TEXT". A cable joins two devices with the same
+ * name. The link is up while both devices run and neither end is unplugged.
  *
- * Frames are copied once, into a queue of the receiver. What happens to them is said by the sender's words (faults.h).
- * Each function may be called from any thread.
+ * Each frame is copied once, into a queue of the receiver. The options of the sender choose its faults (faults.h). Each
+ * function may be called from any thread.
  */
 #pragma once
 
 #include "engine/port.h"
 
-/* What a cable did with the frames that one end sent. X(enumerator, "name", "text") */
+/* Counters of the frames that one end sent. X(enumerator, "name", "text") */
 #define URO_CABLE_COUNTS(X)                                                                        \
     X(SENT, "cable_sent", "frames sent into the cable")                                            \
     X(LOST, "cable_lost", "frames that the cable lost on purpose")                                 \
     X(DUPLICATED, "cable_duplicated", "frames that the cable delivered twice on purpose")          \
     X(REORDERED, "cable_reordered",                                                                \
-      "frames that the cable held back for the next one to overtake")                              \
+      "frames that the cable delivered after the next frame on purpose")                           \
     X(NOWHERE, "cable_nowhere", "frames sent while the cable was unplugged or had no other end")
 
 enum uro_cable_count {
@@ -25,17 +25,17 @@ enum uro_cable_count {
         URO_CABLE_COUNT
 };
 
-/* A uro_port_open_fn. */
+/* Opens an end of a cable; a uro_port_open_fn. */
 struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
                                      char error[static URO_PORT_ERROR_MAX]);
 
-/* Changes the faults of the frames that the device @device sends; @words as in faults.h, without "cable," and name=. What
- * is not named stays. With seed= the count of frames begins again. Returns 0 or
+/* Changes the faults of the frames that the device @device sends; @words has options as in faults.h, without "cable," and
+ * name=. Other options keep their values. With seed= the count of frames restarts at 0. Returns 0 or
  *   -ENODEV  no cable is open for the device
- *   -EINVAL  a word is wrong: @error has a sentence */
+ *   -EINVAL  an option is wrong: @error has a message */
 URO_NODISCARD int uro_cable_port_set(const char *device, const char *words,
                                      char error[static URO_PORT_ERROR_MAX]);
 
-/* Returns 0, or -ENODEV when no cable is open for the device. */
+/* Reads a counter. Returns 0, or -ENODEV when no cable is open for the device. */
 URO_NODISCARD int uro_cable_port_count(const char *device, enum uro_cable_count which,
                                        uint64_t *value);

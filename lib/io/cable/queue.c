@@ -10,7 +10,7 @@
 int uro_cable_queue_init(struct uro_cable_queue *queue, uint32_t frame_max)
 {
     const size_t size = (size_t)URO_CABLE_SLOTS * frame_max;
-    /* The kernel gives a page when it is first used. */
+    /* The kernel allocates each page at its first use. */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
