@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bound.h - the bounds of a device that no key of the configuration sets: what stderr says when one is reached.
+/* bound.h - the messages on stderr when a device reaches a bound that no key of the configuration sets.
  *
- * Whoever refuses returns the error; here is only the line, once for each device and bound. To add a bound: a line below,
- * and a row in docs/TROUBLESHOOTING.md.
+ * The function that refuses a request returns the error. This file prints each message once for each device. To add a bound,
+ * add a line below and a row in docs/TROUBLESHOOTING.md.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct uro_device;
 
-/* X(enumerator, "text": what ran out, with the bound as PRIu64, and what to do) */
+/* X(enumerator, "text"): the text says which bound was reached, with its value as PRIu64, and what to do */
 #define URO_BOUNDS(X)                                                                              \
     X(NEXT_HOPS, "%" PRIu64 " next hops, one for each peer address, are in use, and more are "     \
                  "refused (ENOMEM); the program has to destroy address handles, queue pairs or "   \
@@ -34,8 +34,8 @@ enum uro_bound {
         URO_BOUND_COUNT
 };
 
-/* Says, the first time, that the device has all of it, which is @most. Thread: any. */
+/* Prints the message of @bound, whose value is @most, unless this device printed it before. Thread: any. */
 void uro_bound_say(struct uro_device *device, enum uro_bound bound, uint64_t most);
 
-/* Says what the engine refused since, to programs and to peers. The engine lock is held. */
+/* Prints the messages of the bounds that made the engine refuse a request of a program or a peer. Engine lock held. */
 void uro_bound_look(struct uro_device *device);

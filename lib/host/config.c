@@ -112,7 +112,7 @@ static void read_line(struct uro_config *config, const char *devices)
     free(copy);
 }
 
-/* Checks what depends on other keys, and fills in what the entry leaves open. */
+/* Checks values that depend on other keys, and fills in the defaults. */
 static void finish_entry(struct uro_entry *entry)
 {
     uro_entry_finish(entry);

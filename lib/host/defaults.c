@@ -21,7 +21,7 @@
 #include "host/defaults_udp.h"
 #include "host/plugin.h"
 
-#define MTU_VIRTUAL 4500u /* memif, ring and cable: room for IB MTU 4096 */
+#define MTU_VIRTUAL 4500u /* memif, ring and cable: for a RoCE path MTU of 4096 */
 #define MTU_DEFAULT 1500u
 
 bool uro_defaults_interface(const char *link, char name[static IF_NAMESIZE])

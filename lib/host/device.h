@@ -36,12 +36,13 @@ struct uro_quota_use {
 
 struct uro_device {
     struct uro_device_config config;
-    struct uro_quota_use quota_use;          /* quota.c */
-    atomic_bool bound_said[URO_BOUND_COUNT]; /* bound.c */
+    struct uro_quota_use quota_use;          /* objects that exist; quota.c */
+    atomic_bool bound_said[URO_BOUND_COUNT]; /* message was printed; bound.c */
 
-    uint32_t generation;             /* of the process that it belongs to; fork.h */
-    struct uro_device *before;       /* in a forked child: the parent's, or NULL */
-    struct uro_device *next_removed; /* devices.c */
+    uint32_t generation; /* generation of its process; fork.h */
+    struct uro_device
+        *before; /* in a forked child: device of the parent that this device replaces, or NULL */
+    struct uro_device *next_removed; /* next removed device; devices.c */
 
     /* Lifetime; start_lock guards them. */
     pthread_mutex_t start_lock;
@@ -58,7 +59,7 @@ struct uro_device {
     atomic_int waiters; /* blocked or about to block: callers that could try stand back */
     struct uro_engine *engine;
     struct uro_port *port; /* freed when the process ends: only with the lock, and unless closed */
-    bool awaits_peer;      /* the port's, for those who have no lock */
+    bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
     void *engine_memory;
     size_t engine_size;
     struct uro_tx *tx;                /* URO_PORT_BURST of them */
@@ -75,12 +76,12 @@ struct uro_device {
     bool told_narrow; /* the warning that a path carries less than a queue pair sends was printed */
     struct uro_gid checked_way; /* the destination that was last looked at for that; ask.c */
     bool armed;                 /* the port was asked for a wake-up */
-    uro_time send_began;        /* of a send that is timed; 0: none is */
+    uro_time send_began;        /* start of the send that is timed; 0: none */
 
-    /* Between callers and the service thread. */
-    struct uro_sched sched;         /* its comments say which thread touches what */
+    /* State shared by callers and the service thread. */
+    struct uro_sched sched;         /* sched.h says which thread uses which member */
     struct uro_sched_shared shared; /* any thread */
-    int doorbell;                   /* eventfd: the service thread must look */
+    int doorbell;                   /* eventfd: wakes the service thread */
     struct pollfd
         sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
     uint32_t sleeps_on_count;
@@ -106,11 +107,12 @@ struct uro_device *uro_device_again(struct uro_device *device);
 
 /* finish.c: closes all devices when the process ends. */
 void uro_finish_watch(void);
-/* Takes leave of the peers, ends the service thread and closes the port. Returns false when a thread would not let go
- * of the device: it must not be freed then. */
+/* Disconnects the peers, ends the service thread and closes the port. Returns false when a thread did not release the device
+ * in time: the caller must then not free the device. */
 URO_NODISCARD bool uro_finish_device(struct uro_device *device);
 
-/* lifetime.c: ends a device that is in no list any more, and frees what it has but itself: others may still know it. */
+/* lifetime.c: stops a device that is in no list any more, and frees its members. The struct stays allocated, since programs
+ * may still have pointers to it. */
 void uro_device_end(struct uro_device *device);
 
 /* clock.c: nanoseconds since 1970. */

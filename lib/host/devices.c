@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devices.c - the list of devices of this process: read from the configuration once, and changed by programs that add
- * and remove devices. */
+/* devices.c - the list of devices of this process. The configuration is read once. Programs may add and remove devices. */
 #define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
 #include <net/if.h>
@@ -16,7 +15,7 @@
 #define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
 
 static struct uro_config config;
-/* Readers take no lock and may go on with a list that has been replaced: lists are changed as a whole, and stay. */
+/* A list is replaced as a whole and never freed, since readers take no lock and may still use an old list. */
 struct list {
     struct list *before;
     struct uro_device *devices[]; /* NULL-terminated */
@@ -24,12 +23,13 @@ struct list {
 
 static struct uro_device *configured[URO_CONFIG_DEVICES_MAX + 1];
 static struct uro_device **_Atomic devices = configured;
-static struct list *newest; /* under list_lock; NULL: the list is `configured` */
+static struct list *newest; /* protected by list_lock; NULL: the list is `configured` */
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t complained = PTHREAD_ONCE_INIT;
-static struct uro_device *removed; /* a chain: programs may have contexts of them for ever */
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* whoever changes the list */
+static struct uro_device
+    *removed; /* linked list; kept because programs may still have contexts of these devices */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held to change the list */
 
 static struct uro_device *make(const struct uro_device_config *from)
 {
@@ -79,7 +79,7 @@ static void read_all(void)
     static const struct uro_fork_part list = { lock_list, unlock_list, unlock_list };
     uint32_t count = 0;
 
-    uro_fork_watch(configured); /* first: a device has a generation */
+    uro_fork_watch(configured); /* before make(), which uses the generation */
     uro_fork_join(URO_FORK_OUTER, &list);
     uro_config_read(&config, secure_getenv("UROCE_DEVICES"), secure_getenv("UROCE_CONFIG"));
     uro_quota_set_process(config.process.config.most);
@@ -140,7 +140,8 @@ static struct uro_device *find(const char *name)
     return NULL;
 }
 
-/* Replaces the list by one without @without and with @with at its end; each may be NULL. The list is locked. Returns 0 or
+/* Replaces the list by a copy without the device @without and with the device @with at its end. Each may be NULL. The list
+ * is locked. Returns 0 or
  * -ENOMEM. */
 static int replace(const struct uro_device *without, struct uro_device *with)
 {
@@ -175,7 +176,7 @@ static bool guid_known(uint64_t guid)
     return false;
 }
 
-/* librdmacm remembers devices by their GUID, those that were removed, too. */
+/* Chooses a GUID that no device has or had: librdmacm identifies devices by GUID, also after they were removed. */
 static void choose_other_guid(struct uro_device_config *entry)
 {
     entry->guid = uro_guid_from_mac(&entry->mac);
@@ -183,7 +184,7 @@ static void choose_other_guid(struct uro_device_config *entry)
         entry->guid += UINT64_C(1) << GUID_MIDDLE;
 }
 
-/* The list is locked. */
+/* Adds a device at the end of the list. The list is locked. */
 static int append(struct uro_device_config *entry, char *problem, size_t size)
 {
     const uint32_t count = count_devices(uro_host_known());

@@ -31,10 +31,10 @@ void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part);
 
 /* Watches fork() for these devices. @devices is NULL-terminated and kept: a child changes its entries. */
 void uro_fork_watch(struct uro_device **devices);
-/* From now on these. No fork() happens meanwhile: a lock is held that a part takes before. */
+/* Replaces the list of devices that a fork() handles. The caller holds a lock that every fork() takes first. */
 void uro_fork_watch_list(struct uro_device **devices);
 
-/* The generation of a device that was removed: no process has it. */
+/* Generation of a removed device; no process has this generation. */
 #define URO_FORK_NEVER UINT32_MAX
 
 /* For handlers of the child: whether a device ran in the parent, so that it is dead here. */

@@ -13,7 +13,7 @@
 
 struct uro_device;
 
-#define URO_HOST_DEVICES_MAX 64u /* of a process, at once */
+#define URO_HOST_DEVICES_MAX 64u /* devices of a process at the same time */
 
 enum uro_progress_mode {
     URO_PROGRESS_HYBRID, /* callers drive; a service thread takes over when they are silent */
@@ -32,7 +32,7 @@ struct uro_device_config {
         ip_nets; /* bit i: gids[i] was given as a net, as 10.44.0.0/24; with UDP, our address there */
     bool ip_auto;  /* and the addresses the kernel would send from */
     bool loopback; /* ip=auto found nothing but a loopback address */
-    bool left_out; /* the interface, or the machine, has more addresses than are looked at */
+    bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
     uint64_t guid;      /* of mac; with other middle octets if an earlier device has this one */
@@ -59,27 +59,28 @@ struct uro_device *const *uro_host_devices(void);
 /* The same without reading the configuration: empty when nobody has. For handlers of fork(). */
 struct uro_device *const *uro_host_known(void);
 
-/* Adds the device that @text describes, as a word of UROCE_DEVICES does; it starts when it is needed. @where names the
- * source in messages. On failure @problem has a sentence of at most @size octets, and nothing was added. Returns 0 or
+/* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its first use. @where names the
+ * source of @text in messages. On failure @problem has a message of at most @size bytes, and no device was added. Returns 0
+ * or
  *   -EINVAL  the description is wrong
  *   -EEXIST  another device has the name
- *   -ENOSPC  there are as many devices as there may be
+ *   -ENOSPC  URO_HOST_DEVICES_MAX devices exist already
  *   -ENOMEM  no memory
  * Thread: any. */
 URO_NODISCARD int uro_host_add(const char *where, const char *text, char *problem, size_t size);
 
 /* Removes the device, as if its network card were unplugged: open contexts get IBV_EVENT_DEVICE_FATAL, identifiers of
- * rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and every object that is left can only be freed. Returns 0 or
- *   -ENODEV  there is no device of that name
- *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of it exists
+ * rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and programs can only free the objects that are left. Returns 0 or
+ *   -ENODEV  no device has this name
+ *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists
  *   -ENOMEM  no memory
  * Thread: any, while no other thread uses the device. */
 URO_NODISCARD int uro_host_remove(const char *name);
 
-/* NULL when there is none. Thread: any. */
+/* Returns the device with this name, or NULL. Thread: any. */
 struct uro_device *uro_host_find(const char *name);
 
-/* In a forked child: the parent's device that this one replaces, else NULL. */
+/* Returns the device of the parent process that this device replaces after a fork(), else NULL. */
 struct uro_device *uro_device_before(const struct uro_device *device);
 
 /* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
@@ -176,7 +177,7 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
 void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,
                           uint32_t payload);
 
-/* Multicast groups that it can be in at once, whether it runs or not. */
+/* Returns the number of multicast groups that the device can join. The device need not run. */
 uint32_t uro_device_groups_max(const struct uro_device *device);
 
 /* Its port is gone: it can do nothing more, and never will. */
@@ -186,7 +187,7 @@ bool uro_device_gone(const struct uro_device *device);
  * other call must fail with EIO. Two loads: it is asked by each post and each poll. */
 bool uro_device_dead(const struct uro_device *device);
 
-/* The device is dead because the program removed it: events that are queued may still be fetched. */
+/* Returns whether the program removed the device. Programs may still read the events in its queues. */
 bool uro_device_removed(const struct uro_device *device);
 
 /* 0, or -EIO when the device is dead: stderr has been given the reason once. */

@@ -326,7 +326,7 @@ void uro_device_end(struct uro_device *device)
     atomic_store(&device->life, URO_DEVICE_FAILED);
     if (!running || !ended || in_use)
         return;
-    device->port = NULL; /* uro_finish_device() closed it */
+    device->port = NULL; /* closed by uro_finish_device() */
     take_down(device);
 }
 

@@ -21,7 +21,7 @@ struct uro_local {
 
 struct uro_local_list {
     uint32_t count;
-    bool more; /* of them were there */
+    bool more; /* the machine has more addresses than this list */
     struct uro_local at[URO_LOCAL_MAX];
 };
 

@@ -21,7 +21,7 @@ void uro_device_lock(struct uro_device *device)
 {
     uro_progress_lock(device);
     if (is_running(device) && uro_engine_rung(device->engine))
-        (void)uro_round_send(device, uro_device_now()); /* before a command destroys the sender */
+        (void)uro_round_send(device, uro_device_now()); /* a command may destroy the queue pair */
 }
 
 void uro_device_unlock(struct uro_device *device)
@@ -32,7 +32,7 @@ void uro_device_unlock(struct uro_device *device)
         uro_engine_deliver(device->engine); /* a command may have flushed a queue pair */
     (void)pthread_mutex_unlock(&device->mutex);
     if (runs)
-        uro_progress_wake(device); /* a command may have made work */
+        uro_progress_wake(device); /* the command may have queued packets */
 }
 
 bool uro_progress_try_lock(struct uro_device *device)
@@ -46,8 +46,8 @@ void uro_progress_wake(struct uro_device *device)
     const uint64_t one = 1;
 
     if (atomic_load(&device->shared.wake_at) == 0)
-        return; /* awake: it checks for doorbells before it sleeps */
+        return; /* the thread is awake, and checks for doorbells before it sleeps */
     atomic_store(&device->shared.wake_at, 0);
     if (write(device->doorbell, &one, sizeof one) < 0)
-        return; /* full: it is readable already */
+        return; /* the eventfd is full, so it is readable */
 }

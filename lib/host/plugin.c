@@ -77,7 +77,7 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-/* Kinds of link that are in no plug-in. Readers take no lock: an entry is whole before it is counted. */
+/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since readers take no lock. */
 static struct {
     const char *driver;
     uro_port_open_fn *open;
@@ -234,7 +234,7 @@ static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
     return NULL;
 }
 
-/* From the directory of our own file, which is called @name, to the installed plug-ins. */
+/* Returns the path from the directory of this library, whose file has the name @name, to the installed plug-ins. */
 static const char *below_own(const char *name)
 {
     if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)

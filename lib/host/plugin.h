@@ -9,11 +9,12 @@ bool uro_plugin_is_udp(const char *link);
 /* A link that DPDK drives. */
 bool uro_plugin_is_dpdk(const char *link);
 
-#define URO_PLUGIN_ADDED_MAX 9u /* the cable of liburoce, and eight of the program's */
+#define URO_PLUGIN_ADDED_MAX 9u /* the cable of liburoce, and eight drivers of the program */
 
-/* Makes links of @driver known, which @open opens instead of a plug-in. @driver is kept. Returns 0 or
- *   -EEXIST  there is such a kind of link
- *   -ENOSPC  URO_PLUGIN_ADDED_MAX were added
+/* Registers a driver: @open opens the links of @driver, instead of a plug-in. The string @driver must stay valid. Returns 0
+ * or
+ *   -EEXIST  another driver has this name
+ *   -ENOSPC  URO_PLUGIN_ADDED_MAX drivers were added
  * Thread: any. */
 URO_NODISCARD int uro_plugin_add(const char *driver, uro_port_open_fn *open);
 

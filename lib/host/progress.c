@@ -27,8 +27,8 @@ static uint64_t completions(const struct uro_device *device)
     return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
 }
 
-/* Engine lock held. Receives until the peer's WRITE arrives: more than @served. Looks once more after the time is over, when
- * the peer may have had this processor. Returns how many frames came. */
+/* Receives until the peer's WRITE arrives, which makes the count of served requests exceed @served. Receives once more after
+ * the time limit, since the peer may have had this processor until then. Returns the number of frames. Engine lock held. */
 static uint32_t await_reply(struct uro_device *device, uint64_t served)
 {
     struct uro_sched_words words = uro_sched_load(&device->shared);
@@ -79,7 +79,7 @@ static void store_poll(struct uro_sched_shared *shared, bool found)
         atomic_fetch_add_explicit(&shared->empty_polls, 1, memory_order_relaxed);
 }
 
-/* Engine lock held. */
+/* Runs one round for a caller. Engine lock held. */
 static struct uro_sched_caller_result caller_round(struct uro_device *device, bool posted)
 {
     struct uro_sched_shared *shared = &device->shared;
@@ -107,7 +107,7 @@ static struct uro_sched_caller_result caller_round(struct uro_device *device, bo
     return result;
 }
 
-/* Returns whether a later call sends what was posted. */
+/* Returns whether the posted requests wait for a later call. */
 static bool is_deferred(struct uro_device *device)
 {
     struct uro_sched_words words = uro_sched_load(&device->shared);
@@ -117,7 +117,7 @@ static bool is_deferred(struct uro_device *device)
                URO_COALESCE_POSTS;
 }
 
-/* A poll while another thread runs the engine. */
+/* Records a poll while another thread runs the engine. */
 static void note_contended(struct uro_sched_shared *shared)
 {
     store_poll(shared, false);
@@ -133,7 +133,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
         if (!uro_progress_try_lock(device)) {
             if (!posted)
                 note_contended(&device->shared);
-            return; /* the holder checks for doorbells after unlocking */
+            return; /* the lock holder checks for doorbells after unlocking */
         }
         atomic_store_explicit(&device->shared.caller_in_round, true, memory_order_relaxed);
         struct uro_sched_caller_result result = caller_round(device, posted);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.h - what callers and the service thread of a device share: the words of sched.h, as atomic variables.
+/* progress.h - the state that callers and the service thread of a device share: struct uro_sched_words (sched.h) in atomic
+ * variables.
  *
  *   lock.c       the engine lock and the doorbell
  *   progress.c   rounds of callers
@@ -11,7 +12,7 @@
 
 #include "host/sched.h"
 
-/* The words of struct uro_sched_words, with its comments. */
+/* The members of struct uro_sched_words as atomic variables; comments are in sched.h. */
 struct uro_sched_shared {
     atomic_int takeover;
     atomic_int balance;
@@ -26,12 +27,12 @@ struct uro_sched_shared {
     atomic_uint post_burst;
     atomic_uint empty_polls;
     atomic_bool caller_in_round;
-    atomic_bool rx_armed;          /* the thread sleeps, or is about to, and a frame wakes it */
-    atomic_uint_least64_t sent_at; /* when a round last sent something */
+    atomic_bool rx_armed; /* the service thread sleeps or is about to sleep, and a frame wakes it */
+    atomic_uint_least64_t sent_at; /* time when a round last sent something */
 };
 
-/* Copies the words. wake_at and takeover are read in the one order of all threads: a thread that announces its sleep
- * checks for doorbells afterwards. */
+/* Copies the words. wake_at and takeover need sequentially consistent loads: the service thread announces its sleep, and
+ * then checks for doorbells. */
 static inline struct uro_sched_words uro_sched_load(const struct uro_sched_shared *shared)
 {
 #define LOAD(word) .word = atomic_load_explicit(&shared->word, memory_order_relaxed)
@@ -57,13 +58,13 @@ static inline struct uro_sched_words uro_sched_load(const struct uro_sched_share
 #define URO_SCHED_STORE(shared, words, word)                                                       \
     atomic_store_explicit(&(shared)->word, (words)->word, memory_order_relaxed)
 
-/* Engine lock held. Stores what a round of a caller or of the thread teaches. */
+/* Stores the results of a round of a caller or of the service thread. Engine lock held. */
 static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
                                             const struct uro_sched_words *before,
                                             const struct uro_sched_words *words)
 {
     if (before->balance == words->balance && before->takeover == words->takeover)
-        return; /* a program that announces a wait stores them, too, without the lock */
+        return; /* keep the values that a program stored without the lock when it announced a wait */
     URO_SCHED_STORE(shared, words, balance);
     URO_SCHED_STORE(shared, words, takeover);
 }
@@ -71,13 +72,13 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
 /* Wakes the service thread if it sleeps. Thread: any. */
 void uro_progress_wake(struct uro_device *device);
 
-/* Takes the engine lock. Callers that could only try it stand back meanwhile. */
+/* Takes the engine lock. Meanwhile uro_progress_try_lock() fails, so that this thread is next. */
 void uro_progress_lock(struct uro_device *device);
-/* Returns whether the lock was free, and nobody waits for it. */
+/* Takes the engine lock if it is free and no thread waits for it. Returns whether it did. */
 URO_NODISCARD bool uro_progress_try_lock(struct uro_device *device);
 
-/* Engine lock held. Requests of peers so far that no completion reports. */
+/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics. Engine lock held. */
 uint64_t uro_progress_served(const struct uro_device *device);
 
-/* The service thread's body, once the port and the engine are there. */
+/* Runs the service thread until the device stops. The port and the engine exist. */
 void uro_service_run(struct uro_device *device);

@@ -36,7 +36,7 @@ uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota)
     return own < process_most[quota] ? own : process_most[quota];
 }
 
-/* @name: of the device, or "*". @raise: whose key must be larger. */
+/* Prints the message. @name: device name, or "*". @raise: the entry whose key must be larger. */
 static void complain(struct uro_quota_use *use, const char *name, uint64_t most,
                      enum uro_quota quota, const char *raise)
 {

@@ -42,12 +42,12 @@ void uro_quota_forked(void);
 /* Nothing happens when the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
 
-/* Whether anything exists that the engine of the device knows: all but PDs and connections. Thread: any. */
+/* Returns whether the device has objects other than PDs and connections. Thread: any. */
 bool uro_quota_in_use(const struct uro_device *device);
 
-/* The device was removed: what is left of it counts no more for the process. */
+/* Subtracts the objects of a removed device from the totals of the process. */
 void uro_quota_removed(struct uro_device *device);
 
-/* Says on stderr, once, that the device has all it may have. For what the engine counts itself: that is counted for each
- * device, and the bound of "*" is a bound of each. */
+/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for each device: the bound
+ * of "*" then applies to each device. */
 void uro_quota_say(struct uro_device *device, enum uro_quota quota);

@@ -154,7 +154,7 @@ void uro_round_multicast(struct uro_device *device)
         uro_engine_multicast_macs(device->engine, device->macs, URO_ENGINE_MACS_MAX));
 }
 
-/* Without memory the next round tries again. */
+/* Announces the services to the port. When out of memory, the next round tries again. */
 static void tell_services(struct uro_device *device)
 {
     const uint32_t count = uro_engine_service_count(device->engine);
@@ -216,7 +216,7 @@ static void tell(struct uro_device *device)
     }
 }
 
-/* Engine lock held. */
+/* Records the time of a send. Engine lock held. */
 static void note_sent(struct uro_device *device, uro_time ended)
 {
     struct uro_sched_words words = uro_sched_load(&device->shared);
