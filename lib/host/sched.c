@@ -4,26 +4,27 @@
  * Takeover. The balance counts rounds that received something.
  *
  *   state    event                                                          next
- *   CALLERS  the thread received a peer's access to memory, no empty poll   balance + 2; THREAD from 8 on
+ *   CALLERS  the thread received a peer's memory access, no empty poll      balance + 2; THREAD from 8 on
  *   CALLERS  any other round received                                       balance - 1
  *   any      the program will wait for an event                             balance = 64, THREAD
- *   THREAD   a caller received, or the thread what a caller would have      balance - 1; CALLERS at 0
+ *   THREAD   a caller received frames, or could have received them          balance - 1; CALLERS at 0
  *
- *   CALLERS: the thread only checks for silence of the program, at growing intervals, with no wake-up for frames. A
- *   silent program is one whose last poll and post are older than `silence`; the thread then runs rounds until nothing
- *   moves, and asks for a wake-up. THREAD: it sleeps on the port's descriptor, whatever callers do.
+ *   CALLERS: the thread only checks at growing intervals whether the program is silent. Frames do not wake the thread. A
+ *   silent program is one whose last poll and post are older than `silence`. The thread then
+ *   runs rounds until no frame moves, and arms the port. THREAD: the thread always sleeps on the port's descriptor.
  *
  * Send coalescing.
  *
  *   state    event                                                          next
- *   IDLE     post soon after posts that left; the program polls soon        HOLDING
- *   HOLDING  fewer than 32 wait, and the above holds                        HOLDING
- *   HOLDING  a round of a caller                                            IDLE, all leave
+ *   IDLE     post soon after a send; the program is expected to poll soon   HOLDING
+ *   HOLDING  post, under the same conditions; fewer than 32 posts wait      HOLDING
+ *   HOLDING  a round of a caller                                            IDLE, all are sent
  *
- *   Only while the service thread is awake or wakes within URO_STAND_BACK_MAX: its round sends what no later call does.
+ *   Posts wait only while the service thread is awake or wakes within URO_STAND_BACK_MAX. Its round sends the waiting posts
+ *   if no later call does.
  *
- * Awaited reply. A program that spins on memory between its posts (ib_write_lat) polls for the ACK of its WRITE, then looks
- * only at its memory. The peer's WRITE comes a moment after the ACK, and waking the thread for it takes longer.
+ * Awaited reply. A program that spins on memory between its posts (ib_write_lat) polls for the ACK of its WRITE, then only
+ * reads its memory. The peer's WRITE arrives soon after the ACK, sooner than the service thread could wake.
  *
  *   state    event                                                          next
  *   NONE     a poll delivered a completion, no WRITE came, score above 0    AWAITED
@@ -52,8 +53,9 @@ static bool in_burst(const struct uro_sched_words *words)
     return words->post_round_at > words->polled_at;
 }
 
-/* Between the posts of a burst, where a send takes longer than URO_COALESCE_CALLS, the program's own work between two
- * calls takes longer in proportion. A post that is alone does not wait longer: nothing may follow. */
+/* Returns the time limit @usual, scaled by the cost of a send. Where a send takes longer than URO_COALESCE_CALLS, the
+ * program's work between two posts of a burst also takes longer. A single post does not wait longer, since no other post may
+ * follow. */
 static uro_time scaled(const struct uro_sched *sched, const struct uro_sched_words *words,
                        uro_time usual)
 {
@@ -73,14 +75,15 @@ static bool paused(const struct uro_sched *sched, const struct uro_sched_words *
     return now - words->post_round_at >= scaled(sched, words, URO_BURST_PAUSE);
 }
 
-/* A program that fills the send queues of many queue pairs posts for longer than URO_POLLS_SOON. */
+/* Returns whether the program is in a long burst of posts. A program that fills many send queues posts for longer than
+ * URO_POLLS_SOON. */
 static bool goes_on_posting(const struct uro_sched *sched, const struct uro_sched_words *words,
                             uro_time now)
 {
     return words->post_burst >= URO_LONG_BURST && !paused(sched, words, now);
 }
 
-/* Returns whether the service thread sends when no later call does. */
+/* Returns whether the service thread sends the waiting posts if no later call does. */
 static bool thread_follows(const struct uro_sched *sched, const struct uro_sched_words *words,
                            uro_time now)
 {
@@ -125,7 +128,7 @@ static uro_time last_round(const struct uro_sched_words *words)
                                                        : words->post_round_at;
 }
 
-/* The thread assumed that the program was silent; at @now the program called. */
+/* Adapts `silence` at the first call after the thread assumed that the program was silent. */
 static void learn_silence(struct uro_sched *sched, struct uro_sched_words *words, uro_time now)
 {
     uro_time gap = now - last_round(words);
@@ -175,8 +178,8 @@ struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched,
     return decision;
 }
 
-/* The engine wants to be called long before the sleeping thread wakes. A thread that only checks for silence is not
- * woken: while callers run the engine, they call in time. */
+/* Returns whether the next timer of the engine is due long before the service thread wakes. A thread that only checks for
+ * silence is not woken: while callers run the engine, they call in time. */
 static bool wakes_too_late(const struct uro_sched_words *words, uro_time next, uro_time now)
 {
     return words->wake_at != 0 && next != URO_TIME_NEVER &&
@@ -250,7 +253,8 @@ static bool callers_run(const struct uro_sched *sched, const struct uro_sched_wo
            now < words->post_round_at + words->silence || now < sched->yielded_at + words->silence;
 }
 
-/* The thread does not wait for a caller that is in a round. It does wait for a caller that holds the lock for a command. */
+/* Returns whether a caller is in a round: the thread then does not wait for the lock. The thread does wait for a caller that
+ * holds the lock for a command. */
 static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_words *words)
 {
     return sched->mode == URO_PROGRESS_HYBRID && words->takeover == URO_TAKEOVER_CALLERS &&
@@ -273,8 +277,8 @@ struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
     return run;
 }
 
-/* A polling program finds its own completions but cannot see a peer's WRITE or READ. If it has not polled an empty CQ
- * either, assume that it spins on memory, or does nothing. */
+/* Updates the balance after the thread received frames. A polling program finds its own completions, but no peer's WRITE or
+ * READ. A program that has not polled an empty CQ either is assumed to spin on memory or to do nothing. */
 static void learn_received(struct uro_sched *sched, struct uro_sched_words *words,
                            const struct uro_sched_thread_round *round)
 {
@@ -292,7 +296,8 @@ static void learn_received(struct uro_sched *sched, struct uro_sched_words *word
     sched->served = round->served;
 }
 
-/* Returns whether to run once more instead of sleeping. A program that is being woken needs a processor, often this one. */
+/* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an event: the program that
+ * wakes up often needs this processor. */
 static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
                   const struct uro_sched_thread_round *round)
 {
@@ -310,8 +315,8 @@ static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
             now - words->post_round_at > URO_PROGRAM_AWAY);
 }
 
-/* Returns whether a caller polled while the thread had the lock: that caller runs the engine from here on. A poll that is
- * older than the last round of a caller is not counted. */
+/* Returns whether a caller polled while the thread had the lock. That caller then runs the engine. A poll that is older than
+ * the last round of a caller does not count. */
 static bool yields(struct uro_sched *sched, struct uro_sched_words *words, uro_time ended)
 {
     if (words->contended_at <= words->poll_round_at ||
@@ -348,7 +353,7 @@ struct uro_sched_decision uro_sched_on_idle(const struct uro_sched *sched,
     uro_time until = idle->now + (is_polled ? nap(sched, idle->now) : idle->link_interval);
 
     if (idle->next <= idle->now)
-        until = idle->now + URO_NAP_FULL; /* the link is full: it takes more soon */
+        until = idle->now + URO_NAP_FULL; /* the link is full, and has room again soon */
     else if (idle->next < until)
         until = idle->next;
     return (struct uro_sched_decision){ .action = URO_SCHED_SLEEP,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* service.c - the service thread of a device: its rounds, and how it sleeps. sched.h decides; this file does it.
+/* service.c - the service thread of a device: its rounds and its sleep. sched.h makes the decisions.
  *
- * Nobody polls when nothing happens: with no frame, no post and no timer due, the thread sleeps until the next check of the
- * link.
+ * An idle device costs almost no processor time: without frames, posts and timers, the thread sleeps until the next check of
+ * the link.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <poll.h>
@@ -19,7 +19,7 @@
 
 /* ---- sleep --------------------------------------------------------------- */
 
-/* Sleeps until @until, the doorbell, or, with @armed, a frame. */
+/* Sleeps until the time @until or the doorbell. With @armed, a frame also wakes the thread. */
 static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
 {
     struct timespec left = { 0 };
@@ -36,8 +36,8 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         (void)!read(device->doorbell, &rings, sizeof rings);
 }
 
-/* Disarms the port: each frame of a peer that was asked for a wake-up costs that peer a system call. Where a caller runs
- * the engine, the next check is early enough. */
+/* Disarms the port. While the port is armed, each frame costs the sending peer a system call. If a caller has the lock, the
+ * next check disarms the port. */
 static void disarm(struct uro_device *device)
 {
     if (!device->armed || !uro_progress_try_lock(device))
@@ -47,7 +47,7 @@ static void disarm(struct uro_device *device)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-/* Callers run the engine: sleeps without a wake-up for frames. */
+/* Sleeps while callers run the engine; frames do not wake the thread. */
 static void stand_back(struct uro_device *device, uro_time now, uro_time until)
 {
     disarm(device);
@@ -59,7 +59,7 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time until)
     sleep_until(device, now, until, false);
 }
 
-/* Engine lock held. Returns whether the port has something to sleep on. */
+/* Reads the file descriptors of the port. Returns whether there are any. Engine lock held. */
 static bool ask_port(struct uro_device *device)
 {
     int fds[URO_PORT_FDS_MAX];
@@ -71,7 +71,7 @@ static bool ask_port(struct uro_device *device)
     return count > 0;
 }
 
-/* Engine lock held. Asks the port for a wake-up, and announces the sleep. Returns false when frames are there already. */
+/* Arms the port, and announces the sleep to other threads. Returns false when frames are waiting. Engine lock held. */
 static bool settle(struct uro_device *device, uro_time now, uro_time *until)
 {
     const struct uro_sched_idle idle = {
@@ -94,7 +94,7 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
 
 /* ---- rounds --------------------------------------------------------------- */
 
-/* Engine lock held. */
+/* Runs one round of the service thread. Engine lock held. */
 static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_time now)
 {
     struct uro_sched_shared *shared = &device->shared;
@@ -118,7 +118,7 @@ static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_
     return decision;
 }
 
-/* Runs one round. Returns whether to sleep until *@until: nothing is left to do, and no caller runs the engine. */
+/* Runs one round under the lock. Returns whether the thread has nothing to do and may sleep until *@until. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uro_progress_lock(device);
@@ -126,10 +126,10 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     struct uro_sched_decision decision = round_of_thread(device, *now);
     bool is_ready = decision.action == URO_SCHED_SLEEP && settle(device, *now, until);
     (void)pthread_mutex_unlock(&device->mutex);
-    /* A thread that rings from here on sees that it has to wake this one. */
+    /* From here on, a thread that rings the doorbell sees that this thread must be woken. */
     atomic_thread_fence(memory_order_seq_cst);
     bool rung = uro_engine_rung(device->engine);
-    /* The thread that rang did not get the lock. */
+    /* The posting thread rang the doorbell, but could not lock. */
     device->sched.doorbell_missed = rung && decision.action == URO_SCHED_DEFER;
     if (!rung && is_ready)
         return true;
@@ -138,20 +138,20 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     return false;
 }
 
-/* struct sched_attr of <linux/sched/types.h>, which cannot stand beside <sched.h>. */
+/* struct sched_attr of <linux/sched/types.h>, which conflicts with <sched.h>. */
 struct scheduling {
     uint32_t size;
     uint32_t policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t runtime; /* of SCHED_OTHER: the slice, ns, since Linux 6.12 */
+    uint64_t runtime; /* SCHED_OTHER: time slice in ns, since Linux 6.12 */
     uint64_t deadline;
     uint64_t period;
 };
 
-/* The thread has little to do at a time, and others wait for it. A scheduler that knows this runs the thread before a
- * program that spins on its memory. Older schedulers ignore it. */
+/* Requests short time slices. Each round of the thread is short, and programs wait for it. The scheduler then prefers the
+ * thread to a program that spins on its memory. Linux before 6.12 ignores the request. */
 static void ask_for_short_slices(void)
 {
     struct scheduling now = { .size = sizeof now };
