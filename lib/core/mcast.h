@@ -28,6 +28,6 @@ struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro
 
 uint32_t uro_mcast_members(const struct uro_shard *shard, const struct uro_gid *group);
 
-/* Returns the member of @group behind @after, or the first one if @after is NULL; NULL at the end. */
+/* Returns the member of @group behind @after, or the first member if @after is NULL. Returns NULL at the end. */
 struct uro_mcast *uro_mcast_next(struct uro_shard *shard, const struct uro_mcast *after,
                                  const struct uro_gid *group);

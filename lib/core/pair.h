@@ -24,14 +24,14 @@
 /* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;                  /* oldest unacknowledged; req_complete.c */
-    uro_psn next;                 /* to send next; req_send.c, and req_back.c going back */
+    uro_psn una;                  /* oldest unacknowledged PSN; req_complete.c */
+    uro_psn next;                 /* PSN to send next; req_send.c, and req_back.c when going back */
     uro_psn max;                  /* req_send.c */
     uint32_t cursor;              /* send queue index of the request that `next` belongs to */
-    uint32_t started;             /* index after the newest request that has its PSNs */
-    uint32_t since_ack_req;       /* packets sent since the last that asked for an ACK */
+    uint32_t started;             /* index behind the newest request that has PSNs */
+    uint32_t since_ack_req;       /* packets sent since the last packet with AckReq */
     uint32_t depth_used;          /* READs and atomics in flight */
-    uint32_t read_psns;           /* PSNs of [una, next) that are READ responses to come */
+    uint32_t read_psns;           /* PSNs of [una, next) of outstanding READ responses */
     bool flush_doubled;           /* FLUSH packets have rxe's ICRC; req_back.c */
     struct uro_recovery recovery; /* recovery.c */
     struct uro_req_retry retry;   /* req_retry.c */
@@ -91,7 +91,7 @@ static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
     return (uint32_t)(((uint64_t)rd->read.length + mtu - 1) / mtu);
 }
 
-#define URO_RD_FORGOT (1u << 31) /* in rsp.rd_forgotten */
+#define URO_RD_FORGOT (1u << 31) /* flag in rsp.rd_forgotten */
 
 /* The receiving side. */
 struct uro_rsp {
@@ -115,19 +115,19 @@ struct uro_rsp {
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
     bool in_message;   /* rsp_serve.c: between FIRST and LAST */
-    bool dropped;      /* one had no place behind the newest gap; early.c */
+    bool dropped;      /* a request was dropped: the reorder buffer was full; early.c */
     bool ack_deferred; /* an ACK is deferred; rxe.c */
-    bool back; /* Linux rxe was told of the newest gap and goes back; rsp_serve.c, early.c */
-    uint8_t read_log2;     /* 2^n PSNs are at least those of the longest READ so far; rsp_serve.c */
-    bool rxe;              /* the last request came from Linux rxe; rsp_serve.c */
-    bool ack_twice;        /* the ACK that is due is sent twice; rsp_ack.c */
-    uro_psn dropped_psn;   /* the last of them */
-    uint32_t rd_pending;   /* entries that are due */
-    uint32_t rd_oldest;    /* free-running */
-    uint32_t rd_newest;    /* one past */
-    uint32_t rd_forgotten; /* URO_RD_FORGOT and the PSN behind the last reused entry; 0: none */
+    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_serve.c, early.c */
+    uint8_t read_log2;   /* log2 of the PSNs of the longest READ so far, rounded up; rsp_serve.c */
+    bool rxe;            /* the last request came from Linux rxe; rsp_serve.c */
+    bool ack_twice;      /* the ACK that is due is sent twice; rsp_ack.c */
+    uro_psn dropped_psn; /* PSN of the last dropped request */
+    uint32_t rd_pending; /* responder resources with a response pending */
+    uint32_t rd_oldest;  /* index of the oldest entry of rd; not reduced modulo the ring size */
+    uint32_t rd_newest;  /* index behind the newest entry */
+    uint32_t rd_forgotten; /* URO_RD_FORGOT | PSN behind the last reused entry; 0: none */
     uint16_t rd_mask;
-    uint16_t depth; /* how many may be pending: max_dest_rd_atomic rounded up to 2^n */
+    uint16_t depth; /* most entries of rd: max_dest_rd_atomic rounded up to 2^n */
     struct uro_rd *
         rd; /* ring, lent, NULL while nothing is answered; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
 };
@@ -145,7 +145,7 @@ struct uro_qp {
     uint32_t pd;
     bool signal_all;
     bool block_self_multicast;
-    bool deferred_twice;     /* the ACK that waits is sent twice, when it is due; rxe.c */
+    bool deferred_twice;     /* the deferred ACK will be sent twice; rxe.c */
     uint8_t failed_for;      /* enum uro_why of the first failure since RESET */
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
@@ -154,7 +154,7 @@ struct uro_qp {
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
     uint32_t rd_room;                 /* entries that rsp.rd has room for */
-    uro_psn deferred_psn;             /* up to which rsp.ack_deferred is; rxe.c */
+    uro_psn deferred_psn;             /* PSN of the deferred ACK, while rsp.ack_deferred; rxe.c */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
     struct uro_bell bell;
@@ -170,7 +170,7 @@ struct uro_qp {
     enum uro_qp_type type;
     uint32_t xrcd;
     unsigned events;               /* set of 1 << enum uro_event_kind */
-    struct uro_link deferred_link; /* rxe.c */
+    struct uro_link deferred_link; /* list of deferred ACKs; rxe.c */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \

@@ -17,7 +17,7 @@
 #include "core/shard.h"
 
 #define QPN_BITS  24u
-#define QPN_LEAST 16u /* 0 and 1 are special, the rest is what people type by mistake */
+#define QPN_LEAST 16u /* 0 and 1 are special; people type the other small numbers by mistake */
 /* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \

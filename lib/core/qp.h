@@ -75,14 +75,14 @@ struct uro_qp_attr {
 /* Octets of memory for a queue pair, aligned to 64; 0 when a limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
-/* Queue pairs that an engine may have when other processes use its address, too. Its share of the QPNs has 2^18; one in
- * sixteen is left unused, so that an unused one is found in a few draws. */
+/* Most queue pairs of an engine when other processes also use its address. The engine then has 2^18 QPNs. One in 16 stays
+ * unused, so that a few random draws find an unused QPN. */
 #define URO_QP_SHARED_MAX 245760u
 
-/* Returns how many queue pairs the shard can have. */
+/* Returns the largest number of queue pairs of the shard. */
 uint32_t uro_qp_most(const struct uro_shard *shard);
 
-/* Builds a queue pair in RESET in @memory and gives it a random unused QPN. There are fewer than uro_qp_most(). */
+/* Creates a queue pair in RESET in @memory, with a random unused QPN. The shard has fewer than uro_qp_most() queue pairs. */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
 /* Octets in which READs and atomics are remembered, of which the peer may have @max_dest_rd_atomic outstanding. Without
@@ -111,7 +111,7 @@ void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr);
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
-/* Why it went to ERR, or its sends to SQE: the first reason since RESET. */
+/* Returns the first reason since RESET why the queue pair went to ERR or SQE. */
 enum uro_why uro_qp_failure(const struct uro_qp *qp);
 uint32_t uro_qp_number(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ready.h - the lists of queue pairs that have something to send; schedule.c gives them their turns.
+/* ready.h - the lists of queue pairs that have packets to send. schedule.c chooses the next queue pair.
  *
- * A leaf: everything in core puts queue pairs on these lists, and only schedule.c takes them off to send. For core/ only.
+ * All files of core add queue pairs to these lists. Only schedule.c takes queue pairs off to send. For core/ only.
  */
 #pragma once
 
 #include "core/pair.h"
 #include "core/shard.h"
 
-/* Puts the queue pair on a response list, if it is on none. A queue pair whose next response is an ACK or a NAK moves to
- * the list of ACKs. An ACK behind a READ waits for the data of the READ. */
+/* Adds the queue pair to a response list, unless it is on such a list already. A queue pair whose next response is an ACK or
+ * a NAK moves to the list of ACKs. An ACK behind a READ waits for the data of the READ. */
 static inline void uro_ready_response(struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -21,7 +21,7 @@ static inline void uro_ready_response(struct uro_qp *qp)
         uro_list_append(acks ? &qp->shard->acks : &qp->shard->responses, &qp->response_link);
 }
 
-/* Puts the queue pair on the list of requesters, if it is not there. */
+/* Adds the queue pair to the list of requesters, unless it is on the list already. */
 static inline void uro_ready_request(struct uro_qp *qp)
 {
     if (!uro_link_used(&qp->request_link))

@@ -92,8 +92,8 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-/* Gives a packet for QPN 0xffffff to every member of its group. A member that sent the packet itself may have asked for
- * no copy (qp.h, block_self_multicast). */
+/* Gives a packet for QPN 0xffffff to every member of its group. Skips the sender of the packet if it has
+ * block_self_multicast (qp.h). */
 static void receive_multicast(struct uro_shard *shard, const struct uro_frame *frame)
 {
     struct uro_mcast *member = uro_mcast_next(shard, NULL, &frame->ip.dest);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recovery.c - the state machine of what an RC requester sends again.
+/* recovery.c - the state machine that decides what an RC requester retransmits.
  *
- * The state is a mode and gap_open. Each cell says the next mode, then what happens to the cursor:
+ * The state is a mode and gap_open. Each cell has the next mode, then the step of the cursor:
  *
  *   event                    NONE              SINGLE            PROBE
  *   -----------------------  ----------------  ----------------  ----------------
@@ -15,15 +15,16 @@
  *   ACK timeout, end of RNR  NONE, back        NONE, back        NONE, back         closes the gap
  *   RNR NAK                  NONE, back        NONE, back        NONE, back
  *
- *   back: to una, and nothing counts as in flight. rewind: to una, and READs and atomics stay in flight.
- *   resume: to the saved cursor. The cursor is saved on the way from NONE, and by (1).
+ *   back: the cursor moves to una, and nothing is in flight. rewind: to una, but READs and atomics stay in flight.
+ *   resume: to the saved cursor. A transition from NONE saves the cursor, and so does (1).
  *   (1) the peer has a reorder buffer, and the conditions of one_closes_gap() hold
- *   (2) READs or atomics are in flight, and a request behind the last one probed so was answered
+ *   (2) READs or atomics are in flight, and a request behind the last request probed by SINGLE was answered
  *   (3) unless everything before the saved cursor is acknowledged
  *   (4) if more than the probed packet was acknowledged, the packets behind it were not lost
  *
- * That a peer has a reorder buffer is learned from its ACKs: with a gap open, it acknowledges more than was sent again. That
- * it has none is learned when the packet right behind a single-packet retransmit is missing, too.
+ * The requester learns from ACKs whether the peer has a reorder buffer. A peer has a reorder buffer if, with a gap open, it
+ * acknowledges more packets than were retransmitted. A peer has none if the packet behind a single-packet retransmit is also
+ * missing.
  */
 #include "core/recovery.h"
 
@@ -51,15 +52,15 @@ enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_
     return URO_RECOVERY_AHEAD;
 }
 
-/* Returns whether one packet is enough to close the gap at una: the peer has what is behind it, or that is on its way.
- * READs and atomics are requested again in any case. Without a timeout nobody would notice that the peer kept nothing. */
+/* Returns whether one packet is enough to close the gap at una, because the peer keeps the packets behind the gap.
+ * Outstanding READs and atomics need a full go-back-N. An ACK timeout is required: it detects a peer that kept no packet. */
 static bool one_closes_gap(struct uro_recovery *recovery, const struct uro_recovery_view *view)
 {
     if (!recovery->peer_buffers || view->rd_atomic_used > 0 || !view->ack_timeout ||
         uro_psn_diff(view->place.next, view->una) < 2)
         return false;
     if (uro_psn_diff(view->una, recovery->single) == 1) {
-        URO_MARK("REQ.GAP.PATCH.NOT"); /* the peer kept nothing: the next packet is missing, too */
+        URO_MARK("REQ.GAP.PATCH.NOT"); /* the peer kept nothing: the next packet is also missing */
         recovery->peer_buffers = false;
         return false;
     }
@@ -79,7 +80,8 @@ enum uro_recovery_step uro_recovery_on_resend(struct uro_recovery *recovery,
     return URO_RECOVERY_GO_BACK;
 }
 
-/* Returns whether no request behind the one that was probed last is answered: more than one packet was lost. */
+/* Returns whether the last probe did not help: no request behind the probed request was answered, so more than one packet
+ * was lost. */
 static bool probed_in_vain(const struct uro_recovery *recovery, uint32_t head)
 {
     return recovery->read_probed && head - recovery->read_probed_at <= 1;
@@ -93,7 +95,7 @@ enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
     if (first)
         save(recovery, view);
     if (first && view->rd_atomic_used > 0 && !probed_in_vain(recovery, view->head)) {
-        /* Waiting for this answer first would mean to request all other READs again. */
+        /* Send one packet and go on. Waiting for its answer would mean requesting all other READs again. */
         URO_MARK("REQ.PROBE.READ");
         recovery->mode = URO_RECOVERY_SINGLE;
         recovery->read_probed = true;
@@ -117,11 +119,11 @@ void uro_recovery_on_go_back(struct uro_recovery *recovery)
 enum uro_recovery_step uro_recovery_on_single_done(struct uro_recovery *recovery, uro_psn una)
 {
     recovery->mode = URO_RECOVERY_NONE;
-    /* Otherwise all of it is acknowledged, and perhaps a local request at that place is complete. */
+    /* If everything up to the saved cursor is acknowledged, a local request at that cursor may be complete: stay. */
     return uro_psn_diff(recovery->saved.next, una) > 0 ? URO_RECOVERY_RESUME : URO_RECOVERY_STAY;
 }
 
-/* Returns whether only the answer was late: more than the probed packet is acknowledged. */
+/* Returns whether no packet was lost and only the answer was late: the peer acknowledged more than the probed packet. */
 static bool answer_was_late(const struct uro_recovery *recovery, uro_psn una, uro_psn probed)
 {
     return recovery->saved_idle && uro_psn_diff(una, probed) >= 2 &&
@@ -135,7 +137,7 @@ enum uro_recovery_step uro_recovery_on_progress(struct uro_recovery *recovery,
     const enum uro_recovery_mode mode = (enum uro_recovery_mode)recovery->mode;
 
     if (recovery->gap_open && uro_psn_diff(view->una, view->place.next) > 1) {
-        URO_MARK("REQ.GAP.KEPT"); /* more than was sent again */
+        URO_MARK("REQ.GAP.KEPT"); /* the peer acknowledged more than was sent again */
         recovery->peer_buffers = true;
     }
     recovery->gap_open = false;

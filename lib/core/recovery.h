@@ -1,90 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recovery.h - what an RC requester sends again, and where it goes on afterwards. Events in, decisions out.
+/* recovery.h - decides what an RC requester retransmits, and where its cursor continues afterwards.
  *
- * req_retry.h decides when something is sent again. This file decides how much: everything in flight (go-back-N) or one
- * packet. It moves nothing itself: req_back.c carries out the decision.
+ * req_retry.h decides when to retransmit. This file decides how much: everything in flight (go-back-N) or one packet. The
+ * functions report events and return decisions, which req_back.c carries out.
  */
 #pragma once
 
 #include "core/psn.h"
 
 enum uro_recovery_mode {
-    URO_RECOVERY_NONE, /* the cursor goes forward; after go-back-N it does so over what was sent before */
-    URO_RECOVERY_SINGLE, /* the packet at una is sent once more, then the cursor returns to where it was */
-    URO_RECOVERY_PROBE, /* the packet at una is sent once more, then nothing until it is acknowledged */
+    URO_RECOVERY_NONE, /* the cursor moves forward, also during go-back-N */
+    URO_RECOVERY_SINGLE, /* the packet at una is sent once more, then the cursor returns to its saved place */
+    URO_RECOVERY_PROBE, /* the packet at una is sent once more, then nothing until the peer acknowledges the packet */
 };
 
-/* What the caller does with its cursor. */
+/* The step of the cursor that the caller carries out. */
 enum uro_recovery_step {
-    URO_RECOVERY_STAY,    /* nothing */
-    URO_RECOVERY_GO_BACK, /* to una; nothing counts as in flight any more */
+    URO_RECOVERY_STAY,    /* the cursor stays */
+    URO_RECOVERY_GO_BACK, /* to una; no packet is in flight any more */
     URO_RECOVERY_REWIND,  /* to una; READs and atomics stay in flight */
     URO_RECOVERY_RESUME,  /* to uro_recovery.saved */
 };
 
-/* What the report of a gap is. */
+/* The meaning of a gap that the peer reports. */
 enum uro_recovery_report {
-    URO_RECOVERY_NEW, /* the first one since progress: ask for a retry, then uro_recovery_on_resend() */
-    URO_RECOVERY_KNOWN, /* nothing to do */
-    URO_RECOVERY_AHEAD, /* a known gap, but the peer answers higher PSNs than before: it is alive */
+    URO_RECOVERY_NEW, /* first report since progress: ask req_retry.h, then call uro_recovery_on_resend() */
+    URO_RECOVERY_KNOWN, /* known gap; nothing to do */
+    URO_RECOVERY_AHEAD, /* known gap, but the peer answers higher PSNs than before, so it is alive */
 };
 
-/* A place in the send queue. */
+/* A position in the send queue. */
 struct uro_recovery_place {
     uro_psn next;           /* PSN to send next */
     uint32_t cursor;        /* index of its request */
-    uint32_t since_ack_req; /* packets sent since the last one that asked for an ACK */
+    uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
 };
 
-/* The requester, as the decisions see it. */
+/* The state of the requester on which the decisions depend. */
 struct uro_recovery_view {
-    struct uro_recovery_place place; /* of the cursor */
+    struct uro_recovery_place place; /* current cursor */
     uro_psn una;                     /* oldest PSN not acknowledged */
     uint32_t head;                   /* index of the oldest request */
     uint32_t rd_atomic_used;         /* READs and atomics in flight */
-    bool ack_timeout;                /* ACKs are waited for with a timeout */
+    bool ack_timeout;                /* the ACK timeout is not infinite */
 };
 
-/* All zero: nothing was lost yet. */
+/* State of the recovery; zeroed at the beginning. */
 struct uro_recovery {
-    uint8_t mode;            /* enum uro_recovery_mode */
-    bool gap_open;           /* a gap was reported, and nothing was acknowledged since */
-    bool peer_buffers;       /* the peer keeps packets behind a gap in a reorder buffer */
-    bool saved_idle;         /* no READ or atomic was in flight at `saved` */
-    bool read_probed;        /* a single-packet retransmit was done with READs in flight, ... */
-    uint32_t read_probed_at; /* ... of the request with this index */
-    uro_psn high;            /* highest PSN that the peer answered while gap_open */
-    uro_psn single;          /* PSN of the last single-packet retransmit for a gap */
+    uint8_t mode;                    /* enum uro_recovery_mode */
+    bool gap_open;                   /* a gap was reported, and no packet was acknowledged since */
+    bool peer_buffers;               /* the peer keeps packets behind a gap in a reorder buffer */
+    bool saved_idle;                 /* no READ or atomic was in flight at `saved` */
+    bool read_probed;                /* a single packet was retransmitted with READs in flight */
+    uint32_t read_probed_at;         /* index of the request of that packet */
+    uro_psn high;                    /* highest PSN that the peer answered while gap_open */
+    uro_psn single;                  /* PSN of the last single-packet retransmit for a gap */
     struct uro_recovery_place saved; /* saved cursor; valid in SINGLE and PROBE */
 };
 
-/* A response says that something before @psn is missing. @paused: an RNR wait runs. */
+/* Reports that a packet before @psn is missing at the peer. @paused: an RNR wait is running. */
 enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_psn psn,
                                              bool paused);
 
-/* The retry for a new gap was granted. Returns GO_BACK, of one packet if the mode is then SINGLE. */
+/* Begins the retransmission for a new gap. Returns GO_BACK. In mode SINGLE only one packet is sent. */
 enum uro_recovery_step uro_recovery_on_resend(struct uro_recovery *recovery,
                                               const struct uro_recovery_view *view);
 
-/* An answer is late: one packet asks the peer for it. Returns GO_BACK or REWIND. */
+/* Begins a probe: one packet asks the peer for a late answer. Returns GO_BACK or REWIND. */
 enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
                                              const struct uro_recovery_view *view);
 
-/* The ACK timeout passed, or an RNR wait ended. */
+/* Reports that the ACK timeout passed or an RNR wait ended. */
 void uro_recovery_on_expiry(struct uro_recovery *recovery);
 
-/* Everything in flight is sent again, for whatever reason. */
+/* Reports that everything in flight is sent again. */
 void uro_recovery_on_go_back(struct uro_recovery *recovery);
 
-/* The packet of a single-packet retransmit was sent, or is acknowledged. Returns RESUME or STAY. */
+/* Ends a single-packet retransmit: its packet was sent or acknowledged. Returns RESUME or STAY. */
 enum uro_recovery_step uro_recovery_on_single_done(struct uro_recovery *recovery, uro_psn una);
 
-/* una moved on from @before to @view->una. Returns RESUME or STAY. */
+/* Reports that una moved from @before to @view->una. Returns RESUME or STAY. */
 enum uro_recovery_step uro_recovery_on_progress(struct uro_recovery *recovery,
                                                 const struct uro_recovery_view *view,
                                                 uro_psn before);
 
-/* Whether uro_recovery_on_progress() could do anything. */
+/* Returns whether uro_recovery_on_progress() has an effect. */
 static inline bool uro_recovery_active(const struct uro_recovery *recovery)
 {
     return recovery->mode != URO_RECOVERY_NONE || recovery->gap_open;

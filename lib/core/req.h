@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req.h - the requester of RC, XRC and UC: what its files offer to the rest of core.
+/* req.h - the requester of RC, XRC and UC: the functions that its files offer to the rest of core.
  *
- *   req_plan.c      which packet comes next, if any; changes nothing
+ *   req_plan.c      chooses the next packet, if any; changes nothing
  *   req_send.c      makes that packet and moves the cursor
  *   req_local.c     requests that send nothing: BIND_MW, LOCAL_INV
- *   req_sent.c      UC and UD: what was written to the port is done
- *   req_complete.c  responses: what is done, what failed, when to go back
+ *   req_sent.c      UC and UD: completes requests whose packets were sent
+ *   req_complete.c  handles responses: completes requests, reports failures and gaps
  *   req_back.c      moves the cursor back, and forward again
  *   recovery.c      the state machine that decides how much is sent again
- *   req_retry.c     the one timer: when something is sent again
+ *   req_retry.c     the retry timer: decides when to retransmit
  *
- * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest unacknowledged PSN, and
- * the ordinary sending code makes the packets. After a single-packet retransmit the cursor returns to where it was.
+ * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest unacknowledged PSN, and the
+ * ordinary sending code makes the packets. After a single-packet retransmit the cursor returns to its saved place.
  */
 #pragma once
 
@@ -61,8 +61,8 @@ enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
 /* Whether the request is answered by a packet of its own and not by an acknowledgement. */
 bool uro_req_answered(const struct uro_wqe *wqe);
 
-/* Completes the oldest request with success, and the local ones right behind it. Returns false when the CQ overflowed: the
- * caller then fails the queue pair (uro_pair_overrun()). */
+/* Completes the oldest request with success, and the local requests right behind it. Returns false when the CQ overflowed:
+ * the caller then fails the queue pair (uro_pair_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
 /* UC and UD: a packet was described and will be in the port's buffer before the engine is called
@@ -78,7 +78,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx);
 /* A response for this queue pair that passed the checks of receive.c. */
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* What follows from a response or from the timer, besides what was acknowledged. */
+/* The outcome of a response or of the retry timer, besides acknowledgements. */
 enum uro_req_outcome_kind {
     URO_REQ_OUTCOME_NONE,
     URO_REQ_OUTCOME_RESEND,  /* the cursor takes `step` */
@@ -86,13 +86,13 @@ enum uro_req_outcome_kind {
     URO_REQ_OUTCOME_OVERRUN, /* a completion did not fit in the CQ */
 };
 
-/* 8 bytes, so that it is returned in a register. */
+/* 8 bytes, so that functions return it in a register. */
 struct uro_req_outcome {
     uint8_t kind;        /* enum uro_req_outcome_kind */
     uint8_t step;        /* RESEND: enum uro_recovery_step */
     uint8_t status;      /* FAIL: enum uro_wc_status */
     uint8_t fail_reason; /* FAIL: enum uro_why */
-    uint32_t failed_wqe; /* FAIL: its index in the send queue */
+    uint32_t failed_wqe; /* FAIL: index of the request in the send queue */
 };
 
 static_assert(URO_WHY_COUNT <= 256, "a fail_reason is one byte");
@@ -106,7 +106,7 @@ static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_
                                      .failed_wqe = failed_wqe };
 }
 
-/* Carries an outcome out. Nothing else on the way of a response or of the timer fails the queue pair or moves it back. */
+/* Carries out an outcome. Only this function fails the queue pair or moves the cursor back after a response or a timeout. */
 void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
 
 /* Something before the newest response is missing: send again, once until there is progress, so
@@ -115,13 +115,13 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
  * is not up. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
-/* The packet of a single-packet retransmit was sent. */
+/* Moves the cursor to its saved place after the packet of a single-packet retransmit was sent. */
 void uro_req_single_sent(struct uro_qp *qp);
 
-/* Returns what a decision of req_retry.c means. */
+/* Converts a decision of req_retry.c into an outcome. */
 struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action);
 
-/* una moved on from @before while uro_recovery_active(). */
+/* Moves the cursor if progress ended a recovery: una moved from @before. Call while uro_recovery_active(). */
 void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 
 /* The retry timer popped. */

@@ -2,7 +2,7 @@
 /* req_back.c - moves the cursor of an RC requester back, and forward again.
  *
  * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from there. Responses
- * (req_complete.c) and the timer (req_retry.c) say when. recovery.c decides how much is sent again.
+ * (req_complete.c) and the timer (req_retry.c) cause this. recovery.c decides how much is sent again.
  */
 #include "base/mark.h"
 #include "core/ready.h"
@@ -51,7 +51,8 @@ static void rewind_cursor(struct uro_qp *qp)
     uro_ready_request(qp);
 }
 
-/* The packet that went back asked for an ACK of its own. Those before the saved place may still ask for none. */
+/* Moves the cursor to the saved place. The retransmitted packet requested an ACK. Packets before the saved place may still
+ * have requested none. */
 static void resume(struct uro_req *req)
 {
     req->next = req->recovery.saved.next;

@@ -45,7 +45,7 @@ static uint8_t wc_opcode(uint8_t wr_opcode)
     return opcodes[wr_opcode & 15];
 }
 
-/* Returns false when the CQ overflowed. */
+/* Completes the oldest request. Returns false when the CQ overflowed. */
 static bool complete_one(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
@@ -100,7 +100,7 @@ static void follow(struct uro_qp *qp)
     }
 }
 
-/* una moved on. */
+/* Updates the timer and the recovery after una moved. */
 static void moved_on(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;
@@ -111,14 +111,14 @@ static void moved_on(struct uro_qp *qp)
     uro_ready_request(qp);
 }
 
-/* How far an acknowledgement went. */
+/* The position at which an acknowledgement stopped. */
 enum reach {
     REACH_ALL,
-    REACH_READ,    /* to a READ or atomic whose response has not come */
-    REACH_OVERRUN, /* to a request whose completion did not fit in the CQ */
+    REACH_READ,    /* at a READ or atomic whose response is missing */
+    REACH_OVERRUN, /* at a request whose completion did not fit in the CQ */
 };
 
-/* Acknowledges everything up to, not including, @until, as far as a bare acknowledgement can. */
+/* Acknowledges requests before @until, up to the first READ or atomic: an ACK without data does not complete those requests. */
 static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
 {
     struct uro_req *req = &qp->req;
@@ -232,7 +232,7 @@ static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, enum r
 static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
                                           const struct uro_aeth *aeth)
 {
-    bool ack = aeth->kind == URO_AETH_ACK; /* the number of credits is not looked at */
+    bool ack = aeth->kind == URO_AETH_ACK; /* the credit count is ignored */
 
     if (aeth->kind == URO_AETH_RNR)
         uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);

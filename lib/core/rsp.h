@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp.h - the responder of RC, XRC and UC: what its files offer to the rest of core.
+/* rsp.h - the responder of RC, XRC and UC: the functions that its files offer to the rest of core.
  *
- *   rsp_judge.c    asks in the spec's order and returns a verdict; changes nothing
- *   rsp_verdict.c  what each verdict means: NAK, completion, event, failed queue pair
+ *   rsp_judge.c    checks a request in the order of the specification and returns a verdict; changes nothing
+ *   rsp_verdict.c  carries out each verdict: NAK, completion, event, failed queue pair
  *   rsp_serve.c    executes an accepted request
  *   rsp_replay.c   answers a repeated request again, without executing it
  *   rsp_ack.c      the answers that are due, in PSN order
- *   rxe.c          what Linux rxe needs, and its deferred ACK
- *   early.c        requests beyond the one that is due, until their turn
- *   rsp_uc.c       UC: the same questions and actions without sequence and answers
+ *   rxe.c          special treatment of Linux rxe, and the deferred ACK
+ *   early.c        the reorder buffer: keeps requests that arrive before their turn
+ *   rsp_uc.c       UC: the same checks and actions, without order and without responses
  */
 #pragma once
 

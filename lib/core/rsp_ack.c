@@ -193,7 +193,7 @@ static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     sent_all(&qp->rsp, rd);
 }
 
-/* Returns whether the ACK that is due is sent before the response @rd. */
+/* Returns whether the pending ACK is sent before the response @rd. */
 static bool ack_first(struct uro_rsp *rsp, const struct uro_rd *rd)
 {
     if (!rsp->ack_due || uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) >= 0)

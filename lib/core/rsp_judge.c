@@ -151,7 +151,7 @@ static bool has_room(const struct uro_rsp *rsp)
     return (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
 }
 
-/* A request for which there is no responder resource is reported as lost, and the peer sends it again. */
+/* Reports a request without a free responder resource as lost: the peer then sends the request again. */
 static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
 {
     if (verb == URO_SEND || verb == URO_WRITE)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_replay.c - a repeated request is answered again and never executed again.
+/* rsp_replay.c - answers a repeated request again, without executing it again.
  *
- * SEND and WRITE: the ACK has the PSN of the last request that was carried out, but does not pass a READ or atomic
- * behind the repeated packet, whose answer may have been lost. A sender whose PSNs are wrong never sent that PSN, and
- * learns so that nothing of it arrived. No ACK is sent when a READ or atomic behind the packet is no longer remembered: its
- * sender has the answer, which acknowledged the packet. Linux rxe is answered otherwise (rxe.h). READ: the part asked for is sent again from memory. Atomic: the stored original value is sent again.
+ * SEND and WRITE: the ACK has the PSN of the last executed request. But the ACK stays before a READ or atomic behind the
+ * repeated packet, whose answer may have been lost. A sender with wrong PSNs never sent the PSN of the ACK, and so detects
+ * the error. No ACK is sent if a READ or atomic behind the packet no longer has a responder resource: the sender has its
+ * answer, which acknowledged the packet. Linux rxe gets other ACKs (rxe.h). READ: the requested part is sent again from
+ * memory. Atomic: the stored original value is sent again.
  */
 #include "base/mark.h"
 #include "core/limits.h"
@@ -43,7 +44,7 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
     return true;
 }
 
-/* Likewise for an atomic, ATOMIC_WRITE or FLUSH. */
+/* Returns whether a repeated atomic, ATOMIC_WRITE or FLUSH is the same request as @rd. */
 static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
@@ -74,7 +75,7 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
     return true;
 }
 
-/* Returns whether a READ or atomic behind @psn is no longer remembered. */
+/* Returns whether a READ or atomic behind @psn no longer has a responder resource. */
 static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
 {
     const uro_psn end = uro_psn_make(rsp->rd_forgotten & URO_PSN_MASK);

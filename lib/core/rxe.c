@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.c - see rxe.h.
  *
- * Deferred ACKs wait in two lists. When the timer fires, those that waited when it was armed have waited long enough.
- * Those that came since wait for the next time.
+ * Deferred ACKs wait in two lists. When the timer fires, the ACKs that waited when it was armed are sent. ACKs deferred
+ * since then wait for the next timer.
  */
 #include "core/rxe.h"
 
@@ -35,14 +35,14 @@ static bool read_behind(const struct uro_qp *qp, uro_psn psn)
         const struct uro_rd *rd = &rsp->rd[(i - 1) & rsp->rd_mask];
         if (uro_psn_diff(uro_rd_first(rd), psn) <= 0 ||
             uro_psn_diff(uro_rd_first(rd), rsp->expected) >= 0)
-            return false; /* before it, or so old that it is half the circle away */
+            return false; /* before @psn, or so old that the PSNs have wrapped */
         if (uro_rd_responses(rd, qp->path.mtu) > 1)
             return true;
     }
     return false;
 }
 
-/* Returns whether the packet at @psn was received by this connection, and not long ago. */
+/* Returns whether the packet at @psn was received by this connection recently. */
 static bool was_received(const struct uro_qp *qp, uro_psn psn)
 {
     const uint32_t all = (qp->rsp.expected.value - qp->attr.rq_psn) & URO_PSN_MASK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rxe.h - what uroce does only because of Linux rxe (the kernel's software RoCE). For core/ only.
+/* rxe.h - the special treatment of Linux rxe (the kernel's software RoCE). For core/ only.
  *
- * Each entry names the deviation of rxe, and then the hook that answers it. docs/decisions/0038 has the captures.
+ * Each entry names a deviation of rxe, then the functions that handle the deviation. docs/decisions/0038 has the captures.
  *
  *   MigReq is 0 in every packet of rxe; other endpoints that we know of send 1.
- *       uro_rxe_sent() tells by it who sent a request.
+ *       uro_rxe_sent() recognises requests of rxe by this bit.
  *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that READ.
  *       uro_rxe_ack_repeated() defers the ACK of a repeated SEND or WRITE that has such a READ behind it. The READ
  *       is repeated, too, and its response acknowledges both.
@@ -14,21 +14,21 @@
  *       uro_rxe_goes_back() and uro_rxe_defer_kept() defer the ACK of packets from the reorder buffer.
  *       uro_rxe_ack_twice() sends the ACK for the last packet of a long message twice: the second one completes a
  *       message that rxe was sending again when the first one arrived.
- *       uro_rxe_response_acks() drops an ACK when a READ response or atomic response behind it says as much.
+ *       uro_rxe_response_acks() drops an ACK when a READ or atomic response behind it acknowledges the same packets.
  *   The ICRC of a FLUSH covers its headers twice, and rxe drops a FLUSH with the standard ICRC.
- *       uro_rxe_other_icrc() changes the ICRC of a FLUSH that timed out; uro_rxe_icrc_doubled() says which one is used.
+ *       uro_rxe_other_icrc() changes the ICRC of a FLUSH that timed out; uro_rxe_icrc_doubled() returns which ICRC is used.
  *   6.12 repeats a FLUSH with address 0.
- *       uro_rxe_repeats_flush() takes that for the same FLUSH.
- *   FLUSHes are sent without regard to max_rd_atomic.
- *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth; URO_RXE_FLUSHES is how many there are.
- *   retry_cnt 7 means for ever.
- *       struct uro_req_retry_config has retry_7_forever, for users who want the same.
+ *       uro_rxe_repeats_flush() accepts address 0 as the same FLUSH.
+ *   rxe sends FLUSHes without regard to max_rd_atomic.
+ *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth; URO_RXE_FLUSHES is the most FLUSHes in flight.
+ *   With retry_cnt 7, rxe retries without limit.
+ *       struct uro_req_retry_config has retry_7_forever for the same behaviour.
  */
 #pragma once
 
 #include "core/pair.h"
 
-/* FLUSHes that rxe has in flight at most. */
+/* Most FLUSHes that rxe has in flight. */
 #define URO_RXE_FLUSHES 16u
 
 /* Returns whether rxe sent the request. */
@@ -64,18 +64,18 @@ static inline bool uro_rxe_icrc_doubled(const struct uro_qp *qp, enum uro_verb v
     return verb == URO_FLUSH && qp->req.flush_doubled;
 }
 
-/* The oldest request timed out. If it is a FLUSH, it is sent again with the other ICRC. */
+/* Changes the ICRC of FLUSHes if the oldest request, which timed out, is a FLUSH. */
 void uro_rxe_other_icrc(struct uro_qp *qp);
 
-/* How a repeated SEND or WRITE is acknowledged. */
+/* The acknowledgement of a repeated SEND or WRITE. */
 enum uro_rxe_ack {
     URO_RXE_ACK_NOT_RXE, /* as for any other peer */
     URO_RXE_ACK_ITSELF,  /* up to its own PSN, at once */
-    URO_RXE_ACK_LATER,   /* likewise, but deferred: uro_rxe_defer() */
+    URO_RXE_ACK_LATER,   /* up to its own PSN, deferred: uro_rxe_defer() */
 };
 enum uro_rxe_ack uro_rxe_ack_repeated(const struct uro_qp *qp, const struct uro_frame *frame);
 
-/* A request filled the gap. If @reported to rxe, rxe goes back to it and sends again everything behind it. */
+/* Handles a request that filled the gap. If the gap was @reported to rxe, rxe sends this request and all behind it again. */
 static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *frame,
                                      bool reported)
 {
@@ -83,24 +83,24 @@ static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *
         qp->rsp.back = true;
 }
 
-/* Packets from the reorder buffer made an ACK due. If rxe goes back to them, that ACK is deferred, and the ACK that was
- * due in @before is due again. */
+/* Handles the ACK of packets from the reorder buffer. If rxe sends these packets again, their ACK is deferred, and the ACK
+ * that was pending in @before is pending again. */
 void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
 /* ---- the deferred ACK: one for each queue pair, sent after URO_LATE_WAIT unless a response says as much before ---- */
 
-/* Defers an ACK up to @psn. @twice: it is then sent twice. */
+/* Defers an ACK up to @psn. @twice: the ACK is later sent twice. */
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Drops the deferred ACK, if there is one. */
 void uro_rxe_defer_forget(struct uro_qp *qp);
 
-/* A response with @psn is sent while rsp.ack_deferred. */
+/* Drops the deferred ACK if a response with @psn, sent meanwhile, acknowledges the same packets. */
 void uro_rxe_defer_answered(struct uro_qp *qp, uro_psn psn);
 
 /* Ends one interval of the timer of deferred ACKs. Call uro_rxe_defer_take() until it returns NULL before any ACK is
  * deferred again. */
 void uro_rxe_defer_turn(struct uro_shard *shard);
 
-/* Returns a queue pair whose ACK was deferred for long enough, and no longer defers it; NULL when there is none. */
+/* Takes a queue pair whose ACK was deferred long enough off the list. Returns NULL when there is none. */
 struct uro_qp *uro_rxe_defer_take(struct uro_shard *shard);

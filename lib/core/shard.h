@@ -36,7 +36,7 @@ struct uro_shard_config {
     uint32_t gid_count;
 };
 
-/* Queue pairs whose ACK waits; rxe.c. */
+/* Lists of queue pairs with a deferred ACK; rxe.c. */
 struct uro_deferred {
     struct uro_list waiting[2];
     uint32_t young; /* which of them came since the timer was armed */

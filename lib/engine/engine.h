@@ -57,7 +57,7 @@ struct uro_engine_config {
         timeout_least; /* shorter ACK timeouts of queue pairs are this long, as their attribute; 0: none */
     uint32_t hops;        /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */
     uint32_t groups;      /* multicast groups joined at once; 0 = URO_MCAST_GROUPS_MAX, the most */
-    uint32_t services;    /* that may be listened for at one address; 0: any number */
+    uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint32_t connections; /* of the connection manager, at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
                              1 .. URO_SHARES - 2; 0 = it is ours alone */
@@ -119,7 +119,7 @@ URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp 
                                        const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
 
-/* Whether a next hop was refused (-ENOMEM) because all there may be are in use. */
+/* Returns whether a next hop was refused (-ENOMEM) because URO_NEIGH_HOPS_MAX are in use. */
 bool uro_engine_hops_refused(const struct uro_engine *engine);
 
 /* Address handles and their next hops. Errors as of uro_engine_qp_modify(). */
@@ -127,11 +127,11 @@ URO_NODISCARD int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah 
                                        const struct uro_address *address, uro_time now);
 void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah);
 
-/* From the first queue pair in a multicast group to the last: its frames are let through, and
- * routers and switches are told. Joining again, or leaving what was not joined, changes nothing.
+/* Joins a multicast group for its first queue pair, or leaves the group after its last. While joined, the engine accepts the
+ * frames of the group and informs routers and switches. A repeated join or leave has no effect.
  * Returns 0 or
  *   -EINVAL  not a multicast address
- *   -ENOMEM  as many as the configuration allows are joined */
+ *   -ENOMEM  the engine has joined as many groups as the configuration allows */
 URO_NODISCARD int uro_engine_join(struct uro_engine *engine, const struct uro_gid *group,
                                   uro_time now);
 void uro_engine_leave(struct uro_engine *engine, const struct uro_gid *group, uro_time now);

@@ -58,9 +58,9 @@ struct uro_member {
 void uro_member_init(struct uro_member *member, const struct uro_engine_config *config,
                      struct uro_counters *counters, struct uro_rng *rng);
 
-/* For the first queue pair of a group; joining again changes nothing. Returns 0 or
+/* Joins a group for its first queue pair. A repeated join has no effect. Returns 0 or
  *   -EINVAL  not a multicast address
- *   -ENOMEM  as many as the configuration allows are joined */
+ *   -ENOMEM  the engine has joined as many groups as the configuration allows */
 URO_NODISCARD int uro_member_join(struct uro_member *member, const struct uro_gid *group,
                                   uro_time now);
 /* For the last one. */

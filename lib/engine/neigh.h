@@ -44,7 +44,7 @@ struct uro_neigh {
     uint32_t reply_count;
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];
     uint32_t hops;                   /* next hops in use at once */
-    bool refused;                    /* one was, since all are in use */
+    bool refused;                    /* a next hop was refused because all are in use */
     struct uro_neigh_entry *entries; /* as many, lent; none is touched before it is used */
 };
 
