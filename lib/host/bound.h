@@ -12,20 +12,20 @@ struct uro_device;
 
 /* X(enumerator, "text"): the text says which bound was reached, with its value as PRIu64, and what to do */
 #define URO_BOUNDS(X)                                                                              \
-    X(NEXT_HOPS, "%" PRIu64 " next hops, one for each peer address, are in use, and more are "     \
-                 "refused (ENOMEM); the program has to destroy address handles, queue pairs or "   \
-                 "rdma_cm identifiers")                                                            \
-    X(GROUPS, "%" PRIu64 " multicast groups are joined, and more are refused (ENOMEM); the "       \
-              "program has to detach from some")                                                   \
-    X(MEMBERS, "%" PRIu64 " queue pairs are attached to one multicast group, and more are "        \
-               "refused (ENOMEM); the program has to detach some, or to use several processes")    \
-    X(SHARED_QPS, "%" PRIu64 " queue pairs exist, and more are refused (ENOMEM), because other "   \
-                  "processes use the address, too; the program has to destroy some, or hub=no "    \
-                  "gives it the address alone")                                                    \
-    X(SERVICES, "%" PRIu64 " services are listened for at one address, and more are refused "      \
-                "(ENOMEM); the program has to destroy some, or to use several processes")          \
-    X(DEVICE_MEMORY, "more than %" PRIu64 " bytes of device memory are refused (ENOMEM); the "     \
-                     "program has to free some, or to register ordinary memory")
+    X(NEXT_HOPS, "%" PRIu64 " next hops, one for each peer address, are in use: requests for "     \
+                 "more fail (ENOMEM); destroy unused address handles, queue pairs or rdma_cm "     \
+                 "identifiers")                                                                    \
+    X(GROUPS, "%" PRIu64 " multicast groups are joined: requests for more fail (ENOMEM); detach "  \
+              "queue pairs from unused groups")                                                    \
+    X(MEMBERS, "%" PRIu64 " queue pairs are attached to one multicast group: requests for more "   \
+               "fail (ENOMEM); detach unused queue pairs, or use several processes")               \
+    X(SHARED_QPS, "%" PRIu64 " queue pairs exist, the most at an address that several processes "  \
+                  "share: requests for more fail (ENOMEM); destroy unused queue pairs, or write "  \
+                  "hub=no if no other process uses the address")                                   \
+    X(SERVICES, "%" PRIu64 " services have listeners at one address: requests for more fail "      \
+                "(ENOMEM); destroy unused listeners, or use several processes")                    \
+    X(DEVICE_MEMORY, "the device has %" PRIu64 " bytes of device memory: requests for more fail "  \
+                     "(ENOMEM); free unused device memory, or register ordinary memory")
 
 enum uro_bound {
 #define X(id, text) URO_BOUND_##id,

@@ -139,7 +139,7 @@ static void device_memory__an_octet_too_many__is_enomem_and_one_line(void **stat
     struct said said = said_begin();
     for (int turn = 0; turn < 2; turn++)
         errors += ibv_alloc_dm(api->context, &one) == NULL && errno == ENOMEM;
-    expect_line(said, "uroce0: more than 67108864 bytes of device memory");
+    expect_line(said, "uroce0: the device has 67108864 bytes of device memory");
     assert_int_equal(errors, 2);
     assert_int_equal(ibv_free_dm(dm), 0);
 }

@@ -257,8 +257,8 @@ static void listens_to_many(void)
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(device)), last);
     uro_device_unlock(device);
     MUST(strcmp(said_words(said),
-                "uroce: one: 2048 services are listened for at one address, and more are refused "
-                "(ENOMEM); the program has to destroy some, or to use several processes\n") == 0);
+                "uroce: one: 2048 services have listeners at one address: requests for more fail "
+                "(ENOMEM); destroy unused listeners, or use several processes\n") == 0);
     said_end(said);
     (void)listen_to(device, LISTENERS, 0);
 }
