@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.c - two engines back to back: no thread, no socket, no clock. One writes 64 KiB into the memory of the other, over a
- * link that loses every tenth frame. The same run again does the same.
+/* embed.c - two engines back to back, without thread, socket or clock. One engine writes 64 KiB into the memory of the
+ * other, over a link that loses every tenth frame. Every run has the same result.
  *
  *     cc embed.c $(pkg-config --cflags --libs uroce)
  *
@@ -16,7 +16,7 @@
 #define SIZE   65536
 #define BURST  32
 #define ROOM   4118 /* bytes of the longest frame: MTU 4100 */
-#define FLIGHT 1000 /* ns that the link takes */
+#define FLIGHT 1000 /* delay of the link, ns */
 #define LOSE   10
 #define ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE)
 
@@ -30,7 +30,7 @@ struct side {
 };
 
 static struct side client, server;
-static uint64_t now; /* ns */
+static uint64_t now; /* virtual time, ns */
 static unsigned frames;
 
 static void must(int result, const char *what)
@@ -66,7 +66,7 @@ static void open_side(struct side *side, uint8_t number, const char *address)
     must(uroce_qp_create(side->pd, &qp, &side->qp), "uroce_qp_create");
 }
 
-/* The steps of man 3 ibv_modify_qp. */
+/* Connects a queue pair: the transitions of man 3 ibv_modify_qp. */
 static void connect_to(struct side *side, const struct side *peer, const char *address)
 {
     struct uroce_qp_attr attr;
@@ -100,7 +100,7 @@ static void connect_to(struct side *side, const struct side *peer, const char *a
          "to RTS");
 }
 
-/* Carries the frames that @from sends to @to; returns how many there were. */
+/* Carries the frames that @from sends to @to. Returns the number of frames. */
 static int carry(struct side *from, struct side *to)
 {
     static uint8_t bytes[BURST][ROOM];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* inprocess.c - a server and a client in one process, with a cable between their devices that loses and reorders frames.
  *
- * Each side is a thread, as if it were a program of its own: it makes a connection by rdma_cm and uses plain verbs. Of
- * uroce it needs what main() does. A test of an RDMA application can be made in the same way; it needs no network.
+ * Each side is a thread that could be a separate program. The thread connects by rdma_cm and uses plain verbs. Only main()
+ * calls uroce. A test of an RDMA application can do the same, and needs no network.
  *
  *     cc inprocess.c $(pkg-config --cflags --libs uroce) -pthread
  *
@@ -24,7 +24,7 @@
 #define ROUNDS  200
 #define SIZE    8192
 
-/* What each side has once it knows its peer. */
+/* The objects of one side, valid after it has resolved or accepted its peer. */
 struct side {
     struct rdma_cm_id *id;
     struct ibv_pd *pd;
@@ -52,7 +52,7 @@ static struct sockaddr_in address_of(const char *text, uint16_t port)
     return address;
 }
 
-/* Waits for the next event, which must be @wanted; returns the identifier that it is about. */
+/* Waits for the next event, which must be @wanted. Returns the identifier of the event. */
 static struct rdma_cm_id *expect(struct rdma_event_channel *events, enum rdma_cm_event_type wanted)
 {
     struct rdma_cm_event *event;
@@ -161,7 +161,7 @@ static void *serve(void *argument)
     must(rdma_accept(side.id, &param) == 0, "rdma_accept");
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
     for (int i = 0; i < ROUNDS; i++) {
-        /* The message; then also the answer before it was sent. */
+        /* The first time only the message completes, later also the previous answer. */
         wait_for_completions(&side, i == 0 ? 1 : 2);
         side.buffer[0] = (char)(side.buffer[SIZE] + 1);
         post_receive(&side);
@@ -183,7 +183,7 @@ static void ask(void)
     param.retry_count = param.rnr_retry_count = 7;
     must(events != NULL, "rdma_create_event_channel");
     must(rdma_create_id(events, &side.id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-    /* The source address chooses the device: without it the server's own would be taken. */
+    /* The source address chooses the device. Without it rdma_cm would choose the server's device. */
     must(rdma_resolve_addr(side.id, (struct sockaddr *)&from, (struct sockaddr *)&to, WAIT_MS) == 0,
          "rdma_resolve_addr");
     expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -196,7 +196,7 @@ static void ask(void)
         side.buffer[0] = (char)i;
         post_receive(&side);
         post_send(&side);
-        wait_for_completions(&side, 2); /* the message was sent, and the answer is there */
+        wait_for_completions(&side, 2); /* the message was sent, and the answer arrived */
         must(side.buffer[SIZE] == (char)(i + 1), "the answer");
     }
     must(rdma_disconnect(side.id) == 0, "rdma_disconnect");
@@ -225,7 +225,7 @@ int main(void)
     add_device("server:cable,name=c0,loss=0.02,reorder=0.02,seed=1;ip=" SERVER "/24");
     add_device("client:cable,name=c0,loss=0.02,duplicate=0.02,delay_us=20,seed=2;ip=" CLIENT "/24");
 
-    events = rdma_create_event_channel(); /* needs a device */
+    events = rdma_create_event_channel(); /* fails while there is no device */
     must(events != NULL, "rdma_create_event_channel");
     must(rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
     must(rdma_bind_addr(listener, (struct sockaddr *)&address) == 0, "rdma_bind_addr");
