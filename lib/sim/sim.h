@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks all they do.
+/* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks their behaviour.
  *
- * This is the header for programs. A run is (commit, seed). docs/TESTING.md says what must hold, plan/plan.h what a
- * seed means.
+ * This is the header for programs. A run is (commit, seed). docs/TESTING.md lists the invariants. plan/plan.h defines the
+ * meaning of a seed.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 struct sim_options {
     uint64_t seed;
     uint32_t without;                /* set of parts to leave out, see sim_part() */
-    uint32_t less;                   /* how many times the work is halved */
+    uint32_t less;                   /* number of times to halve the work */
     const char *pcap;                /* a capture of all frames sent; NULL: none */
     void (*trace)(const char *line); /* every line as it happens; NULL: none */
     void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */
@@ -22,13 +22,13 @@ struct sim_options {
 
 struct sim_result {
     bool passed;
-    char failure[SIM_TEXT_MAX];    /* "" or the first thing that went wrong */
-    char setting[SIM_SETTING_MAX]; /* what was on, for people */
-    uint64_t digest;               /* of every frame and completion, with its time */
+    char failure[SIM_TEXT_MAX];    /* first failure; "": none */
+    char setting[SIM_SETTING_MAX]; /* the plan as text, for people */
+    uint64_t digest;               /* digest of every frame and completion, with their times */
     uint32_t hosts;
     uint64_t frames;
     uint64_t operations;
-    uint64_t lives;    /* of pairs of queue pairs */
+    uint64_t lives;    /* number of lives of queue pairs */
     uint64_t failures; /* completions in error, all of them expected */
     uro_time duration;
     uro_time patience_used; /* ns after faults stopped until all was done */
@@ -37,9 +37,9 @@ struct sim_result {
 /* Returns result->passed. */
 bool sim_run(const struct sim_options *options, struct sim_result *result);
 
-/* Adds the part with that name to the set; returns false when there is none. */
+/* Adds the part with this name to the set. Returns false when no part has this name. */
 bool sim_part(const char *name, size_t length, uint32_t *parts);
-/* Returns NULL beyond the last. */
+/* Returns the name of part @number, or NULL when there are no more. */
 const char *sim_part_name(size_t number);
 
 /* For a handler of SIGABRT, when an assertion failed inside sim_run(): reports the last lines and closes the capture. */

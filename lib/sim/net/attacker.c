@@ -10,7 +10,7 @@
 #define PAYLOAD_MAX  64u
 #define STRANGER     66u /* last byte of its own addresses */
 #define MTU_CODE_MAX 6u
-#define GROUP_BIT    1u    /* of the first octet of a MAC address */
+#define GROUP_BIT    1u    /* of the first byte of a MAC address */
 #define LONGER_MAX   1024u /* bytes more than a management datagram has */
 #define HEADER       4u    /* bytes for the class of message and its method */
 #define AT_LOCAL     24u   /* offsets of the communication IDs of both sides */

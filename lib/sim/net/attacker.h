@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacker.h - somebody on the network who forges frames between two hosts.
+/* attacker.h - an attacker on the network that forges frames between two hosts.
  *
- * The attacker sends from its own address to queue pairs that exist, or from the address of a host to queue pairs
- * that it guesses. It sends messages of connections that it does not have. It sends again, in the name of the two
- * hosts, the management datagrams that it read: unchanged, or changed so that nobody may accept them. A request
- * that is sent again after its connection has ended would be a new one, so requests are only sent changed.
- * Nothing of that may change anything but counters, and the time and room that an honest request would take.
+ * The attacker sends from its own address to queue pairs that exist, or from the address of a host to queue pairs that it
+ * guesses. It sends messages of connections that it does not have. It repeats management datagrams that it read, with the
+ * addresses of the two hosts. The datagrams are unchanged, or changed so that no host may accept them. A repeated request
+ * would be a new request after its connection has ended, so requests are always changed. The attack may only change
+ * counters, and take the time and room of an honest request.
  *
- * An attacker with the addresses of a peer who reads all frames can do more: no protocol without secrets stops it.
- * work/attacked.h has queue pairs for that.
+ * An attacker that uses the addresses of a peer and reads all frames can do more: no protocol without secrets stops it.
+ * work/attacked.h simulates such attacks.
  */
 #pragma once
 
@@ -17,12 +17,12 @@
 
 #define SIM_ATTACKER_HEARD  16u
 #define SIM_ATTACKER_MADS   32u
-#define SIM_ATTACKER_NUMBER UINT32_C(0x686f7374) /* in the private data of his requests */
+#define SIM_ATTACKER_NUMBER UINT32_C(0x686f7374) /* in the private data of forged requests */
 
 struct sim_attacker_config {
     uint64_t seed;
-    uint32_t wait_max; /* us between frames; 0: he is not there */
-    bool speaks;       /* he says again what others said to make connections */
+    uint32_t wait_max; /* longest time between frames, us; 0: no attacker */
+    bool speaks;       /* the attacker repeats management datagrams */
 };
 
 struct sim_attacker {
@@ -30,10 +30,10 @@ struct sim_attacker {
     struct sim_world *world;
     const struct sim_attacker_config *config;
     struct uro_rng rng;
-    struct sim_host *hosts[2]; /* that he attacks; borrowed */
-    uint64_t service;          /* and the two after it: what he asks for */
+    struct sim_host *hosts[2]; /* attacked hosts; borrowed */
+    uint64_t service;          /* first of three service IDs that the attacker requests */
     uro_time due;
-    /* What he overheard of each host: its queue pairs, and connections by both their IDs. */
+    /* Recent numbers that the attacker read from each host: QPNs, and connections with both their IDs. */
     uint32_t qpns[2][SIM_ATTACKER_HEARD];
     struct sim_attacker_ids {
         uint32_t own;
@@ -45,21 +45,20 @@ struct sim_attacker {
     uint32_t mad_count; /* ever */
     struct sim_attacker_mad {
         bool heard;
-        unsigned side;    /* of whom it was for */
+        unsigned side;    /* side of the receiver */
         unsigned address; /* the one of its addresses */
         enum uro_cm_kind kind;
         uint8_t octets[URO_MAD_LEN];
     } mads[SIM_ATTACKER_MADS];
 };
 
-/* Adds him to @world, between @a and @b, which have services of connections from @service on. */
+/* Adds the attacker to @world between @a and @b, whose connection services begin at @service. */
 void sim_attacker_init(struct sim_attacker *attacker, struct sim_world *world,
                        const struct sim_attacker_config *config, struct sim_host *a,
                        struct sim_host *b, uint64_t service);
 
-/* @user is the attacker: he reads along, as a host's tap, but for numbers of queue pairs and of
- * connections only. */
+/* Reads a frame as a host's tap, and keeps only QPNs and connection IDs. @user is the attacker. */
 void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_world_frame *octets);
 
-/* He goes. */
+/* Stops the attack. */
 void sim_attacker_calm(struct sim_attacker *attacker);

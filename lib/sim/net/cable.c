@@ -37,7 +37,7 @@ static bool lost(struct sim_cable *cable)
     return true;
 }
 
-/* Whether the frame is UDP: RoCE must detect any damage by itself. */
+/* Returns whether the frame is UDP, whose damage RoCE must detect by itself. */
 static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decoded)
 {
     return uro_frame_network(frame->octets, frame->length, decoded) == URO_FRAME_OK &&

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cable.h - one direction of a link, with everything that can go wrong on it.
+/* cable.h - one direction of a link, with its faults.
  *
- * A frame meets, in this order: partition, loss, truncation, corruption, a bottleneck with a
- * finite queue, CE marking, delay. Frames are duplicated at the entry, so that each copy is lost or damaged
- * on its own. Corruption and truncation spare ARP and ND: these rely on the link's own checksum, RoCE
- * must not.
+ * The faults apply in this order: partition, loss, truncation, corruption, a bottleneck with a finite queue, CE marking,
+ * delay. Frames are duplicated at the entry, so that each copy is lost or damaged on its own. Corruption and truncation do
+ * not affect ARP and ND, which rely on the checksum of the link. RoCE must not rely on that checksum.
  *
  * A switch stands where the cables of a host begin: it sends a frame over the cable to its destination, and a
  * frame to a group, or to an unknown address, over all of them.
@@ -16,23 +15,24 @@
 
 /* Probabilities are of 65536 frames; zero switches a fault off. */
 struct sim_cable_config {
-    unsigned quirks;      /* set of SIM_QUIRK_*: what its sender does differently; no fault */
-    uro_time faults_from; /* none before */
+    unsigned quirks;      /* set of SIM_QUIRK_*: deviations of the sender; not a fault */
+    uro_time faults_from; /* time before which there are no faults */
     uint32_t loss_probability;
     uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
     uint32_t duplicate_probability;
-    uint32_t corrupt_probability; /* 1..3 bits anywhere; more are not sure to be seen by a CRC */
+    uint32_t
+        corrupt_probability; /* probability of 1..3 wrong bits; a CRC detects at most 3 for certain */
     uint32_t truncate_probability;
     uint32_t ce_probability;
-    uint32_t late_probability; /* overtaken by those behind it */
+    uint32_t late_probability; /* probability that later frames overtake a frame */
     uro_time late_max;
     uro_time one_way_delay;
-    uro_time jitter;         /* up to this much more */
+    uro_time jitter;         /* largest extra delay */
     bool keep_order;         /* jitter does not reorder */
     uint32_t ps_per_octet;   /* the bottleneck; 0: infinitely fast */
     uint32_t queue_octets;   /* tail drop beyond; 0: no limit */
-    uint32_t mark_above;     /* octets in that queue from which on all are marked CE; 0: none */
-    uro_time partition_from; /* nothing passes for partition_for, every partition_every */
+    uint32_t mark_above;     /* bytes in that queue from which on all are marked CE; 0: none */
+    uro_time partition_from; /* start of the first partition, which lasts partition_for */
     uro_time partition_for;
     uro_time partition_every; /* 0: never */
 };
@@ -56,21 +56,21 @@ struct sim_cable {
     struct sim_cable_counts counts;
     uint32_t entered; /* frames, ever */
     struct sim_quirks quirks;
-    bool down;                      /* nothing enters */
+    bool down;                      /* the link is down: frames that enter are lost */
     uint32_t losing;                /* frames still to lose in this run */
-    uro_time busy_until;            /* the bottleneck has sent all it has */
+    uro_time busy_until;            /* time when the bottleneck is idle */
     struct sim_world_frame *flying; /* by due, then by arrival */
     struct sim_world_frame *last;
 };
 
-/* Adds the cable to @world; what comes out goes @to. */
+/* Adds the cable to @world. Its frames are delivered to @to. */
 void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
                     const struct sim_cable_config *config, struct sim_node *to);
 
-/* Frees what is still under way. */
+/* Frees the frames in flight. */
 void sim_cable_fini(struct sim_cable *cable);
 
-/* Faults stop: from here on every frame arrives once, whole and in order. */
+/* Stops the faults: from here on every frame arrives once, whole and in order. */
 void sim_cable_calm(struct sim_cable *cable);
 
 #define SIM_SWITCH_PORTS_MAX 8u

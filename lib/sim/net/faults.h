@@ -16,7 +16,7 @@ struct sim_faults_plug {
     uint32_t cable_count;
     struct sim_cable *cables[SIM_FAULTS_CABLES_MAX]; /* borrowed */
     uint32_t host_count;
-    struct sim_host *hosts[2]; /* whose engines are told; borrowed */
+    struct sim_host *hosts[2]; /* hosts whose engines are informed; borrowed */
 };
 
 struct sim_faults {
@@ -28,7 +28,7 @@ struct sim_faults {
     uint32_t plug_count;
     struct sim_faults_plug plugs[SIM_FAULTS_PLUGS_MAX];
     const struct sim_faults_plug *down; /* NULL: all are up */
-    uro_time link_at;                   /* one goes down or comes up */
+    uro_time link_at;                   /* next time at which a link goes down or comes up */
     uro_time jump_at;
     uint32_t jumps_left;
 };
@@ -39,5 +39,5 @@ void sim_faults_init(struct sim_faults *faults, struct sim_world *world,
 /* Adds a set of cables that may go down; the caller fills it. */
 struct sim_faults_plug *sim_faults_add(struct sim_faults *faults);
 
-/* Faults stop: all links are up and stay, the clock goes on evenly. */
+/* Stops the faults: all links stay up, and the clock no longer jumps. */
 void sim_faults_calm(struct sim_faults *faults);

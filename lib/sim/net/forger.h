@@ -13,7 +13,7 @@
 struct sim_forged {
     uint8_t octets[SIM_FORGER_ROOM];
     size_t network; /* where the IP header begins */
-    size_t length;  /* what follows the BTH is added here */
+    size_t length;  /* end of the frame: headers behind the BTH are appended here */
     struct uro_ip ip;
     struct uro_bth bth; /* written last */
 };
@@ -22,7 +22,7 @@ struct sim_forged {
 void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
                       const struct sim_host *to, unsigned index);
 
-/* Delivers the bytes as they are. */
+/* Delivers the bytes unchanged. */
 void sim_forger_raw(struct sim_host *to, const uint8_t *octets, uint32_t length);
 
 /* Corrects the ICRC of a frame that was changed after its IP header. */

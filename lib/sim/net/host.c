@@ -11,7 +11,7 @@
 #include "wire/frame.h"
 
 #define OUT        '>' /* in the journal: over the cable */
-#define GROUP_BIT  1u  /* of the first octet of a MAC address: it went over the cable, too */
+#define GROUP_BIT  1u  /* of the first byte of a MAC address: it went over the cable, too */
 #define TO_ITSELF  '@'
 #define CANARY_ROW 8u
 

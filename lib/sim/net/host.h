@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite transmit ring,
- * and that checks every frame the engine sends.
+/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite transmit ring, and checks
+ * every frame that the engine sends.
  */
 #pragma once
 
@@ -14,10 +14,11 @@ struct sim_host_config {
     struct uro_engine_config engine;
     char name;           /* in the journal */
     uint32_t rx_burst;   /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
-    uint32_t rx_ring;    /* frames that wait; more are dropped */
+    uint32_t rx_ring;    /* size of the receive ring, frames; further frames are dropped */
     uint32_t tx_burst;   /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
     uint32_t tx_gap_max; /* after a burst the transmit ring is full for up to this many ns */
-    uint32_t tx_stall_probability; /* of 65536 bursts, after which it is full for longer */
+    uint32_t
+        tx_stall_probability; /* probability that the ring is full for longer after a burst, of 65536 */
     uro_time tx_stall_max;
 };
 
@@ -36,14 +37,14 @@ struct sim_host {
     void (*sent)(void *user, struct sim_host *host, const struct sim_world_frame *frame);
     void *user;
 
-    /* The same, to an attacker who reads all frames; NULL: there is none. */
+    /* Called for each frame, for an attacker that reads all frames. NULL: no attacker. */
     void (*tap)(void *tapper, struct sim_host *host, const struct sim_world_frame *frame);
     void *tapper;
 
     struct sim_world_frame *waiting; /* the receive ring */
     struct sim_world_frame *last;
     uint32_t waiting_count;
-    uro_time tx_free; /* the transmit ring has room again */
+    uro_time tx_free; /* time when the transmit ring has room again */
     uint64_t frames_sent;
     uint64_t roce_sent;
     uint64_t ring_drops;
@@ -55,11 +56,12 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
 void sim_host_fini(struct sim_host *host);
 
-/* Passes the engine's events on. Called after every command, as after every round. */
+/* Passes on the events of the engine. Called after every command and every round. */
 void sim_host_events(struct sim_host *host);
 
-/* Whether frames were dropped because a next hop was not found: only a sender that waits for a response notices. */
+/* Returns whether frames were dropped because a next hop was not found. Only a sender that waits for a response detects
+ * this. */
 bool sim_host_swallows(const struct sim_host *host);
 
-/* Faults stop: the receive ring is long enough for everything, the transmit ring soon has room. */
+/* Stops the faults: the receive ring takes all frames, and the transmit ring soon has room. */
 void sim_host_calm(struct sim_host *host);

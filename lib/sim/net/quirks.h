@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quirks.h - rewrites frames as other implementations would have sent them: Linux rxe, and NICs.
+/* quirks.h - rewrites frames to look like frames of other implementations: Linux rxe, and NICs.
  *
- * uroce itself sends no such frames. The standard allows most of them; the others lose a response, as a network may.
+ * uroce itself sends no such frames. The standard allows most of these frames. The others lose a response, as a network may.
  */
 #pragma once
 
 #include "sim/net/world.h"
 
-#define SIM_QUIRK_ACK_REQ (1u << 0) /* in the middle of messages, and on datagrams: rxe */
+#define SIM_QUIRK_ACK_REQ (1u << 0) /* AckReq inside messages and on datagrams: rxe */
 #define SIM_QUIRK_PORT    (1u << 1) /* another UDP source port with every frame */
 #define SIM_QUIRK_FLUSH   (1u << 2) /* FLUSH with the ICRC that rxe computes */
 #define SIM_QUIRK_CREDITS (1u << 3) /* an ACK that grants a number of requests: NICs */
-#define SIM_QUIRK_MIGREQ  (1u << 4) /* never set: rxe */
-#define SIM_QUIRK_TAIL    (1u << 5) /* a READ that is answered again goes on with MIDDLE: rxe */
+#define SIM_QUIRK_MIGREQ  (1u << 4) /* MigReq is never set: rxe */
+#define SIM_QUIRK_TAIL    (1u << 5) /* a repeated READ response continues with MIDDLE: rxe */
 #define SIM_QUIRK_OPERATIONAL                                                                      \
-    (1u << 6)                        /* NAK 0x63 for an invalid request: rxe, for too long ones */
-#define SIM_QUIRK_BARE_ACK (1u << 7) /* now and then, for a READ */
+    (1u << 6) /* NAK 0x63 for an invalid request: rxe, if the request is too long */
+#define SIM_QUIRK_BARE_ACK (1u << 7) /* an occasional ACK without data for a READ */
 #define SIM_QUIRKS_COUNT   9u
 
 /* Quirks that lose a response, as a fault does. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* world.h - everything in a simulation, the only clock there is, and the journal of what happened last.
+/* world.h - the nodes of a simulation, its only clock, and the journal of the last events.
  *
  * A node is three functions. A link is a chain of nodes, an engine is a node (net/host.h), a program is one
- * (work/endpoint.h). Time does not pass: it jumps to the earliest `next`. The same nodes with the same seed do the
- * same, byte for byte.
+ * (work/endpoint.h). Time jumps to the earliest `next` of a node. The same nodes with the same seed have the same results,
+ * byte for byte.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct sim_world;
 /* A frame between two nodes. The node that holds the frame owns it and frees it with sim_world_free_frame(). */
 struct sim_world_frame {
     struct sim_world_frame *next;
-    uro_time due; /* for the node that holds it */
+    uro_time due; /* for use by the node that holds the frame */
     uint32_t length;
     uint8_t octets[];
 };
@@ -25,7 +25,7 @@ struct sim_world_frame {
 struct sim_node {
     /* Takes over @frame; NULL for a node that receives no frames. */
     void (*accept)(struct sim_node *node, struct sim_world_frame *frame);
-    /* When run() has work: now or earlier means at once; NEVER if idle. */
+    /* Returns the time at which run() has work; now or earlier: at once. NEVER: idle. */
     uro_time (*next)(const struct sim_node *node);
     void (*run)(struct sim_node *node);
 };
@@ -35,15 +35,15 @@ struct sim_world {
     uro_time jumped_at; /* last jump of the clock, as for a process that was stopped; 0: none */
     struct uro_rng rng;
     struct sim_journal *journal; /* owned */
-    uint64_t digest;             /* of everything that happened */
+    uint64_t digest;             /* digest of all events */
     uint32_t frames_alive;
     uint32_t node_count;
     struct sim_node *nodes[SIM_WORLD_NODES_MAX];
     bool failed;
-    char failure[512]; /* the first thing that went wrong */
+    char failure[512]; /* first failure; "": none */
 };
 
-/* At time @start. */
+/* Initialises a world at time @start. */
 void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start);
 void sim_world_fini(struct sim_world *world);
 
@@ -52,22 +52,22 @@ void sim_world_add(struct sim_world *world, struct sim_node *node);
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
 
-/* Lets everything happen that is due up to and including @until, or until something failed; then
- * it is @until. Returns false when nothing was left to do before that. */
+/* Runs all work that is due up to and including @until, or until a failure; then the time is @until. Returns false when no
+ * work was left before @until. */
 bool sim_world_run(struct sim_world *world, uro_time until);
 
-/* When anything happens next. */
+/* Returns the time of the next event. */
 uro_time sim_world_next(const struct sim_world *world);
 
-/* Feeds the digest. */
+/* Adds bytes to the digest. */
 void sim_world_digest(struct sim_world *world, const void *octets, size_t length);
 
-/* Some invariant does not hold. The first call counts; the run then ends. */
+/* Reports that an invariant does not hold. Only the first call counts. The run then ends. */
 void sim_world_fail(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
 
 /* Returns true with a probability of @probability / 65536. */
 bool sim_world_chance(struct uro_rng *rng, uint32_t probability);
-/* @low .. @high. */
+/* Returns a random number @low .. @high. */
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);
 
 #define SIM_JOURNAL_LINE_MAX 480u
@@ -77,16 +77,16 @@ struct sim_journal;
 struct sim_journal *sim_journal_make(void);
 void sim_journal_free(struct sim_journal *journal);
 
-/* Also tells every line at once: `uroce sim --trace`. */
+/* Also reports every line at once: `uroce sim --trace`. */
 void sim_journal_follow(struct sim_journal *journal, void (*tell)(const char *line));
 
-/* A line of an application, or of the oracle. */
+/* Adds a line of an application or of the oracle. */
 void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
     URO_PRINTF(3);
 
-/* A frame: kept as octets, described only when told. @where says which way, e.g. "A>". */
+/* Adds a frame, which is described only when the line is reported. @where has the direction, such as "A>". */
 void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
                        const uint8_t *octets, uint32_t length);
 
-/* Tells the kept lines, oldest first. */
+/* Reports the kept lines, oldest first. */
 void sim_journal_tell(struct sim_journal *journal, void (*tell)(const char *line));

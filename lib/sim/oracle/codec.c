@@ -18,7 +18,7 @@ static bool bad(struct sim_codec *result, const char *what)
     return false;
 }
 
-/* CRC-32 of one octet, one bit at a time. */
+/* CRC-32 of one byte, one bit at a time. */
 static uint32_t bits(uint32_t crc)
 {
     for (unsigned i = 0; i < 8; i++)
@@ -26,7 +26,7 @@ static uint32_t bits(uint32_t crc)
     return crc;
 }
 
-/* ahead[k][v]: what octet v does to the register after k more octets. */
+/* ahead[k][v]: what byte v does to the register after k more bytes. */
 static uint32_t ahead[4][256];
 
 static void make_tables(void)
@@ -55,7 +55,7 @@ static uint32_t feed_all(uint32_t crc, const uint8_t *octets, size_t length)
     return crc;
 }
 
-/* The octets that may change on the way (IBTA Annex A17) count as ones. */
+/* The bytes that may change on the way (IBTA Annex A17) count as ones. */
 static bool masked(bool v6, size_t at)
 {
     size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
@@ -65,7 +65,7 @@ static bool masked(bool v6, size_t at)
     return network || at == udp + 6 || at == udp + 7 || at == udp + URO_UDP_LEN + 4;
 }
 
-/* Of @length octets from the IP header on; with @twice the headers from the BTH on again. */
+/* Of @length bytes from the IP header on; with @twice the headers from the BTH on again. */
 static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
 {
     uint32_t crc = 0xffffffff;

@@ -9,11 +9,11 @@
 struct sim_codec {
     bool roce; /* UDP to the RoCE port */
     bool read_response;
-    bool rxe_flush; /* its ICRC is the one Linux rxe computes for FLUSH, not the standard's */
-    char problem[SIM_CODEC_TEXT_MAX]; /* "" when all is well */
+    bool rxe_flush; /* the ICRC is that of Linux rxe for FLUSH, not of the standard */
+    char problem[SIM_CODEC_TEXT_MAX]; /* first problem; "": none */
 };
 
-/* Decodes the frame, checks its checksums and its ICRC by plain bitwise arithmetic that shares
- * nothing with base/crc32, encodes all headers again and compares every octet. Reserved bits that
- * are not zero are a problem. Returns true when there is none. */
+/* Decodes the frame, checks its checksums and its ICRC by plain bitwise arithmetic that shares nothing with base/crc32,
+ * encodes all headers again and compares every byte. Reserved bits that are not zero are a problem. Returns true when the
+ * frame has no problem. */
 bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *result);

@@ -8,7 +8,7 @@
 #include "base/crc32.h"
 
 #define ALIGNMENT 64u
-#define GAP_MAX   16u /* canary octets between pieces */
+#define GAP_MAX   16u /* canary bytes between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
 
 /* Slots that are filled each time before anybody may use them are left out. */
@@ -153,7 +153,7 @@ uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_sectio
     return layout->count;
 }
 
-/* Octets of a message come in eights, each a mix of the seed and its place. */
+/* Bytes of a message come in eights, each a mix of the seed and its place. */
 static uint64_t eight(uint64_t seed, uint32_t place)
 {
     uint64_t x = seed + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);

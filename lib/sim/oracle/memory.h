@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.h - tracked memory of one queue pair: every byte has known content, so that any stray write shows.
+/* memory.h - tracked memory of one queue pair. Every byte has known content, so that every stray write is detected.
  *
- * The memory has sections, each a registered range of its own, with unregistered memory between them. A section has
- * slots. A slot holds one message, scattered over pieces; all bytes outside the pieces are canary. The addresses in
- * work requests are not those of the process: they come from the seed, so that a run is the same byte for byte.
+ * The memory has sections, each a registered range of its own, with unregistered memory between them. A section has slots. A
+ * slot holds one message, scattered over pieces; all bytes outside the pieces are canary. The addresses in work requests
+ * come from the seed, not from the process, so that a run can be repeated byte for byte.
  */
 #pragma once
 
@@ -14,20 +14,20 @@
 
 #define SIM_MEMORY_CANARY   0xc5u
 #define SIM_MEMORY_UNZEROED 0xa5u
-#define SIM_MEMORY_GUARD    128u /* unregistered octets around each section */
+#define SIM_MEMORY_GUARD    128u /* unregistered bytes around each section */
 
 enum sim_memory_section {
-    SIM_MEMORY_SENDS,   /* what is sent, where READs and atomics return to */
+    SIM_MEMORY_SENDS,   /* buffers of sends, READs and atomics */
     SIM_MEMORY_RECVS,   /* receive buffers */
-    SIM_MEMORY_WINDOWS, /* the peer's WRITEs and READs */
-    SIM_MEMORY_WORDS,   /* the peer's atomics */
-    SIM_MEMORY_PRIVATE, /* no remote rights: nobody may touch it */
+    SIM_MEMORY_WINDOWS, /* memory for the peer's WRITEs and READs */
+    SIM_MEMORY_WORDS,   /* words for the peer's atomics */
+    SIM_MEMORY_PRIVATE, /* no remote rights: never accessed */
     SIM_MEMORY_SECTIONS
 };
 
 struct sim_memory_section_size {
     uint32_t slots;
-    uint32_t room; /* octets of a slot */
+    uint32_t room; /* bytes of a slot */
 };
 
 struct sim_memory {
@@ -50,20 +50,20 @@ struct sim_memory_layout {
     } pieces[URO_SGE_MAX];
 };
 
-/* Memory for an engine or an object of it, which may not count on zeroes: all SIM_MEMORY_UNZEROED. Freed with free(). */
+/* Allocates memory for an engine or its objects, filled with SIM_MEMORY_UNZEROED instead of zeroes. Release it with free(). */
 void *sim_memory_unzeroed(size_t size);
 
-/* All canary, nothing registered. @base is a multiple of 4096. */
+/* Initialises the memory: all canary, nothing registered. @base is a multiple of 4096. */
 void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,
                      uint64_t base, struct uro_rng *rng);
 void sim_memory_fini(struct sim_memory *memory);
 
 void sim_memory_register(struct sim_memory *memory, struct uro_shard *shard,
                          enum sim_memory_section section, uint32_t pd, uint32_t access);
-/* With another key, for the same as before. */
+/* Registers the section again with another key and the same rights. */
 void sim_memory_register_again(struct sim_memory *memory, struct uro_shard *shard,
                                enum sim_memory_section section);
-/* Harmless when not registered. */
+/* Deregisters the section, if it is registered. */
 void sim_memory_deregister(struct sim_memory *memory, struct uro_shard *shard,
                            enum sim_memory_section section);
 
@@ -72,45 +72,45 @@ uint8_t *sim_memory_slot(const struct sim_memory *memory, enum sim_memory_sectio
 uint64_t sim_memory_address(const struct sim_memory *memory, enum sim_memory_section section,
                             uint32_t slot);
 
-/* Octets a slot needs for a message of @length in at most @pieces pieces. */
+/* Returns the size of a slot for a message of @length bytes in at most @pieces pieces. */
 uint32_t sim_memory_room(uint32_t length, uint32_t pieces);
 
-/* Spreads @length octets over 1 .. @pieces_max pieces (0 octets: over 0 .. @pieces_max). */
+/* Spreads @length bytes over 1 .. @pieces_max pieces (0 bytes: over 0 .. @pieces_max). */
 void sim_memory_scatter(struct sim_memory_layout *layout, uint32_t length, uint32_t pieces_max,
                         struct uro_rng *rng);
 
-/* Work request elements for the layout; returns how many. */
+/* Writes the work request elements of the layout. Returns the number of elements. */
 uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_section section,
                          uint32_t slot, const struct sim_memory_layout *layout,
                          struct uro_sge *sges);
 
-/* Fills the slot: canary, and in the pieces the first @length octets of the message @seed. */
+/* Fills the slot: canary, and in the pieces the first @length bytes of the message @seed. */
 void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
 
-/* True when the slot is as sim_memory_fill() would make it; else @at is the first wrong octet. */
+/* Returns true when the slot has the content of sim_memory_fill(); else @at is the first wrong byte. */
 bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                       const struct sim_memory_layout *layout, uint32_t length, uint64_t seed,
                       uint32_t *at);
 
-/* The octets of all pieces, one after the other. */
+/* Copies the bytes of all pieces, one piece after the other. */
 void sim_memory_gather(const struct sim_memory *memory, enum sim_memory_section section,
                        uint32_t slot, const struct sim_memory_layout *layout, uint8_t *out);
 
-/* True when the pieces hold the message, whatever is behind it in them. */
+/* Returns true when the pieces begin with the message. */
 bool sim_memory_holds(const struct sim_memory *memory, enum sim_memory_section section,
                       uint32_t slot, const struct sim_memory_layout *layout, uint32_t length,
                       uint64_t seed);
 
-/* True when all but the pieces is canary. */
+/* Returns true when all bytes outside the pieces are canary. */
 bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section section,
                              uint32_t slot, const struct sim_memory_layout *layout, uint32_t *at);
 
-/* True when no octet outside the sections, and none of the private section, was ever written. */
+/* Returns true when no byte outside the sections or in the private section was ever written. */
 bool sim_memory_check_guards(const struct sim_memory *memory, size_t *at);
 
-/* The octets of message @seed. */
+/* Writes bytes of message @seed. */
 void sim_memory_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t seed);
 
-/* For "nothing wrote here since". */
+/* Returns a checksum, to check later that the memory did not change. */
 uint32_t sim_memory_sum(const struct sim_memory *memory);

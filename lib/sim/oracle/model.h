@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model.h - what the standard says about an operation, read a second time, for all types of queue pairs. */
+/* model.h - the properties of each operation, taken from the standard independently of lib/core. */
 #pragma once
 
 #include "core/cq.h"
 #include "core/work.h"
 #include "wire/frame.h"
 
-/* The opcode of the completion of a send with that enum uro_wr_opcode. */
+/* Returns the completion opcode of a send with this enum uro_wr_opcode. */
 enum uro_wc_opcode sim_model_wc_opcode(uint8_t opcode);
-/* The message goes into a receive of the peer. */
+/* Returns whether the payload goes into a receive of the peer. */
 bool sim_model_takes_receive(uint8_t opcode);
-/* It completes a receive of the peer: the same, and WRITE_WITH_IMM. */
+/* Returns whether the operation completes a receive of the peer: SENDs and WRITE_WITH_IMM. */
 bool sim_model_is_message(uint8_t opcode);
 bool sim_model_has_imm(uint8_t opcode);
 bool sim_model_is_write(uint8_t opcode);  /* RDMA_WRITE, with immediate data or without */
 bool sim_model_is_atomic(uint8_t opcode); /* returns an original value */
-/* The response carries data, or is one of its own: a bare ACK does not do. */
+/* Returns whether the operation needs a response other than an ACK. */
 bool sim_model_has_response(uint8_t opcode);
-/* Its effects stay at the host that posts it. */
+/* Returns whether the operation sends no packet. */
 bool sim_model_is_local(uint8_t opcode);
-/* The operation of its packets. */
+/* Returns the operation of its packets. */
 enum uro_verb sim_model_operation(uint8_t opcode);
 
-/* Packets of a message of @length bytes. */
+/* Returns the number of packets of a message of @length bytes. */
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu);
-/* The place of packet @index of @count. */
+/* Returns the place of packet @index of @count. */
 enum uro_place sim_model_place(uint32_t index, uint32_t count);
-/* The payload is @length bytes of message @seed, from byte @from on. */
+/* Returns whether the payload is @length bytes of message @seed, from byte @from on. */
 bool sim_model_carries(const struct uro_frame *frame, uint32_t from, uint32_t length,
                        uint64_t seed);
-/* The bytes are those of message @seed. */
+/* Returns whether the bytes are those of message @seed. */
 bool sim_model_holds(const uint8_t *bytes, uint32_t length, uint64_t seed);

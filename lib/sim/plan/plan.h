@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.h - what a seed stands for: which faults exist at all, how big things are, what is done.
+/* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work are on, and their numbers.
  *
- * A run in which everything can go wrong finds less than many runs in which few things can: so a
- * seed first switches kinds of faults and kinds of work on and off, then draws the numbers.
+ * Many runs with few kinds of faults find more than runs with all of them. So a seed first switches kinds of faults and work
+ * on and off, then draws the numbers.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "sim/net/cable.h"
 #include "sim/net/host.h"
 
-#define SIM_PLAN_CALM_CONNECTIONS 512u /* more than there ever are */
+#define SIM_PLAN_CALM_CONNECTIONS 512u /* more than any run has */
 #define SIM_PLAN_PAIRS_MAX        8u
 #define SIM_PLAN_UCS_MAX          3u
 #define SIM_PLAN_PARTIES_MAX      5u
@@ -130,18 +130,18 @@ struct sim_plan_cm {
     uint8_t ack_more;
 };
 
-/* A pair that somebody attacks who reads along. */
+/* A pair of queue pairs that an attacker attacks, who reads all frames. */
 struct sim_plan_attacked {
     uint64_t seed;
     enum uro_qp_type type; /* XRC_INI: the other one is the target */
-    uint32_t wait_max;     /* us between two frames of his; 0: he is not there */
+    uint32_t wait_max;     /* longest time between frames of the attacker, us; 0: no attacker */
     uint32_t path_mtu;
     bool v6;
 };
 
 #define SIM_PLAN_JUMPS_MAX 8u
 
-/* What happens to all alike; the most of everything is in us. */
+/* The faults of the whole run; maxima are in us. */
 struct sim_plan_faults {
     uint64_t seed;
     uint32_t down_wait_max; /* until the link goes down; 0: never */
@@ -152,12 +152,12 @@ struct sim_plan_faults {
     uint32_t doze_max;
 };
 
-/* What a link of hosts has and does. */
+/* The plan of one link between two hosts. */
 struct sim_plan {
     uint64_t seed;
     uint32_t pair_count;
     uint32_t cq_count;           /* of each host */
-    uint32_t cq_tight;           /* room of one more, too small for who uses it; 0: there is none */
+    uint32_t cq_tight;           /* capacity of the tight CQ, too small for its users; 0: none */
     bool cq_tight_all;           /* also for shared receive queues, UC and UD */
     uint32_t resize_probability; /* of 65536 readings of a completion queue */
     bool cq_events;              /* completions are waited for, not polled */
@@ -208,8 +208,7 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 /* By how much faults may delay somebody who acts so many times. */
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 
-/* What can be taken out of a run, to find out what it takes to fail: the faults, then the work, then all
- * hosts but two. */
+/* The parts that can be left out of a run to find the cause of a failure: faults, work, and all hosts but two. */
 #define SIM_PLAN_PARTS(X)                                                                          \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \
@@ -251,13 +250,13 @@ enum sim_plan_part {
 #define SIM_PLAN_PART(part) (1u << SIM_PLAN_PART_##part)
 
 /* shrink.c */
-/* Adds the part with that name to the set; false when there is none. */
+/* Adds the part with this name to the set. Returns false when no part has this name. */
 bool sim_plan_part(const char *name, size_t length, uint32_t *parts);
-/* NULL beyond the last. */
+/* Returns the name of part @number, or NULL when there are no more. */
 const char *sim_plan_part_name(size_t number);
-/* Takes a set of parts out. */
+/* Leaves a set of parts out of the plan. */
 void sim_plan_without(struct sim_plan *plan, uint32_t parts);
-/* Halves the work so many times. */
+/* Halves the work @times times. */
 void sim_plan_less(struct sim_plan *plan, uint32_t times);
 
 /* One line that says what is on, for people. */
@@ -270,8 +269,7 @@ uro_time sim_plan_flight_max(const struct sim_plan *plan);
 /* ns after which everything must be done once faults have stopped: see plan.c. */
 uro_time sim_plan_patience(const struct sim_plan *plan);
 
-/* net_plan.c: the plan of a whole run: how many hosts there are, which of them are linked, and what happens on each
- * link.
+/* net_plan.c: the plan of a whole run: the number of hosts, the links between them, and the plan of each link.
  */
 #define SIM_NET_HOSTS_MAX 8u
 #define SIM_NET_LINKS_MAX 8u
@@ -292,7 +290,7 @@ struct sim_net_plan {
     struct sim_plan_faults faults;
 };
 
-/* With parts taken out and work halved as sim_plan_without() and sim_plan_less() say. */
+/* Draws the plan of a run, with parts left out by sim_plan_without() and work halved by sim_plan_less(). */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
 
 /* Whether the host has a link with perfect cables: nothing may delay the host. */
@@ -302,5 +300,5 @@ bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);
 
 #define SIM_NET_PLAN_TEXT_MAX (SIM_NET_LINKS_MAX * (SIM_PLAN_TEXT_MAX + 8) + 32)
-/* A line for each link. */
+/* Writes a line for each link. */
 void sim_net_plan_text(const struct sim_net_plan *net, char text[static SIM_NET_PLAN_TEXT_MAX]);

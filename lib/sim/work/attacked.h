@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked.h - two queue pairs that are attacked by somebody who reads all frames: the attacker knows the addresses, the
- * queue pair numbers, the keys, and PSNs near the expected ones.
+/* attacked.h - two queue pairs under attack by an attacker that reads all frames. The attacker knows the addresses, the
+ * QPNs, the keys, and PSNs near the expected PSNs.
  *
- *   attacked.c        memory, and who acts when
+ *   attacked.c        memory, and the schedule of the attack
  *   attacked_qp.c     the lives of the two queue pairs, their requests and completions
  *   attacked_forge.c  the frames of the attacker
  *
  * No protocol without secrets stops such an attacker. Arriving messages may be forged, and queue pairs of RC and XRC may
- * fail; those of UC and UD never do. What must hold: memory without a key for it is neither changed nor sent, no completion
- * comes twice or reports more bytes than its receive has room for, all work ends, and other queue pairs notice nothing.
- * When faults have stopped, UC and UD send each other one more message, which must arrive.
+ * fail; those of UC and UD never do. Invariants: memory without a key is neither changed nor sent. No completion comes twice
+ * or reports more bytes than its receive has room for. All work ends. Other queue pairs are not affected. When faults have
+ * stopped, UC and UD send each other one more message, which must arrive.
  */
 #pragma once
 
@@ -56,9 +56,9 @@ struct sim_attacked_end {
     uint8_t *after;     /* its content when it was last deregistered */
     uint64_t base;      /* address of memory[0] */
     struct uro_key keys[SIM_ATTACKED_RANGES];
-    uint32_t rooms[SIM_ATTACKED_RECVS];  /* octets of its receives */
+    uint32_t rooms[SIM_ATTACKED_RECVS];  /* bytes of its receives */
     uint64_t places[SIM_ATTACKED_RECVS]; /* and where they are */
-    bool awaits;                         /* the last message, of so many octets */
+    bool awaits;                         /* the last message, of so many bytes */
     uint32_t awaited;
     uint32_t heard[2]; /* by role: the last PSN that was sent to it */
 };
@@ -88,14 +88,14 @@ struct sim_attacked {
     uint32_t frame_count; /* ever */
 };
 
-/* NULL when nobody is attacked. */
+/* Creates the queue pairs. Returns NULL when the plan has no attack. */
 struct sim_attacked *sim_attacked_make(struct sim_workload *load);
 /* The last two take NULL, too. */
 void sim_attacked_free(struct sim_attacked *attacked);
-/* True when the frame is from one of its queue pairs to the other one. */
+/* Returns true when the frame is from one of these queue pairs to the other. */
 bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *host,
                        const struct uro_frame *frame);
-/* When all has ended: memory. */
+/* Checks the memory after all work has ended. */
 void sim_attacked_check(struct sim_attacked *attacked);
 
 /* attacked_qp.c */
@@ -113,11 +113,11 @@ void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe
 
 /* attacked_forge.c */
 void sim_attacked_forge(struct sim_attacked *attacked);
-/* He reads along. */
+/* Records a frame for the attacker. */
 void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attacked_end *to,
                            const struct uro_frame *frame);
 
-/* Where a range begins. */
+/* Returns the offset of a range. */
 static inline uint32_t sim_attacked_offset(enum sim_attacked_range range)
 {
     return SIM_ATTACKED_GUARD + range * (SIM_ATTACKED_RANGE + SIM_ATTACKED_GUARD);

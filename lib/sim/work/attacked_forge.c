@@ -15,7 +15,7 @@
 #define FORGED_ALL   0x40u /* forged bytes are never canary */
 #define PSN_MASK     0xffffffu
 #define LENGTH_HUGE  0x80000000u
-#define DATAGRAM     1500u /* octets */
+#define DATAGRAM     1500u /* bytes */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
 #define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
 #define BTH_REST     8u    /* and after it */

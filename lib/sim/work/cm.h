@@ -2,17 +2,17 @@
 /* cm.h - programs that connect to each other by messages of the connection manager, and the check of the events that
  * they get.
  *
- *   cm.c       users and listeners: who acts when
+ *   cm.c       users and listeners, and their schedule
  *   cm_user.c  a user takes its turn, and releases its connection
  *   cm_ask.c   requests and answers
- *   cm_hear.c  events, against what was asked and answered
+ *   cm_hear.c  checks events against the requests and answers
  *   cm_data.c  queue pairs of connections, and the data that goes over them
  *
- * A user is a program with at most one connection: a caller asks, a server is asked. While there are faults, users are
- * impatient: they reject, leave in the middle, give up. When faults have stopped, the connections that are left end in
- * bounded time. Then each caller makes a last attempt. It must lead to a connection that both sides know of, that
- * carries all data, and whose end is reported to both sides, once. Attempts are kept until the end of the run, since
- * their messages may arrive late.
+ * A user is a program with at most one connection: a caller sends requests, and a server answers requests. While there are
+ * faults, users are impatient: they reject, disconnect early, or give up. After faults have stopped, the remaining
+ * connections end in bounded time. Then each caller makes a last attempt. This attempt must lead to a connection on both
+ * sides that carries all data. Its end must be reported once to both sides. Attempts are kept until the end of the run,
+ * since their messages may arrive late.
  */
 #pragma once
 
@@ -76,7 +76,7 @@ struct sim_cm_attempt {
     uint64_t unheard;  /* requests of anybody's, when it began */
     bool late;         /* heard after one of these, perhaps by its last repeat */
     uint32_t requests; /* heard; its request may come again */
-    bool left;         /* somebody said that it is over, or went */
+    bool left;         /* a side disconnected, or left without a message */
     uint32_t refusals; /* sent by an engine, or by a server that went */
     uint64_t tid;
     uint32_t extensions;        /* MRAs that were sent */
@@ -103,8 +103,8 @@ enum sim_cm_step {
     SIM_CM_REQUESTED, /* server: answers when its turn comes */
     SIM_CM_ANSWERED,  /* server: waits for the confirmation */
     SIM_CM_CONNECTED,
-    SIM_CM_LEAVING, /* waits to hear that it is over */
-    SIM_CM_ENDED,   /* heard it, or said no: lets go when its turn comes */
+    SIM_CM_LEAVING, /* waits for the event of the end */
+    SIM_CM_ENDED,   /* got the event, or rejected: releases the connection at its turn */
 };
 
 struct sim_cm_user {
@@ -185,7 +185,7 @@ void sim_cm_turn(struct sim_cm_user *user, enum sim_cm_step step);
 void sim_cm_on_progress(struct sim_cm_attempt *attempt);
 void sim_cm_fail(const struct sim_cm_user *user, const char *what);
 void sim_cm_note(const struct sim_cm_user *user, const char *what);
-/* Whether nobody had a reason to end the attempt, whatever the network did. */
+/* Returns whether no side had a reason to end the attempt, in spite of network faults. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 /* Requests that found no room at a host, so far; and whether there were any since the attempt began. */
 uint64_t sim_cm_unheard(const struct sim_cm *cm, unsigned side);

@@ -8,7 +8,7 @@
 #include "sim/work/workload.h"
 
 #define SERVICE_NOBODYS UINT64_C(0x1064ff0)
-#define NOBODYS_ADDRESS 99u /* last octet */
+#define NOBODYS_ADDRESS 99u /* last byte */
 #define RNR_FOREVER     7u
 #define HOP_LIMIT       64u
 #define READS_MAX       16u

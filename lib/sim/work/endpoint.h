@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* endpoint.h - a queue pair of the simulation, of any type, with what it was asked to do.
+/* endpoint.h - a queue pair of the simulation, of any type, with its requests.
  *
  *   endpoint.c  creates, modifies and destroys the queue pair and its memory
  *   post.c      posts sends and receives
  *   judge.c     checks every completion against what was posted
  *   life.c      decides when a queue pair ends, and how
  *
- * What differs between the types is in struct sim_endpoint_ops: rc.c (RC and XRC), uc.c, ud.c, cm_qp.c and
- * attacked.c fill it in.
+ * struct sim_endpoint_ops has the functions that differ between the types: rc.c (RC and XRC), uc.c, ud.c, cm_qp.c and
+ * attacked.c implement them.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ struct sim_drain {
     uro_time at;
 };
 
-/* What is wrong with a request on purpose. */
+/* The deliberate error of a request. */
 enum sim_fault {
     SIM_FAULT_NONE,
     SIM_FAULT_BAD_RKEY,    /* a number that is no key */
@@ -265,7 +265,7 @@ void sim_endpoint_bury(struct sim_endpoint *end);
 /* The address of the endpoint's host. */
 struct uro_address sim_endpoint_address(const struct sim_endpoint *end, bool v6);
 struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *end);
-/* Always false. */
+/* Reports a failure. Always returns false. */
 bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *what);
 
@@ -285,13 +285,13 @@ void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request
 
 /* judge.c */
 void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe);
-/* The send queue and its CQ are empty: what did not complete must have succeeded unsignalled. */
+/* Checks an empty send queue with an empty CQ: requests without completion must have succeeded unsignalled. */
 void sim_judge_silent(struct sim_endpoint *end);
-/* After a round: completions that found no place. */
+/* Checks for completions that did not fit in their CQ. Called after a round. */
 void sim_judge_lost(const struct sim_endpoint *end);
-/* The status that such a request must fail with. */
+/* Returns the status with which the request must fail. */
 uint8_t sim_judge_status(const struct sim_request *request);
-/* The request stops its send queue, and nothing of it is sent. */
+/* Returns whether the request stops its send queue before any packet is sent. */
 bool sim_judge_stops(const struct sim_request *request);
 /* UC, UD: on_error() and recv_expected(). */
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
@@ -299,7 +299,7 @@ void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *re
 bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *place,
                         uint8_t status);
 
-/* A send or receive posted now completes in error. */
+/* Returns whether a send or receive that is posted now completes in error. */
 static inline bool sim_endpoint_in_error(const struct sim_endpoint *end)
 {
     return end->ended || end->recv_failed || (end->ops->reliable ? end->send_failed : end->fatal);
@@ -319,13 +319,13 @@ static inline bool sim_request_is_signalled(const struct sim_endpoint *end,
 /* life.c */
 /* The endpoints and the plan are set. */
 void sim_life_init(struct sim_life *life, struct sim_workload *load);
-/* A completion in error was seen: this life ends some time. */
+/* Ends this life later, since a completion in error was seen. */
 void sim_life_on_failure(struct sim_life *life);
-/* Something completed: perhaps this life has done its work. */
+/* Checks after a completion whether this life has done its work. */
 void sim_life_on_progress(struct sim_life *life);
 /* Faults stopped. */
 void sim_life_calm(struct sim_life *life);
-/* A quiet one ends. */
+/* Ends a quiet life. */
 void sim_life_finish(struct sim_life *life);
 /* When a life that must not fail may begin after faults have stopped. */
 #define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)
@@ -339,9 +339,9 @@ bool sim_uc_wire(struct sim_workload *load, struct sim_host *host, const struct 
 
 /* tight.c: completion queues that are too small for their users, one at each host.
  *
- * Such a queue overflows, and reports that once. A queue pair whose completion finds no place there ends with
- * QP_FATAL. Completions are missing there, and only there: earlier ones are right, none comes after, and
- * queue pairs that complete elsewhere go on. When nobody uses it any more, another one takes its place.
+ * Such a queue overflows, and reports that once. A queue pair whose completion finds no place there ends with QP_FATAL.
+ * Completions are missing there, and only there: earlier ones are right, none comes after, and queue pairs that complete
+ * elsewhere go on. When no queue pair uses it any more, a new queue takes its place.
  */
 /* Adds the queue, if the plan has one. */
 void sim_tight_init(struct sim_workload *load, unsigned side);

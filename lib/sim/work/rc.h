@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc.h - reliable connections (RC and XRC): what they ask for, and the check of all that comes of it.
+/* rc.h - reliable connections (RC and XRC): their requests, and the checks of the results.
  *
  *   rc.c         their lives: memory, queue pairs, and how they connect
- *   rc_choose.c  what to ask for next
+ *   rc_choose.c  chooses the next request
  *   rc_window.c  memory windows: bound, used, invalidated
- *   rc_judge.c   completions and memory against what was asked for
- *   rc_wire.c    frames against what was asked for
+ *   rc_judge.c   checks completions and memory against the requests
+ *   rc_wire.c    checks frames against the requests
  */
 #pragma once
 
@@ -106,7 +106,7 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place,
                  const struct uro_cqe *cqe);
 bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place *place,
                           uint8_t status);
-/* The request will never complete: whether it was executed is not known. */
+/* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
 /* The request was posted with a key of the section that is no longer valid. */
 bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.h - shared receive queues, who posts to them, and what must hold of their receives. */
+/* srq.h - shared receive queues, their posters, and the checks of their receives. */
 #pragma once
 
 #include "core/srq.h"
@@ -72,7 +72,7 @@ struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index);
 uint64_t sim_srq_oldest(const struct sim_srq *srq);
 /* NULL: it was never posted, or completed. */
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number);
-/* Its slot can be used again. */
+/* Frees the slot of the receive. */
 void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv);
 void sim_srq_on_limit(struct sim_srq *srq);
 void sim_srq_after_round(struct sim_srq *srq);

@@ -2,10 +2,10 @@
 /* ud.h - queue pairs that send datagrams to each other and to groups.
  *
  *   ud.c        their lives, and what they send
- *   ud_judge.c  frames and receives against what was sent
+ *   ud_judge.c  checks frames and receives against the sent datagrams
  *
- * A datagram is kept until the end of the run, since it may arrive after both queue pairs are gone. The last
- * life of all queue pairs begins when faults have stopped: what is sent then arrives, once.
+ * A datagram is kept until the end of the run, since it may arrive after both queue pairs are gone. The last life of all
+ * queue pairs begins after faults have stopped. Datagrams that are sent then arrive exactly once.
  */
 #pragma once
 
@@ -50,12 +50,12 @@ struct sim_ud {
 
 struct sim_ud *sim_ud_make(struct sim_workload *load);
 void sim_ud_free(struct sim_ud *ud);
-/* The last life has done all it had to. */
+/* Returns whether the last life has done all its work. */
 bool sim_ud_quiet(const struct sim_ud *ud);
 /* ud_judge.c */
 /* The address of the workload's group. */
 struct uro_address sim_ud_group(const struct sim_workload *load, bool v6);
-/* False when no queue pair of the workload sent it. */
+/* Returns false when no queue pair of the workload sent the frame. */
 bool sim_ud_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
 void sim_ud_confirm(struct sim_endpoint *end, const struct sim_request *request);
 bool sim_ud_expected(const struct sim_endpoint *end, const struct sim_request *request,

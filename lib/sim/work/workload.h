@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* workload.h - all that the programs of two hosts do with each other: queue pairs between them or of one host
- * with itself, what they are asked for, and the check of every completion and every byte.
+/* workload.h - the work that programs of two hosts do with each other: queue pairs, their requests, and the check of every
+ * completion and every byte.
  *
  *   endpoint.h  queue pairs of any type, their requests and their lives
  *   rc.h        reliable connections, also of XRC
  *   uc.h        unreliable connections
  *   ud.h        datagrams
  *   cm.h        connections that are made by messages
- *   attacked.h  queue pairs that are attacked by somebody who reads all frames
+ *   attacked.h  queue pairs under attack by an attacker that reads all frames
  *   srq.h       shared receive queues
- *   cq.h        completion queues, and who polls them
+ *   cq.h        completion queues and their pollers
  */
 #pragma once
 
@@ -80,7 +80,7 @@ struct sim_workload {
     struct sim_attacked *attacked; /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
-    /* A completion was polled. */
+    /* Called for each polled completion. */
     void (*take)(struct sim_cq *cq, const struct uro_cqe *cqe);
     uint32_t drain_count; /* ever made */
     bool calm;
@@ -90,21 +90,21 @@ struct sim_workload {
     uint64_t failures; /* completions in error, all expected */
 };
 
-/* Between the hosts of @a and @b. */
+/* Creates the workload between the hosts of @a and @b. */
 void sim_workload_init(struct sim_workload *load, struct sim_world *world,
                        const struct sim_plan *plan, uint32_t number, struct sim_host_work *a,
                        struct sim_host_work *b);
 void sim_workload_fini(struct sim_workload *load);
-/* Faults stopped. */
+/* Prepares for the end of faults. */
 void sim_workload_calm(struct sim_workload *load);
-/* All work is done. */
+/* Returns whether all work is done. */
 bool sim_workload_quiet(const struct sim_workload *load);
-/* Ends what is quiet: requests that are still posted must be flushed. */
+/* Ends quiet queue pairs. Requests that are still posted must be flushed. */
 void sim_workload_end_all(struct sim_workload *load);
 bool sim_workload_over(const struct sim_workload *load);
 /* Checks at the end: shared words, memory of ended lives. */
 void sim_workload_check(struct sim_workload *load);
-/* Writes who is not done, for the failure message. */
+/* Writes the unfinished work, for the failure message. */
 void sim_workload_blame(const struct sim_workload *load, char *text, size_t room);
 
 /* host_work.c: passes events and frames of a host to the workload that they belong to. */
