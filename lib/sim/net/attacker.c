@@ -134,11 +134,11 @@ static uint32_t speaker_below(struct sim_attacker *attacker, uint32_t bound)
     return uro_rng_below(&attacker->speaker, bound);
 }
 
-/* Whether a message changed in that way cannot pass for a new one, or for the awaited answer. */
+/* Returns whether no host can accept a message that was changed in this way. */
 static bool fits(enum way way, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
-    /* A DREP to a request with a changed ID is read as well: changed again, it could be correct. */
+    /* The attacker also reads the DREP to a request with a changed ID. Another change could make this DREP correct. */
     bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
     if (way == AGAIN)
@@ -168,7 +168,7 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
     return 0;
 }
 
-/* Writes a message that would be noticed if it were accepted: a request that nobody made, or a DREQ. */
+/* Writes a message whose acceptance a check would detect: a forged request, or a DREQ. */
 static void harm(struct sim_attacker *attacker, const struct sim_attacker_mad *kept, uint8_t *mad)
 {
     struct uro_cm_msg msg;
@@ -314,7 +314,7 @@ static void overhear_ids(struct sim_attacker *attacker, unsigned side, const str
         (struct sim_attacker_ids){ .own = senders, .peers = receivers };
 }
 
-/* Whether the frame is to neither of the two hosts. */
+/* Returns whether the frame is for another host. */
 static bool elsewhere(const struct sim_attacker *attacker, const struct uro_mac *dest)
 {
     for (unsigned side = 0; side < 2; side++)

@@ -106,9 +106,8 @@ static void receive(struct sim_host *host)
         sim_world_free_frame(host->world, frames[i]);
 }
 
-/* The engine's memory begins as SIM_MEMORY_UNZEROED and memory around registered ranges is SIM_MEMORY_CANARY:
- * neither may be sent, in so many bytes that it is no accident. The gaps of a region are
- * SIM_MEMORY_CANARY too, and a READ may show them. */
+/* Returns whether a frame has a long row of SIM_MEMORY_UNZEROED (initial memory of the engine) or SIM_MEMORY_CANARY (memory
+ * around registered ranges). The gaps of a region are SIM_MEMORY_CANARY too, and a READ may send those bytes. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {
     const uint8_t *octets = frame->octets;

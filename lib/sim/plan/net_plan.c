@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* net_plan.c - see plan.h for the contract.
  *
- * The number of hosts is drawn from numbers of its own. A seed with two hosts means what it meant when there were never
- * more, and so does any seed without "nodes".
+ * The number of hosts comes from a separate random sequence. So a seed with two hosts still has its plan from the time
+ * before larger networks existed. The same holds for any seed without "nodes".
  */
 #include "sim/plan/plan.h"
 

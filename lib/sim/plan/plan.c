@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - how long things take in a plan, and what it is in words; see plan.h. */
+/* plan.c - the time limits of a plan, and its description as text; see plan.h. */
 #include "sim/plan/plan.h"
 
 #include <inttypes.h>
@@ -83,8 +83,8 @@ uro_time sim_plan_cm_time(uint32_t exponent)
     return URO_MS(1) << (exponent < EXPONENT_OF_MS ? 0 : exponent - EXPONENT_OF_MS);
 }
 
-/* Time for connections that go on when faults stop, then for a last attempt of each caller, which may be turned away a
- * few times, and for MRAs. */
+/* Returns the time for open connections when faults stop, for the last attempt of each caller with a few rejections, and for
+ * MRAs. */
 static uro_time cm_patience(const struct sim_plan *plan)
 {
     const struct sim_plan_cm *cm = &plan->cm;
@@ -99,7 +99,7 @@ static uro_time cm_patience(const struct sim_plan *plan)
     return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
 }
 
-/* Generous: the simulator looks for work that never ends, not for slow work. */
+/* The limit is generous: the simulator looks for work that never ends, not for slow work. */
 uro_time sim_plan_patience(const struct sim_plan *plan)
 {
     uro_time sum = NEIGHBOUR_WAIT;

@@ -53,7 +53,7 @@ struct sim_plan_srq {
     uint32_t limit_probability; /* of 65536 occasions to arm a limit */
     uint32_t resize_probability;
     uint32_t wrong_probability;   /* wild: of 65536 receives */
-    uint32_t replace_probability; /* of 65536 occasions to destroy it and make another one */
+    uint32_t replace_probability; /* probability to replace the queue, of 65536 occasions */
 };
 
 /* One endpoint. */
@@ -89,7 +89,7 @@ struct sim_plan_pair {
     uint64_t seed; /* UC, UD */
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t lives;    /* the queue pairs are made this many times; the last one dies in peace */
+    uint32_t lives;    /* number of lives; the last life must do all its work */
     uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
     uint32_t inject_probability; /* of 65536 requests that are wrong on purpose; last life: none */
     bool v6;
@@ -113,15 +113,15 @@ struct sim_plan_cm {
     uint32_t message_count; /* of each side, at most */
     uint32_t call_wait_max; /* ns between an attempt and the next */
     uint32_t turn_wait_max; /* ns until an application acts on what it heard */
-    uint32_t stay_max;      /* us: the longest that anybody stays while there are faults */
-    uint32_t shut_wait_max; /* us: services come and go as often; 0: they stay */
+    uint32_t stay_max;      /* longest connection while there are faults, us */
+    uint32_t shut_wait_max; /* time between closing and opening a service, us; 0: always open */
     uint32_t
         leave_probability; /* of 65536 connections, given up without a word whatever their state */
     uint32_t reject_probability;
     uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
     uint32_t nobody_probability;  /* for a service that nobody offers */
     uint32_t self_probability;    /* to the own host */
-    uint32_t patient_probability; /* nobody leaves or rejects, however bad the network is */
+    uint32_t patient_probability; /* no side leaves or rejects, in spite of network faults */
     uint32_t absent_probability;  /* to an address that nobody has */
     uint32_t slow_probability;    /* of patient attempts: the host takes its time */
     uint8_t retries;              /* of impatient ones */
@@ -167,7 +167,7 @@ struct sim_plan {
     uro_time calm_at; /* faults stop, errors are no longer injected */
     struct sim_cable_config cables[2];
     struct sim_host_config hosts[2];
-    uint64_t others[2]; /* frames of other links that may be on their way from each, too */
+    uint64_t others[2]; /* most frames in flight from each host on other links */
     uint32_t srq_count[2];
     struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX];
     bool revokes; /* memory is deregistered while it is used */
@@ -189,14 +189,14 @@ enum sim_plan_manner { SIM_PLAN_ANY, SIM_PLAN_CLEAN, SIM_PLAN_FAULTY };
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner manner);
 /* Its host is the one of that number: name and addresses. */
 void sim_plan_identify(struct sim_host_config *host, unsigned number);
-/* Requests and answers that may be on their way from a side at once. */
+/* Returns the most requests and answers that may be in flight from a side. */
 uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
-/* Lengthens timeouts for the frames of other links that may be on their way from the same hosts. */
+/* Lengthens the timeouts to allow for frames of other links from the same hosts. */
 void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2]);
 
-/* ns of an ACK timeout. */
+/* ACK timeout in ns. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
-/* ns that the exponent of a timeout stands for. */
+/* Returns the time of a timeout exponent, ns. */
 uro_time sim_plan_cm_time(uint32_t exponent);
 
 /* Patient attempts outlive all faults. */
@@ -205,7 +205,7 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 #define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
 #define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
-/* By how much faults may delay somebody who acts so many times. */
+/* Returns the longest delay by faults of a program with this number of actions, ns. */
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 
 /* The parts that can be left out of a run to find the cause of a failure: faults, work, and all hosts but two. */
@@ -259,14 +259,14 @@ void sim_plan_without(struct sim_plan *plan, uint32_t parts);
 /* Halves the work @times times. */
 void sim_plan_less(struct sim_plan *plan, uint32_t times);
 
-/* One line that says what is on, for people. */
+/* Writes one line of text that describes the plan, for people. */
 #define SIM_PLAN_TEXT_MAX 640u
 void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_MAX]);
 
-/* The longest a frame may be on its way. */
+/* Returns the longest time of a frame in flight. */
 uro_time sim_plan_flight_max(const struct sim_plan *plan);
 
-/* ns after which everything must be done once faults have stopped: see plan.c. */
+/* Returns the time after the end of faults in which all work must be done, ns; see plan.c. */
 uro_time sim_plan_patience(const struct sim_plan *plan);
 
 /* net_plan.c: the plan of a whole run: the number of hosts, the links between them, and the plan of each link.
@@ -293,10 +293,10 @@ struct sim_net_plan {
 /* Draws the plan of a run, with parts left out by sim_plan_without() and work halved by sim_plan_less(). */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
 
-/* Whether the host has a link with perfect cables: nothing may delay the host. */
+/* Returns whether the host has a link with perfect cables. No fault may then delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
 
-/* ns after which everything must be done once faults have stopped. */
+/* Returns the time after the end of faults in which all work must be done, ns. */
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);
 
 #define SIM_NET_PLAN_TEXT_MAX (SIM_NET_LINKS_MAX * (SIM_PLAN_TEXT_MAX + 8) + 32)

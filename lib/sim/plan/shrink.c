@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shrink.c - takes parts out of what a seed drew, and halves the work; see plan.h. */
+/* shrink.c - leaves parts out of a plan, and halves its work; see plan.h. */
 #include <string.h>
 
 #include "sim/plan/plan.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked_forge.c - what somebody writes who reads along; see attacked.h. */
+/* attacked_forge.c - the frames of an attacker that reads all frames; see attacked.h. */
 #include <string.h>
 
 #include "sim/net/forger.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked_qp.c - queue pairs that are attacked: their lives, what they ask for, and what completes; see attacked.h. */
+/* attacked_qp.c - queue pairs under attack: their lives, requests and completions; see attacked.h. */
 #include <stdlib.h>
 #include <string.h>
 

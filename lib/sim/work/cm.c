@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm.c - when the users of connections act; see cm.h. */
+/* cm.c - the schedule of the users of connections; see cm.h. */
 #include "sim/work/cm.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_ask.c - what the users of connections ask for and answer; see cm.h. */
+/* cm_ask.c - the requests and answers of the users of connections; see cm.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_data.c - the queue pairs of connections that messages make: their lives, what goes over them, and the check of
- * that; see cm.h.
+/* cm_data.c - the queue pairs of CM connections: their lives, their messages, and the checks; see cm.h.
  */
 #include <string.h>
 
@@ -192,7 +191,7 @@ static void judge_receive(struct sim_cm_user *user, const struct uro_cqe *cqe)
     }
 }
 
-/* Checks a completion in error: somebody has left, or the network was bad for too long. */
+/* Checks that a completion in error has a cause: a side left, or network faults lasted too long. */
 static void judge_failed(struct sim_cm_user *user, const struct uro_cqe *cqe)
 {
     bool flushed = cqe->status == URO_WC_WR_FLUSH_ERR;

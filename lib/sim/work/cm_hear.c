@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_hear.c - what the users of connections are told, against what was asked and answered; see
- * cm.h.
+/* cm_hear.c - checks the events of users of connections against the requests and answers; see cm.h.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_user.c - a user of connections takes its turn, and lets go; see cm.h. */
+/* cm_user.c - the turns of a user of connections, and the release of its connection; see cm.h. */
 #include "sim/work/cm.h"
 
 #define TRY_WAIT URO_MS(200) /* more each time: others may keep the room for seconds */
@@ -79,8 +79,8 @@ void sim_cm_let_go(struct sim_cm_user *user)
     sim_cm_rest(user);
 }
 
-/* A user never learns that the other side is gone when that left silently, or had another answer as well. All data can be
- * sent before. */
+/* Limits the stay of a user. If the other side left silently or had a second answer, the user gets no event of the end. The
+ * limit allows for sending all data. */
 void sim_cm_limit_stay(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;

@@ -93,7 +93,7 @@ static void after_round(void *user, struct sim_host *host)
 
 /* ---- frames ------------------------------------------------------------------------------------ */
 
-/* A CNP: of which queue pair is not looked at. */
+/* Checks a CNP; ignores its queue pair. */
 static bool check_notice(const struct sim_workload *load, const struct sim_host *host,
                          const struct uro_frame *frame)
 {
@@ -104,7 +104,7 @@ static bool check_notice(const struct sim_workload *load, const struct sim_host 
     return true;
 }
 
-/* False when the frame is none of this workload's. */
+/* Returns whether the frame belongs to the workload. */
 static bool is_of(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame)
 {
     if (frame->op->service == URO_CNP)
@@ -118,7 +118,7 @@ static bool is_of(struct sim_workload *load, struct sim_host *host, const struct
     return sim_rc_wire(load, host, frame) || sim_attacked_wire(load->attacked, host, frame);
 }
 
-/* Numbers of queue pairs are those of a host: only the address says whose they are. */
+/* Returns whether the frame is between hosts of the workload. A QPN is only unique within a host. */
 static bool concerns(const struct sim_workload *load, const struct uro_gid *dest)
 {
     for (unsigned side = 0; side < 2; side++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* judge.c - checks a completion against what was posted; see endpoint.h. */
+/* judge.c - checks a completion against its posted request; see endpoint.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ uint8_t sim_judge_status(const struct sim_request *request)
     return statuses[request->fault];
 }
 
-/* Memory that was sent from is unchanged, memory that was read into is filled. */
+/* Checks that memory of sends is unchanged, and that memory of READs has the data. */
 static void check_buffer(struct sim_endpoint *end, const struct sim_request *request)
 {
     uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
@@ -59,7 +59,7 @@ static void check_buffer(struct sim_endpoint *end, const struct sim_request *req
                                                               : "changed its buffer");
 }
 
-/* The request is known to have succeeded. */
+/* Records that the request succeeded. */
 static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
     bool wrong = end->ops->reliable ? request->fault != SIM_FAULT_NONE : sim_judge_stops(request);
@@ -114,7 +114,7 @@ static void judge_failed(struct sim_endpoint *end, const struct sim_request *req
     end->load->failures++;
 }
 
-/* Requests before @number were not signalled: they succeeded. */
+/* Confirms the requests before @number, which were not signalled and so succeeded. */
 static bool confirm_before(struct sim_endpoint *end, uint64_t number, const char *what)
 {
     for (; end->confirmed < number; end->confirmed++) {
@@ -301,7 +301,7 @@ static bool judge_receive(struct sim_endpoint *end, const struct uro_cqe *cqe)
 
 /* ---- all --------------------------------------------------------------------------------------- */
 
-/* The completion queue that the completion belongs in. */
+/* Returns the completion queue of the completion. */
 static const struct uro_cq *cq_due(const struct sim_endpoint *end, const struct uro_cqe *cqe)
 {
     if (!(cqe->wr_id & SIM_RECV_BIT))
@@ -334,7 +334,7 @@ static uint32_t queued(const struct uro_wq *wq)
     return uro_wq_tail(wq) - uro_wq_head(wq);
 }
 
-/* Nothing but an overflow explains that the queue pair is in ERR. */
+/* Returns whether only an overflow explains that the queue pair is in ERR. */
 static bool cannot_fail(const struct sim_endpoint *end)
 {
     const struct sim_plan *plan = end->load->plan;

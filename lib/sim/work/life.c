@@ -2,8 +2,8 @@
 /* life.c - decides when the life of a connection, or of a datagram queue pair, ends, and how.
  *
  *   RUNNING  until its work is done, something failed, or its time is up (not in the last life)
- *   ENDING   one end after the other goes to ERR and all its work must be flushed; or (abrupt) is destroyed
- *            or reset with whatever is under way
+ *   ENDING   one end after the other goes to ERR, and all its work must be flushed; or (abrupt) is destroyed or reset with work
+ *            in flight
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
  *   QUIET    the last life has done its work; then ENDING once more and OVER
  *
@@ -63,8 +63,8 @@ static void start_endpoint(struct sim_endpoint *end)
         sim_drain_begin(&end->drain, end->qp);
 }
 
-/* A wild queue has receives that are wrong on purpose: not for a life that must not fail. Datagrams and
- * unreliable connections share theirs with others, so that nobody can say that each finds a receive. */
+/* Chooses a shared receive queue. A wild queue has receives that are wrong on purpose, so a life that must not fail does not
+ * use it. Datagrams and unreliable connections share their queue with others, and so may find no receive. */
 static void choose_srq(struct sim_endpoint *end)
 {
     struct sim_life *life = end->life;
@@ -119,7 +119,7 @@ static void begin_life(struct sim_life *life)
 
 /* ---- a life ends ------------------------------------------------------------------------------- */
 
-/* Everything posted is accounted for. Requests that were not signalled and succeeded say nothing. */
+/* Returns whether every posted request completed. Unsignalled requests that succeed have no completion. */
 static bool drained(struct sim_endpoint *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
@@ -141,8 +141,7 @@ static bool all_drained(struct sim_life *life)
     return true;
 }
 
-/* Whether the next life may have the same queue pairs. Of two ends that share receives with other types
- * neither is kept. */
+/* Returns whether the next life may reuse the queue pairs. Two ends that share receives with other types are not reused. */
 static bool choose_reuse(const struct sim_life *life)
 {
     if (uro_rng_below(life->rng, 3) != 0)
@@ -182,8 +181,8 @@ static void bury(struct sim_life *life)
         life->due += sim_plan_flight_max(load->plan);
 }
 
-/* A program that destroys a queue pair abruptly does not poll meanwhile: completions that nobody took must be
- * forgotten with it. */
+/* Pauses the pollers while a program destroys a queue pair abruptly. Completions that were not polled must disappear with
+ * the queue pair. */
 static void pause_pollers(struct sim_life *life)
 {
     struct sim_workload *load = life->load;
@@ -236,7 +235,7 @@ static void begin_ending(struct sim_life *life)
     draw_late_posts(life);
 }
 
-/* One step of an end. */
+/* Takes one step of the end of a life. */
 static void end_on(struct sim_life *life)
 {
     for (uint32_t i = 0; i < life->count; i++) {
@@ -268,7 +267,7 @@ static uro_time control_next(const struct sim_node *node)
     return life_of(node)->due;
 }
 
-/* What was under way when the clock jumped has arrived by then. */
+/* Returns the time at which all frames that were in flight at a clock jump have arrived. */
 static uro_time arrived_at(const struct sim_workload *load)
 {
     uro_time jumped_at = load->world->jumped_at;
@@ -276,9 +275,9 @@ static uro_time arrived_at(const struct sim_workload *load)
     return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(load->plan);
 }
 
-/* An address that was not found while there were faults is asked for once a second; retries may run out
- * earlier. A life that must not fail begins after that. A queue pair that is used again waits until what was
- * under way to it has arrived. */
+/* Returns the earliest start of the next life. An address that was not found is resolved again once a second, and retries
+ * may run out earlier. A life that must not fail begins later. A reused queue pair waits until all frames to it have
+ * arrived. */
 static uro_time not_before(const struct sim_life *life)
 {
     const struct sim_workload *load = life->load;

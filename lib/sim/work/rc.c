@@ -183,8 +183,8 @@ static void on_progress(struct sim_endpoint *end)
     sim_life_on_progress(end->life);
 }
 
-/* What an XRC target took completes where other queue pairs' receives do. Its completions are not forgotten
- * with it, and are polled before. */
+/* Stops an XRC target. Its receives complete in a CQ of other queue pairs, and stay there when the target is destroyed. So
+ * they are polled before. */
 static void stop_target(struct sim_endpoint *end)
 {
     struct sim_workload *load = end->load;
@@ -206,7 +206,7 @@ static void stop(struct sim_endpoint *end)
         sim_rc_uncertain(end, sim_request_of(end, end->confirmed));
 }
 
-/* The peer's word has the value after all atomics, or one on the way to it. */
+/* Checks that the peer's word has the value after all atomics, or after some of them. */
 static void check_word(struct sim_endpoint *end)
 {
     const struct sim_rc_state *rc = end->rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_choose.c - what a reliable connection asks for next; see rc.h. */
+/* rc_choose.c - chooses the next request of a reliable connection; see rc.h. */
 #include "core/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_judge.c - completions of reliable connections, and memory, against what was asked for; see rc.h. */
+/* rc_judge.c - checks completions and memory of reliable connections against the requests; see rc.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- sends that succeeded ---------------------------------------------------------------------- */
 
-/* Records what an atomic on the shared word returned; false when that is too small. */
+/* Records the value that an atomic on the shared word returned. Returns false when the value is too small. */
 static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amount)
 {
     if (shared->count == shared->room) {
@@ -44,7 +44,7 @@ static void check_atomic(struct sim_endpoint *end, const struct sim_request *req
         sim_endpoint_fail(end, "send", request->number, "beside the atomic's result changed");
 }
 
-/* The slot at the peer holds @length bytes of message @seed, and nothing else. */
+/* Returns whether the slot at the peer has @length bytes of message @seed, and no other change. */
 static bool window_holds(struct sim_endpoint *owner, uint32_t window, uint32_t at, uint32_t length,
                          uint64_t seed)
 {
@@ -55,7 +55,7 @@ static bool window_holds(struct sim_endpoint *owner, uint32_t window, uint32_t a
                             &wrong);
 }
 
-/* Unless a later request already writes there. */
+/* Checks the slot at the peer, unless a later request already writes to it. */
 static void check_window(struct sim_endpoint *end, const struct sim_request *request)
 {
     struct sim_rc_window *window = &end->rc->windows[request->window];
@@ -102,7 +102,7 @@ void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request
     sim_life_on_failure(end->life);
 }
 
-/* The receive at the peer that this request's message meets, if that can be known. */
+/* Returns the receive of the peer that takes the message of this request, or NULL if unknown. */
 static const struct sim_recv *met_by(const struct sim_endpoint *end,
                                      const struct sim_request *request)
 {
@@ -120,7 +120,7 @@ bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section
     return owner->rc->revoked[section] && request->number < owner->rc->renewed;
 }
 
-/* Memory that the request needs, here or there, was deregistered. */
+/* Returns whether memory of the request, at either end, was deregistered. */
 static bool lost_memory(const struct sim_endpoint *end, const struct sim_request *request,
                         uint8_t status)
 {
@@ -143,7 +143,7 @@ static bool lost_memory(const struct sim_endpoint *end, const struct sim_request
     }
 }
 
-/* The receive that the message meets, or the shared queue of such receives, makes it fail so. */
+/* Returns whether the receive of the message, or its shared queue, explains the failure. */
 static bool receive_explains(const struct sim_endpoint *end, const struct sim_request *request,
                              uint8_t status)
 {
@@ -151,7 +151,7 @@ static bool receive_explains(const struct sim_endpoint *end, const struct sim_re
     const struct sim_recv *recv = met_by(end, request);
     bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
-    /* Which shared receive it meets nobody can know; the receive's own completion is judged exactly. */
+    /* The shared receive that takes the message is unknown. The completion of the receive is checked exactly. */
     if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
         (status == URO_WC_REM_OP_ERR || status == URO_WC_REM_INV_REQ_ERR))
         return true;
@@ -180,7 +180,7 @@ static bool explained(const struct sim_endpoint *end, const struct sim_request *
     return request->fault != SIM_FAULT_NONE && status == sim_judge_status(request);
 }
 
-/* The peer writes NAK 0x63 where we write 0x61. */
+/* Returns whether the peer has a quirk that explains the status: it sends NAK 0x63 instead of 0x61. */
 static bool says_otherwise(const struct sim_endpoint *end, uint8_t status)
 {
     unsigned quirks = end->load->plan->cables[end->peer->side].quirks;
@@ -204,7 +204,7 @@ static bool fail(const struct sim_endpoint *end, const struct sim_place *place, 
                              what);
 }
 
-/* The peer's oldest message that was not taken; with XRC, that was sent to this shared queue. */
+/* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared queue. */
 static struct sim_rc_message *next_message(const struct sim_endpoint *end,
                                            const struct sim_place *place)
 {
@@ -231,7 +231,7 @@ static void mark_taken(struct sim_endpoint *end, struct sim_rc_message *message)
         rc->messages_base++;
 }
 
-/* Returns false when the completion says something else than the message. */
+/* Returns false when the completion does not match the message. */
 static bool check_completion(const struct sim_endpoint *end, const struct sim_place *place,
                              const struct sim_rc_message *message, const struct uro_cqe *cqe)
 {

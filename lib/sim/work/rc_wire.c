@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_wire.c - checks every frame of a reliable connection against what was asked for; see rc.h.
+/* rc_wire.c - checks every frame of a reliable connection against its request; see rc.h.
  *
- * A second, independent reading of the protocol: the PSN of a request says which packet of which work request it is, and
- * the packet must say exactly that. A response must carry what its request asked for. So frames that a receiver would
- * drop silently show here.
+ * The checks are independent of lib/core. The PSN of a packet determines its work request and its place, and so its content.
+ * A response must have the data of its request. The checks also detect frames that a receiver would drop silently.
  */
 #include "core/psn.h"
 #include "sim/oracle/model.h"
@@ -22,7 +21,7 @@ static int32_t distance(uint32_t psn, uint32_t from)
     return uro_psn_diff(uro_psn_make(psn), uro_psn_make(from));
 }
 
-/* The request of @end that @psn belongs to, from number @first on; NULL: none. */
+/* Returns the request of @end with @psn, searching from number @first on, or NULL. */
 static const struct sim_request *find_op(const struct sim_endpoint *end, uint64_t first,
                                          uint32_t psn)
 {
@@ -181,7 +180,7 @@ static bool check_read_response(struct sim_endpoint *end, const struct sim_reque
         return fail(end, frame, "answers what was no READ");
     if (frame->payload_length != (left < mtu ? left : mtu))
         return fail(end, frame, "wrong length");
-    /* The slot may be used again later, and a response that nobody waits for may show that. */
+    /* A late response may have newer data, since the slot may be reused. */
     bool still = request->number >= peer->confirmed && request->fault == SIM_FAULT_NONE &&
                  peer->rc->windows[request->window].writers == request->writers;
     if (still && !sim_model_carries(frame, from, frame->payload_length, request->seed))

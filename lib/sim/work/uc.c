@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uc.c - unreliable connections: two ends that send each other what may be lost; see endpoint.h. */
+/* uc.c - unreliable connections: two ends whose messages may be lost; see endpoint.h. */
 #include "sim/work/endpoint.h"
 
 #include "core/psn.h"
@@ -91,7 +91,7 @@ static void on_progress(struct sim_endpoint *end)
 
 /* ---- what to ask for --------------------------------------------------------------------------- */
 
-/* In the last life nothing is sent that would find no receive. */
+/* Returns whether the endpoint may send. In the last life every message must find a receive. */
 static bool can_send(const struct sim_endpoint *end)
 {
     return !end->life->last_life || end->messages_sent < end->peer->recv_posted;
@@ -239,7 +239,7 @@ static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
     return end->host == end->peer->host ? NULL : &end->load->plan->cables[end->peer->side];
 }
 
-/* How often a message may arrive: as often as the network makes copies of it. */
+/* Returns how often a message may arrive: the network may copy it. */
 static uint32_t copies(const struct sim_endpoint *end)
 {
     return cable_to(end) != NULL && cable_to(end)->duplicate_probability > 0 ? 2 : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ud.c - lives of datagram queue pairs, and what they send; see ud.h. */
+/* ud.c - the lives of datagram queue pairs, and their requests; see ud.h. */
 #include "sim/work/ud.h"
 
 #include <stdlib.h>
