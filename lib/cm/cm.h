@@ -32,7 +32,7 @@ struct uro_conn;
 struct uro_cm_config {
     uint64_t guid;        /* CA GUID, unlike that of any other stack on the network */
     uint32_t connections; /* that may exist at once, those in time-wait included */
-    uint32_t services;    /* that may be listened for at one address; 0: any number */
+    uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint8_t share;        /* upper URO_SHARE_BITS of all IDs; 0: any */
     uint8_t path_mtu;     /* the largest of our link now: 1 = 256 .. 5 = 4096 octets */
     uint8_t seed[URO_RNG_SEED_OCTETS];
@@ -72,7 +72,7 @@ struct uro_cm {
     struct uro_hash by_peer_qpn; /* by a hash of the peer's CA GUID and queue pair number */
     struct uro_list listeners;
     uint32_t listener_count;
-    bool services_full;         /* a listener was refused: its address has config.services */
+    bool services_full; /* a listener was refused: its address has config.services services */
     uint32_t listeners_version; /* another one whenever they may have changed */
     struct uro_list to_send;    /* connections whose message is due */
     struct uro_list events;     /* connections with events to fetch */

@@ -71,8 +71,8 @@ struct uro_listener {
 };
 
 struct uro_conn {
-    struct uro_hash_node node; /* node.number: local communication ID, of SIDR the request ID */
-    struct uro_link link;      /* cm->unused, leaving or over: nobody's */
+    struct uro_hash_node node;      /* node.number: local communication ID; SIDR: request ID */
+    struct uro_link link;           /* cm->unused, leaving or over: nobody's */
     struct uro_hash_node peer_node; /* cm->by_peer, when the peer is known */
     struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, when the peer is known */
     struct uro_link send_link;      /* cm->to_send */
@@ -112,7 +112,7 @@ struct uro_conn {
 
 /* Returns 0, or
  *   -EADDRINUSE  another listener has the service at that address
- *   -ENOMEM      config.services are listened for at that address */
+ *   -ENOMEM      the address has config.services services */
 URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
 /* The owner has heard of the REQUEST: it does not count as waiting any more. */
 void uro_conn_noticed(struct uro_conn *conn);

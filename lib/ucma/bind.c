@@ -276,7 +276,7 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     if (error != 0)
         return error;
     uro_device_lock(device);
-    /* A device that was added since there was room for its addresses is as one that is added afterwards. */
+    /* Ignores devices that were added after the array was sized, like devices that are added later. */
     for (uint32_t i = 0; i < config->gid_count && error == 0 && id->ear_count < id->ear_room; i++) {
         if (!hears(id, &config->gids[i]) || is_repeated(config, i))
             continue;
@@ -296,7 +296,7 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     return error;
 }
 
-/* Room for an ear for each address there is: the ears do not move while they listen. None listens. */
+/* Allocates an ear for each address. No ear listens yet: ears must not move while they listen. */
 static int grow_ears(struct uro_id *id)
 {
     uint32_t count = 1;

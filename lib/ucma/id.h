@@ -64,7 +64,7 @@ struct uro_id {
     struct uro_conn *conn;
     struct uro_id_ear *ears;
     uint32_t ear_count;
-    uint32_t ear_room; /* of ears */
+    uint32_t ear_room; /* size of the array `ears` */
     struct uro_list mcasts;
     uint32_t qkey;
     uint8_t tos;

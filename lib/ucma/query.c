@@ -19,7 +19,7 @@
 #define SELECTOR      6u /* bits below a selector */
 #define FLOW_LABEL_AT 8u
 
-/* As ibv_get_device_guid(): but librdmacm may not have listed a device yet that was added since. */
+/* Returns the GUID like ibv_get_device_guid(), also for a device that librdmacm has not listed yet. */
 static uint64_t guid_of(const struct uro_id *id)
 {
     uint8_t octets[8];
@@ -30,7 +30,7 @@ static uint64_t guid_of(const struct uro_id *id)
     return guid;
 }
 
-/* As ibv_get_device_index() of every device. */
+/* The result of ibv_get_device_index() for every device. */
 #define NO_INDEX UINT32_MAX
 
 /* One path, in both of its forms, once a destination is known. */

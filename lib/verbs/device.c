@@ -11,10 +11,10 @@
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
-/* Every device that was listed once. Programs and librdmacm keep pointers to devices that are removed: none is freed, and
- * the list only grows at its head. */
+/* All devices that were ever listed. Programs and librdmacm keep pointers to removed devices. So no device is freed, and the
+ * list only grows at its head. */
 static struct uro_ibv_device *_Atomic devices;
-static int device_count; /* under the contexts lock, as whoever adds to the list */
+static int device_count; /* protected by the contexts lock, which is also held to add to the list */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -51,7 +51,7 @@ static struct uro_ibv_device *first(void)
     return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
-/* The device of @host, which is made when it is listed for the first time. NULL without memory. */
+/* Returns the verbs device of @host, and creates it at the first call. Returns NULL when out of memory. */
 static struct uro_ibv_device *list(struct uro_device *host)
 {
     uro_ibv_contexts_lock();
@@ -91,7 +91,7 @@ static void again(struct uro_ibv_device *device, struct uro_device *host)
     }
 }
 
-/* The device of the child that replaces @before, or @before. */
+/* Returns the device that replaces @before in a forked child, or @before. */
 static struct uro_device *replacement(struct uro_device *before)
 {
     for (struct uro_device *const *host = uro_host_known(); *host != NULL; host++)

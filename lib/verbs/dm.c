@@ -78,7 +78,7 @@ static struct ibv_dm *begin(struct uro_ibv_dm *dm, struct ibv_context *context, 
     return &dm->ibv;
 }
 
-/* Counts @length octets of the device's memory; false when it has not so many left. */
+/* Charges @length bytes of device memory. Returns false when fewer bytes are left. */
 static bool charge(struct uro_ibv_dm *dm, struct ibv_context *context, size_t length)
 {
     if (length <= URO_DM_MAX) {
@@ -90,7 +90,7 @@ static bool charge(struct uro_ibv_dm *dm, struct ibv_context *context, size_t le
     return false;
 }
 
-/* Octets of the device's memory for @dm; false when there are none. */
+/* Allocates the bytes of @dm. Returns false when the device has too few bytes left. */
 static bool take(struct uro_ibv_dm *dm, struct ibv_context *context,
                  const struct ibv_alloc_dm_attr *attr)
 {

@@ -49,9 +49,9 @@ struct uro_ibv_device {
     void *sysfs;
     uint64_t core_support;
     struct uro_device *host;
-    struct uro_ibv_device *next; /* of all that there ever were */
-    struct uro_list contexts;    /* open ones, under the context list lock */
-    atomic_size_t dm_used;       /* octets of device memory */
+    struct uro_ibv_device *next; /* next device that was ever listed */
+    struct uro_list contexts;    /* open contexts, protected by the context list lock */
+    atomic_size_t dm_used;       /* bytes of device memory in use */
 };
 
 /* Memory goes when it is closed and the last object made from it is gone. */

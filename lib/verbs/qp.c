@@ -240,7 +240,7 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
     };
 }
 
-/* The engine lock is held. False when the device has no number for one more queue pair. */
+/* Returns whether the device has a number for another queue pair; prints the bound if not. Engine lock held. */
 static bool has_number(struct uro_device *device)
 {
     const struct uro_shard *shard = uro_device_shard(device);
@@ -251,7 +251,7 @@ static bool has_number(struct uro_device *device)
     return false;
 }
 
-/* The engine's part, with @qp as its handle; false when there is no memory, or no number, for it. */
+/* Creates the queue pair of the engine, with @qp as its handle. Returns false when out of memory or numbers. */
 static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
 {
     struct uro_device *device = uro_ibv_host(qp->ibv.context);

@@ -122,7 +122,8 @@ void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint3
         if (group != NULL)
             group->wanted = true;
     }
-    for (uint32_t i = groups->count; i-- > 0;) /* first, so that there is room for the new ones */
+    for (uint32_t i = groups->count;
+         i-- > 0;) /* leave first, so that there is room for new groups */
         if (!groups->all[i].wanted) {
             uro_sock_close(&groups->all[i].sock);
             groups->all[i] = groups->all[--groups->count];

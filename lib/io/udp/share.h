@@ -13,8 +13,8 @@ struct uro_share {
     struct uro_gid address;
     struct uro_listened *services; /* as told last, to be told again to another broker */
     uint32_t service_count;
-    bool services_unsaid; /* the broker had no room for them */
-    uint8_t *record;      /* URO_HUB_RECORD octets */
+    bool services_unsaid; /* the broker had no room for the services */
+    uint8_t *record;      /* URO_HUB_RECORD bytes */
 };
 
 enum uro_share_result {
@@ -45,7 +45,7 @@ void uro_share_leave(struct uro_share *share);
 /* Tells the broker what is listened for. */
 void uro_share_services(struct uro_share *share, const struct uro_listened *services,
                         uint32_t count);
-/* Tells it again if it had no room for that. To be called now and then. */
+/* Sends the services to the broker again if it had no room for them. Call it from time to time. */
 void uro_share_repeat(struct uro_share *share);
 
 /* The next datagram or report that the broker passed on, in share->record what is behind the header; 0 octets when
