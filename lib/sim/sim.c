@@ -51,7 +51,7 @@ static const enum uro_counter never_when_clean[] = {
 /* Two hosts that are linked. */
 struct link {
     struct sim_workload load;
-    struct sim_cable cables[2]; /* from each to the other one */
+    struct sim_cable cables[2]; /* cables[i]: from host i to the other host */
     struct sim_attacker attacker;
     const struct sim_net_link *plan;
 };
@@ -112,8 +112,8 @@ static void plug_cables(struct sim_faults_plug *plug, struct link *link)
         plug->cables[plug->cable_count++] = &link->cables[i];
 }
 
-/* Sets what can go down: a host with all its cables, or the cables of one link, which no engine notices. Clean links stay
- * up. */
+/* Sets which cables go down together: all cables of a host, or the cables of one link without a report to the engines. Clean
+ * links stay up. */
 static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;
@@ -203,7 +203,7 @@ static bool all(const struct sim *sim, bool (*holds)(const struct sim_workload *
     return true;
 }
 
-/* Runs one instant after the other until @done holds or @until is reached. */
+/* Runs the world step by step until @done holds or @until is reached. */
 static bool run_until(struct sim *sim, bool (*done)(const struct sim_workload *), uro_time until)
 {
     struct sim_world *world = &sim->world;
@@ -271,7 +271,7 @@ static void idle(struct sim *sim)
     }
 }
 
-/* Ends all queue pairs: an engine without objects must sleep for ever. */
+/* Ends all queue pairs: an engine without objects must have no timer. */
 static void end(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
@@ -289,7 +289,7 @@ static void end(struct sim *sim)
         sim_workload_check(&sim->links[i].load);
 }
 
-/* Whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice. */
+/* Returns whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice. */
 static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
@@ -299,7 +299,7 @@ static bool looks_like_rxe(const struct sim *sim)
     return false;
 }
 
-/* Whether the counter may count on perfect cables: neighbour discovery goes to a group, over every cable. */
+/* Returns whether the counter may count on perfect cables. Neighbour discovery goes to a group, over every cable. */
 static bool may_count(const struct sim *sim, enum uro_counter counter)
 {
     return (counter == URO_COUNT_DROP_ETHER_DEST && sim->net.host_count > 2) ||

@@ -31,7 +31,7 @@ struct sim_result {
     uint64_t lives;    /* number of lives of queue pairs */
     uint64_t failures; /* completions in error, all of them expected */
     uro_time duration;
-    uro_time patience_used; /* ns after faults stopped until all was done */
+    uro_time patience_used; /* time from the end of faults until all work was done, ns */
 };
 
 /* Returns result->passed. */

@@ -46,7 +46,7 @@ struct sim_attacker {
     struct sim_attacker_mad {
         bool heard;
         unsigned side;    /* side of the receiver */
-        unsigned address; /* the one of its addresses */
+        unsigned address; /* index of its address */
         enum uro_cm_kind kind;
         uint8_t octets[URO_MAD_LEN];
     } mads[SIM_ATTACKER_MADS];

@@ -106,7 +106,7 @@ static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *
     return uro_psn_diff(uro_psn_make(bth->psn), uro_psn_make(read->first));
 }
 
-/* Whether the response belongs to a READ that was answered in part before. */
+/* Returns whether the response belongs to a READ that was answered in part before. */
 static bool is_tail(const struct sim_quirks *quirks, const struct uro_bth *bth)
 {
     bool found = false;

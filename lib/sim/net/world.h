@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* world.h - the nodes of a simulation, its only clock, and the journal of the last events.
  *
- * A node is three functions. A link is a chain of nodes, an engine is a node (net/host.h), a program is one
- * (work/endpoint.h). Time jumps to the earliest `next` of a node. The same nodes with the same seed have the same results,
- * byte for byte.
+ * A node has three functions. Engines (net/host.h) and programs (work/endpoint.h) are nodes. A link is a chain of nodes.
+ * Time jumps to the earliest `next` of a node. The same nodes with the same seed have the same results, byte for byte.
  */
 #pragma once
 

@@ -65,7 +65,7 @@ static bool masked(bool v6, size_t at)
     return network || at == udp + 6 || at == udp + 7 || at == udp + URO_UDP_LEN + 4;
 }
 
-/* Of @length bytes from the IP header on; with @twice the headers from the BTH on again. */
+/* Returns the ICRC of @length bytes from the IP header on. @twice: the headers from the BTH on count twice. */
 static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
 {
     uint32_t crc = 0xffffffff;

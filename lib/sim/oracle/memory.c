@@ -11,7 +11,7 @@
 #define GAP_MAX   16u /* canary bytes between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
 
-/* Slots that are filled each time before anybody may use them are left out. */
+/* Fills the slots, except slots that are filled before each use. */
 static void fill_all(struct sim_memory *memory)
 {
     uint32_t from = 0;
@@ -213,7 +213,7 @@ static bool same(const uint8_t *a, const uint8_t *b, uint32_t length, uint32_t *
     return false;
 }
 
-/* What must stand where: each parameter is one of its words. NOLINTNEXTLINE(readability-function-size) */
+/* Each parameter is a part of the expected content. NOLINTNEXTLINE(readability-function-size) */
 bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                       const struct sim_memory_layout *layout, uint32_t length, uint64_t seed,
                       uint32_t *at)

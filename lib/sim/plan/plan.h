@@ -49,7 +49,7 @@ struct sim_plan_srq {
     uint32_t spare;        /* receives that may be taken and not yet complete, when full */
     uint32_t sges;
     uint32_t batch_max;
-    uint32_t wait_max;          /* ns between an occasion to post and posting */
+    uint32_t wait_max;          /* delay of a post, ns */
     uint32_t limit_probability; /* of 65536 occasions to arm a limit */
     uint32_t resize_probability;
     uint32_t wrong_probability;   /* wild: of 65536 receives */
@@ -69,9 +69,9 @@ struct sim_plan_end {
     uint32_t fence_probability;
     uint32_t solicit_probability;
     uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
-    uint32_t batch_max;               /* requests posted with one bell */
+    uint32_t batch_max;               /* requests posted with one doorbell */
     uint32_t recv_batch_max;
-    uint32_t post_wait_max; /* ns between an occasion to post and posting */
+    uint32_t post_wait_max; /* delay of a post, ns */
     uint32_t recv_wait_max;
     uint32_t first_psn;
     uint32_t srq;   /* of its host, for its receives; SIM_PLAN_NO_SRQ */
@@ -106,23 +106,23 @@ struct sim_plan_cm {
     uint32_t attempts;    /* of each, while there are faults */
     uint32_t connections; /* room of each connection manager */
     uint32_t backlog;
-    bool notices; /* a request does not count as waiting once it is heard of */
+    bool notices; /* a request does not count as waiting after its event was read */
     bool v6;
     uint32_t path_mtu;
     uint32_t message_max;
     uint32_t message_count; /* of each side, at most */
-    uint32_t call_wait_max; /* ns between an attempt and the next */
-    uint32_t turn_wait_max; /* ns until an application acts on what it heard */
+    uint32_t call_wait_max; /* time between two attempts, ns */
+    uint32_t turn_wait_max; /* time until an application acts on an event, ns */
     uint32_t stay_max;      /* longest connection while there are faults, us */
     uint32_t shut_wait_max; /* time between closing and opening a service, us; 0: always open */
     uint32_t
         leave_probability; /* of 65536 connections, given up without a word whatever their state */
     uint32_t reject_probability;
     uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
-    uint32_t nobody_probability;  /* for a service that nobody offers */
+    uint32_t nobody_probability;  /* for a service without a listener */
     uint32_t self_probability;    /* to the own host */
     uint32_t patient_probability; /* no side leaves or rejects, in spite of network faults */
-    uint32_t absent_probability;  /* to an address that nobody has */
+    uint32_t absent_probability;  /* to an address without a host */
     uint32_t slow_probability;    /* of patient attempts: the host takes its time */
     uint8_t retries;              /* of impatient ones */
     uint8_t response_timeout;
@@ -133,7 +133,7 @@ struct sim_plan_cm {
 /* A pair of queue pairs that an attacker attacks, who reads all frames. */
 struct sim_plan_attacked {
     uint64_t seed;
-    enum uro_qp_type type; /* XRC_INI: the other one is the target */
+    enum uro_qp_type type; /* XRC_INI: the other queue pair is the target */
     uint32_t wait_max;     /* longest time between frames of the attacker, us; 0: no attacker */
     uint32_t path_mtu;
     bool v6;
@@ -161,7 +161,7 @@ struct sim_plan {
     bool cq_tight_all;           /* also for shared receive queues, UC and UD */
     uint32_t resize_probability; /* of 65536 readings of a completion queue */
     bool cq_events;              /* completions are waited for, not polled */
-    uint32_t poll_wait_max;      /* ns between a completion and its poll */
+    uint32_t poll_wait_max;      /* time between a completion and its poll, ns */
     bool clean;       /* no faults, no slow receivers, no errors: nothing may be sent twice */
     bool forever;     /* retries never run out, so nothing may fail */
     uro_time calm_at; /* faults stop, errors are no longer injected */
@@ -187,7 +187,7 @@ struct sim_plan {
 enum sim_plan_manner { SIM_PLAN_ANY, SIM_PLAN_CLEAN, SIM_PLAN_FAULTY };
 
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner manner);
-/* Its host is the one of that number: name and addresses. */
+/* Sets the name and the addresses of host @number. */
 void sim_plan_identify(struct sim_host_config *host, unsigned number);
 /* Returns the most requests and answers that may be in flight from a side. */
 uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);

@@ -143,7 +143,7 @@ static bool is_attacked(const struct sim_attacked *attacked)
     return !attacked->load->calm && attacked->load->world->now <= SIM_PLAN_START + TIME_MAX;
 }
 
-/* Whether the queue pairs rest until faults have stopped. */
+/* Returns whether the queue pairs rest until faults have stopped. */
 static bool rests(const struct sim_attacked *attacked)
 {
     const struct sim_attacked_end *end = &attacked->ends[0];
@@ -156,7 +156,7 @@ static uro_time ask_at(const struct sim_attacked *attacked)
     return attacked->asked ? attacked->due : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-/* Sends one more message after the attack. State left by the attack would make it wrong, or lose it. */
+/* Sends one more message after the attack. Wrong state after the attack would change or lose this message. */
 static void ask(struct sim_attacked *attacked)
 {
     uro_time now = attacked->load->world->now;

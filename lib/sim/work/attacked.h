@@ -50,7 +50,7 @@ struct sim_attacked_end {
     struct sim_attacked_end *peer;
     struct uro_srq srq; /* XRC target: where its receives are */
     void *srq_slots;    /* owned; NULL: none */
-    struct uro_ah ah;   /* UD: to the other one */
+    struct uro_ah ah;   /* UD: handle of the other end */
     uint8_t *memory;    /* owned, as the two below */
     uint8_t *before;    /* its content at the beginning */
     uint8_t *after;     /* its content when it was last deregistered */
@@ -60,10 +60,10 @@ struct sim_attacked_end {
     uint64_t places[SIM_ATTACKED_RECVS]; /* and where they are */
     bool awaits;                         /* the last message, of so many bytes */
     uint32_t awaited;
-    uint32_t heard[2]; /* by role: the last PSN that was sent to it */
+    uint32_t heard[2]; /* last PSN sent to this end, by role */
 };
 
-/* A frame to one of the two. */
+/* A frame to one of the two ends. */
 struct sim_attacked_frame {
     uint8_t octets[SIM_ATTACKED_FRAME];
     uint32_t length; /* 0: none yet */
@@ -100,14 +100,14 @@ void sim_attacked_check(struct sim_attacked *attacked);
 
 /* attacked_qp.c */
 void sim_attacked_make_qp(struct sim_attacked_end *end);
-/* Both are made. */
+/* Connects the ends, after both queue pairs exist. */
 void sim_attacked_connect(struct sim_attacked_end *end);
 void sim_attacked_destroy(struct sim_attacked_end *end);
-/* UC and UD: its peer cannot make it fail, nor can anybody in its name. */
+/* Returns whether no peer and no attacker can make the queue pair fail: UC and UD. */
 bool sim_attacked_loose(const struct sim_attacked_end *end);
 
 void sim_attacked_post(struct sim_attacked_end *end);
-/* UC and UD: the last message, to the other one. */
+/* UC and UD: posts the last message to the other end. */
 void sim_attacked_ask(struct sim_attacked_end *end);
 void sim_attacked_judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe);
 

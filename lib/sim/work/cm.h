@@ -65,17 +65,17 @@ struct sim_cm_attempt {
     unsigned from; /* host */
     unsigned to;
     bool query;   /* for a datagram service */
-    bool nobody;  /* for a service that is not offered */
-    bool absent;  /* to an address that nobody has */
+    bool nobody;  /* for a service without a listener */
+    bool absent;  /* to an address without a host */
     bool patient; /* neither side leaves or rejects */
     bool polite;  /* and there are no faults any more */
     bool slow;    /* the server takes its time to answer */
     bool stays;   /* long connected */
     uint8_t retries;
     uint8_t response_timeout;
-    uint64_t unheard;  /* requests of anybody's, when it began */
-    bool late;         /* heard after one of these, perhaps by its last repeat */
-    uint32_t requests; /* heard; its request may come again */
+    uint64_t unheard;  /* requests without room so far, when the attempt began */
+    bool late;         /* request received after such a drop, perhaps by its last repeat */
+    uint32_t requests; /* request events so far; the request may come again */
     bool left;         /* a side disconnected, or left without a message */
     uint32_t refusals; /* sent by an engine, or by a server that went */
     uint64_t tid;
@@ -119,7 +119,7 @@ struct sim_cm_user {
     uint32_t tries;    /* those among them that had to succeed */
     bool served;       /* caller: the last attempt did all it had to */
 
-    /* Of this connection. */
+    /* State of the present connection. */
     struct uro_conn *conn; /* owned */
     struct sim_cm_attempt *attempt;
     uint32_t answer;   /* server: its number */
@@ -152,7 +152,7 @@ struct sim_cm {
     struct uro_rng rng;
     struct sim_cm_listeners listeners[2];
     struct sim_cq cqs[2];
-    /* Forged requests of the attacker: nobody answers them, as long as there is room. Owned. */
+    /* Forged requests of the attacker, unanswered while there is room. Owned. */
     struct uro_conn *forged[2][SIM_CM_FORGED_MAX];
     uint32_t user_count[2]; /* callers first */
     struct sim_cm_user users[2][SIM_CM_USERS_MAX];
@@ -164,13 +164,13 @@ struct sim_cm {
 /* cm.c */
 struct sim_cm *sim_cm_make(struct sim_workload *load);
 void sim_cm_free(struct sim_cm *cm);
-/* Faults have stopped. */
+/* Prepares for the end of faults. */
 void sim_cm_calm(struct sim_cm *cm);
-/* Each caller was served and no connection is left. */
+/* Returns whether each caller was served and no connection is left. */
 bool sim_cm_quiet(const struct sim_cm *cm);
 /* Closes the listeners for good. */
 void sim_cm_finish(struct sim_cm *cm);
-/* Writes who is not done; returns bytes written. */
+/* Writes which users are not done. Returns the bytes written. */
 size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room);
 /* cm_user.c */
 /* Waits for the next attempt, if there is one. */
@@ -190,10 +190,10 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 /* Requests that found no room at a host, so far; and whether there were any since the attempt began. */
 uint64_t sim_cm_unheard(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Whether users do not leave early any more. */
+/* Returns whether users do not leave early any more. */
 bool sim_cm_polite(const struct sim_cm *cm);
 
-/* The service ID for connections of a workload; the next one is for datagrams. */
+/* Returns the service ID for connections of a workload. The next service ID is for datagrams. */
 uint64_t sim_cm_service(uint32_t load);
 /* Connections of a side's host that belong to this workload. */
 uint32_t sim_cm_owned(const struct sim_cm *cm, unsigned side);
@@ -222,7 +222,7 @@ void sim_cm_qp_destroy(struct sim_cm_user *user);
 
 bool sim_cm_data_can_send(const struct sim_cm_user *user);
 void sim_cm_data_send(struct sim_cm_user *user);
-/* Whether it has sent and received all. */
+/* Returns whether the user has sent and received all messages. */
 bool sim_cm_data_done(const struct sim_cm_user *user);
 void sim_cm_data_judge(struct sim_cm_user *user, const struct uro_cqe *cqe);
 

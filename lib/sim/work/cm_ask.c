@@ -13,7 +13,7 @@
 #define HOP_LIMIT       64u
 #define READS_MAX       16u
 #define RETRY_COUNT                                                                                \
-    6u /* 7 may mean for ever: a user would not notice that the other side is gone */
+    6u /* 7 may mean no limit, so a user would not detect that the other side is gone */
 #define TRIES_MAX  64u /* of the last attempt, which may be turned away */
 #define QUERY_QKEY 0x1234u
 

@@ -13,7 +13,7 @@
 #define KIND(event) (1u << (event))
 #define ENDS        (KIND(URO_CONN_REJECTED) | KIND(URO_CONN_UNREACHABLE) | KIND(URO_CONN_DISCONNECTED))
 
-/* Whether the private data is what was sent, with only zeroes behind it. */
+/* Returns whether the private data was sent so, with only zeroes behind it. */
 static bool same_data(const struct uro_conn *conn, const struct sim_cm_data *data)
 {
     const struct uro_conn_param *peer = &conn->peer;
@@ -230,7 +230,7 @@ static bool is_empty(const struct uro_conn *conn)
     return same_data(conn, &nothing);
 }
 
-/* Whether the rejection is a server's own, or that of a server that went away or had no room. */
+/* Returns whether the rejection has a cause: a server rejected, left, or had no room. */
 static bool may_reject(const struct sim_cm_user *user, int status)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
@@ -352,7 +352,7 @@ static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *even
     }
 }
 
-/* Whether the connection is that of a forged request. */
+/* Returns whether the connection came from a forged request. */
 static bool was_forged(const struct sim_host_work *at_host, const struct uro_conn *conn)
 {
     for (uint32_t i = 0; i < at_host->tie_count; i++)

@@ -32,9 +32,9 @@ struct sim_cq {
 void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *host,
                  uint32_t capacity);
 void sim_cq_fini(struct sim_cq *cq);
-/* Replaces a queue that nobody uses. */
+/* Replaces a queue that no queue pair uses. */
 void sim_cq_renew(struct sim_cq *cq, uint32_t capacity);
-/* Whether no completion waits; @cq may be NULL. */
+/* Returns whether no completion waits; @cq may be NULL. */
 bool sim_cq_empty(const struct uro_cq *cq);
 /* Polls all completions that there are now. */
 void sim_cq_poll(struct sim_cq *cq);

@@ -170,7 +170,7 @@ void sim_endpoint_stop(struct sim_endpoint *end, bool reuse)
     sim_host_events(end->host);
 }
 
-/* Keeps memory that nobody may write to any more until the end of the run. */
+/* Keeps memory until the end of the run, to check that it is not written any more. */
 static void keep(struct sim_workload *load, struct sim_memory *memory)
 {
     struct sim_buried *buried = malloc(sizeof *buried);

@@ -133,7 +133,7 @@ struct sim_endpoint_ops {
     /* A completion in error; @request is NULL for a receive. */
     void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
 
-    /* Something completed; NULL: nobody waits for that. */
+    /* Called after a completion; NULL: not needed. */
     void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
@@ -148,7 +148,7 @@ struct sim_endpoint_ops {
 };
 
 struct sim_endpoint {
-    /* Who posts, and what the world looks at again and again. */
+    /* The poster, and members of frequent use. */
     struct sim_node poster;
     struct sim_node receiver;
     const struct sim_endpoint_ops *ops;
@@ -187,22 +187,22 @@ struct sim_endpoint {
     /* The queue pair. */
     struct uro_qp *qp;
     void *qp_memory;        /* owned */
-    struct uro_cq *send_cq; /* NULL: none, as the next one */
+    struct uro_cq *send_cq; /* NULL: none */
     struct uro_cq *recv_cq;
     struct sim_cq cq; /* UC, UD: where it completes unless in the tight queue */
     struct sim_memory memory;
     bool last_wqe;
     uro_time last_wqe_at;
 
-    /* This life. */
+    /* State of the present life. */
     bool cause_known;     /* RC: a send failed that was not flushed */
-    bool lost_answer;     /* RC: the first flushed request was one whose response may be lost */
+    bool lost_answer;     /* RC: the response of the first flushed request may be lost */
     uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
     bool recv_failed_of[SIM_PLAN_SRQS_MAX];  /* XRC: of this shared queue */
     uint64_t shared_next[SIM_PLAN_SRQS_MAX]; /* no older receive may complete any more */
     uint32_t wire_psn;                       /* of the next packet; RC: if none is sent again */
     uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
-    uint64_t signalled; /* one past the newest request that is signalled */
+    uint64_t signalled; /* number behind the newest signalled request */
     struct sim_request *requests; /* owned */
     struct sim_recv *recvs;       /* owned; SIM_REQUESTS_MAX */
     uint64_t messages_sent;       /* that the peer has to take */
@@ -323,7 +323,7 @@ void sim_life_init(struct sim_life *life, struct sim_workload *load);
 void sim_life_on_failure(struct sim_life *life);
 /* Checks after a completion whether this life has done its work. */
 void sim_life_on_progress(struct sim_life *life);
-/* Faults stopped. */
+/* Prepares for the end of faults. */
 void sim_life_calm(struct sim_life *life);
 /* Ends a quiet life. */
 void sim_life_finish(struct sim_life *life);
@@ -332,30 +332,30 @@ void sim_life_finish(struct sim_life *life);
 
 /* uc.c: unreliable connections. A message arrives whole or not at all. The last life begins when faults have stopped:
  * all of it must arrive. */
-/* Number @number of the workload's plan. */
+/* Initialises life @number of the workload's plan. */
 void sim_uc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
-/* False when the frame is of no unreliable connection of the workload. */
+/* Returns false when the frame belongs to no unreliable connection of the workload. */
 bool sim_uc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
 
 /* tight.c: completion queues that are too small for their users, one at each host.
  *
- * Such a queue overflows, and reports that once. A queue pair whose completion finds no place there ends with QP_FATAL.
- * Completions are missing there, and only there: earlier ones are right, none comes after, and queue pairs that complete
+ * Such a queue overflows, and reports one event. A queue pair whose completion does not fit ends with QP_FATAL. Completions
+ * are missing only in this queue: earlier completions are right, no completion comes later, and queue pairs that complete
  * elsewhere go on. When no queue pair uses it any more, a new queue takes its place.
  */
 /* Adds the queue, if the plan has one. */
 void sim_tight_init(struct sim_workload *load, unsigned side);
-/* Draws which of the endpoint's queues are the tight one; called before its queue pair is created, not in a last
- * life. @shared: it takes receives from a shared queue. */
+/* Draws which CQs of the endpoint are the tight CQ. Called before its queue pair is created, not in a last life. @shared:
+ * the endpoint uses a shared receive queue. */
 void sim_tight_choose(struct sim_endpoint *end, bool shared);
-/* The queue for the receives of an XRC shared queue, which may be replaced: the tight one, or NULL. */
+/* Returns the tight CQ for receives of an XRC shared queue, or NULL. The CQ may be replaced. */
 struct sim_cq *sim_tight_choose_srq(struct sim_workload *load, unsigned side, struct uro_rng *rng);
-/* The queue pair uses one. */
+/* Returns whether the queue pair uses a tight CQ. */
 bool sim_tight_uses(const struct sim_endpoint *end);
-/* Completions may be missing in that queue. */
+/* Returns whether completions may be missing in that CQ. */
 bool sim_tight_lost(const struct sim_workload *load, const struct uro_cq *cq);
 
-/* CQ_ERR and QP_FATAL were reported. */
+/* Handles the event of an overflow: CQ_ERR or QP_FATAL. */
 void sim_tight_on_overflow(struct sim_cq *cq);
 void sim_tight_on_fatal(struct sim_endpoint *end);
 

@@ -77,7 +77,7 @@ static void choose_srq(struct sim_endpoint *end)
         end->srq = srq;
 }
 
-/* Another queue pair may bring its receives to their ends: no shared queue, or a new one next time. */
+/* Returns whether the life uses a shared queue whose receives another queue pair may use up. */
 static bool uses_wild(const struct sim_life *life)
 {
     for (uint32_t i = 0; i < life->count; i++)

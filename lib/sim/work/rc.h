@@ -71,30 +71,30 @@ struct sim_rc_state {
     struct sim_rc_message messages[SIM_RC_MESSAGES_MAX];
 };
 
-/* Number @number of the workload's plan. */
+/* Initialises life @number of the workload's plan. */
 void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
 
 /* rc_choose.c */
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
 
 /* rc_window.c */
-/* The memory windows of a life. */
+/* Prepares the memory windows of a life. */
 void sim_rc_window_begin(struct sim_endpoint *end);
 void sim_rc_window_end(struct sim_endpoint *end);
 /* One of the endpoint's memory windows is bound. */
 bool sim_rc_window_bound(const struct sim_endpoint *end);
-/* Fills in a request about a memory window; false when there is none for it now. */
+/* Fills in a request about a memory window. Returns false when no window fits now. */
 bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *request,
                           enum sim_plan_kind kind);
-/* The key of a window that is not bound, or of nothing. */
+/* Returns the key of an unbound window, or an unused key. */
 uint32_t sim_rc_window_stale(const struct sim_endpoint *owner);
-/* Makes the request wrong; false when it cannot be. */
+/* Makes the request wrong. Returns false when this is impossible. */
 bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request);
 void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *request,
                         struct uro_wqe *wqe);
-/* The request succeeded. */
+/* Updates the windows after the request succeeded. */
 void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *request);
-/* A SEND_WITH_INV arrived. */
+/* Updates the windows after a SEND_WITH_INV arrived. */
 void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey);
 
 /* rc_judge.c: struct sim_endpoint_ops */
@@ -108,10 +108,10 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place
                           uint8_t status);
 /* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
-/* The request was posted with a key of the section that is no longer valid. */
+/* Returns whether the request has an old key of the section. */
 bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,
                        const struct sim_request *request);
 
 /* rc_wire.c */
-/* False when the frame is of no reliable connection of the workload. */
+/* Returns false when the frame belongs to no reliable connection of the workload. */
 bool sim_rc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);

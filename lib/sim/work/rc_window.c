@@ -61,7 +61,7 @@ static bool is_first_type(const struct sim_rc_mw *mw)
     return mw->key.kind == URO_KEY_WINDOW_1;
 }
 
-/* Returns a window of @owner in @state that nobody uses now; NULL: none. */
+/* Returns a window of @owner in @state that no request uses now, or NULL. */
 static struct sim_rc_mw *find(struct sim_endpoint *owner, enum sim_rc_mw_state state)
 {
     uint32_t first = uro_rng_below(&owner->rng, SIM_RC_MWS);

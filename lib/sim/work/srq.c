@@ -194,7 +194,7 @@ static void create(struct sim_srq *srq, uint32_t capacity)
     uro_srq_create(uro_engine_shard(srq->host->engine), srq->srq, &init, srq->slots);
 }
 
-/* Whether a queue pair takes receives from it. */
+/* Returns whether a queue pair takes receives from it. */
 static bool in_use(const struct sim_srq *srq)
 {
     const struct sim_endpoint *end = srq->load->endpoints;
@@ -204,7 +204,7 @@ static bool in_use(const struct sim_srq *srq)
     return end != NULL;
 }
 
-/* Replaces the queue by another one. An XRC queue is destroyed while others send to it, a basic one only when no queue pair
+/* Replaces the queue by a new queue. An XRC queue is destroyed while peers send to it, a basic queue only when no queue pair
  * uses it. */
 static void replace(struct sim_srq *srq)
 {
@@ -305,8 +305,8 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
     sim_world_add(load->world, &srq->poster);
 }
 
-/* A queue pair takes its receives with it: completions that nobody polled are forgotten, and a receive that a message was
- * using is lost. */
+/* Updates the counts for a queue pair that stops: its unpolled completions disappear, and a receive in use by a message is
+ * lost. */
 void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn)
 {
     srq->lost_max++;

@@ -11,7 +11,7 @@ struct sim_cq;
 struct sim_endpoint;
 struct sim_workload;
 
-/* In the wr_id of a shared receive: which queue, and its number there. */
+/* The wr_id of a shared receive: this bit, the queue, and the number of the receive. */
 #define SIM_SRQ_BIT           (UINT64_C(1) << 62)
 #define SIM_SRQ_SHIFT         48u
 #define SIM_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> SIM_SRQ_SHIFT & 0xff))
@@ -66,17 +66,17 @@ void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *re
 
 void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index);
 void sim_srq_fini(struct sim_srq *srq);
-/* Number @index of the endpoint's host. */
+/* Returns shared queue @index of the endpoint's host. */
 struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index);
-/* The number of the oldest receive that waits; of the next one when none does. */
+/* Returns the number of the oldest waiting receive, or of the next receive when none waits. */
 uint64_t sim_srq_oldest(const struct sim_srq *srq);
-/* NULL: it was never posted, or completed. */
+/* Returns the receive, or NULL if it was never posted or has completed. */
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number);
 /* Frees the slot of the receive. */
 void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv);
 void sim_srq_on_limit(struct sim_srq *srq);
 void sim_srq_after_round(struct sim_srq *srq);
-/* A queue pair that uses a basic one is about to be reset or destroyed. */
+/* Prepares for the reset or destruction of a queue pair that uses a basic shared queue. */
 void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn);
-/* No queue pair is left: destroys it and checks its memory. */
+/* Destroys the queue and checks its memory, after all queue pairs are gone. */
 void sim_srq_check(struct sim_srq *srq);

@@ -41,7 +41,7 @@ static bool in_use(const struct sim_workload *load, unsigned side)
     return false;
 }
 
-/* Whether the tight queue can be used. */
+/* Returns whether the tight queue can be used. */
 static bool can_use(struct sim_workload *load, unsigned side, struct uro_rng *rng)
 {
     struct sim_cq *tight = &load->tight[side];

@@ -10,7 +10,7 @@
 #define ADDRESS_STEP  UINT64_C(0x1000000000)
 #define LIFE_STEP     UINT64_C(0x10000000)
 #define PD_FIRST      2000u
-#define NAME_ROOM     8u /* bytes that tell one message from another */
+#define NAME_ROOM     8u /* bytes that identify a message */
 
 static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
 {
@@ -138,7 +138,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     choose_fault(end, request);
     if (request->length < NAME_ROOM && request->opcode == URO_WR_SEND &&
         plan->inject_probability > 0)
-        request->length = NAME_ROOM; /* or nobody could say which one was flushed */
+        request->length = NAME_ROOM; /* else the flushed message could not be identified */
     if (request->length == 0 && request->fault != SIM_FAULT_UNSUPPORTED)
         request->fault = SIM_FAULT_NONE;
     request->at = uro_rng_below(rng, SIM_MEMORY_GUARD);
@@ -156,7 +156,7 @@ static uint32_t packets_of(const struct sim_endpoint *end, const struct sim_requ
     return sim_model_packets(request->length, plan_of(end)->path_mtu);
 }
 
-/* Whether the frame is packet @index of the request. */
+/* Returns whether the frame is packet @index of the request. */
 static bool is_packet(const struct sim_endpoint *end, const struct sim_request *request,
                       uint32_t index, const struct uro_frame *frame)
 {

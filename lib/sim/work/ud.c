@@ -12,7 +12,7 @@
 #define ADDRESS_STEP  UINT64_C(0x1000000000)
 #define LIFE_STEP     UINT64_C(0x10000000)
 #define PD_FIRST      3000u
-#define NAME_ROOM     8u /* bytes that tell one datagram from another */
+#define NAME_ROOM     8u /* bytes that identify a datagram */
 #define PRIVILEGED    0x80000000u
 #define QKEY_MASK     0x7fffffffu
 
@@ -71,7 +71,7 @@ static void stop(struct sim_endpoint *end)
     }
 }
 
-/* In the last life: everybody is there and has a receive for one more. */
+/* Returns whether, in the last life, every member of the group exists and has a free receive. */
 static bool group_is_ready(const struct sim_ud *ud, bool v6)
 {
     for (uint32_t i = 0; i < ud->count; i++) {
@@ -163,7 +163,7 @@ bool sim_ud_quiet(const struct sim_ud *ud)
 
 /* ---- what to send ------------------------------------------------------------------------------ */
 
-/* A queue pair to send to; in the last life only one that has a receive for it. NULL: none now. */
+/* Returns a queue pair to send to, or NULL. In the last life the queue pair must have a free receive. */
 static struct sim_endpoint *addressee(const struct sim_endpoint *end, uint32_t first)
 {
     const struct sim_ud *ud = end->load->ud;
@@ -218,7 +218,7 @@ static enum sim_fault choose_fault(struct sim_endpoint *end)
     return faults[uro_rng_below(&end->rng, URO_ARRAY_LEN(faults))];
 }
 
-/* In the last life whoever must receive the datagram expects it. */
+/* In the last life, adds the datagram to the expected datagrams of each receiver. */
 static void expect(struct sim_endpoint *end, const struct sim_datagram *datagram)
 {
     if (!end->life->last_life)
@@ -267,7 +267,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     return true;
 }
 
-/* The number of a handle of another protection domain, or of one that was destroyed. */
+/* Returns the number of a handle that was destroyed or belongs to another protection domain. */
 static uint32_t no_handle(struct sim_endpoint *end)
 {
     const struct sim_endpoint *other = member(end, uro_rng_below(&end->rng, end->load->ud->count));

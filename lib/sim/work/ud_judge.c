@@ -127,7 +127,7 @@ static bool is_to(const struct sim_datagram *datagram, const struct sim_endpoint
     return datagram->to_qpn == end->qpn && datagram->to == end->number;
 }
 
-/* The IP header as it arrived; an IPv4 one in the second half. */
+/* Returns whether the GRH is the received IP header; an IPv4 header is in the second half. */
 static bool is_grh(const struct sim_endpoint *end, const struct sim_datagram *datagram,
                    const uint8_t *grh)
 {

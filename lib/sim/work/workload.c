@@ -12,7 +12,7 @@
 #include "sim/work/rc.h"
 #include "sim/work/ud.h"
 
-/* The life of one connection after the other, then of one datagram queue pair after the other. */
+/* Returns life @i: first the connections, then the datagram queue pairs. */
 static struct sim_life *life_at(const struct sim_workload *load, uint32_t i)
 {
     const struct sim_plan *plan = load->plan;
@@ -52,7 +52,7 @@ static void init_shared(struct sim_workload *load, unsigned side)
     *shared->word = shared->start;
 }
 
-/* Every request that can be outstanding fits any one completion queue. */
+/* Returns the capacity of a completion queue: all requests that can be outstanding fit. */
 static uint32_t cq_capacity(const struct sim_plan *plan)
 {
     uint32_t capacity = 1;
@@ -173,8 +173,8 @@ static int by_original(const void *a, const void *b)
     return x->original < y->original ? -1 : x->original > y->original;
 }
 
-/* Sorted by what they found, each add must have found exactly the sum of those before it; gaps are
- * adds of which nobody knows. */
+/* Checks a shared word. The adds are sorted by their original values. Each original value must be the sum of the adds before
+ * it. Gaps are adds without a known result. */
 static void check_shared(struct sim_workload *load, unsigned side)
 {
     struct sim_shared_word *shared = &load->shared[side];
