@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable.c - two devices of this process with a cable between them: what it does to packets, what is counted, and what
- * a queue pair that failed says. */
+/* test_cable.c - two devices of this process with a cable between them: its faults, its counters, and the reason of a failed
+ * queue pair. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ struct stage {
     struct side one, two;
 };
 
-/* @faults are those of the first end. */
+/* Opens both ends. @faults: faults of the first end. */
 static void open_stage(struct stage *stage, const char *faults)
 {
     char text[160];
@@ -58,7 +58,7 @@ static void post_write(struct stage *stage, uint32_t rkey)
     assert_int_equal(ibv_post_send(stage->one.qp, &write, &bad), 0);
 }
 
-/* The completion of a WRITE; both ends poll, as their programs would. */
+/* Posts a WRITE and returns its completion. Both ends poll, as their programs would. */
 static struct ibv_wc write_to(struct stage *stage, uint32_t rkey)
 {
     struct ibv_wc wc, other;
@@ -135,7 +135,7 @@ static void qp__wrong_key__both_sides_say_why(void **state)
     close_stage(&stage);
 }
 
-/* The child has a cable of its own between devices of the same names; the parent's goes on. */
+/* Writes in the child over its own cable between devices of the same names. The cable of the parent stays open. */
 static void write_in_child(void)
 {
     struct stage stage;

@@ -22,7 +22,7 @@ static int add(const char *device)
     return uroce_device_add(device, error, sizeof error);
 }
 
-/* Nobody is at the other end: the link stays down. */
+/* Returns the description of a cable without another end: its link stays down. */
 static const char *lonely(const char *name)
 {
     static char text[160];
@@ -96,7 +96,7 @@ static void remove__unknown_name__refused(void **state)
     assert_int_equal(uroce_device_remove("uroce7"), -ENODEV);
 }
 
-/* What librdmacm keeps open does not stand in the way; what the engine knows does. */
+/* Contexts that librdmacm keeps open do not prevent the removal. Objects of the engine do. */
 static void remove__running_device__contexts_and_domains_may_stay(void **state)
 {
     struct ibv_async_event event;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engine.c - uroce/engine.h and uroce/objects.h: what two engines can do back to back in virtual time, and what each
- * function does with wrong arguments. */
+/* test_engine.c - uroce/engine.h and uroce/objects.h: two engines back to back in virtual time, and the result of each
+ * function for wrong arguments. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -165,7 +165,7 @@ static int carry(struct stage *stage, struct side *from, struct side *to)
     return count;
 }
 
-/* The next completion of @side; time passes until there is one. */
+/* Returns the next completion of @side; runs both engines until @side has a completion. */
 static struct uroce_completion completion_of(struct stage *stage, struct side *side)
 {
     struct uroce_completion completion;
@@ -189,7 +189,7 @@ static struct uroce_sge element(const struct side *side, uint32_t at, uint32_t l
     return (struct uroce_sge){ (uintptr_t)side->memory + at, length, uroce_mr_key(side->mr) };
 }
 
-/* A request of the first side about the start of the memories of both. */
+/* Returns a request of the first side for the first bytes of both memories. */
 static struct uroce_send request_of(const struct stage *stage, enum uroce_opcode opcode,
                                     const struct uroce_sge *sge)
 {
@@ -307,7 +307,7 @@ static void rc__wrong_key__both_sides_have_the_reason(void **state)
     assert_non_null(
         strstr(uroce_failure_text(uroce_qp_reason(stage->two.qp)), "used a wrong remote key"));
     assert_int_equal(uroce_qp_state(stage->two.qp), UROCE_ERR);
-    /* What is posted now is flushed. */
+    /* Requests that are posted now are flushed. */
     assert_int_equal(uroce_qp_receive(stage->two.qp, 5, NULL, 0), 0);
     assert_int_equal(completion_of(stage, &stage->two).status, UROCE_WR_FLUSH_ERR);
     close_stage(stage);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port.c - a driver of the program's own under plain verbs: two devices whose frames go through a queue of this test. */
+/* test_port.c - a driver of the test program under plain verbs: two devices whose frames go through a queue of this test. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define SLOTS 256u
 #define ROOM  1518u
 
-/* Frames on their way to one side. */
+/* The frames in flight to one side. */
 struct lane {
     uint8_t bytes[SLOTS][ROOM];
     uint32_t lengths[SLOTS];
@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned opened, closed, carried;
 static uint32_t mtu; /* that open() was told last */
 
-/* "toy,lane=0": receives from that lane and sends into the other one. */
+/* "toy,lane=0": receives from that lane and sends into the other lane. */
 static int open_port(void *user, const struct uroce_port_config *config, void **port, char *error,
                      size_t error_size)
 {

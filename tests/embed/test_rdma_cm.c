@@ -79,7 +79,7 @@ static void remove__bound_identifiers__get_device_removal(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-/* With the addresses that removed devices had. */
+/* The new devices have the addresses of removed devices. */
 static void add__after_others_were_removed__librdmacm_uses_the_new_ones(void **state)
 {
     struct sockaddr_in from = address_of("10.0.0.1", 0), to = address_of("10.0.0.2", 7000);
@@ -107,7 +107,7 @@ static void add__after_others_were_removed__librdmacm_uses_the_new_ones(void **s
 
 static atomic_bool stop;
 
-/* Looks at all devices, as a program does that has other devices than those which come and go. */
+/* Reads all devices, like a program that uses other devices than the added and removed devices. */
 static void *look_at_devices(void *unused)
 {
     struct sockaddr_in address = address_of("10.0.0.9", 0);

@@ -47,7 +47,7 @@ struct fake_port {
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
     uint32_t received_by_arm;     /* .receives when it was last armed */
-    uint32_t services;            /* that it was told of last, 0 when it was never told */
+    uint32_t services;            /* services in the last call, 0 before the first call */
     uint32_t claims, unclaims, forks, ways;
     struct uro_listened claimed; /* or unclaimed, last */
     pid_t opener, sender;        /* threads */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_coalesce.c - what waits for the next call of the program, above all where each send costs a system call, and that
- * it does not wait for ever. */
+/* test_coalesce.c - which posts wait for the next call of the program, mainly on links where each send is a system call, and
+ * that the service thread sends them in time. */
 #include <sched.h>
 
 #include "host/device.h"

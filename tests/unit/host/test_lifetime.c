@@ -197,7 +197,7 @@ static void connections__max_conn__there_are_no_more(void **state)
     assert_int_equal(must_status(makes_seven), 0);
 }
 
-/* What "*" says holds for each device by itself, and it is what must be raised. */
+/* A bound of "*" applies to each device separately, and the message names "*". */
 static void refuses_by_the_bound_of_all(void)
 {
     struct said said = said_begin();
@@ -239,7 +239,7 @@ static struct uro_listener *listen_to(struct uro_device *device, uint32_t number
     return listener;
 }
 
-/* A broker that is not told of a listener rejects who asks for it. */
+/* The broker rejects requests for a service that the process did not announce. */
 static void listens_to_many(void)
 {
     struct uro_device *device = first(DEVICE);

@@ -113,7 +113,7 @@ static bool writes(void)
     return program == WRITE_AND_LOOK;
 }
 
-/* Returns how many frames came; adds those that left to @moved. */
+/* Returns the number of received frames, and adds the sent frames to @moved. */
 static uint32_t round_of(struct host *host, bool receive, uro_time now, uint32_t *moved)
 {
     uint32_t received = 0;
@@ -160,7 +160,7 @@ static uro_time end_call(struct host *host, uro_time now)
     return ROUND;
 }
 
-/* One more round of a poll that waits for the peer's WRITE. */
+/* Runs another round of a poll that waits for the peer's WRITE. */
 static uro_time await_step(struct host *host, uro_time now)
 {
     uint32_t moved;
@@ -230,7 +230,7 @@ static uro_time poll(struct host *host, uint32_t *what, bool *found, uro_time no
                                                                         : LOOK;
 }
 
-/* Waits for an event: tells the scheduler, looks once more, and sleeps. */
+/* Waits for an event: informs the scheduler, polls once more, and sleeps. */
 static uro_time wait_for_event(struct host *host, uro_time now)
 {
     if (uro_sched_on_wait(&host->words, host->armed).action == URO_SCHED_RUN)
@@ -342,7 +342,7 @@ static bool is_service(const struct thread *thread)
     return thread == threads[2] || thread == threads[3];
 }
 
-/* Gives the processor to another thread when its own sleeps, or another one is due. */
+/* Gives the processor to another thread when its thread sleeps or another thread is due. */
 static void dispatch(int processor, uro_time now)
 {
     struct thread *mine = on[processor];
