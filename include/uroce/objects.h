@@ -182,7 +182,7 @@ enum uroce_qp_state {
 #define UROCE_ATTR_MAX_DEST_RD_ATOMIC (1u << 17)
 #define UROCE_ATTR_DEST_QPN           (1u << 20)
 
-/* As struct ibv_qp_attr. */
+/* Queue pair attributes, as in struct ibv_qp_attr. */
 struct uroce_qp_attr {
     enum uroce_qp_state state;
     uint32_t access;   /* set of UROCE_ACCESS_REMOTE_* that the peer may use */
@@ -241,7 +241,7 @@ enum uroce_opcode {
 #define UROCE_SOLICITED (1u << 2)
 #define UROCE_INLINE    (1u << 3) /* post copies the bytes, which need no region */
 
-/* As struct ibv_send_wr. */
+/* A send request, as in struct ibv_send_wr. */
 struct uroce_send {
     uint64_t wr_id;
     enum uroce_opcode opcode;
