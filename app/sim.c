@@ -28,21 +28,21 @@ struct settings {
 
 static int help(FILE *out)
 {
-    (void)fprintf(
-        out, "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n"
-             "                 [--without PART,...] [--less N] [--parts]\n\n"
-             "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and\n"
-             "damages frames, and checks every completion, every octet and every frame.\n"
-             "The same seed does the same, octet for octet.\n\n"
-             "  --seed N     the first seed\n"
-             "  --count K    as many seeds, one after the other (default 1)\n"
-             "  --pcap FILE  a capture of all frames of the last run\n"
-             "  --trace      prints all that happens\n"
-             "  --quiet      prints failures only\n"
-             "  --without PARTS  kinds of faults and of work to leave out, with commas\n"
-             "  --less N     halves the work N times\n"
-             "  --parts      prints the names of all parts\n\n"
-             "Exit status: 0, 1 when something failed (the last lines are told), 2 wrong use.\n");
+    (void)fprintf(out,
+                  "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n"
+                  "                 [--without PART,...] [--less N] [--parts]\n\n"
+                  "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and\n"
+                  "damages frames, and checks every completion, every byte and every frame.\n"
+                  "The same seed gives the same run, byte for byte.\n\n"
+                  "  --seed N     the first seed\n"
+                  "  --count K    number of seeds, run one after the other (default 1)\n"
+                  "  --pcap FILE  write a capture of all frames of the last run\n"
+                  "  --trace      print every event\n"
+                  "  --quiet      print only failures\n"
+                  "  --without PARTS  kinds of faults and work to leave out, separated by commas\n"
+                  "  --less N     halve the work N times\n"
+                  "  --parts      print the names of all parts\n\n"
+                  "Exit status: 0, 1 on a failure (the last lines are printed), 2 on wrong use.\n");
     return out == stdout ? 0 : 2;
 }
 

@@ -300,8 +300,8 @@ char *uro_host_left_out_text(const struct uro_device_config *entry,
 {
     (void)snprintf(text, URO_HOST_LEFT_OUT_MAX,
                    "WARNING: %s does not have all addresses of the machine or the interface: a "
-                   "device has at most %u, and the machine's first %u are looked at; name those "
-                   "that you need, ip=ADDRESS",
+                   "device has at most %u, and uroce reads the first %u of the machine; name the "
+                   "addresses that the device needs with ip=ADDRESS",
                    entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_LOCAL_MAX);
     return text;
 }

@@ -82,8 +82,8 @@ static void machine__of_more_addresses_than_are_looked_at__says_that_some_are_le
     assert_true(d->left_out);
     assert_string_equal(uro_host_left_out_text(d, text),
                         "WARNING: a does not have all addresses of the machine or the interface: a "
-                        "device has at most 15, and the machine's first 128 are looked at; name "
-                        "those that you need, ip=ADDRESS");
+                        "device has at most 15, and uroce reads the first 128 of the machine; name "
+                        "the addresses that the device needs with ip=ADDRESS");
 }
 
 int main(void)

@@ -28,14 +28,14 @@ def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Pat
 
 
 def check_commands(report: sources.Report, root: pathlib.Path) -> None:
-    """What stands in tools/ itself is a command, and each has a row in the README."""
+    """Each file directly in tools/ is a command and has a row in the README."""
     readme = root / "tools" / "README.md"
     if not readme.exists():
         return
     rows = set(re.findall(r"^\| `([^`]+)` \|", readme.read_text(), re.M))
     found = {path.name for path in sources.files(root, "tools/*") if path.parent == readme.parent} - {readme.name}
     for name in sorted(found - rows):
-        report.add("tools/README.md", None, f"{name} has no row: it is no command, or belongs into tools/lib/")
+        report.add("tools/README.md", None, f"{name} has no row; add one, or move the file to tools/lib/")
     for name in sorted(rows - found):
         report.add("tools/README.md", None, f"{name}: no such command")
 
