@@ -131,8 +131,7 @@ class Stream(Checked):
         case.plugin()
         if shutil.which("ib_write_bw") is None:
             raise Skip("ib_write_bw (perftest) is not installed")
-        # -u 18: eight waits of 1.07 s. With perftest's own 67 ms a machine with other work fails before it is stopped.
-        self.start(pair, ["ib_write_bw", "-F", "-x", "1", "-u", "18", "--run_infinitely", "-D", "1"], [host])
+        self.start(pair, list(pairs.STREAM), [host])
 
     def flow(self, messages: int = 1) -> None:
         del messages
@@ -148,7 +147,7 @@ class Stream(Checked):
 def ended_badly(output: pairs.Output) -> None:
     """By itself, with a reason: not by a signal, and not by us."""
     assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
-    assert output.status > 0, f"{pairs.ending(output.status)}\n{output.tail()}"
+    assert pairs.fails_by_itself(output.status), f"{pairs.ending(output.status)}\n{output.tail()}"
 
 
 # ---- peers ------------------------------------------------------------------

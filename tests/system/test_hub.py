@@ -168,7 +168,7 @@ def the_broker_dies__programs_are_told_and_told_again_when_there_is_another(case
 
 
 def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> None:
-    program_ = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+    program_ = list(pairs.STREAM)
 
     def lines() -> int:
         return len(programs.figures.bandwidths(pair.said("client")))

@@ -19,7 +19,7 @@ import pairs  # from tools/lib/common, which programs put on the path
 
 SKIPPED = 77  # a program's way to say that it misses something
 SECONDS = 90  # for one row; the slowest take a tenth of it
-DEAD_PEER_SECONDS = 60  # 8 timeouts of 67 ms, and what it takes to start and stop
+DEAD_PEER_SECONDS = 60  # eight ACK timeouts of pairs.STREAM, and the time to start and stop
 
 
 class Skip(Exception):
@@ -51,7 +51,7 @@ def run_apart(uroce: pathlib.Path, row: connections.Connection, kind: type) -> s
 
 
 def peer_killed(uroce: pathlib.Path) -> str:
-    program = ["ib_write_bw", "-F", "-x", "1", "--run_infinitely", "-D", "1"]
+    program = list(pairs.STREAM)
     with pairs.Pair(uroce) as pair:
         port = pairs.free_port()
         server, _ = pair.serve(program, port)
