@@ -367,7 +367,7 @@ static void open__wrong_words__a_sentence(void **state)
     memset(many, ',', sizeof many - 1);
     memcpy(many, "loss=1", strlen("loss=1"));
     assert_int_equal(uro_cable_port_set("one", many, error), -EINVAL);
-    assert_string_equal(error, "link cable: too many words");
+    assert_string_equal(error, "link cable: the description is too long");
     send_frame(pair.one, 'a'); /* nothing was changed */
     assert_string_equal(arrived(pair.two, 1), "a");
     close_pair(&pair);
