@@ -3,7 +3,7 @@
 librspreload, UCX, libfabric. Rows for connections.py, and which runs have them.
 
 qperf uses the kernel's sockets under the same addresses; over UDP sockets uroce has those. What Linux rxe
-cannot, and no row asks of it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS.md says why.
+cannot, and no row asks of it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS.md has the reasons.
 """
 from connections import Meeting
 

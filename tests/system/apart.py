@@ -9,7 +9,7 @@ import subprocess
 import programs  # puts tools/lib/common on the path
 import pairs
 
-SECTION = "## Two sides whose addresses the kernel has too"
+SECTION = "rdma_cm with the kernel's addresses"
 ADDRESSES = {"server": ("10.0.0.1/24", "fd00::1/64"), "client": ("10.0.0.2/24", "fd00::2/64")}
 
 

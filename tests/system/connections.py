@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of docs/PROGRAMS.md whose two sides find each other by rdma_cm, each with its command."""
+"""Runs the rows of programs.txt whose two processes connect by rdma_cm."""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ import programs
 import pairs
 import patience
 
-ROW = re.compile(r"^\| (\w+) \| `([^`]+)`( stays)? \| `([^`]+)`( again)? \| ([^|]+) \|$", re.M)
+STAYS, AGAIN = "stays: ", "again: "
 SECONDS = 60  # for one row; the slowest take a tenth of it
 # At its end rping closes its channel while its other thread may be about to read from it.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
@@ -51,12 +51,10 @@ def built(uroce, command: str) -> list[str]:
     return [str(samples / word) if word.startswith("./") else word for word in command.split()]
 
 
-def rows(uroce, section: str = "## Two sides that find each other by rdma_cm") -> list[Connection]:
-    page = (programs.ROOT / "docs" / "PROGRAMS.md").read_text()
-    text = page.split(section + "\n", 1)[1].split("\n## ", 1)[0]
-    return [Connection(m[1], built(uroce, m[2]), bool(m[3]), built(uroce, m[4]), bool(m[5]),
-                       [word.strip() for word in m[6].split(",")])
-            for m in ROW.finditer(text)]
+def rows(uroce, section: str = "rdma_cm") -> list[Connection]:
+    return [Connection(name, built(uroce, server.removeprefix(STAYS)), server.startswith(STAYS),
+                       built(uroce, client.removeprefix(AGAIN)), client.startswith(AGAIN), programs.needles(said))
+            for name, server, client, said in programs.section(section)]
 
 
 def wrong_copy(pair: Pair) -> str:

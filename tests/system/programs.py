@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of docs/PROGRAMS.md and what makes a row hold."""
+"""Reads the rows of programs.txt, and decides whether a row passes."""
 import pathlib
 import re
 import sys
@@ -9,7 +9,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import figures  # noqa: E402
 
-ROW = re.compile(r"^\| (\w+) \| `([^`]+)` \|(?: `(;[^`]+)` \|)?(?: ([^|`]+) \|)?$", re.M)
+TABLES = pathlib.Path(__file__).with_name("programs.txt")
+HEADING = re.compile(r"\[(.+)\]")
+TWO, SET, ALONE = "two processes", "two processes with a device setting", "one process"
 ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
 
 
@@ -34,11 +36,31 @@ class Row:
         return bool(self.must_say)
 
 
+def section(title: str) -> list[list[str]]:
+    """Returns the cells of each row below the heading [title] of programs.txt."""
+    found, inside = [], False
+    for line in TABLES.read_text().splitlines():
+        heading = HEADING.fullmatch(line)
+        if heading:
+            inside = heading[1] == title
+        elif inside and line.strip() and not line.startswith("#"):
+            found.append([cell.strip() for cell in line.split(" | ")])
+    return found
+
+
+def words_of(command: str) -> list[str]:
+    """Returns the words of a command. A file below tests/ is looked up in the source tree."""
+    return [str(ROOT / word) if word.startswith("tests/") else word for word in command.split()]
+
+
+def needles(cell: str) -> list[str]:
+    return [needle.strip() for needle in cell.split(",")]
+
+
 def rows() -> list[Row]:
-    page = (ROOT / "docs" / "PROGRAMS.md").read_text()
-    return [Row(m[1], [str(ROOT / word) if word.startswith("tests/") else word
-                       for word in m[2].split()], [w.strip() for w in (m[4] or "").split(",") if w.strip()], m[3] or "")
-            for m in ROW.finditer(page)]
+    return ([Row(name, words_of(command), []) for name, command in section(TWO)]
+            + [Row(name, words_of(command), [], settings) for name, command, settings in section(SET)]
+            + [Row(name, words_of(command), needles(said)) for name, command, said in section(ALONE)])
 
 
 def lines_wanted(row: Row) -> int:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes every object of the verbs interface by pyverbs, and uses what it made; for a row of
-docs/PROGRAMS.md.
+programs.txt.
 
     uroce run --device 'uroce0:net_null0,no-rx=1;ip=10.0.0.1/24' -- /usr/bin/python3 pyverbs_objects.py
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the distribution's verbs programs over uroce, row by row of docs/PROGRAMS.md; writes TAP.
+"""Runs the distribution's verbs programs over uroce, row by row of programs.txt; writes TAP.
 
     test_programs.py build/app/uroce [--match REGEX] [--list]
 """

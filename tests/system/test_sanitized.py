@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of docs/PROGRAMS.md over a library that was built with sanitizers, whose reports are failures.
+"""Programs of programs.txt over a library that was built with sanitizers, whose reports are failures.
 Writes TAP.
 
     test_sanitized.py BUILD LINK [--match REGEX] [--all]      LINK: memif or udp; --all: every row that can be
