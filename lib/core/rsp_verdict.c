@@ -2,7 +2,7 @@
 /* rsp_verdict.c - the responder error table of IBTA Vol. 1 ("Responder error behaviour") for RC.
  *
  * Where Linux rxe differs (NAK 0x63 and LOC_QP_OP_ERR for a message too long, no events) the
- * architecture is followed; docs/CONFORMANCE.md lists the differences.
+ * architecture is followed; tests/interop/rxe-rules.txt lists the differences.
  */
 #include "core/rsp_verdict.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks their behaviour.
  *
- * This is the header for programs. A run is (commit, seed). docs/TESTING.md lists the invariants. plan/plan.h defines the
- * meaning of a seed.
+ * This is the header for programs. A run is (commit, seed). tests/mutants/oracle.rules lists the invariants. plan/plan.h defines
+ * the meaning of a seed.
  */
 #pragma once
 

@@ -50,6 +50,7 @@ static void connect_and_drain(struct stand *stand)
     assert_int_equal(api_go(stand->api, stand->side.qp, IBV_QPS_SQD, 0), 0);
 }
 
+/* bug B25 */
 static void post_send__before_rts__is_einval(void **state)
 {
     struct stand stand;
@@ -63,6 +64,7 @@ static void post_send__before_rts__is_einval(void **state)
     stand_close(&stand);
 }
 
+/* bug B25 */
 static void post_recv__in_reset__is_einval_and_later_is_taken(void **state)
 {
     struct stand stand;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.h - a model of the requester of Linux rxe: which packets it sends, and what it makes of the answers.
  *
- * The model makes the mistakes that kernels 6.1 and 6.12 make, as docs/rxe.txt and decision 38 describe them. It has no
+ * The model makes the mistakes of kernels 6.1 and 6.12 that tests/interop/rxe-rules.txt and decision 38 describe. It has no
  * clock and no queue of packets: the test decides when the model sends, when an answer reaches it, and when its timer
  * fires. Only what a lossy network needs is there: RNR NAKs, which pause rxe, fail the model.
  */

@@ -323,7 +323,7 @@ static void input_unknown(struct scene *s, const char *to, uint32_t length, bool
     free(exact);
 }
 
-/* B01: one packet of 48 octets like this stopped hosts. */
+/* bug B01: one packet of 48 octets like this stopped hosts. */
 static void mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ static void sum_again(uint8_t *frame, uint32_t length)
     uro_put_le32(frame + length - 4, uro_icrc(network, false, length - 14 - 4));
 }
 
-/* B02: the headers of the opcode or the pad octets are more than what came. */
+/* bug B02: the headers of the opcode or the pad octets are more than what came. */
 static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
     scene_close(s);
 }
 
-/* B05: a repeated READ whose address and length wrap, or reach past what was asked before. */
+/* bug B05: a repeated READ whose address and length wrap, or reach past what was asked before. */
 static void b05__repeated_read_that_wraps__not_answered(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void b05__repeated_read_that_wraps__not_answered(void **state)
     scene_close(s);
 }
 
-/* B07: the answer of an atomic is lost, the atomic is sent again and its second answer counts. */
+/* bug B07: the answer of an atomic is lost, the atomic is sent again and its second answer counts. */
 static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state
     scene_close(s);
 }
 
-/* B11: the pad octets belong to the sum. Every size, sent and received. */
+/* bug B11: the pad octets belong to the sum. Every size, sent and received. */
 static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state
     scene_close(s);
 }
 
-/* B12: stacks disagree about the bit; both are right for us, and 1 is what adapters send. */
+/* bug B12: stacks disagree about the bit; both are right for us, and 1 is what adapters send. */
 static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
     scene_close(s);
 }
 
-/* B15: the requester fails and says so; "success" on a dead queue pair is what others said. */
+/* bug B15: the requester fails and says so; "success" on a dead queue pair is what others said. */
 static void b15__reserved_syndrome_or_last_without_first__error_completion(void **state)
 {
     (void)state;

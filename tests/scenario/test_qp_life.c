@@ -137,6 +137,7 @@ static void qp__first_packet_in_rtr__raises_established_once_and_is_served(void 
     scene_close(s);
 }
 
+/* bug B10 */
 static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
 {
     (void)state;

@@ -185,6 +185,7 @@ static void expect_gone(struct scene *s, uint32_t qpn)
     scene_expect_silence(s, URO_MS(100000));
 }
 
+/* bug B30 */
 static void qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards(void **state)
 {
     (void)state;

@@ -146,6 +146,7 @@ static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
     scene_close(s);
 }
 
+/* bug B06 */
 static void rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent(void **state)
 {
     (void)state;
@@ -282,6 +283,7 @@ static int to_rtr(struct scene *s, uint32_t path_mtu)
     return uro_engine_qp_modify(s->engine, s->qp, &attr, mask, s->now);
 }
 
+/* bug B29 */
 static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
 {
     (void)state;

@@ -291,6 +291,7 @@ static const struct {
 };
 
 /* rule RSP.ATOMIC.WRITE, RSP.FLUSH */
+/* bug B03 */
 static void rc_responder__not_allowed__nak_and_nothing_is_written(void **state)
 {
     (void)state;

@@ -172,6 +172,7 @@ static void lose_the_peer(struct scene *s)
 }
 
 /* What a lost next hop swallows is work too: a round does a bounded amount of it. */
+/* bug B09 */
 static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
 {
     (void)state; /* rule LIVE.BOUND */

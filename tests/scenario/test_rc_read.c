@@ -76,6 +76,7 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
 }
 
 /* What is answered is what is asked for now, not what was asked for first. */
+/* bug B17 */
 static void rc_read__asked_again_for_less__gets_that_much_and_later_all(void **state)
 {
     (void)state;
@@ -127,6 +128,7 @@ static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
     scene_close(s);
 }
 
+/* bug B18 */
 static void rc_read__zero_octets_twice__is_answered_twice(void **state)
 {
     (void)state;
@@ -302,6 +304,7 @@ static void rc_read__response_lost__asked_again_from_the_first_missing(void **st
     assert_true(uro_mark_hit("REQ.READ.PSN"));
 }
 
+/* bug B13 */
 static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
 {
     (void)state;
@@ -323,6 +326,7 @@ static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **sta
     scene_close(s);
 }
 
+/* bug B14 */
 static void rc_read__response_too_short__error_completion(void **state)
 {
     (void)state;

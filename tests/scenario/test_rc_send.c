@@ -161,6 +161,7 @@ static void rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count(void *
     scene_close(s);
 }
 
+/* bug B08 */
 static void rc_send__rnr_nak__nothing_is_sent_before_the_named_delay(void **state)
 {
     (void)state;
@@ -200,6 +201,7 @@ static void rc_send__acknowledged_with_any_credits__completes(void **state)
     assert_true(uro_mark_hit("REQ.CREDITS"));
 }
 
+/* bug B16 */
 static void rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted(void **state)
 {
     (void)state;

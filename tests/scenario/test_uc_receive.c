@@ -210,7 +210,7 @@ static void uc_send__receive_that_may_not_be_written__fails_the_queue_pair(void 
 
 /* ---- WRITE -------------------------------------------------------------- */
 
-/* B19: a receiver that waits for the LAST that was lost waits for ever. */
+/* bug B19: a receiver that waits for the LAST that was lost waits for ever. */
 static void uc_write__last_lost__the_next_message_of_any_kind_is_taken(void **state)
 {
     (void)state;

@@ -176,7 +176,7 @@ static void ud_receive__no_receive_posted__dropped(void **state)
     scene_close(s);
 }
 
-/* B20: it killed or blocked the queue pair. */
+/* bug B20: it killed or blocked the queue pair. */
 static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing
     scene_close(s);
 }
 
-/* B22: the top bit of a request's Q_Key says that the queue pair's own is meant. */
+/* bug B22: the top bit of a request's Q_Key says that the queue pair's own is meant. */
 static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
 {
     (void)state;
@@ -224,6 +224,7 @@ static void ud_send__handle_of_another_domain__error_completion(void **state)
 
 /* ---- what stops it ------------------------------------------------------ */
 
+/* bug B21 */
 static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **state)
 {
     (void)state;

@@ -334,6 +334,7 @@ static void send_with_inv__closes_the_window_and_says_which(void **state)
     uro_key_deregister(windows_shard(s), &window);
 }
 
+/* bug B23 */
 static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(void **state)
 {
     (void)state;

@@ -48,6 +48,7 @@ static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t le
     return uro_key_local(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
 }
 
+/* bug B04 */
 static void key_resolve__every_edge_of_the_range(void **state)
 {
     struct uro_key key = region(0x1000, 100);

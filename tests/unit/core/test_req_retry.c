@@ -21,6 +21,7 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
 }
 
 /* The table was typed in by hand; this rule was not used to type it. */
+/* bug B27 */
 static void rnr_delay__doubles_every_second_code(void **state)
 {
     (void)state;

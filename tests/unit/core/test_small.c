@@ -17,6 +17,7 @@
 #include "support/check.h"
 
 /* rule PSN.ARITH, PSN.TYPE */
+/* bug B28 */
 static void psn_diff__every_half_of_the_circle(void **state)
 {
     const uro_psn e = uro_psn_make(0xfffffe);
@@ -137,6 +138,7 @@ static uint8_t memory[512];
 
 /* A list of elements cut at random; what is gathered and scattered piecewise must be what one
  * array would give. */
+/* bug B26 */
 static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **state)
 {
     const struct uro_shard_config config = { .table_bits = 4 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of tools/bench as text, as docs/BENCHMARKS.md and as docs/bench.svg."""
+"""The rows of tools/bench as text, as BENCHMARKS.md and as bench.svg."""
 import pathlib
 from html import escape
 
@@ -8,9 +8,8 @@ from bench_rows.figure import Figure
 REACHED = {True: "reached", False: "not yet", None: ""}
 HEAD = """# Benchmarks
 
-Written by `tools/bench --write`, which measures each row on the machine it runs on: the median of
-several runs, beside a limit of the machine or a peer that was measured in the same run. Do it again on
-yours; ratios travel better than figures. An empty cell aims at nothing, or has nothing beside it.
+Written by `tools/bench --write`. Each value is the median of several runs on this machine, beside a limit of the machine or
+a peer that was measured in the same run. Compare ratios rather than figures. An empty cell: no aim, or nothing to compare with.
 
 {machine}
 
@@ -109,5 +108,6 @@ def as_svg(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str:
 
 
 def write(docs: pathlib.Path, machine: str, found: dict[str, tuple[str, list[Figure]]]) -> None:
+    docs.mkdir(parents=True, exist_ok=True)
     (docs / "BENCHMARKS.md").write_text(as_markdown(machine, found))
     (docs / "bench.svg").write_text(as_svg(machine, found))

@@ -80,7 +80,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="of each row; the median is shown")
     parser.add_argument("--quick", action="store_true", help="one short run: does it work?")
     parser.add_argument("--write", action="store_true",
-                        help="docs/BENCHMARKS.md and docs/bench.svg, when nothing else runs")
+                        help="write BENCHMARKS.md and bench.svg to build-bench/docs, if nothing else runs")
     options = parser.parse_args()
     options.rows = [row.upper() for row in options.rows] or list(ROWS)
     for row in options.rows:
@@ -103,7 +103,7 @@ def main() -> int:
     bench = Bench(options.build.resolve(), 1 if options.quick else options.runs, options.quick)
     found = {key: (ROWS[key][0], measured(bench, key)) for key in ROWS if key in options.rows}
     if options.write:
-        bench_page.write(ROOT / "docs", machine(used), found)
+        bench_page.write(options.build / "docs", machine(used), found)
     return 0
 
 

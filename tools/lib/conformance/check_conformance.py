@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds the rules of docs/PROTOCOL.md against the marks in lib/ and the tests that ask for them.
+"""Checks that each rule of docs/PROTOCOL.md has a line of code that keeps it, and a test.
 
-A rule is `done` when three places agree: its row, the line of code that keeps it, its test.
-    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line
+    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line keeps the rule
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
-A script of tests/peer asks for the marks of the rules it names: tests/peer/test_engine.c.
-The comment is for tables, types and things that must never happen; a line that runs has a mark.
-A rule is shown by a mark when a test asserts that its line ran; else by name: code and test name it,
-and only a reader knows that the one tests the other. docs/CONFORMANCE.md counts both.
+A script of tests/peer asks for the marks of the rules that it names: tests/peer/test_engine.c.
+The comment is for tables, types and events that must never happen. A line that runs has a mark.
+A rule holds by a mark if a test asserts that its line ran. It holds by name if only comments tie code and test.
 
-A rule that is not done says why, `open: reason`. How Linux rxe does it stands in docs/rxe.txt or was
-measured by scripts (rxe_facts.py). docs/CONFORMANCE.md says how many hold; --write makes it.
+A rule that has no code or no test ends with its reason: (open: reason). Files of tests/interop say what Linux rxe does
+(rxe_facts.py). --rules prints code and tests of each rule. --write DIR writes DIR/CONFORMANCE.md and DIR/DEVIATIONS.md.
 
-A bug that others paid for, `| B01 | what went wrong | file | tests |`, names tests that exist.
+A bug of other stacks, `| B01 | what went wrong |`, has a test below the comment /* bug B01 */, or a script with # bug B01.
 """
+import argparse
 import pathlib
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("check", "common", "mutants")]
 
@@ -38,27 +37,28 @@ SCRIPT_RULES = re.compile(r"^rule[ \t]+(.+)$", re.M)
 UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # of tests/peer/test_engine.c
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
 ASKS = re.compile(r"mark_hit|expect_mark")    # who has such a table
-BUG = re.compile(r"^\|\s*(B\d\d)\s*\|(.*)\|\s*$", re.M)
-STATE = re.compile(r"done|open: .+")
-COLUMNS = 5  # after the id: rule, source, code, test, state
+BUG = re.compile(r"^\|\s*(B\d\d)\s*\|", re.M)
+BUG_TEST = re.compile(r"/\* bug (B\d\d(?:, B\d\d)*)(?:: [^*]+)? \*/\n(?:static )?void \w+\(void \*\*state\)|^# bug (B\d\d(?:, B\d\d)*)$", re.M)
+BUG_NAMED = re.compile(r"(?:/\*|^#) bug (B\d\d(?:, B\d\d)*)", re.M)
+OPEN = re.compile(r"\s*\(open(?:: (.+))?\)$")
 
 
 @dataclass
 class Rule:
     line: int
     text: str
-    code: str
-    test: str
-    state: str
+    reason: str           # why it is open, or empty
+    code: list[str] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)
     marked: bool = False  # a test asserts that its line ran
 
     @property
     def done(self) -> bool:
-        return self.state == "done"
+        return not self.reason
 
     @property
-    def reason(self) -> str:
-        return self.state.removeprefix("open: ")
+    def state(self) -> str:
+        return "open" if self.reason else "by a mark" if self.marked else "by name"
 
 
 def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
@@ -67,29 +67,31 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
     for match in ROW.finditer(text):
         name, line = match.group(1), sources.line_of(text, match.start())
         cells = [cell.strip() for cell in match.group(2).split("|")]
-        if len(cells) != COLUMNS or not STATE.fullmatch(cells[-1]):
-            report.add(PAGE, line, f"{name}: a row is id|rule|source|code|test|state, "
-                       "state is done or open: why")
+        is_open = OPEN.search(cells[0])
+        if len(cells) != 2 or (is_open and not is_open[1]):
+            report.add(PAGE, line, f"{name}: a row is id|rule|source; a rule without code or test ends with (open: why)")
         elif name in rules:
             report.add(PAGE, line, f"{name}: stands in the table twice")
         elif not conformance_page.family_of(name):
             report.add(PAGE, line, f"{name}: its first word is in no family of conformance_page.py")
         else:
-            rules[name] = Rule(line, cells[0], *cells[2:])
+            rules[name] = Rule(line, OPEN.sub("", cells[0]), is_open[1] if is_open else "")
     return rules
 
 
 def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
                pattern: re.Pattern) -> tuple[dict[str, list[str]], set[str]]:
-    """id -> the files that name it; those that are marks, not comments only."""
+    """Returns id -> the places that name it, and the ids that have a mark, not only a comment."""
     named: dict[str, list[str]] = {}
     marks: set[str] = set()
     for path in paths:
-        for match in pattern.finditer(path.read_text()):
+        text = path.read_text()
+        for match in pattern.finditer(text):
             names = re.split(r"\s*,\s*", match.group(1) or match.group(2))
             marks.update(names if match.group(1) else ())
+            place = f"{path.relative_to(root).as_posix()}:{sources.line_of(text, match.start())}"
             for name in names:
-                named.setdefault(name, []).append(path.relative_to(root).as_posix())
+                named.setdefault(name, []).append(place)
     return named, marks
 
 
@@ -108,37 +110,26 @@ def find_scripts(root: pathlib.Path) -> dict[str, list[str]]:
     return named
 
 
-def names_one_of(cell: str, files: list[str]) -> bool:
-    return any(pathlib.PurePath(f).name in cell or f in cell for f in files)
-
-
-def check_done(report: sources.Report, name: str, rule: Rule, code: list[str],
-               tests: list[str]) -> None:
-    if not code:
-        report.add(PAGE, rule.line, f'{name} is done, but no URO_MARK("{name}") stands in lib/')
-    elif not names_one_of(rule.code, code):
-        report.add(PAGE, rule.line, f"{name}: the code column must name {' or '.join(code)}")
-    if not tests:
-        report.add(PAGE, rule.line, f"{name} is done, but no test asks for its mark")
-    elif not names_one_of(rule.test, tests):
-        report.add(PAGE, rule.line, f"{name}: the test column must name {' or '.join(tests)}")
+def check_done(report: sources.Report, name: str, rule: Rule) -> None:
+    if not rule.code:
+        report.add(PAGE, rule.line, f'{name}: no URO_MARK("{name}") is in lib/')
+    if not rule.tests:
+        report.add(PAGE, rule.line, f"{name}: no test asks for its mark")
 
 
 def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
     text = (root / PAGE).read_text()
-    for match in BUG.finditer(text):
-        line = sources.line_of(text, match.start())
-        cells = [cell.strip() for cell in match.group(2).split("|")]
-        if len(cells) != 3:
-            report.add(PAGE, line, f"{match.group(1)}: a bug is id|what went wrong|file|tests")
-            continue
-        path = root / "tests" / cells[1]
-        there = path.read_text() if path.is_file() else ""
-        for name in re.split(r",\s*", cells[2]):
-            if path.is_dir() and (path / f"{name}.peer").is_file():
-                continue
-            if not re.search(rf"\b{re.escape(name)}\(void \*\*state\)", there):
-                report.add(PAGE, line, f"{match.group(1)}: no test {name} in tests/{cells[1]}")
+    bugs = {match.group(1): sources.line_of(text, match.start()) for match in BUG.finditer(text)}
+    tested: set[str] = set()
+    for path in sources.files(root, "tests/*.c", "tests/*.peer"):
+        there = path.read_text()
+        for match in BUG_TEST.finditer(there):
+            tested.update((match.group(1) or match.group(2)).split(", "))
+        for match in BUG_NAMED.finditer(there):
+            for name in set(match.group(1).split(", ")) - set(bugs):
+                report.add(path.relative_to(root), sources.line_of(there, match.start()), f"{name} has no row in {PAGE}")
+    for name in sorted(set(bugs) - tested):
+        report.add(PAGE, bugs[name], f"{name}: no test stands below a comment /* bug {name} */")
 
 
 def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Report) -> None:
@@ -156,10 +147,11 @@ def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Repo
             tests.setdefault(name, []).extend(places)
     for name, rule in rules.items():
         rule.marked = name in marks and (name in asked or name in tables)
+        rule.code, rule.tests = code.get(name, []), list(dict.fromkeys(tests.get(name, [])))
         if rule.done:
-            check_done(report, name, rule, code.get(name, []), tests.get(name, []))
-        elif name in code and name in tests:
-            print(f"{PAGE}:{rule.line}: {name} has code and a test: its state may say done")
+            check_done(report, name, rule)
+        elif rule.code and rule.tests:
+            print(f"{PAGE}:{rule.line}: {name} has code and a test: remove (open: ...)")
     for where, named in (("lib", code), ("tests", tests)):
         for name, places in named.items():
             if name not in rules:
@@ -169,26 +161,30 @@ def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Repo
             report.add(places[0], None, f"{name}: a test asks for it, but no line of lib/ has it")
 
 
-def check_page(root: pathlib.Path, text: str, report: sources.Report) -> None:
-    path = root / conformance_page.PAGE
-    if "--write" in sys.argv[1:]:
-        path.write_text(text)
-    elif path.is_file() and path.read_text() != text:
-        report.add(conformance_page.PAGE, None, "is out of date: tools/conformance --write")
+def print_rules(rules: dict[str, Rule]) -> None:
+    for name, rule in rules.items():
+        print(f"{name} | {rule.state} | {', '.join(rule.code)} | {', '.join(rule.tests)}")
 
 
 def main() -> int:
-    root = sources.root_argument()
-    report = sources.Report()
+    parser = argparse.ArgumentParser(prog="tools/conformance", description=__doc__.splitlines()[0])
+    parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3])
+    parser.add_argument("--rules", action="store_true", help="print each rule with its state, code and tests")
+    parser.add_argument("--write", type=pathlib.Path, metavar="DIR", help="write CONFORMANCE.md and DEVIATIONS.md to DIR")
+    options = parser.parse_args()
+    root, report = options.root, sources.Report()
     rules = read_rules(root, report)
     check_marks(root, rules, report)
     check_bugs(root, report)
     rxe = rxe_facts.read(root, list(rules), report)
-    check_page(root, conformance_page.make(root, rules, rxe), report)
+    if options.rules:
+        print_rules(rules)
+    if options.write:
+        conformance_page.write(options.write, root, rules, rxe)
     done = sum(rule.done for rule in rules.values())
     marked = sum(rule.done and rule.marked for rule in rules.values())
-    return report.finish(f"conformance: {done} rules done, {marked} of them by a mark that a test "
-                         f"asserts, {len(rules) - done} open")
+    return report.finish(f"conformance: {done} of {len(rules)} rules hold, {marked} of them by a mark that a test "
+                         f"asserts; {rxe_facts.summary(rxe)}")
 
 
 if __name__ == "__main__":

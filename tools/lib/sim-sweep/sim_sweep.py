@@ -87,13 +87,13 @@ def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
 
 
 def record(path: pathlib.Path, first: int, done: int, took: float, failed: int | None) -> None:
-    """A line of the table that docs/CONFORMANCE.md shows."""
+    """Appends one line to tests/sim/sweeps.txt."""
     date, commit = revision.today(ROOT)
     cells = (date, commit, done, first, first + done - 1, round(done / took),
              "none" if failed is None else f"seed {failed}")
     with path.open("a") as table:
         table.write(" | ".join(str(cell) for cell in cells) + "\n")
-    print(f"{path} has a line more; now tools/conformance --write")
+    print(f"{path} has a new line")
 
 
 def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | None:
