@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/trust.h"
+#include "host/config.h"
 #include "paths/map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
@@ -123,7 +123,7 @@ static void fill(struct uro_tree *tree)
 /* A directory in which nobody else can take away or replace what is ours, and that nobody else can replace. */
 static bool is_safe(const char *path)
 {
-    char inside[URO_PATHS_TREE_MAX + PATH_MAX], room[192];
+    char inside[URO_PATHS_TREE_MAX + PATH_MAX], problem[192];
     struct stat is;
 
     if (path == NULL || path[0] != '/' ||
@@ -132,7 +132,7 @@ static bool is_safe(const char *path)
     if (stat(path, &is) != 0 || !S_ISDIR(is.st_mode) || access(path, W_OK | X_OK) != 0)
         return false;
     (void)snprintf(inside, sizeof inside, "%s/" URO_TREE_IN_RUNTIME, path);
-    return uro_trust_path(inside, room, sizeof room) == NULL;
+    return uro_config_check_path(inside, problem, sizeof problem) == NULL;
 }
 
 /* NULL when there is no safe one. */

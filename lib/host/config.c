@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.c - the list of entries, and UROCE_DEVICES; the file is read by config_file.c. */
-#define _GNU_SOURCE /* strsep */
+/* config.c - reads UROCE_DEVICES or the configuration file into a list of entries.
+ *
+ * libinih splits the lines of the file. It reports neither line numbers nor empty sections, and takes an indented line for
+ * a continuation of the previous one. take_line() therefore reads the lines for libinih: it counts them, notices sections and
+ * removes the indentation.
+ */
+#define _GNU_SOURCE /* strsep, O_NOFOLLOW, fdopen, realpath */
 #include "host/config.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "host/config_file.h"
 #include "host/defaults.h"
+#include "host/parse.h"
 
 #define BLANKS  " \t\r\n"
 #define PROCESS "*"
 
-void uro_config_refuse(struct uro_config *config, const char *source, const char *format, ...)
+URO_PRINTF(3)
+static void refuse(struct uro_config *config, const char *source, const char *format, ...)
 {
     va_list arguments;
 
@@ -46,13 +58,13 @@ static struct uro_entry *begin_process(struct uro_config *config, const char *wh
     return entry;
 }
 
-struct uro_entry *uro_config_begin(struct uro_config *config, const char *where, const char *name)
+static struct uro_entry *begin_entry(struct uro_config *config, const char *where, const char *name)
 {
     if (strcmp(name, PROCESS) == 0)
         return begin_process(config, where);
     if (config->count >= URO_CONFIG_DEVICES_MAX) {
-        uro_config_refuse(config, "too many", "%s: more than %u devices; the rest is left out",
-                          where, URO_CONFIG_DEVICES_MAX);
+        refuse(config, "too many", "%s: more than %u devices; the rest is left out", where,
+               URO_CONFIG_DEVICES_MAX);
         return NULL;
     }
     bool taken = is_taken(config, name);
@@ -72,7 +84,7 @@ static void read_word(struct uro_config *config, const char *where, char *word)
     char *colon = strchr(head, ':');
     if (colon != NULL)
         *colon = '\0';
-    struct uro_entry *entry = uro_config_begin(config, where, head);
+    struct uro_entry *entry = begin_entry(config, where, head);
     if (entry == NULL)
         return;
     if (colon == NULL && !entry->process) {
@@ -112,6 +124,185 @@ static void read_line(struct uro_config *config, const char *devices)
     free(copy);
 }
 
+/* ---- the file -------------------------------------------------------------- */
+
+static const char *directory_problem(const char *directory)
+{
+    struct stat is;
+
+    if (stat(directory, &is) != 0)
+        return strerror(errno);
+    if (is.st_uid != 0 && is.st_uid != geteuid())
+        return "belongs to another user; it must be yours or root's";
+    if ((is.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (is.st_mode & S_ISVTX) == 0)
+        return "can be written by others; chmod go-w it";
+    return NULL;
+}
+
+const char *uro_config_check_path(const char *path, char *text, size_t size)
+{
+    char directory[PATH_MAX], whole[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+
+    (void)snprintf(directory, sizeof directory, "%.*s", length, slash == NULL ? "." : path);
+    if (realpath(directory, whole) == NULL)
+        return strerror(errno);
+    for (;;) {
+        const char *wrong = directory_problem(whole[0] != '\0' ? whole : "/");
+        if (wrong != NULL) {
+            (void)snprintf(text, size, "its directory %.100s %s", whole, wrong);
+            return text;
+        }
+        char *last = strrchr(whole, '/');
+        if (last == NULL || whole[1] == '\0')
+            return NULL;
+        *last = '\0';
+    }
+}
+
+#define SOURCE "UROCE_CONFIG"
+
+struct reader {
+    struct uro_config *config;
+    FILE *file;
+    const char *path;
+    unsigned line;
+    bool strayed;            /* lines outside of sections were reported */
+    struct uro_entry *entry; /* of the present section, or NULL */
+};
+
+/* FILE:LINE; of a long path the end. */
+static void place(const struct reader *reader, char where[static URO_ENTRY_WHERE_MAX])
+{
+    const size_t most = URO_ENTRY_WHERE_MAX - 16;
+    size_t length = strlen(reader->path);
+    const char *end = reader->path + (length > most ? length - most : 0);
+
+    (void)snprintf(where, URO_ENTRY_WHERE_MAX, "%s:%u", end, reader->line);
+}
+
+static bool is_noise(const char *line)
+{
+    return line[0] == '\0' || line[0] == ';' || line[0] == '#';
+}
+
+static void begin_section(struct reader *reader, const char *where, const char *line)
+{
+    char name[64];
+    size_t length = strcspn(line + 1, "]");
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), line + 1);
+    reader->entry = begin_entry(reader->config, where, uro_parse_trim(name));
+    reader->strayed = reader->entry == NULL; /* too many: has been said */
+    if (reader->entry != NULL && line[1 + length] != ']')
+        uro_entry_refuse(reader->entry, where, "\"%.40s\" lacks its ]", line);
+}
+
+static void look_at(struct reader *reader, const char *line)
+{
+    char where[URO_ENTRY_WHERE_MAX];
+
+    place(reader, where);
+    if (is_noise(line))
+        return;
+    if (line[0] == '[') {
+        begin_section(reader, where, line);
+    } else if (reader->entry == NULL) {
+        if (!reader->strayed)
+            refuse(reader->config, SOURCE, "%s: a line [NAME] must come before \"%.40s\"", where,
+                   line);
+        reader->strayed = true;
+    } else if (strchr(line, '=') == NULL) {
+        uro_entry_refuse(reader->entry, where, "\"%.40s\" must be key = value", line);
+    }
+}
+
+/* The rest of a line that libinih has no room for. */
+static void skip_line(struct reader *reader, const char *begin, int size)
+{
+    char where[URO_ENTRY_WHERE_MAX];
+    int c;
+
+    while ((c = fgetc(reader->file)) != EOF && c != '\n')
+        ;
+    place(reader, where);
+    if (!is_noise(begin) && reader->entry != NULL)
+        uro_entry_refuse(reader->entry, where, "the line has more than %d characters", size - 2);
+}
+
+/* Takes the place of fgets() in libinih. */
+static char *take_line(char *buffer, int size, void *stream)
+{
+    struct reader *reader = stream;
+
+    if (fgets(buffer, size, reader->file) == NULL)
+        return NULL;
+    reader->line++;
+    bool whole = strchr(buffer, '\n') != NULL || feof(reader->file) != 0;
+    char *text = uro_parse_trim(buffer);
+    memmove(buffer, text, strlen(text) + 1);
+    if (whole) {
+        look_at(reader, buffer);
+    } else {
+        skip_line(reader, buffer, size);
+        buffer[0] = '\0';
+    }
+    return buffer;
+}
+
+static int on_pair(void *user, const char *section, const char *key, const char *value)
+{
+    struct reader *reader = user;
+    char where[URO_ENTRY_WHERE_MAX];
+
+    (void)section; /* begin_section() knows it */
+    place(reader, where);
+    if (reader->entry != NULL)
+        uro_entry_set(reader->entry, where, key, value);
+    return 1;
+}
+
+static const char *file_problem(int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return "is not a regular file";
+    if (status.st_uid != 0 && status.st_uid != geteuid())
+        return "belongs to another user; it must be yours or root's";
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return "can be written by others; chmod go-w it";
+    return NULL;
+}
+
+static void read_file(struct uro_config *config, const char *path)
+{
+    struct reader reader = { .config = config, .path = path };
+    char room[192];
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    const char *wrong = NULL;
+    if (fd < 0)
+        wrong = errno == ELOOP ? "is a symbolic link; name the file itself" : strerror(errno);
+    else
+        wrong = file_problem(fd);
+    if (wrong == NULL)
+        wrong = uro_config_check_path(path, room, sizeof room);
+    if (wrong == NULL && (reader.file = fdopen(fd, "r")) == NULL)
+        wrong = strerror(errno);
+    if (wrong != NULL) {
+        refuse(config, SOURCE, SOURCE "=%.150s: %s", path, wrong);
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    (void)ini_parse_stream(take_line, &reader, on_pair, &reader);
+    (void)fclose(reader.file);
+}
+
+/* ---- reading --------------------------------------------------------------- */
+
 /* Checks values that depend on other keys, and fills in the defaults. */
 static void finish_entry(struct uro_entry *entry)
 {
@@ -125,11 +316,11 @@ void uro_config_read_one(struct uro_config *config, const char *where, char *tex
     config->count = 0;
     uro_entry_begin_process(&config->process);
     if (text[strcspn(text, BLANKS)] != '\0')
-        uro_config_refuse(config, where, "%s: a device is one word, without blanks", where);
+        refuse(config, where, "%s: a device is one word, without blanks", where);
     else
         read_word(config, where, text);
     if (config->count == 0)
-        uro_config_refuse(config, where, "%s: \"*\" is no device", where);
+        refuse(config, where, "%s: \"*\" is no device", where);
     finish_entry(&config->entries[0]);
 }
 
@@ -140,7 +331,7 @@ void uro_config_read(struct uro_config *config, const char *devices, const char 
     if (devices != NULL && devices[strspn(devices, BLANKS)] != '\0')
         read_line(config, devices);
     else if (path != NULL && path[0] != '\0')
-        uro_config_file_read(config, path);
+        read_file(config, path);
     if (config->process.config.problem[0] != '\0') {
         config->entries[0] = config->process;
         config->count = 1;
