@@ -27,7 +27,9 @@
 /* What is wrong with the request, and why; URO_WC_SUCCESS when nothing is. */
 static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
 {
-    bool sends = wqe->opcode == URO_WR_SEND || wqe->opcode == URO_WR_SEND_WITH_IMM;
+    const struct uro_request_kind *kind = uro_request_kind(wqe);
+    bool sends =
+        kind->scope == URO_REQUEST_REMOTE && kind->verb == URO_SEND && kind->ext != URO_EXT_INV;
 
     wqe->why = URO_WHY_NONE;
     if (!sends) {
@@ -58,7 +60,7 @@ static uint32_t qkey_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah, struct uro_tx *tx)
 {
     const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_pair_number(qp) };
-    unsigned ext = wqe->opcode == URO_WR_SEND_WITH_IMM ? URO_EXT_IMM : 0;
+    unsigned ext = uro_request_kind(wqe)->ext;
     int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, ext);
     uint8_t *at = uro_path_ext(tx, &ah->path);
     struct uro_bth bth = { .opcode = (uint8_t)opcode,

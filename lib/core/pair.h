@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "core/congestion.h"
 #include "core/event.h"
+#include "core/operation.h"
 #include "core/path.h"
 #include "core/psn.h"
 #include "core/qp.h"
@@ -86,7 +87,7 @@ static inline bool uro_rd_due(const struct uro_rd *rd)
 /* Packets that answer all of it. */
 static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
 {
-    if (uro_rd_verb(rd) != URO_READ || rd->read.length == 0)
+    if (uro_operation_traits[uro_rd_verb(rd)].form != URO_RESPOND_READ || rd->read.length == 0)
         return 1;
     return (uint32_t)(((uint64_t)rd->read.length + mtu - 1) / mtu);
 }

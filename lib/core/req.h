@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "core/operation.h"
 #include "core/pair.h"
 
 enum uro_req_plan_kind {
@@ -38,28 +39,15 @@ struct uro_req_plan {
     bool ack_req;
 };
 
-/* Whether max_rd_atomic bounds how many of these are in flight, and a fence waits for them: whatever
- * the responder must remember the answer of. */
-bool uro_req_is_deep(enum uro_verb verb);
-
 /* What to send next. */
 void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan);
-
-/* The verb of a work request; false when a requester cannot carry it out. */
-bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb);
 
 /* Names octets of a request's buffers as payload; false when a local key does not allow it. */
 bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
-/* Whether the request sends nothing. */
-bool uro_req_is_local(const struct uro_wqe *wqe);
-
-/* Carries it out; returns its status. */
+/* Executes a request that sends nothing; returns its status. */
 enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
-
-/* Whether the request is answered by a packet of its own and not by an acknowledgement. */
-bool uro_req_answered(const struct uro_wqe *wqe);
 
 /* Completes the oldest request with success, and the local requests right behind it. Returns false when the CQ overflowed:
  * the caller then fails the queue pair (uro_pair_overrun()). */

@@ -17,33 +17,7 @@ static uint32_t head_of(const struct uro_qp *qp)
     return uro_wq_head(&qp->send);
 }
 
-bool uro_req_answered(const struct uro_wqe *wqe)
-{
-    enum uro_verb verb = URO_SEND;
-
-    return uro_req_verb(wqe->opcode, &verb) && verb != URO_SEND && verb != URO_WRITE;
-}
-
 /* ---- completing --------------------------------------------------------- */
-
-static uint8_t wc_opcode(uint8_t wr_opcode)
-{
-    static const uint8_t opcodes[16] = {
-        [URO_WR_RDMA_WRITE] = URO_WC_RDMA_WRITE,
-        [URO_WR_RDMA_WRITE_WITH_IMM] = URO_WC_RDMA_WRITE,
-        [URO_WR_SEND] = URO_WC_SEND,
-        [URO_WR_SEND_WITH_IMM] = URO_WC_SEND,
-        [URO_WR_SEND_WITH_INV] = URO_WC_SEND,
-        [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
-        [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
-        [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
-        [URO_WR_LOCAL_INV] = URO_WC_LOCAL_INV,
-        [URO_WR_BIND_MW] = URO_WC_BIND_MW,
-        [URO_WR_FLUSH] = URO_WC_FLUSH,
-        [URO_WR_ATOMIC_WRITE] = URO_WC_ATOMIC_WRITE,
-    };
-    return opcodes[wr_opcode & 15];
-}
 
 /* Completes the oldest request. Returns false when the CQ overflowed. */
 static bool complete_one(struct uro_qp *qp)
@@ -52,7 +26,7 @@ static bool complete_one(struct uro_qp *qp)
     const struct uro_wqe *wqe = uro_pair_wqe(qp, head);
     const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
                                  .status = URO_WC_SUCCESS,
-                                 .opcode = wc_opcode(wqe->opcode),
+                                 .opcode = uro_request_kind(wqe)->wc_opcode,
                                  .byte_len = wqe->length,
                                  .qpn = uro_pair_number(qp) };
     bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
@@ -70,7 +44,8 @@ static bool done_in_turn(const struct uro_qp *qp)
 {
     const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
 
-    return head_of(qp) != qp->req.started && uro_req_is_local(wqe) && wqe->status == URO_WC_SUCCESS;
+    return head_of(qp) != qp->req.started && uro_request_kind(wqe)->scope == URO_REQUEST_LOCAL &&
+           wqe->status == URO_WC_SUCCESS;
 }
 
 bool uro_req_complete_head(struct uro_qp *qp)
@@ -127,7 +102,7 @@ static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
 
     while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
         const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
-        if (uro_req_answered(wqe)) {
+        if (uro_operation_has_response(uro_request_kind(wqe)->verb)) {
             reach = REACH_READ;
             break;
         }
@@ -358,17 +333,22 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
         return uro_req_gap(qp, psn);
 
     struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
-    enum uro_verb verb = URO_SEND;
-    bool known = uro_req_verb(wqe->opcode, &verb);
-    URO_ASSERT(known);
+    const struct uro_operation_traits *operation =
+        &uro_operation_traits[uro_request_kind(wqe)->verb];
     if (uro_psn_diff(psn, qp->req.una) != 0)
         return bad_response(qp); /* inside a SEND or WRITE */
-    if (frame->op->verb == URO_READ && verb == URO_READ)
+    if (frame->op->verb != operation->response)
+        return bad_response(qp);
+    switch (operation->form) {
+    case URO_RESPOND_READ:
         return receive_read(qp, wqe, frame);
-    if (frame->op->verb == URO_READ && (verb == URO_FLUSH || verb == URO_ATOMIC_WRITE))
+    case URO_RESPOND_EMPTY:
         return receive_done(qp, wqe, frame);
-    if (frame->op->verb == URO_ATOMIC_ACK && (verb == URO_CMP_SWAP || verb == URO_FETCH_ADD))
+    case URO_RESPOND_ATOMIC:
         return receive_atomic(qp, wqe, frame);
+    case URO_RESPOND_ACK:
+        break;
+    }
     return bad_response(qp);
 }
 

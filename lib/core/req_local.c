@@ -6,11 +6,6 @@
 #include "core/key.h"
 #include "core/req.h"
 
-bool uro_req_is_local(const struct uro_wqe *wqe)
-{
-    return wqe->opcode == URO_WR_BIND_MW || wqe->opcode == URO_WR_LOCAL_INV;
-}
-
 static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 {
     const struct uro_key_bind request = { .pd = qp->pd,

@@ -16,46 +16,16 @@
 #include "core/req.h"
 #include "core/shard.h"
 
-/* Loses nothing: opcodes not listed are refused when posted and, should one get here, fail. */
-static const struct {
-    bool known;
-    enum uro_verb verb;
-} verbs[16] = {
-    [URO_WR_RDMA_WRITE] = { true, URO_WRITE },
-    [URO_WR_RDMA_WRITE_WITH_IMM] = { true, URO_WRITE },
-    [URO_WR_SEND] = { true, URO_SEND },
-    [URO_WR_SEND_WITH_IMM] = { true, URO_SEND },
-    [URO_WR_SEND_WITH_INV] = { true, URO_SEND },
-    [URO_WR_RDMA_READ] = { true, URO_READ },
-    [URO_WR_ATOMIC_CMP_AND_SWP] = { true, URO_CMP_SWAP },
-    [URO_WR_ATOMIC_FETCH_AND_ADD] = { true, URO_FETCH_ADD },
-    [URO_WR_FLUSH] = { true, URO_FLUSH },
-    [URO_WR_ATOMIC_WRITE] = { true, URO_ATOMIC_WRITE },
-};
-
-bool uro_req_verb(uint8_t wr_opcode, enum uro_verb *verb)
+/* Returns whether the message may have several PSNs. Of all other operations request and answer are one packet. */
+static bool has_segments(enum uro_verb verb)
 {
-    if (wr_opcode >= URO_ARRAY_LEN(verbs) || !verbs[wr_opcode].known)
-        return false;
-    *verb = verbs[wr_opcode].verb;
-    return true;
-}
-
-bool uro_req_is_deep(enum uro_verb verb)
-{
-    return verb == URO_READ || verb == URO_CMP_SWAP || verb == URO_FETCH_ADD ||
-           verb == URO_ATOMIC_WRITE || verb == URO_FLUSH;
-}
-
-/* Whether the message fills packets: all others are one packet, answered by one. */
-static bool is_data(enum uro_verb verb)
-{
-    return verb == URO_SEND || verb == URO_WRITE;
+    return uro_operation_traits[verb].form == URO_RESPOND_ACK ||
+           uro_operation_traits[verb].form == URO_RESPOND_READ;
 }
 
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
 {
-    if (wqe->length <= mtu || (!is_data(verb) && verb != URO_READ))
+    if (wqe->length <= mtu || !has_segments(verb))
         return 1; /* without a division, which takes as long as all else here */
     if (verb == URO_READ)
         URO_MARK("REQ.READ.PSN");
@@ -148,24 +118,19 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
         URO_MARK("REQ.ACKREQ");
 }
 
-/* The optional header that ends the message. */
-static unsigned extra_of(const struct uro_wqe *wqe)
+/* One packet, answered by one. */
+static void plan_word(const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
-    switch (wqe->opcode) {
-    case URO_WR_SEND_WITH_IMM:
-    case URO_WR_RDMA_WRITE_WITH_IMM:
-        return URO_EXT_IMM;
-    case URO_WR_SEND_WITH_INV:
-        return URO_EXT_INV;
-    default:
-        return 0;
-    }
+    plan->psns = 1;
+    plan->place = URO_ONLY;
+    plan->ack_req = true;
+    plan->length = uro_operation_traits[plan->verb].carries_payload ? wqe->length : 0;
 }
 
 static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
                      const struct uro_req_plan *plan)
 {
-    unsigned extra = extra_of(wqe);
+    unsigned extra = uro_request_kind(wqe)->ext; /* of the last packet */
 
     /* A message that could not be ended is not begun. */
     if (plan->place == URO_FIRST &&
@@ -197,7 +162,8 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         URO_MARK("REQ.FENCE");
         return;
     }
-    if (uro_req_is_local(wqe)) {
+    const struct uro_request_kind *kind = uro_request_kind(wqe);
+    if (kind->scope == URO_REQUEST_LOCAL) {
         plan->kind = URO_REQ_PLAN_LOCAL;
         return;
     }
@@ -205,12 +171,13 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
         URO_MARK("REQ.WINDOW");
         return;
     }
-    if (!uro_req_verb(wqe->opcode, &plan->verb)) {
+    if (kind->scope == URO_REQUEST_UNKNOWN) {
         plan->kind = URO_REQ_PLAN_PACKET;
         plan->opcode = -1; /* req_send.c refuses it */
         return;
     }
-    if (uro_req_is_deep(plan->verb) && req->recovery.mode != URO_RECOVERY_SINGLE &&
+    plan->verb = kind->verb;
+    if (uro_operation_has_response(plan->verb) && req->recovery.mode != URO_RECOVERY_SINGLE &&
         req->depth_used >= qp->attr.max_rd_atomic && qp->attr.max_rd_atomic != 0) {
         URO_MARK("REQ.DEPTH");
         return;
@@ -221,15 +188,17 @@ void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan)
     plan->index =
         plan->starts ? 0 : (uint32_t)uro_psn_diff(req->next, uro_psn_make(wqe->first_psn));
     plan->offset = plan->index * qp->path.mtu;
-    if (plan->verb == URO_READ) {
-        plan_read(qp, wqe, plan);
-    } else if (!is_data(plan->verb)) {
-        plan->psns = 1;
-        plan->place = URO_ONLY;
-        plan->ack_req = true;
-        plan->length = plan->verb == URO_ATOMIC_WRITE ? wqe->length : 0;
-    } else {
+    switch (uro_operation_traits[plan->verb].form) {
+    case URO_RESPOND_ACK:
         plan_data(qp, wqe, plan);
+        break;
+    case URO_RESPOND_READ:
+        plan_read(qp, wqe, plan);
+        break;
+    case URO_RESPOND_ATOMIC:
+    case URO_RESPOND_EMPTY:
+        plan_word(wqe, plan);
+        break;
     }
     plan->opcode = opcode_of(qp, wqe, plan);
 }

@@ -30,12 +30,6 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
     return true;
 }
 
-/* Whether its buffers are read and sent, not written to. */
-static bool carries(enum uro_verb verb)
-{
-    return verb == URO_SEND || verb == URO_WRITE || verb == URO_ATOMIC_WRITE;
-}
-
 static enum uro_wc_status blame(struct uro_wqe *wqe, enum uro_wc_status status, enum uro_why why)
 {
     wqe->why = (uint16_t)why;
@@ -46,18 +40,18 @@ static enum uro_wc_status blame(struct uro_wqe *wqe, enum uro_wc_status status, 
 static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
                                   const struct uro_req_plan *plan)
 {
-    bool sinks = !carries(plan->verb) && plan->verb != URO_FLUSH;
+    bool fills = uro_operation_traits[plan->verb].fills_buffers;
 
     if (plan->opcode < 0) {
         URO_MARK("POST.SERVICE");
         return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_UNSUPPORTED);
     }
-    if (uro_req_is_deep(plan->verb) && qp->attr.max_rd_atomic == 0)
+    if (uro_operation_has_response(plan->verb) && qp->attr.max_rd_atomic == 0)
         return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_NO_DEPTH);
-    if ((wqe->flags & URO_SEND_INLINE) || (!sinks && plan->psn_count == 1))
+    if ((wqe->flags & URO_SEND_INLINE) || (!fills && plan->psn_count == 1))
         return URO_WC_SUCCESS; /* uro_req_gather() looks at all of it */
     const struct uro_sgl sgl = sgl_of(qp, wqe);
-    if (!uro_sgl_usable(qp->shard, &sgl, sinks ? URO_ACCESS_LOCAL_WRITE : 0))
+    if (!uro_sgl_usable(qp->shard, &sgl, fills ? URO_ACCESS_LOCAL_WRITE : 0))
         return blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
     return URO_WC_SUCCESS;
 }
@@ -142,7 +136,7 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
     const bool single = req->recovery.mode == URO_RECOVERY_SINGLE;
 
     req->since_ack_req = plan->ack_req ? 0 : req->since_ack_req + 1;
-    if (uro_req_is_deep(plan->verb) && !single)
+    if (uro_operation_has_response(plan->verb) && !single)
         req->depth_used++;
     if (plan->verb == URO_READ && !single) {
         req->read_psns += plan->psns;
@@ -210,7 +204,8 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
 
         tx->payload_length = 0;
         tx->span_count = 0;
-        if (carries(plan.verb) && !uro_req_gather(qp, wqe, plan.offset, plan.length, tx)) {
+        if (uro_operation_traits[plan.verb].carries_payload &&
+            !uro_req_gather(qp, wqe, plan.offset, plan.length, tx)) {
             URO_MARK("REQ.LOCAL.KEY");
             wqe->status = (uint16_t)blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
             continue;

@@ -213,11 +213,12 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
     while (rd != NULL && !ack_first(rsp, rd)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
-        if (uro_rd_verb(rd) == URO_FLUSH || uro_rd_verb(rd) == URO_ATOMIC_WRITE) {
+        enum uro_response_form form = uro_operation_traits[uro_rd_verb(rd)].form;
+        if (form == URO_RESPOND_EMPTY) {
             done_response(qp, rd, tx);
             return true;
         }
-        if (uro_rd_verb(rd) != URO_READ) {
+        if (form == URO_RESPOND_ATOMIC) {
             atomic_response(qp, rd, tx);
             return true;
         }

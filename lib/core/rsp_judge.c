@@ -33,12 +33,8 @@ static uint32_t flush_rights(const struct uro_feth *feth)
 /* The right that the request needs, on the queue pair and on the memory. */
 static uint32_t right_of(const struct uro_frame *frame)
 {
-    static const uint32_t rights[URO_VERB_COUNT] = {
-        [URO_WRITE] = URO_ACCESS_REMOTE_WRITE,        [URO_READ] = URO_ACCESS_REMOTE_READ,
-        [URO_CMP_SWAP] = URO_ACCESS_REMOTE_ATOMIC,    [URO_FETCH_ADD] = URO_ACCESS_REMOTE_ATOMIC,
-        [URO_ATOMIC_WRITE] = URO_ACCESS_REMOTE_WRITE,
-    };
-    return frame->op->verb == URO_FLUSH ? flush_rights(&frame->feth) : rights[frame->op->verb];
+    return frame->op->ext & URO_EXT_FETH ? flush_rights(&frame->feth)
+                                         : uro_operation_traits[frame->op->verb].access;
 }
 
 /* The length of a SEND or WRITE packet against its place in the message. */
@@ -154,7 +150,7 @@ static bool has_room(const struct uro_rsp *rsp)
 /* Reports a request without a free responder resource as lost: the peer then sends the request again. */
 static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
 {
-    if (verb == URO_SEND || verb == URO_WRITE)
+    if (!uro_operation_has_response(verb))
         return URO_RSP_ACCEPT;
     if (!uro_rxe_beyond_depth(verb) && !has_depth(rsp))
         return URO_RSP_TOO_DEEP;

@@ -33,7 +33,7 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
     uint32_t skipped = index * qp->path.mtu;
     uint32_t length = frame->reth.length;
 
-    if (uro_rd_verb(rd) != URO_READ || rd->rkey != frame->reth.rkey)
+    if (uro_rd_verb(rd) != frame->op->verb || rd->rkey != frame->reth.rkey)
         return false;
     if (frame->reth.va != rd->va + skipped || length > rd->read.length - skipped) {
         URO_MARK("RSP.DUP.READ.RANGE");
@@ -61,7 +61,7 @@ static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame 
 
     if (index < 0 || index >= (int32_t)uro_rd_responses(rd, qp->path.mtu))
         return false;
-    if (frame->op->verb == URO_READ) {
+    if (uro_operation_traits[frame->op->verb].form == URO_RESPOND_READ) {
         if (!same_read(qp, rd, (uint32_t)index, frame))
             return false;
         URO_MARK("RSP.DUP.READ");
@@ -127,7 +127,7 @@ void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame)
     struct uro_rsp *rsp = &qp->rsp;
 
     uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
-    if (frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE) {
+    if (!uro_operation_has_response(frame->op->verb)) {
         URO_MARK("RSP.DUP.SEND");
         answer_data(qp, frame);
         return;

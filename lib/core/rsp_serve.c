@@ -200,7 +200,7 @@ static void modify(void *argument)
 static enum uro_rsp_verdict serve_word(struct uro_qp *qp, const struct uro_frame *frame,
                                        uint8_t *memory)
 {
-    bool atomic = frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD;
+    bool atomic = frame->op->ext & URO_EXT_ATOMIC;
     struct word word = { frame, memory, 0 };
 
     if (frame->op->verb == URO_FLUSH)
@@ -221,14 +221,15 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
                                    const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
-    bool acknowledged = frame->op->verb == URO_SEND || frame->op->verb == URO_WRITE;
+    enum uro_response_form form = uro_operation_traits[frame->op->verb].form;
+    bool acknowledged = form == URO_RESPOND_ACK;
     uro_psn psn = rsp->expected;
     uint32_t psns = 1;
     enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
 
     if (acknowledged)
         verdict = uro_rsp_execute(qp, frame, target);
-    else if (frame->op->verb == URO_READ)
+    else if (form == URO_RESPOND_READ)
         psns = serve_read(qp, frame, target->pd);
     else
         verdict = serve_word(qp, frame, target->memory);
@@ -236,7 +237,7 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
         return verdict;
     if (!acknowledged) {
         uro_count(&qp->shard->counters,
-                  frame->op->verb == URO_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
+                  form == URO_RESPOND_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
         next_message(qp);
         uro_ready_response(qp);
     }
@@ -369,7 +370,7 @@ static void catch_up(struct uro_qp *qp)
         URO_MARK("RSP.EARLY");
         verdict = act(qp, &packet->frame);
         last = uro_psn_make(packet->frame.bth.psn);
-        acknowledged = packet->frame.op->verb == URO_SEND || packet->frame.op->verb == URO_WRITE;
+        acknowledged = !uro_operation_has_response(packet->frame.op->verb);
         uro_early_release(qp->shard, packet);
     }
     if (verdict != URO_RSP_ACCEPT)
