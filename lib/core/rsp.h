@@ -32,18 +32,18 @@ enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct
 /* Whether the packet goes on with the message in progress, or begins one when there is none. */
 bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame);
 
-/* Writes a SEND or WRITE packet to memory and completes its receive. Returns URO_RSP_ACCEPT, or
- * URO_RSP_BAD_LOCAL. */
+/* Writes a SEND or WRITE packet to memory and completes its receive. Returns URO_RSP_ACCEPT,
+ * URO_RSP_BAD_LOCAL, URO_RSP_BAD_ACCESS or URO_RSP_OVERRUN. */
 enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
                                      const struct uro_rsp_target *target);
 
-/* Returns URO_RSP_ACCEPT, or what went wrong while writing to local memory. */
+/* Returns URO_RSP_ACCEPT, or what went wrong while writing to memory or completing the receive. */
 enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
                                    const struct uro_rsp_target *target);
 
 void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Answers with the consequence of a verdict other than ACCEPT and DUPLICATE. */
+/* Answers with the consequence of a verdict other than ACCEPT, OVERRUN and DUPLICATE. */
 void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
                     const struct uro_rsp_target *target, enum uro_rsp_verdict verdict);
 

@@ -31,8 +31,8 @@ static uint8_t extra(const struct uro_frame *frame, uint32_t *value)
     return 0;
 }
 
-/* The receive in use is done. */
-static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, uint8_t opcode,
+/* Completes the receive in use. Returns false when its CQ is full. */
+static bool complete_receive(struct uro_qp *qp, const struct uro_frame *frame, uint8_t opcode,
                              uint32_t length)
 {
     struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
@@ -48,14 +48,11 @@ static void complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
     URO_MARK("RSP.RECEIVED");
     cqe.flags = extra(frame, &cqe.imm);
     uro_rq_finish(qp);
-    if (!uro_cq_push(qp->shard, cq, &cqe, frame->bth.solicited))
-        uro_pair_overrun(qp);
+    return uro_cq_push(qp->shard, cq, &cqe, frame->bth.solicited);
 }
 
 static void next_message(struct uro_qp *qp)
 {
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return; /* its completion found no place: it does not count as received */
     URO_MARK("RSP.MSN");
     qp->rsp.in_message = false;
     qp->rsp.msn = (qp->rsp.msn + 1) & MSN_MASK;
@@ -84,7 +81,8 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
             URO_MARK("RSP.INVALIDATE");
             uro_key_invalidate(qp->shard, frame->inv_rkey);
         }
-        complete_receive(qp, frame, URO_WC_RECV, rsp->offset);
+        if (!complete_receive(qp, frame, URO_WC_RECV, rsp->offset))
+            return URO_RSP_OVERRUN;
         next_message(qp);
     }
     return URO_RSP_ACCEPT;
@@ -108,12 +106,13 @@ static enum uro_rsp_verdict serve_write(struct uro_qp *qp, const struct uro_fram
         return URO_RSP_BAD_ACCESS;
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
+        uro_count(&qp->shard->counters, URO_COUNT_RX_WRITES);
         if (frame->op->takes_recv) {
             URO_MARK("RSP.RNR.IMM");
             uro_rq_take(qp, target->srq);
-            complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length);
+            if (!complete_receive(qp, frame, URO_WC_RECV_RDMA_WITH_IMM, rsp->length))
+                return URO_RSP_OVERRUN;
         }
-        uro_count(&qp->shard->counters, URO_COUNT_RX_WRITES);
         next_message(qp);
     }
     return URO_RSP_ACCEPT;
@@ -241,8 +240,6 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
         next_message(qp);
         uro_ready_response(qp);
     }
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return URO_RSP_ACCEPT; /* the completion queue overflowed: no acknowledgement */
     rsp->expected = uro_psn_add(psn, psns);
     rsp->gap_reported = false;
     rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
@@ -351,6 +348,8 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
         verdict = uro_rsp_serve(qp, frame, &target);
     if (verdict == URO_RSP_DUPLICATE)
         uro_rsp_replay(qp, frame);
+    else if (verdict == URO_RSP_OVERRUN)
+        uro_pair_overrun(qp);
     else if (verdict != URO_RSP_ACCEPT && !(verdict == URO_RSP_PSN_GAP && waits(qp, frame)))
         uro_rsp_refuse(qp, frame, &target, verdict);
     return verdict;
@@ -375,12 +374,12 @@ static void catch_up(struct uro_qp *qp)
     }
     if (verdict != URO_RSP_ACCEPT)
         uro_early_forget(qp); /* the peer sends again from there */
-    else if (qp->rsp.gap == NULL && uro_early_dropped(qp) && uro_pair_state(qp) != URO_QPS_ERR) {
+    else if (qp->rsp.gap == NULL && uro_early_dropped(qp)) {
         URO_MARK("RSP.EARLY.NEXT");
         report_gap(qp);
-    } else if (acknowledged && uro_pair_state(qp) != URO_QPS_ERR)
+    } else if (acknowledged)
         uro_rsp_ack(qp, last, false); /* an end that asked is due already, twice */
-    if (uro_pair_state(qp) != URO_QPS_ERR)
+    if (!uro_rsp_verdict_fails(verdict))
         uro_rxe_defer_kept(qp, &before);
     if (qp->rsp.gap != NULL)
         uro_early_again(qp);

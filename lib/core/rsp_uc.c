@@ -33,9 +33,12 @@ static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
 
 static void refuse(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 {
-    const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
-
+    if (verdict == URO_RSP_OVERRUN) {
+        uro_pair_overrun(qp);
+        return;
+    }
     if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
+        const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
         uro_pair_fail_recv(qp, what->status, what->why);
         return;
     }

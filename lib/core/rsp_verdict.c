@@ -42,6 +42,7 @@ void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict)
 {
     switch (verdict) {
     case URO_RSP_ACCEPT:
+    case URO_RSP_OVERRUN:
     case URO_RSP_DUPLICATE:
     case URO_RSP_VERDICT_COUNT:
         break;
@@ -88,4 +89,9 @@ const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdi
 {
     URO_ASSERT(verdict > URO_RSP_DUPLICATE && verdict < URO_RSP_VERDICT_COUNT);
     return &consequences[verdict];
+}
+
+bool uro_rsp_verdict_fails(enum uro_rsp_verdict verdict)
+{
+    return verdict == URO_RSP_OVERRUN || consequences[verdict].fails;
 }

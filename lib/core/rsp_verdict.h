@@ -9,6 +9,7 @@
 
 enum uro_rsp_verdict {
     URO_RSP_ACCEPT,
+    URO_RSP_OVERRUN,      /* executed, but its completion found the CQ full: the queue pair fails */
     URO_RSP_DUPLICATE,    /* PSN already served: answer again, do not execute again */
     URO_RSP_PSN_GAP,      /* a packet before this one was lost */
     URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside one */
@@ -39,5 +40,8 @@ struct uro_rsp_consequence {
 /* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict keeps. */
 void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict);
 
-/* For RC. @verdict is neither ACCEPT nor DUPLICATE. */
+/* For RC. @verdict is neither ACCEPT, OVERRUN nor DUPLICATE. */
 const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict);
+
+/* Returns whether the queue pair goes to ERR; any verdict. */
+bool uro_rsp_verdict_fails(enum uro_rsp_verdict verdict);
