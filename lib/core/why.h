@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* why.h - the reason behind a completion that is not a success: ibv_wc.vendor_err.
- *
- * To add one: a line here, and docs/PROTOCOL.md.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_paid.c - bugs that other stacks paid for, where no scenario of an operation plays them.
  *
- * docs/PROTOCOL.md, section 4, says for each of them which test would notice.
+ * docs/PROTOCOL.md, section 4, lists them. The comment above a test names its bug.
  */
 #include <string.h>
 

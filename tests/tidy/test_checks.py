@@ -11,10 +11,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 C = "/* SPDX-License-Identifier: BSD-3-Clause */\n/* {name} - a sample. */\n"
 PY = "# SPDX-License-Identifier: BSD-3-Clause\n"
-TABLE = "# Protocol\n\n| id | rule | source |\n|---|---|---|\n"
+HEAD = "# Protocol\n\n"
 MEASURED = "# script | rxe 6.1 | rxe 6.12\n"
-DONE = TABLE + "| RSP.A | a rule | here |\n"
-OPEN = TABLE + "| RSP.A | a rule (open: nobody needs it) | here |\n"
+DONE = HEAD + "- **RSP.A**: a rule [here]\n"
+OPEN = HEAD + "- **RSP.A**: a rule (open: nobody needs it) [here]\n"
 MARK = C.format(name="a.c") + 'void f(void)\n{\n    URO_MARK("RSP.A");\n}\n'
 ASK = C.format(name="test_a.c") + 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A"));\n}\n'
 ENGINE = C.format(name="test_engine.c") + 'static const char *const unmarked[] = {\n    "RSP.B",\n};\n'
@@ -83,11 +83,11 @@ CASES = [
                               "tests/peer/test_engine.c": ENGINE.replace("RSP.B", "RSP.A")}, "no test asks"),
     ("check_conformance.py", {"tests/unit/core/test_a.c": ASK}, "no line of lib/ has it"),
     ("check_conformance.py", {"lib/core/a.c": MARK.replace("RSP.A", "RSP.B")}, "has no row"),
-    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "| RSP.B | half a row |\n"},
-     "a row is"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **RSP.B**: no source\n"},
+     "a rule is"),
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + OPEN.splitlines()[-1] + "\n"}, "twice"),
-    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "| B01 | a bug |\n"}, "no test stands below"),
-    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "| B01 | a bug |\n",
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **B01**: a bug\n"}, "no test stands below"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **B01**: a bug\n",
                               "tests/unit/core/test_a.c": "/* bug B01: text */\nint a;\n"}, "no test stands below"),
     ("check_conformance.py", {"tests/peer/a.peer": "title a script\nrule RSP.A\n# bug B02\n"}, "B02 has no row"),
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN.replace("(open: nobody needs it)", "(open)")},

@@ -195,6 +195,7 @@ def main() -> int:
                 later = [name for name in stages[at + 1:] if name in STAGES]
                 run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows, later)
     print(tally.table(rows))
+    subprocess.run([ROOT / "tools" / "conformance"], check=False)  # how many rules hold
     print(f"took {time.monotonic() - start:.0f} s")
     return 1 if any(row.failed for row in rows) else 0
 

@@ -9,10 +9,10 @@ A script of tests/peer asks for the marks of the rules that it names: tests/peer
 The comment is for tables, types and events that must never happen. A line that runs has a mark.
 A rule holds by a mark if a test asserts that its line ran. It holds by name if only comments tie code and test.
 
-A rule that has no code or no test ends with its reason: (open: reason). Files of tests/interop say what Linux rxe does
+A rule that has no code or no test says why, before its source: (open: reason). Files of tests/interop say what Linux rxe does
 (rxe_facts.py). --rules prints code and tests of each rule. --write DIR writes DIR/CONFORMANCE.md and DIR/DEVIATIONS.md.
 
-A bug of other stacks, `| B01 | what went wrong |`, has a test below the comment /* bug B01 */, or a script with # bug B01.
+A bug of other stacks, - **B01**: what went wrong, has a test below the comment /* bug B01 */, or a script with # bug B01.
 """
 import argparse
 import pathlib
@@ -28,7 +28,8 @@ import sources
 
 PAGE = "docs/PROTOCOL.md"
 ID = r"[A-Z][A-Z0-9]*(?:\.[A-Z0-9_]+)+"
-ROW = re.compile(rf"^\|\s*({ID})\s*\|(.*)\|\s*$", re.M)
+ROW = re.compile(rf"^- \*\*({ID})\*\*(.*)$", re.M)
+RULE = re.compile(r": (.+?)(?: \(open: (.+)\))? \[([^\]]+)\]")
 IN_CODE = re.compile(rf'URO_MARK\(\s*"([^"]+)"\s*\)|/\*\s*rule\s+({ID}(?:\s*,\s*{ID})*)')
 IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
@@ -37,10 +38,9 @@ SCRIPT_RULES = re.compile(r"^rule[ \t]+(.+)$", re.M)
 UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # of tests/peer/test_engine.c
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
 ASKS = re.compile(r"mark_hit|expect_mark")    # who has such a table
-BUG = re.compile(r"^\|\s*(B\d\d)\s*\|", re.M)
+BUG = re.compile(r"^- \*\*(B\d\d)\*\*: ", re.M)
 BUG_TEST = re.compile(r"/\* bug (B\d\d(?:, B\d\d)*)(?:: [^*]+)? \*/\n(?:static )?void \w+\(void \*\*state\)|^# bug (B\d\d(?:, B\d\d)*)$", re.M)
 BUG_NAMED = re.compile(r"(?:/\*|^#) bug (B\d\d(?:, B\d\d)*)", re.M)
-OPEN = re.compile(r"\s*\(open(?:: (.+))?\)$")
 
 
 @dataclass
@@ -66,16 +66,16 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for match in ROW.finditer(text):
         name, line = match.group(1), sources.line_of(text, match.start())
-        cells = [cell.strip() for cell in match.group(2).split("|")]
-        is_open = OPEN.search(cells[0])
-        if len(cells) != 2 or (is_open and not is_open[1]):
-            report.add(PAGE, line, f"{name}: a row is id|rule|source; a rule without code or test ends with (open: why)")
+        row = RULE.fullmatch(match.group(2))
+        if row is None or row[1].endswith("(open)"):
+            report.add(PAGE, line, f"{name}: a rule is - **ID**: sentence [source]; before the source (open: why), if "
+                       "code or test is missing")
         elif name in rules:
             report.add(PAGE, line, f"{name}: stands in the table twice")
         elif not conformance_page.family_of(name):
             report.add(PAGE, line, f"{name}: its first word is in no family of conformance_page.py")
         else:
-            rules[name] = Rule(line, OPEN.sub("", cells[0]), is_open[1] if is_open else "")
+            rules[name] = Rule(line, row[1], row[2] or "")
     return rules
 
 
