@@ -11,18 +11,21 @@
 #define GAP_MAX   16u /* canary bytes between pieces */
 #define SHIFT_MAX 64u /* sections start at any address */
 
-/* Fills the slots, except slots that are filled before each use. */
+/* Fills the memory around the sections, and the slots that are not filled before each use. */
 static void fill_all(struct sim_memory *memory)
 {
     uint32_t from = 0;
 
     for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++) {
-        if (i != SIM_MEMORY_SENDS && i != SIM_MEMORY_RECVS)
-            continue;
-        memset(memory->memory + from, SIM_MEMORY_CANARY, memory->at[i] - from);
-        from = memory->at[i] + memory->sizes[i].slots * memory->sizes[i].room;
+        uint32_t size = memory->sizes[i].slots * memory->sizes[i].room;
+        memset(memory->memory + from, SIM_MEMORY_UNZEROED, memory->at[i] - from);
+        from = memory->at[i];
+        if (i != SIM_MEMORY_SENDS && i != SIM_MEMORY_RECVS && i != SIM_MEMORY_PRIVATE)
+            memset(memory->memory + from, SIM_MEMORY_CANARY, size);
+        if (i != SIM_MEMORY_PRIVATE)
+            from += size;
     }
-    memset(memory->memory + from, SIM_MEMORY_CANARY, memory->size - from);
+    memset(memory->memory + from, SIM_MEMORY_UNZEROED, memory->size - from);
 }
 
 void *sim_memory_unzeroed(size_t size)
@@ -267,14 +270,14 @@ bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section 
     return same(there, memory->scratch, room, at);
 }
 
-static bool canary(const struct sim_memory *memory, size_t from, size_t to, size_t *at)
+static bool untouched(const struct sim_memory *memory, size_t from, size_t to, size_t *at)
 {
     const uint8_t *there = memory->memory;
 
-    if (from == to || (there[from] == SIM_MEMORY_CANARY &&
+    if (from == to || (there[from] == SIM_MEMORY_UNZEROED &&
                        memcmp(there + from, there + from + 1, to - from - 1) == 0))
         return true;
-    for (*at = from; there[*at] == SIM_MEMORY_CANARY; ++*at)
+    for (*at = from; there[*at] == SIM_MEMORY_UNZEROED; ++*at)
         ;
     return false;
 }
@@ -284,13 +287,13 @@ bool sim_memory_check_guards(const struct sim_memory *memory, size_t *at)
     size_t from = 0;
 
     for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++) {
-        if (!canary(memory, from, memory->at[i], at))
+        if (!untouched(memory, from, memory->at[i], at))
             return false;
         from = memory->at[i];
         if (i != SIM_MEMORY_PRIVATE)
             from += memory->sizes[i].slots * memory->sizes[i].room;
     }
-    return canary(memory, from, memory->size, at);
+    return untouched(memory, from, memory->size, at);
 }
 
 uint32_t sim_memory_sum(const struct sim_memory *memory)

@@ -8,41 +8,50 @@
 #define STALL_PROBABILITY_MAX 8000u  /* of 65536 bursts */
 #define DOZE_PROBABILITY_MAX  10000u /* of 65536 polls */
 #define OLDER_HABITS          4u     /* drawn from the older numbers */
-#define VICTIM_ONE_IN         16u
-#define OTHERS_ONE_IN         8u
+#define ATTACKED_ONE_IN       6u
 #define SPEAKER_ONE_IN        6u
 #define TIGHT_ONE_IN          8u
 #define TIGHT_MAX             12u
 #define RESIZE_MAX            6000u /* of 65536 polls */
 
+/* Draws the endpoints that are attacked: RC, or sometimes another type. */
 static void draw_attacked(struct sim_plan *plan)
 {
+    static const enum uro_qp_type types[] = { URO_QPT_RC,      URO_QPT_RC,     URO_QPT_UC,
+                                              URO_QPT_UC,      URO_QPT_UD,     URO_QPT_UD,
+                                              URO_QPT_XRC_INI, URO_QPT_XRC_INI };
+    struct sim_plan_attacked *attacked = &plan->attacked;
+    struct sim_plan_pair *pair = &attacked->pair;
     struct uro_rng rng;
 
     uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x76696374696d));
-    if (plan->clean || uro_rng_below(&rng, VICTIM_ONE_IN) != 0)
+    if (plan->clean || uro_rng_below(&rng, ATTACKED_ONE_IN) != 0)
         return;
-    plan->attacked = (struct sim_plan_attacked){ .type = URO_QPT_RC,
-                                                 .seed = uro_rng_u64(&rng),
-                                                 .wait_max = sim_world_between(&rng, 10, 400),
-                                                 .path_mtu = 256u << uro_rng_below(&rng, 4),
-                                                 .v6 = uro_rng_below(&rng, 2) == 0 };
-}
-
-/* Draws an attacked pair of another type; a plan has one at most. */
-static void draw_other_attacked(struct sim_plan *plan)
-{
-    static const enum uro_qp_type types[] = { URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
-    struct uro_rng rng;
-
-    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x6f7468657273));
-    if (plan->clean || plan->attacked.wait_max > 0 || uro_rng_below(&rng, OTHERS_ONE_IN) != 0)
-        return;
-    plan->attacked = (struct sim_plan_attacked){ .type = types[uro_rng_below(&rng, 3)],
-                                                 .seed = uro_rng_u64(&rng),
-                                                 .wait_max = sim_world_between(&rng, 5, 200),
-                                                 .path_mtu = 256u << uro_rng_below(&rng, 4),
-                                                 .v6 = uro_rng_below(&rng, 2) == 0 };
+    *attacked = (struct sim_plan_attacked){ .type = types[uro_rng_below(&rng, 8)],
+                                            .seed = uro_rng_u64(&rng),
+                                            .wait_max = sim_world_between(&rng, 5, 400) };
+    pair->path_mtu = 256u << uro_rng_below(&rng, 4);
+    pair->message_max = sim_world_between(&rng, 8, 2048);
+    pair->lives = UINT32_MAX;
+    pair->life_max = 5000;
+    pair->v6 = sim_draw_often(&rng);
+    pair->ends[0] = (struct sim_plan_end){ .send_capacity = sim_world_between(&rng, 1, 8),
+                                           .recv_capacity = sim_world_between(&rng, 1, 8),
+                                           .send_sges = sim_world_between(&rng, 1, 4),
+                                           .recv_sges = sim_world_between(&rng, 1, 4),
+                                           .batch_max = 1,
+                                           .recv_batch_max = 8,
+                                           .post_wait_max = 100000,
+                                           .srq = SIM_PLAN_NO_SRQ,
+                                           .rd_atomic = 4,
+                                           .min_rnr_timer = 1,
+                                           .timeout = 8,
+                                           .retry_count = 3,
+                                           .rnr_retry = 3 };
+    pair->ends[1] = pair->ends[0];
+    plan->srqs[1][SIM_PLAN_SRQS_MAX] = (struct sim_plan_srq){
+        .xrc = true, .capacity = 8, .capacity_max = 8, .spare = 8, .sges = 4, .batch_max = 8
+    };
 }
 
 static void draw_quirks(struct sim_plan *plan)
@@ -152,7 +161,6 @@ void sim_draw_faults(struct sim_plan *plan)
     draw_queues(plan);
     draw_tight_all(plan);
     draw_attacked(plan);
-    draw_other_attacked(plan);
     draw_links_and_clocks(plan);
     draw_speaker(plan);
 }

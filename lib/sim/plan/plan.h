@@ -135,8 +135,7 @@ struct sim_plan_attacked {
     uint64_t seed;
     enum uro_qp_type type; /* XRC_INI: the other queue pair is the target */
     uint32_t wait_max;     /* longest time between frames of the attacker, us; 0: no attacker */
-    uint32_t path_mtu;
-    bool v6;
+    struct sim_plan_pair pair;
 };
 
 #define SIM_PLAN_JUMPS_MAX 8u
@@ -169,7 +168,7 @@ struct sim_plan {
     struct sim_host_config hosts[2];
     uint64_t others[2]; /* most frames in flight from each host on other links */
     uint32_t srq_count[2];
-    struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX];
+    struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
     bool revokes; /* memory is deregistered while it is used */
     bool pauses;  /* send queues are drained now and then */
     uint32_t uc_count;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* attacked_forge.c - the frames of an attacker that reads all frames; see attacked.h. */
+#include "sim/work/attacked.h"
+
 #include <string.h>
 
 #include "sim/net/forger.h"
-#include "sim/work/attacked.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
 
@@ -32,18 +33,37 @@ static uint32_t psn_near(struct sim_attacked *attacked, uint32_t heard)
     return (heard + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
 }
 
+/* A range of memory that has a key, or had one. */
+struct range {
+    uint32_t key;
+    uint64_t address;
+    uint32_t length;
+};
+
+static struct range choose_range(struct sim_attacked *attacked, const struct sim_endpoint *at)
+{
+    const struct sim_attacked_end *known = sim_attacked_end(at);
+    unsigned section = below(attacked, SIM_MEMORY_SECTIONS + 1);
+
+    if (section == SIM_MEMORY_SECTIONS)
+        return (struct range){ known->gone_key, known->gone_range, SIM_ATTACKED_RANGE };
+    return (struct range){ uro_key_number(&at->memory.keys[section]),
+                           sim_memory_address(&at->memory, section, 0),
+                           (uint32_t)at->memory.keys[section].length };
+}
+
 /* Chooses a key, which mostly exists, and an address, which is mostly inside its range. */
-static void aim(struct sim_attacked *attacked, const struct sim_attacked_end *at, uint32_t length,
+static void aim(struct sim_attacked *attacked, const struct sim_endpoint *at, uint32_t length,
                 uint32_t *rkey, uint64_t *va)
 {
-    unsigned range = below(attacked, SIM_ATTACKED_RANGES);
-    unsigned key = below(attacked, 8) == 0 ? below(attacked, SIM_ATTACKED_RANGES) : range;
-    uint32_t room = length < SIM_ATTACKED_RANGE ? SIM_ATTACKED_RANGE - length : 0;
+    const struct range range = choose_range(attacked, at);
+    const struct range other = choose_range(attacked, at);
+    uint32_t room = length < range.length ? range.length - length : 0;
 
-    *rkey = uro_key_number(&at->keys[key]);
+    *rkey = below(attacked, 8) == 0 ? other.key : range.key;
     if (below(attacked, 16) == 0)
         *rkey ^= 1u << below(attacked, 32);
-    *va = sim_attacked_address(at, range);
+    *va = range.address;
     if (below(attacked, 4) == 0)
         *va += room + below(attacked, 2 * ASIDE);
     else if (below(attacked, 4) == 0)
@@ -52,22 +72,22 @@ static void aim(struct sim_attacked *attacked, const struct sim_attacked_end *at
         *va += below(attacked, room + 1);
 }
 
-/* XRC: mostly the queue of the attacked target, else one of another queue pair. */
-static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_attacked_end *at)
+/* XRC: mostly the queue of the attacked target, else the queue of another queue pair. */
+static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_endpoint *at)
 {
     const struct sim_workload *load = attacked->load;
-    unsigned side = at->endpoint.host == load->hosts[1];
     uint32_t other = below(attacked, 8 * (SIM_PLAN_SRQS_MAX + 1));
 
-    if (other < load->plan->srq_count[side])
-        return uro_srq_number(load->srqs[side][other].srq);
-    return other == SIM_PLAN_SRQS_MAX ? below(attacked, PSN_MASK + 1) : uro_srq_number(&at->srq);
+    if (other < load->plan->srq_count[at->side])
+        return uro_srq_number(load->srqs[at->side][other].srq);
+    if (other == SIM_PLAN_SRQS_MAX || attacked->plan->type != URO_QPT_XRC_INI)
+        return below(attacked, PSN_MASK + 1);
+    return uro_srq_number(load->srqs[1][SIM_ATTACKED_SRQ].srq);
 }
 
-static void put_deth(struct sim_attacked *attacked, const struct sim_attacked_end *at, uint8_t *out)
+static void put_deth(struct sim_attacked *attacked, const struct sim_endpoint *at, uint8_t *out)
 {
-    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY,
-                             .source_qpn = uro_qp_number(at->peer->endpoint.qp) };
+    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY, .source_qpn = at->peer->qpn };
 
     if (below(attacked, 8) == 0)
         deth.qkey ^= 1u << below(attacked, 32);
@@ -76,8 +96,8 @@ static void put_deth(struct sim_attacked *attacked, const struct sim_attacked_en
     uro_deth_encode(out, &deth);
 }
 
-static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_attacked_end *at,
-                        unsigned one, uint32_t length, uint8_t *out)
+static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint *at, unsigned one,
+                        uint32_t length, uint8_t *out)
 {
     struct uro_reth reth = { .length = length };
     struct uro_atomic_eth atomic = { .swap_add = below(attacked, 256), .compare = 0 };
@@ -113,7 +133,7 @@ static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_attacked
 
 static uint32_t payload_of(struct sim_attacked *attacked, const struct uro_opcode *op)
 {
-    uint32_t mtu = attacked->plan->path_mtu;
+    uint32_t mtu = attacked->plan->pair.path_mtu;
 
     if (!op->payload)
         return 0;
@@ -148,23 +168,23 @@ static uint8_t choose_opcode(struct sim_attacked *attacked)
     return opcode;
 }
 
-static void forge_packet(struct sim_attacked *attacked, struct sim_attacked_end *at, bool cut)
+static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *at, bool cut)
 {
     struct sim_forged forged;
     uint8_t opcode = choose_opcode(attacked);
     const struct uro_opcode *op = &uro_opcodes[opcode];
     uint32_t length = payload_of(attacked, op);
 
-    sim_forger_begin(&forged, at->peer->endpoint.host, at->endpoint.host,
-                     attacked->plan->v6 ? 0 : 1);
-    forged.bth = (struct uro_bth){ .opcode = opcode,
-                                   .migrated = true,
-                                   .solicited = below(attacked, 2) == 0,
-                                   .pad_count = (uint8_t)(-length & 3u),
-                                   .pkey = URO_PKEY_DEFAULT,
-                                   .dest_qpn = uro_qp_number(at->endpoint.qp),
-                                   .ack_req = below(attacked, 2) == 0,
-                                   .psn = psn_near(attacked, at->heard[op->role]) };
+    sim_forger_begin(&forged, at->peer->host, at->host, attacked->plan->pair.v6 ? 0 : 1);
+    forged.bth =
+        (struct uro_bth){ .opcode = opcode,
+                          .migrated = true,
+                          .solicited = below(attacked, 2) == 0,
+                          .pad_count = (uint8_t)(-length & 3u),
+                          .pkey = URO_PKEY_DEFAULT,
+                          .dest_qpn = at->qpn,
+                          .ack_req = below(attacked, 2) == 0,
+                          .psn = psn_near(attacked, sim_attacked_end(at)->heard[op->role]) };
     size_t headers = forged.length;
     for (unsigned i = 0; i < URO_EXT_COUNT; i++)
         if (op->ext & 1u << i)
@@ -181,11 +201,11 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_attacked_end 
     }
     /* The next frame may continue this message. */
     if (op->service == URO_UC && below(attacked, 2) == 0)
-        at->heard[op->role] = forged.bth.psn;
-    sim_forger_deliver(&forged, at->endpoint.host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
+        sim_attacked_end(at)->heard[op->role] = forged.bth.psn;
+    sim_forger_deliver(&forged, at->host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
 }
 
-void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_attacked_end *to,
+void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_endpoint *to,
                            const struct uro_frame *frame)
 {
     struct sim_attacked_frame *kept =
@@ -227,12 +247,12 @@ static void repeat(struct sim_attacked *attacked, bool change, bool cut)
     }
     if (cut)
         length = 1 + below(attacked, length);
-    sim_forger_raw(kept->to->endpoint.host, octets, length);
+    sim_forger_raw(kept->to->host, octets, length);
 }
 
 void sim_attacked_forge(struct sim_attacked *attacked)
 {
-    struct sim_attacked_end *at = &attacked->ends[below(attacked, 2)];
+    struct sim_endpoint *at = &attacked->life.ends[below(attacked, 2)];
     uint32_t way = attacked->plan->type == URO_QPT_RC ? 0 : below(attacked, 8);
 
     if (way < 5)

@@ -108,6 +108,7 @@ struct sim_place {
 struct sim_endpoint_ops {
     const char *family;  /* in messages */
     bool reliable;       /* RC and XRC */
+    bool forged;         /* an attacker may answer its requests */
     uint8_t unsupported; /* an opcode that this type does not offer */
 
     /* A life: called in this order. */
@@ -120,16 +121,17 @@ struct sim_endpoint_ops {
     void (*stopped)(struct sim_endpoint *end); /* after that */
     void (*check_memory)(struct sim_endpoint *end); /* all of the life are stopped */
     void (*bury)(struct sim_endpoint *end);         /* NULL: sim_endpoint_bury() */
-    void (*revoke)(struct sim_life *life);          /* RC: deregisters memory in use */
+    void (*revoke)(struct sim_life *life);          /* deregisters memory in use; NULL: never */
 
     /* Sends. */
     bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue */
     bool (*choose)(struct sim_endpoint *end, struct sim_request *request); /* false: not now */
     void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
                  struct uro_wqe *wqe); /* what only this type has */
-    void (*confirm)(struct sim_endpoint *end, const struct sim_request *request); /* succeeded */
+    /* The request succeeded; NULL: nothing to check. */
+    void (*confirm)(struct sim_endpoint *end, const struct sim_request *request);
     bool (*expected)(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status); /* whether the request may fail so */
+                     uint8_t status); /* whether the request may fail so; NULL: life->may_fail */
     /* A completion in error; @request is NULL for a receive. */
     void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
 
@@ -137,10 +139,11 @@ struct sim_endpoint_ops {
     void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
+    uint32_t (*recv_room)(struct sim_endpoint *end); /* bytes of one; NULL: the largest message */
     void (*take)(struct sim_endpoint *end, const struct sim_place *place,
                  const struct uro_cqe *cqe); /* a message */
     bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_place *place,
-                          uint8_t status); /* whether a receive may fail so */
+                          uint8_t status); /* whether a receive may fail so; NULL: as above */
 
     /* Instead of judge.c and host_work.c; NULL: those. */
     void (*judge)(struct sim_endpoint *end, const struct uro_cqe *cqe);
@@ -152,7 +155,7 @@ struct sim_endpoint {
     struct sim_node poster;
     struct sim_node receiver;
     const struct sim_endpoint_ops *ops;
-    struct sim_life *life; /* NULL: connections that messages make, and attacked ones */
+    struct sim_life *life; /* NULL: connections that messages make */
     const struct sim_plan_end *plan;
     enum uro_qp_type type;
     bool alive;       /* the queue pair is connected */
@@ -198,9 +201,9 @@ struct sim_endpoint {
     bool cause_known;     /* RC: a send failed that was not flushed */
     bool lost_answer;     /* RC: the response of the first flushed request may be lost */
     uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
-    bool recv_failed_of[SIM_PLAN_SRQS_MAX];  /* XRC: of this shared queue */
-    uint64_t shared_next[SIM_PLAN_SRQS_MAX]; /* no older receive may complete any more */
-    uint32_t wire_psn;                       /* of the next packet; RC: if none is sent again */
+    bool recv_failed_of[SIM_PLAN_SRQS_MAX + 1];  /* XRC: of this shared queue */
+    uint64_t shared_next[SIM_PLAN_SRQS_MAX + 1]; /* no older receive may complete any more */
+    uint32_t wire_psn;                           /* of the next packet; RC: if none is sent again */
     uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
     uint64_t signalled; /* number behind the newest signalled request */
     struct sim_request *requests; /* owned */

@@ -66,10 +66,11 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 
     if (wrong)
         sim_endpoint_fail(end, "send", request->number, "succeeded although it was wrong");
-    else if (request->opcode != URO_WR_ATOMIC_CMP_AND_SWP &&
-             request->opcode != URO_WR_ATOMIC_FETCH_AND_ADD)
+    else if (!sim_model_is_atomic(request->opcode) &&
+             !(end->ops->forged && request->opcode == URO_WR_RDMA_READ))
         check_buffer(end, request);
-    end->ops->confirm(end, request);
+    if (end->ops->confirm != NULL)
+        end->ops->confirm(end, request);
     end->load->ops_done++;
 }
 
@@ -103,7 +104,8 @@ static void judge_failed(struct sim_endpoint *end, const struct sim_request *req
     if (end->send_failed && (end->cause_known || !end->lost_answer))
         sim_endpoint_fail(end, "send", request->number,
                           "failed after another one failed, and is not flushed");
-    else if (!end->ops->expected(end, request, cqe->status))
+    else if (!(end->ops->expected != NULL ? end->ops->expected(end, request, cqe->status)
+                                          : end->life->may_fail))
         status_fail(end, "send", request->number, cqe->status);
     else if (state != URO_QPS_ERR && (end->ops->reliable || state != URO_QPS_SQE))
         sim_endpoint_fail(end, "send", request->number, "failed and did not stop the queue");
@@ -236,7 +238,10 @@ static void judge_place(struct sim_endpoint *end, const struct sim_place *place,
             receive_fail(end, place, "flushed without cause");
         check_unused(end, place, may_have_begun);
     } else {
-        if (*failed || !end->ops->recv_expected(end, place, cqe->status))
+        bool expected = end->ops->recv_expected != NULL
+                            ? end->ops->recv_expected(end, place, cqe->status)
+                            : end->life->may_fail;
+        if (*failed || !expected)
             status_fail(end, kind_of(place), place->number, cqe->status);
         check_unused(end, place, true);
         end->load->failures++;

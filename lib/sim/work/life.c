@@ -295,7 +295,8 @@ static void control_run(struct sim_node *node)
 
     switch (life->state) {
     case SIM_LIFE_RUNNING:
-        if (is_reliable(life) && !life->last_life && !life->revoked && life->load->plan->revokes)
+        if (life->ends[0].ops->revoke != NULL && !life->last_life && !life->revoked &&
+            life->load->plan->revokes)
             life->ends[0].ops->revoke(life);
         else
             begin_ending(life);

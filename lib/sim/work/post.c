@@ -188,8 +188,8 @@ static void fill_rqe(struct sim_endpoint *end, struct uro_rqe *rqe)
     bool wrong =
         may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
 
-    *recv = (struct sim_recv){ .room = end->type == URO_QPT_UD ? SIM_GRH + URO_PATH_MTU_MAX
-                                                               : end->life->plan->message_max };
+    *recv = (struct sim_recv){ .room = end->ops->recv_room != NULL ? end->ops->recv_room(end)
+                                                                   : end->life->plan->message_max };
     if (wrong && uro_rng_below(&end->rng, 2) == 0)
         recv->room = short_room(end, recv->room);
     else

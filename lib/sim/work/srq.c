@@ -45,7 +45,7 @@ uint64_t sim_srq_oldest(const struct sim_srq *srq)
 
 struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index)
 {
-    URO_ASSERT(index < SIM_PLAN_SRQS_MAX);
+    URO_ASSERT(index <= SIM_PLAN_SRQS_MAX);
     return &end->load->srqs[end->side][index];
 }
 
@@ -61,6 +61,18 @@ void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv)
 {
     recv->used = false;
     srq->done++;
+}
+
+void sim_srq_forget(struct sim_srq *srq)
+{
+    for (uint32_t i = 0; i < srq->slot_count; i++)
+        if (srq->recvs[i].used && srq->recvs[i].number < sim_srq_oldest(srq))
+            sim_srq_done(srq, &srq->recvs[i]);
+}
+
+uint32_t sim_srq_domain(const struct sim_workload *load, uint32_t index)
+{
+    return (index == SIM_PLAN_SRQS_MAX ? SIM_XRC_ATTACKED : SIM_XRC_DOMAIN) + load->number;
 }
 
 static struct sim_srq_recv *free_slot(const struct sim_srq *srq)
@@ -185,7 +197,8 @@ static void create(struct sim_srq *srq, uint32_t capacity)
     const struct uro_srq_init init = { .pd = srq->pd,
                                        .capacity = capacity,
                                        .sge_max = plan->sges,
-                                       .xrcd = plan->xrc ? SIM_XRC_DOMAIN + srq->load->number : 0,
+                                       .xrcd =
+                                           plan->xrc ? sim_srq_domain(srq->load, srq->index) : 0,
                                        .cq = plan->xrc ? srq->cq->cq : NULL,
                                        .user = srq };
 
@@ -297,8 +310,11 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
     uro_rng_init_number(&srq->rng, load->plan->seed ^ (uint64_t)(side * 64 + index + 1) << 56);
     /* All XRC queues of a host are of one protection domain, as their targets are. */
     srq->pd = load->pds + SIM_SRQ_PD + side * SIM_PLAN_SRQS_MAX +
-              (plan->xrc ? SIM_PLAN_SRQS_MAX * 2 : index);
-    srq->room = room_of(load->plan);
+              (index == SIM_PLAN_SRQS_MAX ? SIM_PLAN_SRQS_MAX * 4
+               : plan->xrc                ? SIM_PLAN_SRQS_MAX * 2
+                                          : index);
+    srq->room =
+        index == SIM_PLAN_SRQS_MAX ? load->plan->attacked.pair.message_max : room_of(load->plan);
     make_memory(srq);
     srq->cq = srq->wide_cq = &load->cqs[side][uro_rng_below(&srq->rng, load->plan->cq_count)];
     create(srq, plan->capacity);

@@ -298,6 +298,12 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request, st
         wqe->to.ah = no_handle(end);
 }
 
+static uint32_t recv_room(struct sim_endpoint *end)
+{
+    (void)end;
+    return SIM_GRH + URO_PATH_MTU_MAX;
+}
+
 static const struct sim_endpoint_ops ops = {
     .family = "UD party",
     .unsupported = URO_WR_RDMA_WRITE,
@@ -314,6 +320,7 @@ static const struct sim_endpoint_ops ops = {
     .expected = sim_ud_expected,
     .on_error = sim_judge_stop_queue,
     .take = sim_ud_take,
+    .recv_room = recv_room,
     .recv_expected = sim_judge_bad_lkey,
 };
 

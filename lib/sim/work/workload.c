@@ -12,7 +12,7 @@
 #include "sim/work/rc.h"
 #include "sim/work/ud.h"
 
-/* Returns life @i: first the connections, then the datagram queue pairs. */
+/* Returns life @i: first the connections, then the datagram queue pairs, then the attacked ones. */
 static struct sim_life *life_at(const struct sim_workload *load, uint32_t i)
 {
     const struct sim_plan *plan = load->plan;
@@ -21,12 +21,14 @@ static struct sim_life *life_at(const struct sim_workload *load, uint32_t i)
         return &load->pairs[i];
     if (i < plan->pair_count + plan->uc_count)
         return &load->ucs[i - plan->pair_count];
-    return &load->ud->lives[i - plan->pair_count - plan->uc_count];
+    i -= plan->pair_count + plan->uc_count;
+    return i < plan->party_count ? &load->ud->lives[i] : &load->attacked->life;
 }
 
 static uint32_t life_count(const struct sim_workload *load)
 {
-    return load->plan->pair_count + load->plan->uc_count + load->plan->party_count;
+    return load->plan->pair_count + load->plan->uc_count + load->plan->party_count +
+           (load->attacked != NULL);
 }
 
 /* Finds the queue pair that the completion is of. */
@@ -55,7 +57,9 @@ static void init_shared(struct sim_workload *load, unsigned side)
 /* Returns the capacity of a completion queue: all requests that can be outstanding fit. */
 static uint32_t cq_capacity(const struct sim_plan *plan)
 {
-    uint32_t capacity = 1;
+    const struct sim_plan_srq *attacked = &plan->srqs[1][SIM_PLAN_SRQS_MAX];
+    uint32_t capacity =
+        1 + (plan->attacked.wait_max > 0 ? attacked->capacity_max + attacked->spare : 0);
 
     for (unsigned side = 0; side < 2; side++)
         for (uint32_t i = 0; i < plan->srq_count[side]; i++)
@@ -102,7 +106,7 @@ void sim_workload_init(struct sim_workload *load, struct sim_world *world,
         sim_uc_init(&load->ucs[i], load, i);
     load->ud = sim_ud_make(load);
     load->cm = sim_cm_make(load);
-    load->attacked = sim_attacked_make(load);
+    (void)sim_attacked_make(load);
 }
 
 void sim_workload_fini(struct sim_workload *load)
@@ -136,6 +140,7 @@ void sim_workload_calm(struct sim_workload *load)
 {
     load->calm = true;
     load->calm_since = load->world->now;
+    sim_attacked_calm(load->attacked);
     for (uint32_t i = 0; i < life_count(load); i++)
         sim_life_calm(life_at(load, i));
     sim_cm_calm(load->cm);
@@ -147,7 +152,7 @@ bool sim_workload_quiet(const struct sim_workload *load)
         if (life_at(load, i)->state != SIM_LIFE_QUIET)
             return false;
     return sim_ud_quiet(load->ud) && sim_cm_quiet(load->cm) &&
-           (load->attacked == NULL || load->attacked->over);
+           (load->attacked == NULL || load->attacked->life.state == SIM_LIFE_QUIET);
 }
 
 void sim_workload_end_all(struct sim_workload *load)

@@ -19,6 +19,7 @@
 #define SIM_WORKLOAD_CQS_MAX 4u
 #define SIM_SRQ_PD           1000u  /* and those after it: beyond every connection's own */
 #define SIM_XRC_DOMAIN       7u     /* and those after it: a workload has one */
+#define SIM_XRC_ATTACKED     5000u  /* and those after it: of an attacked XRC target */
 #define SIM_WORKLOAD_PDS     10000u /* protection domains of a workload */
 
 struct uro_frame;
@@ -72,12 +73,12 @@ struct sim_workload {
     struct sim_cq cqs[2][SIM_WORKLOAD_CQS_MAX];
     struct sim_cq tight[2]; /* plan->cq_tight */
     struct sim_shared_word shared[2];
-    struct sim_srq srqs[2][SIM_PLAN_SRQS_MAX];
-    struct sim_life *pairs;        /* owned; plan->pair_count */
-    struct sim_life *ucs;          /* owned; plan->uc_count */
-    struct sim_ud *ud;             /* owned */
-    struct sim_cm *cm;             /* owned */
-    struct sim_attacked *attacked; /* owned; NULL: none */
+    struct sim_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
+    struct sim_life *pairs;                        /* owned; plan->pair_count */
+    struct sim_life *ucs;                          /* owned; plan->uc_count */
+    struct sim_ud *ud;                             /* owned */
+    struct sim_cm *cm;                             /* owned */
+    struct sim_attacked *attacked;                 /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
     /* Called for each polled completion. */
