@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.h - the special treatment of Linux rxe (the kernel's software RoCE). For core/ only.
  *
- * Each entry names a deviation of rxe, then the functions that handle the deviation. docs/decisions/0038 has the captures.
+ * Each entry names a deviation of rxe, then the functions that handle the deviation. docs/decisions/0038 has the reasons.
  *
  *   MigReq is 0 in every packet of rxe; other endpoints that we know of send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* why.h - the reason behind a completion that is not a success: ibv_wc.vendor_err.
- */
+/* why.h - the reason behind a completion that is not a success: ibv_wc.vendor_err. */
 #pragma once
 
 #include "base/defs.h"

@@ -2,6 +2,9 @@
 /* neigh.h - who has which MAC address: ARP and ND, asked, answered, retried, expired; and echo.
  *
  * Also the owner of the few frames the engine sends that are not RoCE.
+ *
+ * ARP and ND prove nothing. If a host claims another MAC address for a next hop in use, the known MAC address is asked first,
+ * up to five times in 155 ms. Otherwise one frame of any host on the segment would take the peer of every connection away.
  */
 #pragma once
 
