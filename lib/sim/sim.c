@@ -256,7 +256,7 @@ static void idle(struct sim *sim)
     bool arrived = run_until(sim, all_arrived, sim->world.now + SETTLE);
     for (unsigned i = 0; i < sim->net.host_count; i++) {
         roce[i] = sim->hosts[i].roce_sent;
-        rounds[i] = sim->hosts[i].rounds;
+        rounds[i] = sim->hosts[i].wakeups;
     }
     if (!sim->world.failed && !arrived)
         sim_world_fail(&sim->world, "%u frames are still on their way", sim->world.frames_alive);
@@ -265,9 +265,9 @@ static void idle(struct sim *sim)
         if (sim->hosts[i].roce_sent != roce[i])
             sim_world_fail(&sim->world, "%c sends although there is nothing to do",
                            sim->hosts[i].config.name);
-        if (sim->hosts[i].rounds - rounds[i] > IDLE_ROUNDS * (sim->net.host_count - 1))
+        if (sim->hosts[i].wakeups - rounds[i] > IDLE_ROUNDS * (sim->net.host_count - 1))
             sim_world_fail(&sim->world, "%c woke %" PRIu64 " times with nothing to do",
-                           sim->hosts[i].config.name, sim->hosts[i].rounds - rounds[i]);
+                           sim->hosts[i].config.name, sim->hosts[i].wakeups - rounds[i]);
     }
 }
 

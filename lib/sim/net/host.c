@@ -36,16 +36,32 @@ static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
         host->last->next = frame;
     host->last = frame;
     host->waiting_count++;
+    if (host->config.threads)
+        sim_threads_on_frame(&host->threads);
+}
+
+static bool has_looped(const struct sim_host *host)
+{
+    uint32_t kept;
+
+    (void)uro_engine_looped(host->engine, &kept);
+    return kept > 0;
+}
+
+uro_time sim_host_due(const struct sim_host *host)
+{
+    uro_time next = has_looped(host) ? 0 : uro_engine_next(host->engine);
+
+    return next < host->tx_free ? host->tx_free : next;
 }
 
 static uro_time host_next(const struct sim_node *node)
 {
     const struct sim_host *host = host_of(node);
 
-    uint32_t kept;
-
-    (void)uro_engine_looped(host->engine, &kept);
-    if (host->waiting != NULL || kept > 0)
+    if (host->config.threads)
+        return sim_threads_next(&host->threads);
+    if (host->waiting != NULL || has_looped(host))
         return 0;
     uro_time next = uro_engine_rung(host->engine) ? 0 : uro_engine_next(host->engine);
     return next < host->tx_free ? host->tx_free : next;
@@ -82,7 +98,8 @@ static uint64_t named(const struct sim_host *host)
     return sum;
 }
 
-static void receive(struct sim_host *host)
+/* Returns the number of frames. */
+static uint32_t receive(struct sim_host *host)
 {
     struct sim_world_frame *frames[SIM_HOST_BURST_MAX];
     struct uro_pkt pkts[SIM_HOST_BURST_MAX];
@@ -104,6 +121,7 @@ static void receive(struct sim_host *host)
                        host->config.name);
     for (uint32_t i = 0; i < count; i++)
         sim_world_free_frame(host->world, frames[i]);
+    return count;
 }
 
 /* Returns whether a frame has a long row of SIM_MEMORY_UNZEROED (initial memory of the engine) or SIM_MEMORY_CANARY (memory
@@ -209,16 +227,30 @@ void sim_host_events(struct sim_host *host)
             host->event(host->user, &event);
 }
 
-static void host_run(struct sim_node *node)
+uint32_t sim_host_round(struct sim_host *host, bool receives, uint32_t *moved)
 {
-    struct sim_host *host = host_of(node);
+    uint64_t sent = host->frames_sent;
 
-    host->rounds++;
-    receive(host);
+    uint32_t received = receives ? receive(host) : 0;
     transmit(host);
     sim_host_events(host);
     if (host->after_round != NULL)
         host->after_round(host->user, host);
+    *moved = received + (uint32_t)(host->frames_sent - sent);
+    return received;
+}
+
+static void host_run(struct sim_node *node)
+{
+    struct sim_host *host = host_of(node);
+    uint32_t moved;
+
+    if (host->config.threads) {
+        sim_threads_run(&host->threads);
+    } else {
+        host->wakeups++;
+        (void)sim_host_round(host, true, &moved);
+    }
 }
 
 void sim_host_init(struct sim_host *host, struct sim_world *world,
@@ -233,6 +265,8 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     host->memory = sim_memory_unzeroed(uro_engine_size(&config->engine));
     int result = uro_engine_init(host->memory, &config->engine, world->now, &host->engine);
     URO_ASSERT(result == 0);
+    if (config->threads)
+        sim_threads_init(&host->threads, host, config->thread_seed, config->call_per_send);
     sim_world_add(world, &host->node);
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "io/pcap/pcap_write.h"
+#include "sim/net/threads.h"
 #include "sim/net/world.h"
 
 #define SIM_HOST_BURST_MAX 32u
@@ -20,6 +21,11 @@ struct sim_host_config {
     uint32_t
         tx_stall_probability; /* probability that the ring is full for longer after a burst, of 65536 */
     uro_time tx_stall_max;
+    bool
+        threads; /* threads of lib/host run the engine, as net/threads.h says; false: it runs at once */
+    bool threads_wait;    /* now and then a thread waits for a processor */
+    bool call_per_send;   /* each send is a system call */
+    uint64_t thread_seed; /* seed of the threads */
 };
 
 struct sim_host {
@@ -41,6 +47,7 @@ struct sim_host {
     void (*tap)(void *tapper, struct sim_host *host, const struct sim_world_frame *frame);
     void *tapper;
 
+    struct sim_threads threads;      /* valid with config.threads */
     struct sim_world_frame *waiting; /* the receive ring */
     struct sim_world_frame *last;
     uint32_t waiting_count;
@@ -48,13 +55,20 @@ struct sim_host {
     uint64_t frames_sent;
     uint64_t roce_sent;
     uint64_t ring_drops;
-    uint64_t rounds;
+    uint64_t wakeups; /* of the engine, or of the service thread */
 };
 
 /* Builds the engine and adds it to @world. */
 void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
 void sim_host_fini(struct sim_host *host);
+
+/* Receives frames if @receives, sends frames and passes on events. Returns the number of received frames; writes the number of
+ * received and sent frames to @moved. */
+uint32_t sim_host_round(struct sim_host *host, bool receives, uint32_t *moved);
+
+/* Returns the time of the engine's next timer, or a past time when a round has work beside frames and doorbells. */
+uro_time sim_host_due(const struct sim_host *host);
 
 /* Passes on the events of the engine. Called after every command and every round. */
 void sim_host_events(struct sim_host *host);

@@ -9,6 +9,7 @@
 #define FAULT_PROBABILITY_MAX 6000u /* of 65536: about one frame in eleven */
 #define CLEAN_ONE_IN          8u
 #define ENOUGH_EARLY          64u
+#define THREADS_ONE_IN        6u
 #define HOPS                  512u /* more than any host needs */
 
 static uint32_t fault_probability(struct uro_rng *rng)
@@ -102,13 +103,15 @@ static void draw_timeouts(struct sim_plan *plan, struct uro_rng *rng)
     plan->cm.ack_timeout = (uint8_t)(least + plan->cm.ack_more + (plan->clean ? 2 : 0));
 }
 
-void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2])
+void sim_plan_set_host(struct sim_plan *plan, unsigned side, const struct sim_host_config *host,
+                       uint64_t others)
 {
     uint8_t before = least_timeout(plan);
 
-    for (unsigned side = 0; side < 2; side++)
-        plan->others[side] = others[side];
-    uint8_t more = (uint8_t)(least_timeout(plan) - before);
+    plan->hosts[side] = *host;
+    plan->others[side] = others;
+    uint8_t after = least_timeout(plan);
+    uint8_t more = after > before ? (uint8_t)(after - before) : 0;
     for (uint32_t i = 0; i < 2 * plan->pair_count; i++)
         plan->pairs[i / 2].ends[i % 2].timeout =
             (uint8_t)(plan->pairs[i / 2].ends[i % 2].timeout + more);
@@ -125,6 +128,20 @@ static void draw_early(struct sim_plan *plan)
     for (unsigned side = 0; side < 2; side++)
         plan->hosts[side].engine.early =
             sim_draw_often(&rng) ? ENOUGH_EARLY : sim_draw_skewed(&rng, 0, 16);
+}
+
+/* Draws which hosts have threads (net/threads.h). */
+static void draw_threads(struct sim_plan *plan)
+{
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, plan->seed ^ UINT64_C(0x74687265616473));
+    for (unsigned side = 0; side < 2; side++) {
+        plan->hosts[side].threads = sim_draw_one_in(&rng, THREADS_ONE_IN);
+        plan->hosts[side].threads_wait = !plan->clean;
+        plan->hosts[side].call_per_send = sim_draw_often(&rng);
+        plan->hosts[side].thread_seed = uro_rng_u64(&rng);
+    }
 }
 
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner manner)
@@ -148,6 +165,7 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner ma
         draw_host(&plan->hosts[side], &rng, side, plan->clean);
         plan->hosts[side].engine.retry_7_forever = plan->forever;
     }
+    draw_threads(plan);
     sim_draw_pairs(plan, &rng);
     sim_draw_unreliable(plan);
     sim_draw_cm(plan);

@@ -134,6 +134,7 @@ static void join_host(struct sim_net_plan *net, unsigned number)
     host->rx_ring = UINT32_MAX;
     host->tx_stall_probability = 0;
     host->tx_stall_max = 0;
+    host->threads_wait = false;
 }
 
 /* Joins faults: a clean link has no attacker, and with one the clock does not jump. */
@@ -165,7 +166,7 @@ static void join_faults(struct sim_net_plan *net)
     }
 }
 
-/* Adds the frames that other links may have on their way from the same hosts. */
+/* Gives each link the hosts, with the frames that other links may have on their way from the same hosts. */
 static void add_others(struct sim_net_plan *net)
 {
     uint64_t frames[SIM_NET_HOSTS_MAX] = { 0 };
@@ -175,13 +176,11 @@ static void add_others(struct sim_net_plan *net)
             frames[net->links[i].hosts[side]] += sim_plan_frames(&net->links[i].plan, side);
     for (uint32_t i = 0; i < net->link_count; i++) {
         struct sim_net_link *link = &net->links[i];
-        uint64_t others[2];
         for (unsigned side = 0; side < 2; side++) {
             unsigned host = link->hosts[side];
-            link->plan.hosts[side] = net->hosts[host];
-            others[side] = frames[host] - sim_plan_frames(&link->plan, side);
+            sim_plan_set_host(&link->plan, side, &net->hosts[host],
+                              frames[host] - sim_plan_frames(&link->plan, side));
         }
-        sim_plan_add_others(&link->plan, others);
     }
 }
 

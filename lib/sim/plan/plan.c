@@ -71,7 +71,9 @@ uro_time sim_plan_flight_max(const struct sim_plan *plan)
         uint64_t frames = sim_plan_frames(plan, side) + plan->others[side];
         uro_time time = cable->one_way_delay + cable->jitter + cable->late_max +
                         frames * largest * cable->ps_per_octet / PS_PER_NS +
-                        frames * plan->hosts[side].tx_gap_max;
+                        frames * plan->hosts[side].tx_gap_max +
+                        (plan->hosts[side].threads ? SIM_THREADS_USUAL : 0) +
+                        (plan->hosts[!side].threads ? SIM_THREADS_USUAL : 0);
         if (time > longest)
             longest = time;
     }
@@ -140,6 +142,8 @@ uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions)
     for (unsigned side = 0; side < 2; side++)
         if (plan->hosts[side].tx_stall_max > stall)
             stall = plan->hosts[side].tx_stall_max;
+    for (unsigned side = 0; side < 2; side++)
+        stall += plan->hosts[side].threads ? SIM_THREADS_LATE : 0;
     return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->faults.jump_max);
 }
 
@@ -163,15 +167,15 @@ void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_M
                              plan->cq_tight_all ? " for all" : "", plan->attacked.wait_max);
     for (unsigned side = 0; side < 2 && !plan->clean; side++) {
         const struct sim_cable_config *c = &plan->cables[side];
-        used +=
-            (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
-                             "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-                             "partition %u stall %u quirks %x",
-                             plan->hosts[side].name, c->loss_probability, c->duplicate_probability,
-                             c->corrupt_probability, c->truncate_probability,
-                             c->keep_order ? 0 : c->late_probability, c->ce_probability,
-                             c->queue_octets, (unsigned)(c->partition_for / 1000),
-                             (unsigned)(plan->hosts[side].tx_stall_max / 1000), c->quirks);
+        used += (size_t)snprintf(
+            text + used, SIM_PLAN_TEXT_MAX - used,
+            "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
+            "partition %u stall %u threads %u quirks %x",
+            plan->hosts[side].name, c->loss_probability, c->duplicate_probability,
+            c->corrupt_probability, c->truncate_probability,
+            c->keep_order ? 0 : c->late_probability, c->ce_probability, c->queue_octets,
+            (unsigned)(c->partition_for / 1000), (unsigned)(plan->hosts[side].tx_stall_max / 1000),
+            plan->hosts[side].threads, c->quirks);
         URO_ASSERT(used < SIM_PLAN_TEXT_MAX);
     }
 }

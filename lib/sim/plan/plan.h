@@ -190,8 +190,9 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner ma
 void sim_plan_identify(struct sim_host_config *host, unsigned number);
 /* Returns the most requests and answers that may be in flight from a side. */
 uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
-/* Lengthens the timeouts to allow for frames of other links from the same hosts. */
-void sim_plan_add_others(struct sim_plan *plan, const uint64_t others[static 2]);
+/* Replaces a host, which may have @others frames of other links on their way. Lengthens the timeouts as needed. */
+void sim_plan_set_host(struct sim_plan *plan, unsigned side, const struct sim_host_config *host,
+                       uint64_t others);
 
 /* ACK timeout in ns. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
@@ -221,6 +222,7 @@ uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
     X(RING, "ring")                                                                                \
     X(GAP, "gap")                                                                                  \
     X(STALL, "stall")                                                                              \
+    X(THREADS, "threads")                                                                          \
     X(DOWN, "down")                                                                                \
     X(JUMP, "jump")                                                                                \
     X(DOZE, "doze")                                                                                \

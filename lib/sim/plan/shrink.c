@@ -58,6 +58,8 @@ static void clear_host(struct sim_host_config *host, uint32_t parts)
         host->tx_gap_max = 0;
     if (parts & SIM_PLAN_PART(STALL))
         host->tx_stall_probability = 0;
+    if (parts & SIM_PLAN_PART(THREADS))
+        host->threads = false;
 }
 
 static void clear_shared(struct sim_plan *plan)

@@ -70,6 +70,7 @@ static void net_plan__station_of_a_clean_couple__is_delayed_by_nothing(void **st
                 const struct sim_host_config *host = &net.hosts[link->hosts[side]];
                 assert_int_equal(host->rx_ring, UINT32_MAX);
                 assert_int_equal(host->tx_stall_probability, 0);
+                assert_false(host->threads_wait);
                 assert_int_equal(net.faults.jump_wait_max, 0);
                 mixed += !net.clean;
             }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* threads.h - the threads of a simulated host with two processors: the program, which posts, polls and waits for events, and
+ * the service thread of lib/host. host/sched.h decides which thread runs the engine.
+ *
+ * Without this, the engine of a host runs at once. With it, a round takes time and holds the engine lock, a wake-up takes time,
+ * a thread can lose its processor, and the program has times in which it polls, waits for events, or does neither. Work that
+ * no thread does within SIM_THREADS_LATE is a lost wake-up, and fails the run.
+ */
+#pragma once
+
+#include "host/sched.h"
+#include "sim/net/world.h"
+
+/* The longest time until a thread runs the engine: learned silence, a check for silence, and two lost processors. */
+#define SIM_THREADS_LATE URO_MS(5)
+/* The time until a thread runs the engine, unless a thread loses its processor more than once. */
+#define SIM_THREADS_USUAL URO_MS(4)
+
+struct sim_host;
+
+enum sim_program {
+    SIM_PROGRAM_POLLS,    /* calls ibv_poll_cq all the time */
+    SIM_PROGRAM_WAITS,    /* waits for an event, then polls */
+    SIM_PROGRAM_COMPUTES, /* calls nothing but posts */
+    SIM_PROGRAMS
+};
+
+struct sim_threads {
+    struct sim_host *host;
+    struct uro_rng rng;
+    struct uro_sched sched;
+    struct uro_sched_words words;
+    enum sim_program program;
+    uro_time program_until; /* time when the program begins to do something else */
+    uro_time program_at;    /* next call of the program; NEVER: it sleeps */
+    uro_time thread_at;     /* time when the service thread runs again */
+    uro_time round_until;   /* a round holds the engine lock until then */
+    uint64_t completions;   /* found by the program */
+    bool thread_has_lock;   /* that round is the service thread's */
+    bool thread_ends;       /* the service thread has to end its round */
+    bool caller_again;      /* a caller runs another round, for a doorbell during its round */
+    bool armed;             /* a frame wakes the service thread */
+    bool posted;            /* the program's doorbell was noticed */
+    uro_time due,
+        due_since; /* next timer of the engine, and the time of the round or command that set it */
+    uint32_t vain; /* polls in a row without work */
+    uro_time frame_since;    /* a frame is waiting since then; NEVER: none */
+    uro_time doorbell_since; /* a posted request is waiting since then; NEVER: none */
+    struct uro_sched_thread_round round;
+};
+
+void sim_threads_init(struct sim_threads *threads, struct sim_host *host, uint64_t seed,
+                      bool call_per_send);
+
+/* Returns the time at which sim_threads_run() has work. */
+uro_time sim_threads_next(const struct sim_threads *threads);
+void sim_threads_run(struct sim_threads *threads);
+
+/* Reports a frame in the receive ring. */
+void sim_threads_on_frame(struct sim_threads *threads);
