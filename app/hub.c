@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hub.c - `uroce hub`: the broker of an address over UDP that several processes share.
  *
- * It makes the sockets, gives them away and keeps a copy of each, so that their places in the kernel's
- * list stay what the filter says when a process dies. It sees only what comes to queue pair 1, and what the network
- * reports at sockets that nobody has.
+ * It makes the sockets, gives them away and keeps a copy of each, so that their places in the
+ * kernel's list stay what the filter says when a process dies. It sees only what comes to queue
+ * pair 1, and what the network reports at sockets that nobody has.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include "hub.h"
@@ -122,7 +122,8 @@ static void serve_share(struct hub *hub, uint32_t share, short ready)
         from_network(hub);
 }
 
-/* Serves until nobody has been a member for as long as the user said, and no program of `uroce run` lives. */
+/* Serves until nobody has been a member for as long as the user said, and no program of `uroce run`
+ * lives. */
 static void serve(struct hub *hub, const struct options *options)
 {
     enum { LISTENER = HUB_MEMBERS + 1 };
@@ -232,7 +233,8 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A broker lives longer than who started it: what that one had open must not stay open for so long. */
+/* A broker lives longer than who started it: what that one had open must not stay open for so
+ * long. */
 static void close_inherited(void)
 {
     enum { FIRST = 3, MOST = 65536 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.h - the broker of an address that several processes share; the protocol is in io/udp/hub.h. */
+/* hub.h - the broker of an address that several processes share; the protocol is in
+ * io/udp/hub.h. */
 #pragma once
 
 #include <time.h>
@@ -34,8 +35,8 @@ struct hub {
 
 /* hub_members.c */
 
-/* Where processes ask for a share. Returns 1 when this is the broker now, 0 when there is one already, -1 when
- * there can be none, which is said. */
+/* Where processes ask for a share. Returns 1 when this is the broker now, 0 when there is one
+ * already, -1 when there can be none, which is said. */
 int hub_open_listener(struct hub *hub);
 /* False when the port cannot be had, which is said. */
 bool hub_open_socks(struct hub *hub);
@@ -50,8 +51,8 @@ void hub_dismiss(struct hub *hub, uint32_t share);
 
 /* hub_route.c */
 
-/* Whose the datagram at @bth is: a share, or 0 when nobody's. @msg: what it says of a connection; of kind
- * URO_CM_KIND_COUNT when it says nothing. */
+/* Whose the datagram at @bth is: a share, or 0 when nobody's. @msg: what it says of a connection;
+ * of kind URO_CM_KIND_COUNT when it says nothing. */
 uint32_t hub_route(const struct hub *hub, const uint8_t *bth, uint32_t length,
                    struct uro_cm_msg *msg);
 
@@ -73,6 +74,7 @@ int hub_goodbye_wait_ms(const struct hub *hub);
 
 /* Tells the members what the network reported at a socket that none of them has. */
 void hub_reports_take(struct hub *hub, uint32_t share);
-/* A member got one, of something that was sent @to: @octets are to be a struct uro_hub_report. The others are told. */
+/* A member got one, of something that was sent @to: @octets are to be a struct uro_hub_report. The
+ * others are told. */
 void hub_reports_pass(struct hub *hub, uint32_t share, const union uro_sock_address *to,
                       const uint8_t *octets, uint32_t length);

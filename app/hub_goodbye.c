@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_goodbye.c - tells the peers of a process that died that its connections are over, as a kernel does.
+/* hub_goodbye.c - tells the peers of a process that died that its connections are over, as a kernel
+ * does.
  *
- * The broker passes on what peers send to make and end connections, so it knows them without asking the processes: who
- * accepted sends REP, who was accepted sends RTU behind his REQ, and DREQ, DREP and REJ end a connection. What it
- * learns so may be forged or out of date. A DREQ for a connection that is not there changes nothing at the peer, and
- * each one that leaves was paid for by a message of the peer's.
+ * The broker passes on what peers send to make and end connections, so it knows the connections
+ * without asking the processes: the accepting side sends REP, the other side sends REQ and RTU, and
+ * DREQ, DREP and REJ end a connection. This knowledge may be forged or out of date. A DREQ for a
+ * connection that does not exist changes nothing at the peer, and each DREQ follows from a message
+ * of that peer.
  */
 #define _GNU_SOURCE /* CLOCK_MONOTONIC */
 #include <stdlib.h>
@@ -173,7 +175,8 @@ void hub_goodbye_note(struct hub_goodbye *goodbye, uint32_t share, const struct 
 
 /* ---- telling ------------------------------------------------------------ */
 
-/* Writes what comes behind the UDP header, and before it what the ICRC goes over. Returns the octets from the BTH on. */
+/* Writes what comes behind the UDP header, and before it what the ICRC goes over. Returns the
+ * octets from the BTH on. */
 static uint32_t write_dreq(const struct hub *hub, const struct connection *connection,
                            uint8_t packet[static PACKET_MAX])
 {

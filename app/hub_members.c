@@ -19,8 +19,8 @@
 
 /* ---- sockets ------------------------------------------------------------ */
 
-/* Which of the sockets a packet is for: the share in its destination QPN; what has none, or one that is
- * nobody's, is ours. */
+/* Which of the sockets a packet is for: the share in its destination QPN; what has none, or one
+ * that is nobody's, is ours. */
 static bool attach_filter(int sock)
 {
     struct sock_filter code[] = {
@@ -59,8 +59,8 @@ bool hub_open_socks(struct hub *hub)
 {
     char error[URO_PORT_ERROR_MAX];
 
-    /* Their order is the kernel's index. The filter must be there before the second one, or strangers'
-     * packets are spread by chance. */
+    /* Their order is the kernel's index. The filter must be there before the second one, or
+     * strangers' packets are spread by chance. */
     for (uint32_t share = 0; share <= HUB_MEMBERS; share++) {
         hub->socks[share] = uro_sock_bind(&hub->address, true, error);
         if (hub->socks[share] < 0) {
@@ -76,9 +76,9 @@ bool hub_open_socks(struct hub *hub)
     return true;
 }
 
-/* Another broker has the lock. One that serves finds this connection ended already, counts its idle seconds anew, and
- * ends the connection; one that is going, or not yet there, refuses or resets it. One that says nothing for long has
- * the address, still. */
+/* Another broker has the lock. One that serves finds this connection ended already, counts its idle
+ * seconds anew, and ends the connection; one that is going, or not yet there, refuses or resets it.
+ * One that says nothing for long has the address, still. */
 static bool other_serves(const struct sockaddr_un *name)
 {
     const struct timeval patience = { .tv_sec = 2 };
@@ -96,8 +96,9 @@ static bool other_serves(const struct sockaddr_un *name)
     return serves || (why != ECONNREFUSED && why != ECONNRESET && why != ENOENT);
 }
 
-/* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker has it and serves, or
- * -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor goes. */
+/* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
+ * has it and serves, or -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor
+ * goes. */
 static int lock_there(struct hub *hub, const struct uro_meet *meet)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -119,8 +120,8 @@ static int lock_there(struct hub *hub, const struct uro_meet *meet)
     return -EWOULDBLOCK;
 }
 
-/* Takes the lock in the first place there is, unless another broker has it in any of them. Returns as lock_there();
- * -ENOENT: there is no place; -EPERM: nor that, and somebody else has @meet. */
+/* Takes the lock in the first place there is, unless another broker has it in any of them. Returns
+ * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has @meet. */
 static int lock_anywhere(struct hub *hub, struct uro_meet *meet)
 {
     int result = -ENOENT;
@@ -214,8 +215,8 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* What came for whoever had the share before is not the next one's, nor is how long the kernel looks at a card for
- * him: @untouched was nobody's. What the network reported is the error of one call. */
+/* Drops packets and errors that are still queued for the previous member, and resets SO_BUSY_POLL
+ * to the value of @untouched, a socket that no member had. */
 static void clear(int sock, int untouched)
 {
     uint8_t octet;
@@ -272,7 +273,8 @@ static bool hear_hello(int fd, struct uro_hub_header *hello)
            hello->version == URO_HUB_VERSION && hello->kind == URO_HUB_HELLO;
 }
 
-/* No descriptor is left for who asks. The listener would stay readable, so the spare one is used to tell him. */
+/* No descriptor is left for who asks. The listener would stay readable, so the spare one is used to
+ * tell him. */
 static void send_away(struct hub *hub)
 {
     const struct timespec nap = { .tv_nsec = 50000000 };

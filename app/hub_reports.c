@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_reports.c - what the network says of packets that could not be delivered. The kernel does not look into the one
- * that is quoted: it gives the report to any of the sockets. So every member is told, and knows where it sent to. */
+/* hub_reports.c - what the network says of packets that could not be delivered. The kernel does not
+ * look into the one that is quoted: it gives the report to any of the sockets. So every member is
+ * told, and knows where it sent to. */
 #define _GNU_SOURCE /* CLOCK_MONOTONIC */
 #include <string.h>
 #include <time.h>
@@ -22,7 +23,7 @@ static bool may_pass(struct hub *hub)
     return hub->reports++ < SECOND_MOST;
 }
 
-/* To all members but @source. Who is slow loses it. */
+/* Sends a report to all members but @source. A member whose buffer is full loses the report. */
 static void tell(struct hub *hub, uint32_t source, const union uro_sock_address *to,
                  const struct uro_hub_report *report)
 {
@@ -48,7 +49,8 @@ void hub_reports_take(struct hub *hub, uint32_t share)
 
     for (uint32_t i = 0; i < AT_ONCE; i++) {
         if (!uro_sock_take_report(hub->socks[share], &report)) {
-            /* Of one that found no room there is the error only, which would wake us for ever. */
+            /* A report that found no room leaves only the socket's error, which would wake us
+             * forever. */
             (void)getsockopt(hub->socks[share], SOL_SOCKET, SO_ERROR, &error, &length);
             return;
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_route.c - whose a datagram is that came to queue pair 1. Nothing is believed: who gets it checks all. */
+/* hub_route.c - whose a datagram is that came to queue pair 1. Nothing is believed: who gets it
+ * checks all. */
 #include "hub.h"
 
 #include "wire/ext.h"

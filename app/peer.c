@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer.c - `uroce peer SCRIPT...`: plays scripts of packets against a RoCE endpoint, and says whether it
- * did what they expect. docs/PEER.md is the manual.
+/* peer.c - `uroce peer SCRIPT...`: plays scripts of packets against a RoCE endpoint, and says
+ * whether it did what they expect. docs/PEER.md is the manual.
  */
 #define _GNU_SOURCE /* getopt_long, getrandom */
 #include <errno.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_hub.c - what `uroce run` does so that more than one process can have an address over UDP: it starts the broker of
- * each address, and keeps it.
+/* run_hub.c - what `uroce run` does so that more than one process can have an address over UDP: it
+ * starts the broker of each address, and keeps it.
  *
- * A descriptor with a shared lock goes through exec into the program and its children; the kernel lets go of the lock
- * when the last of them ends. A broker does not end while somebody has the lock.
+ * A descriptor with a shared lock goes through exec into the program and its children; the kernel
+ * lets go of the lock when the last of them ends. A broker does not end while somebody has the
+ * lock.
  */
 #define _GNU_SOURCE /* posix_spawn, struct ucred */
 #include <errno.h>
@@ -26,7 +27,8 @@
 
 extern char **environ;
 
-/* Locks; they are closed by exec until all brokers have been started, which must not inherit them. */
+/* Locks; they are closed by exec until all brokers have been started, which must not inherit
+ * them. */
 struct held {
     int fds[HELD_MAX];
     unsigned count;

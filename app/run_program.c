@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_program.c - looks at the program that `uroce run` is to start: a library cannot be loaded into each. */
+/* run_program.c - looks at the program that `uroce run` is to start: a library cannot be loaded
+ * into each. */
 #define _GNU_SOURCE /* strchrnul */
 #include <elf.h>
 #include <fcntl.h>
@@ -55,7 +56,8 @@ static bool find_program(const char *name, char path[static PATH_MAX])
 
 /* ---- rights ---------------------------------------------------------------------------------- */
 
-/* What gives the program more rights than its caller has, or NULL. The loader then ignores LD_PRELOAD. */
+/* Returns the reason why the program has more rights than its caller, or NULL. The loader then
+ * ignores LD_PRELOAD. */
 static const char *more_rights(const char *path)
 {
     struct stat is;

@@ -2,8 +2,8 @@
 /* tree.c - where the tree is, how it is made, and how long it stays.
  *
  * A descriptor with a shared lock goes through exec into the program and its children; the kernel
- * lets go of the lock when the last of them ends, however it ends. Whoever makes a tree first
- * removes those that nobody holds any more.
+ * lets go of the lock when the last of them ends, however it ends. A process that makes a tree
+ * first removes the trees without a lock.
  */
 #define _GNU_SOURCE /* nftw, secure_getenv, vdprintf */
 #include "tree.h"
@@ -120,7 +120,8 @@ static void fill(struct uro_tree *tree)
 
 /* ---- place and life ------------------------------------------------------------------------- */
 
-/* A directory in which nobody else can take away or replace what is ours, and that nobody else can replace. */
+/* A directory in which nobody else can take away or replace what is ours, and that nobody else can
+ * replace. */
 static bool is_safe(const char *path)
 {
     char inside[URO_PATHS_TREE_MAX + PATH_MAX], problem[192];
@@ -135,7 +136,7 @@ static bool is_safe(const char *path)
     return uro_config_check_path(inside, problem, sizeof problem) == NULL;
 }
 
-/* NULL when there is no safe one. */
+/* Returns NULL if there is no safe directory. */
 static const char *runtime_directory(void)
 {
     const char *places[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp" };
@@ -186,8 +187,8 @@ static void remove_forgotten(const char *directory)
     (void)closedir(list);
 }
 
-/* A new directory with our lock on it. Returns 0, -errno, or -EAGAIN when another process just
- * took it for a forgotten one. */
+/* Makes a new directory with our lock on it. Returns 0, -errno, or -EAGAIN if another process has
+ * just removed it as abandoned. */
 static int make_locked(struct uro_tree *tree, const char *directory)
 {
     struct stat is;

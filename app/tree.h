@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree.h - the files that programs look for below /sys/class/infiniband, /sys/class/infiniband_verbs
- * and /dev/infiniband, for liburoce-paths.so (lib/paths/map.h) to lead them to.
+/* tree.h - the files that programs look for below /sys/class/infiniband,
+ * /sys/class/infiniband_verbs and /dev/infiniband, for liburoce-paths.so (lib/paths/map.h) to lead
+ * them to.
  *
  *     class/infiniband/DEVICE/...          what a kernel would say of each configured device
  *     class/infiniband_verbs/uverbsN/...
@@ -17,7 +18,7 @@
 
 #define URO_TREE_IN_RUNTIME "uroce-tree-XXXXXX"
 
-/* What is being filled. The first error is kept, and nothing is done after it. */
+/* The tree while it is filled. The first error is kept, and nothing is done after it. */
 struct uro_tree {
     int fd;
     int error; /* 0 or -errno */

@@ -60,8 +60,8 @@ static void say_gid(const struct device *device, unsigned int index)
     say(device, name, text);
 }
 
-/* What kind of GID it is, and which interface it belongs to; of an empty slot the kernel cannot
- * say either. */
+/* Writes the type of a GID and its interface. For an empty slot both files are unreadable, as in
+ * the kernel. */
 static void say_gid_attributes(const struct device *device, unsigned int index)
 {
     char name[64], interface[IF_NAMESIZE];

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.h - the RoCEv2 engine without any I/O, for programs that supply packets and time themselves. Examples are the test
- * bench of a network card, a model of a switch, and a program over DPDK.
+/* engine.h - the RoCEv2 engine without any I/O, for programs that supply packets and time
+ * themselves. Examples are the test bench of a network card, a model of a switch, and a program
+ * over DPDK.
  *
- * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It has no thread, no socket
- * and no clock, makes no callback and prints nothing. The program repeats four calls:
+ * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It
+ * has no thread, no socket and no clock, makes no callback and prints nothing. The program repeats
+ * four calls:
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
  *     uroce_engine_event()    returns an event; the first call, after the frames were sent, makes completions visible
  *     uroce_engine_next()     returns the time at which output() must be called even if nothing arrives
  *
- * The same calls with the same seed have the same results. Objects (memory, queues) are in uroce/objects.h.
+ * The same calls with the same seed have the same results. Objects (memory, queues) are in
+ * uroce/objects.h.
  *
- * Time is in nanoseconds since any origin, and may be virtual. It never decreases: a call with an earlier time fails with
- * -EINVAL. Frames are Ethernet frames without the frame check sequence: from the destination address to the end of the ICRC.
+ * Time is in nanoseconds since any origin, and may be virtual. It never decreases: a call with an
+ * earlier time fails with -EINVAL. Frames are Ethernet frames without the frame check sequence:
+ * from the destination address to the end of the ICRC.
  *
- * Threads: one thread at a time calls an engine, or creates, changes or destroys its objects. Other threads may post, poll and
- * call uroce_engine_rung() meanwhile (uroce/objects.h). Different engines are independent.
- * Errors: a function that returns int returns a negated errno value when it fails, and has changed nothing then.
+ * Threads: one thread at a time calls an engine, or creates, changes or destroys its objects. Other
+ * threads may post, poll and call uroce_engine_rung() meanwhile (uroce/objects.h). Different
+ * engines are independent.
+ * Errors: a function that returns int returns a negated errno value when it fails, and has changed
+ * nothing then.
  *
- * Sources: IBTA Architecture Specification Vol. 1, Annex A17 (RoCEv2); RFC 826, RFC 4861 (neighbours); IEEE 802.1Q (VLAN).
+ * Sources: IBTA Architecture Specification Vol. 1, Annex A17 (RoCEv2); RFC 826, RFC 4861
+ * (neighbours); IEEE 802.1Q (VLAN).
  */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
@@ -40,8 +47,8 @@ extern "C" {
 
 struct uroce_engine;
 
-/* Parses the IPv4 or IPv6 address @text into @gid. An IPv4 address becomes ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
- * Returns 0, or -EINVAL when an argument is NULL or @text is not an address. */
+/* Parses the IPv4 or IPv6 address @text into @gid. An IPv4 address becomes ::ffff:a.b.c.d (RFC
+ * 4291, 2.5.5.2). Returns 0, or -EINVAL when an argument is NULL or @text is not an address. */
 int uroce_gid_parse(const char *text, uint8_t gid[UROCE_GID_SIZE]);
 
 struct uroce_net {
@@ -70,7 +77,8 @@ struct uroce_engine_config {
 int uroce_engine_create(const struct uroce_engine_config *config, uint64_t now,
                         struct uroce_engine **engine);
 
-/* Destroys an engine. Returns 0, -EINVAL when @engine is NULL, or -EBUSY while an object of the engine exists. */
+/* Destroys an engine. Returns 0, -EINVAL when @engine is NULL, or -EBUSY while an object of the
+ * engine exists. */
 int uroce_engine_destroy(struct uroce_engine *engine);
 
 /* A received frame. The engine does not use its memory after the call. */
@@ -86,24 +94,27 @@ struct uroce_buffer {
     uint32_t length; /* length of the frame in bytes, written by uroce_engine_output() */
 };
 
-/* Processes @count received frames in order. A frame may have any content and any length: the engine drops and counts
- * invalid frames. Returns 0, or -EINVAL when an argument is NULL or @now is earlier than in the last call. */
+/* Processes @count received frames in order. A frame may have any content and any length: the
+ * engine drops and counts invalid frames. Returns 0, or -EINVAL when an argument is NULL or @now is
+ * earlier than in the last call. */
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now);
 
-/* Writes at most @room frames to send into @buffers, each with at least uroce_engine_frame_max() bytes. Expired timers run
- * first. Only this function copies payload from registered memory. More frames may be ready even if fewer than @room were
- * written: uroce_engine_next() then returns a time that has passed.
- * Returns the number of frames written. Returns -EINVAL when an argument is NULL, a buffer is too small, @room exceeds
- * INT_MAX, or @now is earlier than in the last call. */
+/* Writes at most @room frames to send into @buffers, each with at least uroce_engine_frame_max()
+ * bytes. Expired timers run first. Only this function copies payload from registered memory. More
+ * frames may be ready even if fewer than @room were written: uroce_engine_next() then returns a
+ * time that has passed. Returns the number of frames written. Returns -EINVAL when an argument is
+ * NULL, a buffer is too small, @room exceeds INT_MAX, or @now is earlier than in the last call. */
 int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t room,
                         uint64_t now);
 
-/* Returns the length of the longest frame that the engine sends, in bytes: MTU + UROCE_FRAME_OVERHEAD. */
+/* Returns the length of the longest frame that the engine sends, in bytes: MTU +
+ * UROCE_FRAME_OVERHEAD. */
 uint32_t uroce_engine_frame_max(const struct uroce_engine *engine);
 
-/* Returns the time at which uroce_engine_output() must be called even if nothing arrives. This time may have passed. Returns
- * UROCE_TIME_NEVER when the engine has nothing to do until a frame arrives or a request is posted. */
+/* Returns the time at which uroce_engine_output() must be called even if nothing arrives. This time
+ * may have passed. Returns UROCE_TIME_NEVER when the engine has nothing to do until a frame arrives
+ * or a request is posted. */
 uint64_t uroce_engine_next(const struct uroce_engine *engine);
 
 /* Returns 1 when a posted request waits for uroce_engine_output(), else 0. Threads: any. */
@@ -124,17 +135,20 @@ struct uroce_event {
     void *user;                 /* @user of the CQ or queue pair */
 };
 
-/* Takes the next event. The first call after uroce_engine_output() makes new completions visible to uroce_cq_poll(). Send
- * the frames of uroce_engine_output() before this call: the peer then gets its acknowledgement before the program acts on a
- * message. Returns 1 when there is an event, 0 when there is none, or -EINVAL when an argument is NULL. */
+/* Takes the next event. The first call after uroce_engine_output() makes new completions visible to
+ * uroce_cq_poll(). Send the frames of uroce_engine_output() before this call: the peer then gets
+ * its acknowledgement before the program acts on a message. Returns 1 when there is an event, 0
+ * when there is none, or -EINVAL when an argument is NULL. */
 int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
 
-/* Reports that the link went down (@up is 0) or came up. The engine resolves its neighbours again. A new engine assumes that
- * the link is up. Returns 0, or -EINVAL when @engine is NULL or @now is earlier than in the last call. */
+/* Reports that the link went down (@up is 0) or came up. The engine resolves its neighbours again.
+ * A new engine assumes that the link is up. Returns 0, or -EINVAL when @engine is NULL or @now is
+ * earlier than in the last call. */
 int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
 
-/* Writes the value of the counter with the name @counter to @value. uroce_counter_name() lists the names (uroce/uroce.h).
- * Returns 0, -EINVAL when an argument is NULL, or -ENOENT when no counter has this name. */
+/* Writes the value of the counter with the name @counter to @value. uroce_counter_name() lists the
+ * names (uroce/uroce.h). Returns 0, -EINVAL when an argument is NULL, or -ENOENT when no counter
+ * has this name. */
 int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value);
 
 #ifdef __cplusplus

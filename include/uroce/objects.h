@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.h - the objects of an engine (uroce/engine.h): protection domains, memory regions, completion queues, address
- * handles, and queue pairs of RC, UC and UD. Their values and rules are the same as in verbs.
+/* objects.h - the objects of an engine (uroce/engine.h): protection domains, memory regions,
+ * completion queues, address handles, and queue pairs of RC, UC and UD. Their values and rules are
+ * the same as in verbs.
  *
- * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls or arms a CQ. These may
- * be different threads, and may run while another thread calls the engine. Every other function is a call of the engine: one
- * thread at a time (uroce/engine.h).
- * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer is NULL, unless its comment
- * allows NULL. Functions that do not return int return 0 when a pointer is NULL.
+ * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls
+ * or arms a CQ. These may be different threads, and may run while another thread calls the engine.
+ * Every other function is a call of the engine: one thread at a time (uroce/engine.h).
+ * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer is
+ * NULL, unless its comment allows NULL. Functions that do not return int return 0 when a pointer is
+ * NULL.
  *
- * Sources: IBTA Architecture Specification Vol. 1, chapters 9 to 11; man 3 ibv_create_qp, ibv_modify_qp, ibv_post_send,
- * ibv_poll_cq, ibv_reg_mr, ibv_create_ah.
+ * Sources: IBTA Architecture Specification Vol. 1, chapters 9 to 11; man 3 ibv_create_qp,
+ * ibv_modify_qp, ibv_post_send, ibv_poll_cq, ibv_reg_mr, ibv_create_ah.
  */
 #ifndef UROCE_OBJECTS_H
 #define UROCE_OBJECTS_H
@@ -33,12 +35,14 @@ struct uroce_qp;
 
 /* Creates a protection domain. Returns 0 or -ENOMEM. */
 int uroce_pd_create(struct uroce_engine *engine, struct uroce_pd **pd);
-/* Destroys a protection domain. Returns 0, or -EBUSY while a region, an address handle or a queue pair of the domain exists. */
+/* Destroys a protection domain. Returns 0, or -EBUSY while a region, an address handle or a queue
+ * pair of the domain exists. */
 int uroce_pd_destroy(struct uroce_pd *pd);
 
 /* ---- memory regions ----------------------------------------------------- */
 
-/* Access flags; equal to enum ibv_access_flags. REMOTE_WRITE and REMOTE_ATOMIC require LOCAL_WRITE. */
+/* Access flags; equal to enum ibv_access_flags. REMOTE_WRITE and REMOTE_ATOMIC require
+ * LOCAL_WRITE. */
 #define UROCE_ACCESS_LOCAL_WRITE   (1u << 0)
 #define UROCE_ACCESS_REMOTE_WRITE  (1u << 1)
 #define UROCE_ACCESS_REMOTE_READ   (1u << 2)
@@ -91,16 +95,17 @@ struct uroce_completion {
     uint32_t source_qpn; /* sender of a datagram */
 };
 
-/* Creates a CQ for @capacity completions, 1..4194303. @user is in every event of this CQ. Returns 0, -EINVAL or -ENOMEM. */
+/* Creates a CQ for @capacity completions, 1..4194303. @user is in every event of this CQ. Returns
+ * 0, -EINVAL or -ENOMEM. */
 int uroce_cq_create(struct uroce_engine *engine, uint32_t capacity, void *user,
                     struct uroce_cq **cq);
 /* Destroys a CQ. Returns 0, or -EBUSY when a queue pair uses it. */
 int uroce_cq_destroy(struct uroce_cq *cq);
-/* Takes at most @room completions, oldest first. Returns the number of completions. When a CQ overflows, its queue pairs
- * fail. */
+/* Takes at most @room completions, oldest first. Returns the number of completions. When a CQ
+ * overflows, its queue pairs fail. */
 int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t room);
-/* Requests one UROCE_EVENT_COMPLETION for the next completion. If @solicited_only is not 0, only a solicited message or a
- * failure causes the event. Returns 0. */
+/* Requests one UROCE_EVENT_COMPLETION for the next completion. If @solicited_only is not 0, only a
+ * solicited message or a failure causes the event. Returns 0. */
 int uroce_cq_arm(struct uroce_cq *cq, int solicited_only);
 
 /* ---- addresses ---------------------------------------------------------- */
@@ -121,7 +126,8 @@ struct uroce_address {
  *   -ENOMEM       out of memory, or all 32768 next hops of the engine are in use */
 int uroce_ah_create(struct uroce_pd *pd, const struct uroce_address *address, uint64_t now,
                     struct uroce_ah **ah);
-/* Destroys an address handle. Posted datagrams that use the handle and are not sent yet fail. Returns 0. */
+/* Destroys an address handle. Posted datagrams that use the handle and are not sent yet fail.
+ * Returns 0. */
 int uroce_ah_destroy(struct uroce_ah *ah);
 
 /* ---- queue pairs -------------------------------------------------------- */
@@ -164,7 +170,8 @@ enum uroce_qp_state {
     UROCE_ERR = 6
 };
 
-/* Attribute masks; equal to enum ibv_qp_attr_mask. man 3 ibv_modify_qp lists the attributes that each transition needs. */
+/* Attribute masks; equal to enum ibv_qp_attr_mask. man 3 ibv_modify_qp lists the attributes that
+ * each transition needs. */
 #define UROCE_ATTR_STATE              (1u << 0)
 #define UROCE_ATTR_ACCESS             (1u << 3)
 #define UROCE_ATTR_PKEY_INDEX         (1u << 4)
@@ -212,7 +219,8 @@ int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsig
 /* Returns the state of the queue pair. Threads: any. */
 enum uroce_qp_state uroce_qp_state(const struct uroce_qp *qp);
 
-/* Returns the first reason since RESET why the queue pair failed, for uroce_failure_text(). Returns 0 if it has not failed. */
+/* Returns the first reason since RESET why the queue pair failed, for uroce_failure_text(). Returns
+ * 0 if it has not failed. */
 uint32_t uroce_qp_reason(const struct uroce_qp *qp);
 
 /* ---- requests ----------------------------------------------------------- */

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - a link of your own under plain verbs: the program carries the frames, and liburoce does everything else.
+/* port.h - a link of your own under plain verbs: the program carries the frames, and liburoce does
+ * everything else.
  *
- * Use this header for a link that has no driver in uroce: a model of a switch, the bus of a simulated network card, or an
- * application that owns its DPDK queues. The program registers a driver, and then adds devices that use the driver:
+ * Use this header for a link that has no driver in uroce: a model of a switch, the bus of a
+ * simulated network card, or an application that owns its DPDK queues. The program registers a
+ * driver, and then adds devices that use the driver:
  *
  *     uroce_port_add("toy", &ops, NULL);
  *     uroce_device_add("uroce0:toy,lane=3;ip=10.0.0.1/24", error, sizeof error);
  *
- * A program that needs neither verbs nor threads nor real time uses the engine alone: uroce/engine.h.
+ * A program that needs neither verbs nor threads nor real time uses the engine alone:
+ * uroce/engine.h.
  *
- * Threads: one thread at a time calls the functions of a port. This may be a thread of the program that polls or posts, or a
- * thread of liburoce. The caller holds a lock of the device. The functions must not block, and must not call verbs, rdma_cm
- * or liburoce.
+ * Threads: one thread at a time calls the functions of a port. This may be a thread of the program
+ * that polls or posts, or a thread of liburoce. The caller holds a lock of the device. The
+ * functions must not block, and must not call verbs, rdma_cm or liburoce.
  */
 #ifndef UROCE_PORT_H
 #define UROCE_PORT_H
@@ -36,13 +39,14 @@ struct uroce_port_config {
     uint8_t mac[UROCE_MAC_SIZE]; /* deliver frames for this address and for group addresses */
 };
 
-/* The functions of a driver. A frame begins with the destination address and ends with the ICRC, without a frame check
- * sequence, as in uroce/engine.h. */
+/* The functions of a driver. A frame begins with the destination address and ends with the ICRC,
+ * without a frame check sequence, as in uroce/engine.h. */
 struct uroce_port_ops {
     size_t size; /* sizeof(struct uroce_port_ops): later versions append members */
 
-    /* Opens the link and writes a handle for the functions below to @port. Returns 0, or a negated errno value and a message
-     * of at most @error_size bytes in @error. @user is the argument of uroce_port_add(). */
+    /* Opens the link and writes a handle for the functions below to @port. Returns 0, or a negated
+     * errno value and a message of at most @error_size bytes in @error. @user is the argument of
+     * uroce_port_add(). */
     int (*open)(void *user, const struct uroce_port_config *config, void **port, char *error,
                 size_t error_size);
     /* Closes the link and frees the handle. */
@@ -53,13 +57,16 @@ struct uroce_port_ops {
     /* Takes back the frames of the last receive(). NULL: the driver needs no release. */
     void (*release)(void *port, const struct uroce_packet *packets, uint32_t count);
 
-    /* Returns the number of frames that transmit() can take now; 0 when the link is full. NULL: always UROCE_PORT_BURST. */
+    /* Returns the number of frames that transmit() can take now; 0 when the link is full. NULL:
+     * always UROCE_PORT_BURST. */
     uint32_t (*room)(void *port);
-    /* Sends the frames, whose memory is valid only during the call. @count is at most the last result of room(). */
+    /* Sends the frames, whose memory is valid only during the call. @count is at most the last
+     * result of room(). */
     void (*transmit)(void *port, const struct uroce_packet *packets, uint32_t count);
 
-    /* Returns a file descriptor that is readable while a frame waits for receive(). Returns -1 without such a descriptor:
-     * liburoce then polls the link at short intervals while the program waits for events. NULL: -1. */
+    /* Returns a file descriptor that is readable while a frame waits for receive(). Returns -1
+     * without such a descriptor: liburoce then polls the link at short intervals while the program
+     * waits for events. NULL: -1. */
     int (*wait_fd)(void *port);
     /* Returns 0 while the link is down, else 1. NULL: 1. */
     int (*link_up)(void *port);

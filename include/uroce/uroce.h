@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroce.h - adds RDMA devices in a program that links liburoce.
  *
- * Everything else is plain verbs: ibv_*() of <infiniband/verbs.h> (man 7 rdma_cm, man 3 ibv_open_device and their
- * neighbours) and rdma_*() of <rdma/rdma_cma.h>. The program needs no preloaded library, no environment and no `uroce run`.
+ * Everything else is plain verbs: ibv_*() of <infiniband/verbs.h> (man 7 rdma_cm, man 3
+ * ibv_open_device and their neighbours) and rdma_*() of <rdma/rdma_cma.h>. The program needs no
+ * preloaded library, no environment and no `uroce run`.
  *
  *     cc program.c $(pkg-config --cflags --libs uroce)
  *
@@ -21,7 +22,8 @@
  *   - UROCE_DEVICES and UROCE_CONFIG, when set, add devices to those of uroce_device_add().
  *
  * Threads: each function may be called from any thread, unless its comment restricts that.
- * Errors: a function that returns int returns 0 or a negated errno value. A function that fails changes nothing.
+ * Errors: a function that returns int returns 0 or a negated errno value. A function that fails
+ * changes nothing.
  */
 #ifndef UROCE_UROCE_H
 #define UROCE_UROCE_H
@@ -33,19 +35,22 @@
 extern "C" {
 #endif
 
-/* Size of a buffer in bytes that holds every error message of the functions below, with the terminating NUL. */
+/* Size of a buffer in bytes that holds every error message of the functions below, with the
+ * terminating NUL. */
 #define UROCE_ERROR_MAX 512
 
 /* Returns the version of the library, such as "0.1.0". */
 const char *uroce_version(void);
 
-/* Adds a device. @device describes it as UROCE_DEVICES does (docs/CONFIGURATION.md): NAME:LINK[;key=value]..., for example
+/* Adds a device. @device describes it as UROCE_DEVICES does (docs/CONFIGURATION.md):
+ * NAME:LINK[;key=value]..., for example
  *
  *     uroce0:udp,ip=auto                       over UDP sockets, at the address this machine sends from
  *     left:cable,name=c0;ip=10.0.0.1/24        one end of a cable between two devices of this process
  *
- * ibv_get_device_list() lists the device from now on. liburoce opens the link when the program creates the first CQ, queue
- * pair or memory region, or binds an rdma_cm identifier. If the link cannot be opened, that call fails and stderr says why.
+ * ibv_get_device_list() lists the device from now on. liburoce opens the link when the program
+ * creates the first CQ, queue pair or memory region, or binds an rdma_cm identifier. If the link
+ * cannot be opened, that call fails and stderr says why.
  *
  * @error: NULL, or a buffer of @size bytes for the error message; unchanged on success.
  * Returns 0 or
@@ -56,12 +61,13 @@ const char *uroce_version(void);
  *   -ELIBACC  the program's ibv_*() calls reach another libibverbs (see above) */
 int uroce_device_add(const char *device, char *error, size_t size);
 
-/* Removes a device, as if its network card were unplugged. ibv_get_device_list() does not list it any more. Open contexts
- * get IBV_EVENT_DEVICE_FATAL (man 3 ibv_get_async_event). Identifiers of rdma_cm that are bound to it get
- * RDMA_CM_EVENT_DEVICE_REMOVAL (man 3 rdma_get_cm_event). Contexts and protection domains may stay open, because librdmacm
- * keeps its own until the process ends. They can only be closed: other calls fail with EIO. liburoce sends a disconnect
- * request to the peers of open connections, which takes up to 0.4 seconds. A new device may have the same name. About 5 KiB
- * of a removed device stay allocated.
+/* Removes a device, as if its network card were unplugged. ibv_get_device_list() does not list it
+ * any more. Open contexts get IBV_EVENT_DEVICE_FATAL (man 3 ibv_get_async_event). Identifiers of
+ * rdma_cm that are bound to it get RDMA_CM_EVENT_DEVICE_REMOVAL (man 3 rdma_get_cm_event). Contexts
+ * and protection domains may stay open, because librdmacm keeps its own until the process ends.
+ * They can only be closed: other calls fail with EIO. liburoce sends a disconnect request to the
+ * peers of open connections, which takes up to 0.4 seconds. A new device may have the same name.
+ * About 5 KiB of a removed device stay allocated.
  *
  * Threads: no other thread uses the device meanwhile.
  * Returns 0 or
@@ -73,9 +79,9 @@ int uroce_device_remove(const char *name);
 
 /* Cables
  *
- * The link `cable` joins the two devices of one process whose descriptions have the same name=. A test of an RDMA
- * application then needs one process, no network and no privileges. The description of each device sets the faults of the
- * frames that it sends:
+ * The link `cable` joins the two devices of one process whose descriptions have the same name=. A
+ * test of an RDMA application then needs one process, no network and no privileges. The description
+ * of each device sets the faults of the frames that it sends:
  *
  *     cable,name=TEXT[,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]
  *
@@ -86,10 +92,11 @@ int uroce_device_remove(const char *name);
  *   seed       seed of the faults, 32 bits; 1 by default
  *   plugged    no: the link is down, and every frame is lost
  *
- * The faults of a frame depend only on the seed and on the number of frames that this end sent before. Time is real, so the
- * hundredth frame may be a different packet in each run. (The engine of uroce/engine.h has virtual time.) A cable holds 1024
- * frames in each direction; a sender waits while it is full. Its counters are cable_sent, cable_lost, cable_duplicated,
- * cable_reordered and cable_nowhere. */
+ * The faults of a frame depend only on the seed and on the number of frames that this end sent
+ * before. Time is real, so the hundredth frame may be a different packet in each run. (The engine
+ * of uroce/engine.h has virtual time.) A cable holds 1024 frames in each direction; a sender waits
+ * while it is full. Its counters are cable_sent, cable_lost, cable_duplicated, cable_reordered and
+ * cable_nowhere. */
 
 /* Changes the faults of the frames that @device sends from now on. @faults has options as above without "cable" and name=,
  * such as "loss=0.5,seed=7". Other options keep their values. With seed= the count of frames restarts at 0. @error, @size:
@@ -101,8 +108,9 @@ int uroce_cable_set(const char *device, const char *faults, char *error, size_t 
 
 /* Counters
  *
- * Each device counts the packets that it sends, receives, drops and retransmits. Each counter has a name, such as "tx_roce".
- * Later versions may add names, but do not change any. docs/TROUBLESHOOTING.md explains the counters. */
+ * Each device counts the packets that it sends, receives, drops and retransmits. Each counter has a
+ * name, such as "tx_roce". Later versions may add names, but do not change any.
+ * docs/TROUBLESHOOTING.md explains the counters. */
 
 /* Returns the name of counter number @index, 0, 1, 2 and so on, or NULL when there are no more. */
 const char *uroce_counter_name(unsigned index);
@@ -122,13 +130,15 @@ int uroce_device_counter(const char *device, const char *counter, uint64_t *valu
 
 struct ibv_qp;
 
-/* Returns the first reason why @qp failed, such as "the peer refused the remote key, address range or right". Returns NULL
- * if @qp has not failed since its creation or its last RESET. When a responder fails, all its completions may be flushed
- * (IBV_WC_WR_FLUSH_ERR). Only this function then returns the reason. Waits for the engine lock of the device.
+/* Returns the first reason why @qp failed, such as "the peer refused the remote key, address range
+ * or right". Returns NULL if @qp has not failed since its creation or its last RESET. When a
+ * responder fails, all its completions may be flushed (IBV_WC_WR_FLUSH_ERR). Only this function
+ * then returns the reason. Waits for the engine lock of the device.
  * Threads: no other thread destroys @qp meanwhile. */
 const char *uroce_qp_failure(struct ibv_qp *qp);
 
-/* Returns the reason of a failed completion: the message for its ibv_wc.vendor_err (man 3 ibv_poll_cq). Never returns NULL. */
+/* Returns the reason of a failed completion: the message for its ibv_wc.vendor_err (man 3
+ * ibv_poll_cq). Never returns NULL. */
 const char *uroce_failure_text(uint32_t vendor_err);
 
 #ifdef __cplusplus

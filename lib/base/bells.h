@@ -19,9 +19,10 @@ struct uro_bells {
     _Atomic(struct uro_bell *) first;
 };
 
-/* Thread: any. What the ringer wrote before is visible to who heard the bell, behind uro_bells_heard(). For one found
- * still ringing this rests on the exchange: on x86 and ARMv8 no processor sees it before what was written earlier, and
- * where that is not so compilers put a barrier in front of it. */
+/* Thread: any. Everything that the ringing thread wrote before is visible to the engine after
+ * uro_bells_heard(). If the bell was still ringing, this follows from the exchange: on x86 and
+ * ARMv8 no processor sees the exchange before earlier writes, and on other processors the compiler
+ * adds a barrier. */
 static inline void uro_bell_ring(struct uro_bells *bells, struct uro_bell *bell)
 {
     if (atomic_exchange(&bell->rung, true))
@@ -45,7 +46,8 @@ static inline struct uro_bell *uro_bells_take(struct uro_bells *bells)
     return atomic_exchange(&bells->first, NULL);
 }
 
-/* Thread: the engine's, for a taken bell; returns the next one. From now on it may ring again. */
+/* Returns the bell after @bell, which was taken and may ring again from now on. Thread: the
+ * engine's. */
 static inline struct uro_bell *uro_bell_hear(struct uro_bell *bell)
 {
     struct uro_bell *next = bell->next;
@@ -53,7 +55,8 @@ static inline struct uro_bell *uro_bell_hear(struct uro_bell *bell)
     return next;
 }
 
-/* Thread: the engine's, once between hearing bells and looking at their objects: who found one still ringing is seen. */
+/* Thread: the engine's, once between hearing bells and looking at their objects: who found one
+ * still ringing is seen. */
 static inline void uro_bells_heard(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

@@ -4,8 +4,8 @@
  * Slicing by eight: the register after eight octets is a sum of eight table entries, because the
  * CRC is linear. Entry slice[k][v] is what octet v contributes when k more octets follow it in
  * the group: bit b of v is x^(7-b) of that octet, so slice[k][1 << b] = x^(7-b+8k+32) mod P.
- * Those 64 powers are written below; the compiler adds up the other entries. What is long is made short
- * first, see crc32_sparse.c.
+ * Those 64 powers are written below; the compiler adds up the other entries. Long strings are
+ * shortened first, see crc32_sparse.c.
  */
 #include "base/crc32.h"
 

@@ -17,8 +17,8 @@ uint32_t uro_crc32(uint32_t reg, const void *from, size_t length);
  * written, even when another thread changes @from meanwhile. Returns the new register. */
 uint32_t uro_crc32_copy(uint32_t reg, void *restrict to, const void *restrict from, size_t length);
 
-/* A string begins with @head_length octets that do not count as they stand but octet i as
- * (octet | ones[PAD + i]) ^ flip[PAD + i]; the register to start with is part of flip. Before PAD, ones and
+/* A string begins with @head_length octets that do not count as they stand but octet i as (octet |
+ * ones[PAD + i]) ^ flip[PAD + i]; the register to start with is part of flip. Before PAD, ones and
  * flip are all ones, and behind the head all zeros. */
 #define URO_CRC32_MASK_PAD 64u
 #define URO_CRC32_MASK_MAX 112u
@@ -27,13 +27,13 @@ struct uro_crc32_mask {
     uint8_t flip[URO_CRC32_MASK_PAD + 128];
 };
 
-/* Feeds such a head and the @length octets that follow it in memory. @head_length is a multiple of 4, 16 to 64;
- * 12 octets before @head can be read and do not count. */
+/* Feeds such a head and the @length octets that follow it in memory. @head_length is a multiple of
+ * 4, 16 to 64; 12 octets before @head can be read and do not count. */
 uint32_t uro_crc32_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
                           size_t head_length, size_t length);
 
-/* Likewise with @length octets that are copied from @from to @to, as uro_crc32_copy(). The head, of MASK_MAX octets at
- * most, is not copied. */
+/* Does the same, and copies @length octets from @from to @to, as uro_crc32_copy() does. The head of
+ * at most MASK_MAX octets is not copied. */
 uint32_t uro_crc32_masked_copy(const struct uro_crc32_mask *mask, const uint8_t *head,
                                size_t head_length, void *restrict to, const void *restrict from,
                                size_t length);

@@ -24,13 +24,15 @@ struct uro_crc32_method {
                             size_t length);
 };
 
-/* Feeds the first octets of a string, or copies and feeds them, at least LEAST; returns how many. */
+/* Feeds the first octets of a string, or copies and feeds them, at least LEAST; returns how
+ * many. */
 #define URO_CRC32_SPARSE_LEAST 80u /* shorter ones are not worth the call */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length);
 size_t uro_crc32_sparse_copy(uint32_t *reg, uint8_t *restrict to, const uint8_t *restrict from,
                              size_t length);
 
-/* Slicing by eight, after the above; serves every CPU, and the other methods for less than 16 octets. */
+/* Slicing by eight, after the above; serves every CPU, and the other methods for less than 16
+ * octets. */
 extern const struct uro_crc32_method uro_crc32_table;
 
 /* Octets from memory that another thread may be writing. The empty statement keeps the value in a

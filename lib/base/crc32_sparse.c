@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crc32_sparse.c - strings made short without any table, for CPUs that cannot multiply polynomials.
  *
- * P divides Q = x^300 + x^155 + x^117 + x^89 + 1, the only polynomial of five terms, 1 among them, and degree below 420
- * that it divides. Modulo Q a bit equals the sum of itself put 145, 183, 211 and 300 bits later: from the first one on, each
- * is moved there, until only the last 300 (here 320) are left. Their CRC is that of the whole. None of the four places is
- * within two words of 64 bits, so that whole words move at once, by shifts of registers: no load depends on another,
- * which is three times as fast as a table, on a real processor and on an emulated one.
- * Moving by a sparse multiple is the idea of Chorba (K. Kadatch, S. Russell: arXiv 2412.16398).
+ * P divides Q = x^300 + x^155 + x^117 + x^89 + 1, the only polynomial of five terms, 1 among them,
+ * and degree below 420 that it divides. Modulo Q a bit equals the sum of itself put 145, 183, 211
+ * and 300 bits later. Each bit, from the first to the last, is moved there, until only the last 300
+ * (here 320) are left. Their CRC is that of the whole. None of the four places is within two words
+ * of 64 bits, so that whole words move at once, by shifts of registers: no load depends on another,
+ * which is three times as fast as a table, on real and on emulated processors. Moving by a sparse
+ * multiple is the idea of Chorba (K. Kadatch, S. Russell: arXiv 2412.16398).
  */
 #include <string.h>
 
@@ -33,7 +34,8 @@ static inline void put_word(uint8_t *to, uint64_t value)
         to[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* What arrives at a word from those that stand 5, 4, 3 and 2 words before it; a later bit is a higher one. */
+/* Returns the bits that move into a word from the words 5, 4, 3 and 2 before it. Later bits are
+ * higher bits. */
 static inline uint64_t comes(uint64_t five, uint64_t four, uint64_t three, uint64_t two)
 {
     return two << 17 ^ three >> 47 ^ two << 55 ^ three >> 9 ^ three << 19 ^ four >> 45 ^

@@ -37,8 +37,8 @@
 #define MOVE_1536 FACTORS(URO_CRC32_X1599, URO_CRC32_X1535)
 #define MOVE_2048 FACTORS(URO_CRC32_X2111, URO_CRC32_X2047)
 
-/* What is left to do. `to` is NULL when nothing is copied: everything below is inlined, so that
- * the compiler knows it and leaves the stores out. */
+/* The rest of the work. `to` is NULL if nothing is copied. Everything below is inlined, so the
+ * compiler sees this and omits the stores. */
 struct cursor {
     uint8_t *to;
     const uint8_t *from;
@@ -122,8 +122,8 @@ INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
 
 /* 128 bits times x^32, modulo P: the register.
  *
- * First L*x^96 is brought under x^96 (one product), then what is left above x^64 under x^64. Of
- * those 64 bits, in the high half, the upper 32 called A are removed as division does: A*x^32 / P
+ * First L*x^96 is brought under x^96 (one product), then what is left above x^64 under x^64. The
+ * upper 32 of those 64 bits in the high half, called A, are removed as division does: A*x^32 / P
  * is the upper part of A * (x^64 / P), and that many P are subtracted. The upper part is the low
  * 32 bits of a reflected product, which depend on nothing but the low 32 bits of its factors. */
 INLINE_128 uint32_t reduce(__m128i sum)
@@ -192,8 +192,8 @@ TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
     return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(placed_128(reg), &c);
 }
 
-/* A masked head, cut so that its last octet ends a block: zeros before the first one change nothing when the
- * register starts from zero. */
+/* A masked head, cut so that its last octet ends a block: zeros before the first one change nothing
+ * when the register starts from zero. */
 INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t *head,
                                size_t length)
 {
@@ -315,8 +315,9 @@ INLINE_512 __m512i placed_512(uint32_t reg)
     return _mm512_zextsi128_si512(placed_128(reg));
 }
 
-/* As masked_head(), by 64 octets: @pad, below 64, is what the head lacks before its first one. Those are not read; those
- * behind the head, up to a whole block, are part of the string. */
+/* As masked_head(), by 64 octets: @pad, below 64, is the number of octets that the block has before
+ * the head. They are not read. Octets after the head, up to a whole block, are part of the
+ * string. */
 INLINE_512 __m512i masked_head_512(const struct uro_crc32_mask *mask, const uint8_t *head,
                                    size_t length, size_t pad)
 {

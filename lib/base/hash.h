@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hash.h - intrusive hash table that grows with its number of nodes, one bucket at a time (linear hashing).
+/* hash.h - intrusive hash table that grows with its number of nodes, one bucket at a time (linear
+ * hashing).
  *
- * Nodes are members of their objects. The caller provides the array of buckets at its largest size. The table writes only
- * the buckets in use. Each call moves the nodes of at most one bucket, so that no call takes long.
+ * Nodes are members of their objects. The caller provides the array of buckets at its largest size.
+ * The table writes only the buckets in use. Each call moves the nodes of at most one bucket, so
+ * that no call takes long.
  *
  * base/table.h has faster look-ups, but a fixed size and no two nodes with the same number.
  */
@@ -30,7 +32,8 @@ static inline size_t uro_hash_size(uint32_t buckets_max)
     return buckets_max * sizeof(struct uro_hash_node *);
 }
 
-/* Initialises the table. @memory: uro_hash_size() bytes with any content. @buckets_max: 1 or more. */
+/* Initialises the table. @memory: uro_hash_size() bytes with any content. @buckets_max: 1 or
+ * more. */
 static inline void uro_hash_init(struct uro_hash *hash, void *memory, uint32_t buckets_max)
 {
     *hash = (struct uro_hash){ .buckets = memory, .buckets_max = buckets_max, .used = 1 };
@@ -65,8 +68,8 @@ static inline struct uro_hash_node *uro_hash_next(const struct uro_hash_node *no
     return next;
 }
 
-/* Takes one more bucket into use. Bucket used - (mask + 1) is split: nodes whose next bit is set move to the new bucket.
- * Nodes with the same number keep their order. */
+/* Takes one more bucket into use. Bucket used - (mask + 1) is split: nodes whose next bit is set
+ * move to the new bucket. Nodes with the same number keep their order. */
 static inline void uro_hash_grow(struct uro_hash *hash)
 {
     struct uro_hash_node **from = &hash->buckets[hash->used & hash->mask];
@@ -92,7 +95,8 @@ static inline void uro_hash_grow(struct uro_hash *hash)
         hash->mask = 2 * hash->mask + 1;
 }
 
-/* Inserts a node that is in no table. node->number is set; several nodes may have the same number. */
+/* Inserts a node that is in no table. node->number is set; several nodes may have the same
+ * number. */
 static inline void uro_hash_insert(struct uro_hash *hash, struct uro_hash_node *node)
 {
     URO_ASSERT(node->at == NULL);

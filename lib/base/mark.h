@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mark.h - ties a rule of docs/PROTOCOL.md to the line that keeps it.
  *
- * URO_MARK("RSP.DUP.SEND") does nothing in release builds. With -DURO_MARKS (the test build) it records that the line ran. A
- * test reads the record with uro_mark_hit(). tools/conformance compares the ids in code, tests and PROTOCOL.md.
+ * URO_MARK("RSP.DUP.SEND") does nothing in release builds. With -DURO_MARKS (the test build) it
+ * records that the line ran. A test reads the record with uro_mark_hit(). tools/conformance
+ * compares the ids in code, tests and PROTOCOL.md.
  */
 #pragma once
 

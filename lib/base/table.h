@@ -4,9 +4,9 @@
  * The numbers come from our own generator, so their low bits are the hash. Nodes live in their
  * objects; the table owns nothing but the bucket array, lent by the caller.
  *
- * A bucket is a cache line: the numbers of its first nodes stand beside them, so that nobody who is not asked for is
- * looked at. With thousands of queue pairs each such look is a wait for memory. Those without a place are a list: there
- * should be about as many places as nodes.
+ * A bucket is a cache line: the numbers of its first nodes stand beside them, so that nobody who is
+ * not asked for is looked at. With thousands of queue pairs each such look is a wait for memory.
+ * Those without a place are a list: there should be about as many places as nodes.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct uro_table_node {
     uint32_t number;
 };
 
-/* A free place keeps the number of who left it. Nobody of that number is behind: who comes takes the first free place,
- * and while somebody has none, none is free. */
+/* A free place keeps the number of who left it. Nobody of that number is behind: who comes takes
+ * the first free place, and while somebody has none, none is free. */
 struct uro_table_bucket {
     _Alignas(64) uint32_t numbers[URO_TABLE_PLACES];
     struct uro_table_node *nodes[URO_TABLE_PLACES]; /* NULL: this place is free */
@@ -95,7 +95,7 @@ static inline void uro_table_remove(struct uro_table *table, struct uro_table_no
     node->next = NULL;
 }
 
-/* The first node of @bucket or a later one. */
+/* Returns the first node of @bucket or of a later bucket. */
 static inline struct uro_table_node *uro_table_from(const struct uro_table *table, uint32_t bucket)
 {
     for (; bucket <= table->mask; bucket++)
@@ -105,7 +105,8 @@ static inline struct uro_table_node *uro_table_from(const struct uro_table *tabl
     return NULL;
 }
 
-/* The first of all nodes, and the one after @node; NULL when there is none. Nobody comes or goes meanwhile. */
+/* The first of all nodes, and the one after @node; NULL when there is none. Nobody comes or goes
+ * meanwhile. */
 static inline struct uro_table_node *uro_table_first(const struct uro_table *table)
 {
     return uro_table_from(table, 0);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cancel.h - keeps pthread_cancel() from ending a thread in the middle of our work.
  *
- * A thread that is cancelled while it holds a lock of ours, or between two steps that belong together, would leave the
- * process hanging. Programs expect cancellation points only where libibverbs and librdmacm have them: the waits of
- * ibv_get_cq_event, ibv_get_async_event and rdma_get_cm_event.
+ * A thread that is cancelled while it holds a lock of ours, or between two steps that belong
+ * together, would leave the process hanging. Programs expect cancellation points only where
+ * libibverbs and librdmacm have them: the waits of ibv_get_cq_event, ibv_get_async_event and
+ * rdma_get_cm_event.
  *
- * Turning cancellation off and on again takes two locked instructions, too much for each post and poll. So our
- * libraries make system calls that are no cancellation points in the first place: uncancelled.c. Only DPDK's drivers
- * keep the C library's calls; lib/io/dpdk/guard.c turns cancellation off around them.
+ * Turning cancellation off and on again takes two locked instructions, too much for each post and
+ * poll. So our libraries make system calls that are no cancellation points in the first place:
+ * uncancelled.c. Only DPDK's drivers keep the C library's calls; lib/io/dpdk/guard.c turns
+ * cancellation off around them.
  */
 #pragma once
 
@@ -30,5 +32,6 @@ static inline void uro_cancel_back(const int *was)
     (void)pthread_setcancelstate(*was, &off);
 }
 
-/* Declares a variable: until it goes out of scope, no call is a cancellation point. May be nested. */
+/* Declares a variable: until it goes out of scope, no call is a cancellation point. May be
+ * nested. */
 #define URO_UNCANCELLED URO_CLEANUP(uro_cancel_back) const int uro_cancel_was = uro_cancel_off()

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uncancelled.c - calls of the C library as our shared libraries make them: none is a cancellation point.
+/* uncancelled.c - calls of the C library as our shared libraries make them: none is a cancellation
+ * point.
  *
- * The libraries are linked with --wrap for each name of names.txt, so that their calls, and those of the archives in
- * them, come here. What stands on the way of packets goes straight to the kernel, which also costs less than the C
- * library's own way in a process with threads. Everything else is called with cancellation turned off.
+ * The libraries are linked with --wrap for each name of names.txt, so that their calls, and those
+ * of the archives in them, come here. Calls for packets go straight to the kernel, which also costs
+ * less than the C library's own way in a process with threads. Everything else is called with
+ * cancellation turned off.
  *
- * readv() is left as it is: the waits that may be cancelled read with it (verbs/events.c, ucma/channel.c).
- * tests/api/check_cancel.py looks that the libraries call nothing else that is a cancellation point.
+ * readv() is left as it is: the waits that may be cancelled read with it (verbs/events.c,
+ * ucma/channel.c). tests/api/check_cancel.py looks that the libraries call nothing else that is a
+ * cancellation point.
  */
 #define _GNU_SOURCE
 #include <assert.h>

@@ -22,7 +22,8 @@
 #include "base/wheel.h"
 #include "wire/cm_msg.h"
 
-/* A request that nobody took is sent so many times, so far apart: about three seconds for a server that is starting. */
+/* A request that nobody took is sent so many times, so far apart: about three seconds for a server
+ * that is starting. */
 #define URO_CM_UNDELIVERED_MAX   12u
 #define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
 #define URO_CM_REPLIES           64u /* messages that are sent once; more are lost, as on any wire */
@@ -65,7 +66,7 @@ struct uro_cm {
     uint32_t pool_used;    /* the first so many were used at least once */
     struct uro_list unused;
     struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */
-    struct uro_list over;    /* nobody's, kept for a while only for what may still come, likewise */
+    struct uro_list over;    /* without owner, kept for a while for late messages, oldest first */
     struct uro_hash by_id;   /* by local communication ID */
     uint64_t hash_key;       /* secret: no peer can choose the buckets of its connections */
     struct uro_hash by_peer; /* by a hash of the peer's CA GUID and communication ID */
@@ -93,19 +94,19 @@ void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code);
 void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
                     const uint8_t mad[static URO_MAD_LEN], uro_time now);
 
-/* Nobody has the port at @remote that a datagram of ours went to, somebody says. @quoted is what he shows of it, from
- * the MAD on. If @quoted is the
- * newest copy of a request of ours, the request is sent again after URO_CM_UNDELIVERED_AGAIN: its server may be starting.
- * After URO_CM_UNDELIVERED_MAX such reports the request fails. */
+/* Nobody has the port at @remote that a datagram of ours went to, somebody says. @quoted is what he
+ * shows of it, from the MAD on. If @quoted is the newest copy of a request of ours, the request is
+ * sent again after URO_CM_UNDELIVERED_AGAIN: its server may be starting. After
+ * URO_CM_UNDELIVERED_MAX such reports the request fails. */
 void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const uint8_t *quoted,
                         uint32_t length, uro_time now);
 
 /* Lets due timers act, then gives the next message to send; false when there is none. */
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 
-/* The process ends: the peer of every connection is told, as far as there is room for that. To be called
- * again after input and output until it says that all have answered, or for as long as the process may
- * be held up. Owners still have to close what they own, should they come to it. */
+/* The process ends: the peer of every connection is told, as far as there is room for that. To be
+ * called again after input and output until it says that all have answered, or for as long as the
+ * process may be held up. Owners still have to close what they own, should they come to it. */
 URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 
 /* When output must be called even if nothing arrives. */

@@ -6,8 +6,8 @@
 
 /* cm.c */
 
-/* A connection from the pool with a random ID; when all are in use, one that nobody owns any more. NULL
- * when all are owned. */
+/* A connection from the pool with a random ID; when all are in use, one that nobody owns any more.
+ * NULL when all are owned. */
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route);
 /* Back to the pool: nobody refers to it. */
 void uro_conn_free(struct uro_conn *conn);
@@ -71,7 +71,8 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
                                      const struct uro_gid *address);
 /* A request waits with the listener, or does not any more. */
 bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn);
-/* Of a request that found no room: false lets it go unanswered, true when so many did that it is a flood. */
+/* Counts a request that found no room. Returns false to leave it unanswered, true if there were so
+ * many that it is a flood. */
 bool uro_listen_overrun(struct uro_listener *listener);
 void uro_listen_done(struct uro_conn *conn);
 

@@ -70,8 +70,8 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
-/* How often an answer of ours is sent again. A REQ may have come in a stranger's name: what it takes of ours is
- * given back soon, whatever it says. */
+/* How often an answer of ours is sent again. A REQ may have come in a stranger's name: what it
+ * takes of ours is given back soon, whatever it says. */
 static uint8_t patience(uint64_t retries, uint8_t response_timeout)
 {
     uint64_t most = HALF_OPEN_MOST / uro_conn_time(response_timeout) - 1;
@@ -108,8 +108,8 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     keep_data(conn, msg);
 }
 
-/* The peer uses a queue pair again that we believe connected: it has forgotten, so end that one. Not
- * when somebody else says so. */
+/* True if the peer reuses a queue pair that we have as connected: the peer lost that connection, so
+ * it ends. A request from another address proves nothing. */
 static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
                      const struct uro_cm_msg *msg)
 {
@@ -124,7 +124,7 @@ static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
     return true;
 }
 
-/* What is wrong with a new request: the reason of the REJ, 0 when nothing is. */
+/* Returns the reason for which a new request is rejected, or 0. */
 static unsigned judge_req(struct uro_cm *cm, const struct uro_cm_route *route,
                           const struct uro_cm_msg *msg, enum uro_qp_type *type)
 {
@@ -230,8 +230,8 @@ static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
 }
 
-/* The peer needs time: the next repetition waits for it. Once for each, so that nobody who has time is
- * waited for for ever. */
+/* The peer needs time: the next repetition waits for it. Once for each, so that nobody who has time
+ * is waited for for ever. */
 static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     uint8_t service = (uint8_t)msg->value[URO_CM_SERVICE_TIMEOUT];
@@ -357,7 +357,8 @@ static uint64_t guid_of(const struct uro_cm_msg *rej)
     return guid;
 }
 
-/* Who gave up asking never heard our ID: it says who it is. */
+/* Finds the connection of a message. A peer that gave up its REQ never received our ID, so its REJ
+ * names its own. */
 static struct uro_conn *find(struct uro_cm *cm, const struct uro_cm_route *route,
                              const struct uro_cm_msg *msg)
 {

@@ -5,8 +5,9 @@
 #include "base/mark.h"
 #include "cm/conn_inside.h"
 
-/* Requests beyond the backlog come again, which some do while the application takes those before them. When
- * it has taken none of them and so many times as many have come, it is a flood, or nobody reads. */
+/* Requests beyond the backlog come again, which some do while the application takes those before
+ * them. When it has taken none of them and so many times as many have come, it is a flood, or
+ * nobody reads. */
 #define PATIENCE 16u
 
 static bool hears(const struct uro_listener *listener, uint64_t service_id,

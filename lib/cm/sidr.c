@@ -28,7 +28,7 @@ void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
     uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
 }
 
-/* What was asked, as far as the answer repeats it. */
+/* The part of a request that the answer repeats. */
 struct question {
     uint64_t tid;
     uint64_t service_id;

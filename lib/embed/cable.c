@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cable.c - registers the link "cable" with the host; the public function that changes the faults of a cable. */
+/* cable.c - registers the link "cable" with the host; the public function that changes the faults
+ * of a cable. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* counter.c - the public functions that read counters of a device by name: first engine counters, then cable counters. */
+/* counter.c - the public functions that read counters of a device by name: first engine counters,
+ * then cable counters. */
 #include <errno.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
 #include "base/defs.h"
 #include "host/host.h"
 
-/* A function that librdmacm calls and whose address programs do not take. If a program takes the address of a function,
- * dlsym() may find the program's own entry. */
+/* A function that librdmacm calls and whose address programs do not take. If a program takes the
+ * address of a function, dlsym() may find the program's own entry. */
 #define WITNESS "ibv_get_sysfs_path"
 
 const char *uroce_version(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.h - definitions of the opaque structs of uroce/engine.h and uroce/objects.h. Each has memory for an object of core,
- * and counts the objects that depend on it.
+/* embed.h - definitions of the opaque structs of uroce/engine.h and uroce/objects.h. Each has
+ * memory for an object of core, and counts the objects that depend on it.
  */
 #pragma once
 
@@ -55,11 +55,13 @@ struct uroce_qp {
     struct uro_shard *shard;
 };
 
-/* Allocates zeroed memory that is aligned to a cache line; release it with free(). Returns NULL when out of memory. */
+/* Allocates zeroed memory that is aligned to a cache line; release it with free(). Returns NULL
+ * when out of memory. */
 void *uro_embed_memory(size_t size);
 
-/* Copies the first @known bytes of a struct that begins with its size. What is longer must be zero behind them and have at most
- * a page, and what is shorter must have @least; the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+/* Copies the first @known bytes of a struct that begins with its size. A longer struct must have at
+ * most a page, and zeros after @known bytes. A shorter struct must have @least bytes, and the rest
+ * of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
 /* Records the time of a call. Returns false when @now is earlier than the time of the last call. */

@@ -73,7 +73,8 @@ static struct uro_gid gid_of(const uint8_t octets[UROCE_GID_SIZE])
     return gid;
 }
 
-/* Converts the public configuration. Checks only the values that uro_engine_init() does not check. */
+/* Converts the public configuration. Checks only the values that uro_engine_init() does not
+ * check. */
 static int translate(const struct uroce_engine_config *from, struct uro_engine_config *to)
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.c - the functions of uroce/objects.h that create, change and destroy objects, and poll. */
+/* objects.c - the functions of uroce/objects.h that create, change and destroy objects, and
+ * poll. */
 #include <uroce/objects.h>
 
 #include <errno.h>

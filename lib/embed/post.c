@@ -30,7 +30,8 @@ UROCE_SAME(UROCE_FENCE, URO_SEND_FENCE);
 #define UC (1u << UROCE_UC)
 #define UD (1u << UROCE_UD)
 
-/* For each opcode: the queue pair types that support it (man ibv_post_send), and whether the request only reads its buffer. */
+/* For each opcode: the queue pair types that support it (man ibv_post_send), and whether the
+ * request only reads its buffer. */
 static const struct {
     unsigned types;
     bool reads_buffer;
@@ -53,7 +54,8 @@ static bool takes_sends(const struct uroce_qp *qp)
     return state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_RTR;
 }
 
-/* Returns the sum of the lengths of the elements, or UINT64_MAX when there are more than @most elements. */
+/* Returns the sum of the lengths of the elements, or UINT64_MAX when there are more than @most
+ * elements. */
 static uint64_t length_of(const struct uroce_sge *sges, uint32_t count, uint32_t most)
 {
     uint64_t length = 0;

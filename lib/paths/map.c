@@ -117,7 +117,7 @@ static bool find(const char *name, struct uro_paths_room *room, struct parts *pa
     return true;
 }
 
-/* What follows the ".." of @name that leads above the place; NULL when none does. */
+/* Returns the text after the ".." of @name that leads above the place, or NULL if none does. */
 static const char *way_out(const char *name, const struct parts *parts)
 {
     int depth = 0;
@@ -134,8 +134,9 @@ static const char *way_out(const char *name, const struct parts *parts)
     return NULL;
 }
 
-/* The name to use instead of @name, which is in the tree and leads out of it by @rest: that of the machine's own
- * directory, "/sys/class" or "/dev", and the rest. Each call shortens the name. NOLINTNEXTLINE(misc-no-recursion) */
+/* The name to use instead of @name, which is in the tree and leads out of it by @rest: that of the
+ * machine's own directory, "/sys/class" or "/dev", and the rest. Each call shortens the name.
+ * NOLINTNEXTLINE(misc-no-recursion) */
 static const char *map_outside(const char *name, const struct parts *parts, const char *rest,
                                struct uro_paths_room *room)
 {

@@ -7,8 +7,8 @@
  *     /dev/infiniband...               TREE/dev/infiniband...
  *
  * each with what is below it, and only when the tree has the entry and it is ours: a link of the
- * tree to the very name that was asked for is a device of the kernel. A name that leads out of a place by ".." is that
- * of what is there: /sys/class/infiniband/../net is /sys/class/net.
+ * tree to the very name that was asked for is a device of the kernel. A name that leads out of a
+ * place by ".." is that of what is there: /sys/class/infiniband/../net is /sys/class/net.
  */
 #pragma once
 

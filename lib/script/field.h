@@ -88,8 +88,8 @@ uint64_t uro_field_max(enum uro_field field);
 /* By name; -1 when there is none. Some names are in packets and in messages: @cm chooses. */
 int uro_field_find(const char *name, size_t length, bool cm);
 
-/* A word that stands for numbers, such as "nak_psn". To be sent it is @send; expected, it is anything
- * from @low to @high. */
+/* A word that stands for numbers, such as "nak_psn". To be sent it is @send; expected, it is
+ * anything from @low to @high. */
 struct uro_field_word {
     const char *name;
     uint8_t field;
@@ -100,8 +100,8 @@ const struct uro_field_word *uro_field_word(enum uro_field field, const char *na
 /* The word for a number that came, or NULL. */
 const char *uro_field_word_of(enum uro_field field, uint64_t number);
 
-/* The opcodes that a script calls @name, a name of the table without RC_; "*" at its end stands for any
- * end, ANY for every opcode. One bit each. False: none. */
+/* The opcodes that a script calls @name, a name of the table without RC_; "*" at its end stands for
+ * any end, ANY for every opcode. One bit each. False: none. */
 #define URO_OPCODE_WORDS 4u
 bool uro_field_opcodes(const char *name, size_t length, uint64_t set[static URO_OPCODE_WORDS]);
 /* The kind of CM message of that name; -1: none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet.h - a RoCE packet as the numbers of field.h: made, with what is to be wrong with it, and taken
- * apart.
+/* packet.h - a RoCE packet as the numbers of field.h: made, with what is to be wrong with it, and
+ * taken apart.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ static inline uint8_t uro_packet_pattern(uint64_t position)
     return (uint8_t)(position * 31 + position / 256);
 }
 
-/* What a plain packet of that opcode has: everything right, no number of a connection. */
+/* Fills in a valid packet of that opcode, without numbers of a connection. */
 void uro_packet_init(struct uro_packet *packet, uint8_t opcode);
 
 /* Writes the frame; returns its octets. */

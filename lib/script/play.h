@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play.h - plays a script against an endpoint: packets and the time in, packets out, and whether what
- * came was what the script expects.
+/* play.h - plays a script against an endpoint: packets and the time in, packets out, and whether
+ * what came was what the script expects.
  *
  * Driven like an engine (engine/engine.h), which it has beside it for what is not the subject: ARP,
  * neighbour discovery, echo. No RoCE packet reaches that engine; the script alone speaks RoCE.

@@ -46,7 +46,7 @@ void uro_play_send_answer(struct uro_play *play, const struct uro_script_step *s
 bool uro_play_send_message(struct uro_play *play, enum uro_cm_kind kind,
                            const struct uro_script_step *step);
 
-/* The answer to the end of a connection that is not the present one. */
+/* Answers a DREQ of a connection other than the current connection. */
 void uro_play_send_drep(struct uro_play *play, const struct uro_cm_msg *dreq);
 
 /* ---- play_match.c ---- */

@@ -55,7 +55,8 @@ static bool ends(const struct uro_play *play)
                              play->script->steps[play->step].kind == URO_STEP_DISCONNECT);
 }
 
-/* Of a connection of an earlier script, or one that the script gave up by "fresh". */
+/* True for a message of a connection of an earlier script, or of a connection that the script gave
+ * up by "fresh". */
 static bool is_foreign(const struct uro_play *play, const struct uro_cm_msg *msg)
 {
     const uint64_t id =
@@ -108,7 +109,7 @@ void uro_play_learn(struct uro_play *play, const struct uro_cm_msg *msg)
     link->ended |= msg->kind == URO_CM_DREQ || msg->kind == URO_CM_DREP || msg->kind == URO_CM_REJ;
 }
 
-/* Takes the next message if it is of that kind. Of another kind: a deviation. */
+/* Takes the next message if it is of that kind. Another kind is a deviation. */
 static bool take(struct uro_play *play, enum uro_cm_kind kind)
 {
     struct uro_cm_msg msg;

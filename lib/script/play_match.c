@@ -7,7 +7,7 @@
 #include "cm/ip_cm.h"
 #include "script/play_inside.h"
 
-/* What differs, in words. */
+/* The differences, as text. */
 struct differences {
     struct uro_play *play;
     uint64_t base; /* of PSNs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_send.c - frames from steps: what the step says, and everything it leaves out as the protocol has
- * it.
+/* play_send.c - frames from steps: what the step says, and everything it leaves out as the protocol
+ * has it.
  */
 #include <string.h>
 
@@ -219,7 +219,7 @@ static void note(struct uro_play *play, enum uro_cm_kind kind, const struct uro_
 
     if (kind == URO_CM_REQ) {
         link->requested = true;
-        /* What the script said of itself is what the endpoint will use. */
+        /* The endpoint will use the numbers that the script sent. */
         uro_play_put(play, URO_NAME_LOCAL_ID, msg->value[URO_CM_LOCAL_ID]);
         uro_play_put(play, URO_NAME_MYQPN, msg->value[URO_CM_LOCAL_QPN]);
         uro_play_put(play, URO_NAME_PEERPSN, msg->value[URO_CM_STARTING_PSN]);

@@ -72,10 +72,10 @@ enum uro_script_kind {
 
 enum uro_script_what { URO_WHAT_PACKET, URO_WHAT_MESSAGE, URO_WHAT_RAW };
 
-/* What is sent or expected. */
+/* A packet or message that is sent or expected. */
 struct uro_script_subject {
     enum uro_script_what what;
-    uint64_t opcodes[URO_OPCODE_WORDS]; /* of a packet: which; to be sent: one */
+    uint64_t opcodes[URO_OPCODE_WORDS]; /* of a packet; a single opcode if it is sent */
     uint8_t opcode;                     /* the lowest of them */
     enum uro_cm_kind message;
     struct uro_script_text name;

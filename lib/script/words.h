@@ -20,7 +20,8 @@ bool uro_words_are(const struct uro_words *words, const char *text);
 /* Takes the next word if it is @text. */
 bool uro_words_take(struct uro_words *words, const char *text);
 
-/* Says that the word taken last, from its octet @from on, is not what it should be. Always false. */
+/* Says that the word taken last, from its octet @from on, is not what it should be. Always
+ * false. */
 bool uro_words_refuse(struct uro_words *words, size_t from, const char *expected);
 
 /* All of the word from octet @from on, as what is wanted; false and refused when it is not that. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attach.c - we stand where librdmacm expects a kernel: its calls of open, fstat, write and close are
- * led here, and those about /dev/infiniband/rdma_cm are answered. Everything else goes on to the C
- * library. One call of our own library is led here as well, because what librdmacm asks of it has no
- * meaning on RoCE. Nobody else's calls are touched.
+/* attach.c - we stand where librdmacm expects a kernel: its calls of open, fstat, write and close
+ * are led here, and those about /dev/infiniband/rdma_cm are answered. Everything else goes on to
+ * the C library. One call of our own library is led here as well, because what librdmacm asks of it
+ * has no meaning on RoCE. Nobody else's calls are touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +104,8 @@ static int answer_close(int fd)
     return close(fd);
 }
 
-/* ---- and three of libibverbs ------------------------------------------------------------------ */
+/* ---- and three of libibverbs
+ * ------------------------------------------------------------------ */
 
 /* The datagram sockets of rsockets know the way to their own port as InfiniBand has it, by its LID
  * alone. On RoCE that is no way at all, and everybody else who asks for it is told so. */
@@ -182,7 +183,8 @@ static int lead(const void *caller)
     return 0;
 }
 
-/* What the parent's identifiers have, the child's can have anew. */
+/* Releases the ports and addresses of the parent's identifiers, so that the child's identifiers can
+ * get them. */
 static void abandon(void)
 {
     if (uro_fork_abandoned()) {

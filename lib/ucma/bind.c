@@ -276,7 +276,8 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     if (error != 0)
         return error;
     uro_device_lock(device);
-    /* Ignores devices that were added after the array was sized, like devices that are added later. */
+    /* Ignores devices that were added after the array was sized, like devices that are added
+     * later. */
     for (uint32_t i = 0; i < config->gid_count && error == 0 && id->ear_count < id->ear_room; i++) {
         if (!hears(id, &config->gids[i]) || is_repeated(config, i))
             continue;

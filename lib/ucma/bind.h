@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bind.h - an identifier's own address and port, and listening on them.
  *
- * A port belongs to a port space and may be used by several identifiers when their addresses differ,
- * or when all of them said REUSEADDR. A wildcard meets every address of its family, an IPv6 one
- * every address unless it said AFONLY.
+ * A port belongs to a port space and may be used by several identifiers when their addresses
+ * differ, or when all of them said REUSEADDR. A wildcard meets every address of its family, an IPv6
+ * one every address unless it said AFONLY.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 /* A loopback address means this very machine, unless a device has such an address itself. */
 bool uro_bind_stands_for_us(const struct uro_sock *sock);
 
-/* Makes it the first address of its family that a device has; false when none has one. */
+/* Binds it to the first address of its family that a device has. Returns false if no device has
+ * such an address. */
 bool uro_bind_take_first(struct uro_sock *sock);
 
 /* Stops listening: afterwards no request names @id. */

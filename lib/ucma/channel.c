@@ -112,7 +112,8 @@ static void announce(const struct uro_channel *channel)
     (void)written;
 }
 
-/* Takes one from the descriptor's count; false when there is none. Where a reader was quicker, it finds no event. */
+/* Takes one from the descriptor's count; false when there is none. Where a reader was quicker, it
+ * finds no event. */
 static bool unannounce(const struct uro_channel *channel)
 {
     uint64_t one;
@@ -146,8 +147,9 @@ int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *
     return 0;
 }
 
-/* A thread can be cancelled after it took one from the count and before it took the event: the count is made again
- * from the events that wait. The thread does not put the channel back any more. */
+/* A thread can be cancelled after it took one from the count and before it took the event: the
+ * count is made again from the events that wait. The thread does not put the channel back any
+ * more. */
 static void recount(void *argument)
 {
     struct uro_channel *channel = argument;
@@ -162,8 +164,8 @@ static void recount(void *argument)
     uro_channel_put(channel);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros nest.
- * NOLINTNEXTLINE(readability-function-size) */
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros
+ * nest. NOLINTNEXTLINE(readability-function-size) */
 int uro_channel_wait(struct uro_channel *channel)
 {
     uint64_t one;

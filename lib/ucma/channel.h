@@ -39,15 +39,16 @@ struct uro_channel_event {
 /* A new channel's descriptor, or -errno. */
 URO_NODISCARD int uro_channel_open(bool nonblocking);
 
-/* The open channel behind a descriptor, counted until uro_channel_put(); NULL when there is none. */
+/* The open channel behind a descriptor, counted until uro_channel_put(); NULL when there is
+ * none. */
 struct uro_channel *uro_channel_get(int fd);
 void uro_channel_put(struct uro_channel *channel);
 
 /* From now on uro_channel_get() does not find it; who had it open owns that count now. */
 struct uro_channel *uro_channel_forget(int fd);
 
-/* In a forked child: the channel is the parent's, whose devices are dead here. It can only be closed, and what was made
- * through it only be destroyed. */
+/* In a forked child: the channel is the parent's, whose devices are dead here. It can only be
+ * closed, and what was made through it only be destroyed. */
 bool uro_channel_dead(const struct uro_channel *channel);
 /* In a forked child: all channels that there are are dead. */
 void uro_channel_abandon(void);
@@ -64,16 +65,16 @@ static inline int uro_channel_fd(const struct uro_channel *channel)
 URO_NODISCARD int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *mcast,
                                     const struct rdma_ucm_event_resp *event);
 
-/* Waits as the descriptor says. Returns 0, or -errno of readv(). No lock is held. A thread that is cancelled here loses no
- * event, and puts the channel. */
+/* Waits as the descriptor says. Returns 0, or -errno of readv(). No lock is held. A thread that is
+ * cancelled here loses no event, and puts the channel. */
 URO_NODISCARD int uro_channel_wait(struct uro_channel *channel);
 
-/* After uro_channel_wait(): the oldest event, the caller's to free, counted as reported; NULL when it
- * was taken back meanwhile. */
+/* After uro_channel_wait(): the oldest event, the caller's to free, counted as reported; NULL when
+ * it was taken back meanwhile. */
 struct uro_channel_event *uro_channel_take(struct uro_channel *channel);
 
-/* Takes back the events of @id, also the one that would introduce it, of @mcast only unless that is NULL, and leaves them in @taken for
- * the caller to free. */
+/* Takes back the events of @id, also the one that would introduce it, of @mcast only unless that is
+ * NULL, and leaves them in @taken for the caller to free. */
 void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, struct uro_list *taken);
 
 /* @id and its waiting events go over to @to, with the identifiers that they introduce. */

@@ -195,7 +195,8 @@ static int run(struct uro_channel *channel, const uint8_t *octets, size_t size)
     return error;
 }
 
-/* librdmacm frees its part of an identifier when it was destroyed. Ours stays, so that nobody has its number. */
+/* librdmacm frees its part of an identifier when it was destroyed. Ours stays, so that nobody has
+ * its number. */
 static int run_dead(const uint8_t *octets, size_t size)
 {
     const struct rdma_ucm_destroy_id_resp out = { 0 }; /* no events that are waited for */

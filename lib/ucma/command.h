@@ -11,8 +11,8 @@
 
 #include "ucma/id.h"
 
-/* As write(): the octets, or -1 with errno EINVAL (no such command, or malformed), ENOSYS, EIO (forked
- * child), ENOENT (no such identifier) or what the command says. */
+/* As write(): the octets, or -1 with errno EINVAL (no such command, or malformed), ENOSYS, EIO
+ * (forked child), ENOENT (no such identifier) or what the command says. */
 ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_t size);
 
 /* Held while a command runs, and while anybody else changes what commands change. */

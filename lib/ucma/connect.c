@@ -16,8 +16,9 @@
 #define ACK_DELAY        15u
 #define ACK_TIMEOUT_MOST 31u
 
-/* What was asked for by ACK_TIMEOUT is a packet's lifetime and one more; the wait must also cover the
- * peer's delay. 0 disables the timer of the queue pair only, not those of these messages. */
+/* Returns the ACK timeout code. The option ACK_TIMEOUT is a packet's lifetime plus one, and the
+ * wait must also cover the peer's delay. 0 disables the timer of the queue pair only, not those of
+ * these messages. */
 static uint8_t ack_timeout(const struct uro_id *id)
 {
     unsigned timeout = id->ack_timeout;
@@ -63,7 +64,7 @@ static uint8_t at_most_7(uint8_t count)
     return count < 7 ? count : 7;
 }
 
-/* Only AF_IB lets the program choose one. */
+/* Returns the Q_Key. Only AF_IB lets the program choose it. */
 static uint32_t qkey_of(const struct uro_id *id, const struct rdma_ucm_conn_param *in)
 {
     return id->source.any.sa_family == AF_IB && in->qkey != 0 ? in->qkey : id->qkey;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* got.h - a loaded library's calls of other libraries, led elsewhere: the slots of its global offset
- * table that hold a function's address are overwritten.
+/* got.h - a loaded library's calls of other libraries, led elsewhere: the slots of its global
+ * offset table that hold a function's address are overwritten.
  */
 #pragma once
 

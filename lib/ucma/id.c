@@ -8,8 +8,8 @@
 #include "core/shard.h"
 #include "ucma/bind.h"
 
-/* Of identifiers and of groups, under the channels lock. As the kernel does, a new one has the lowest
- * number that is free: librdmacm keeps a table by them, with room for 65536. */
+/* Numbers of identifiers and of groups, under the channels lock. As in the kernel, a new object
+ * gets the lowest free number: librdmacm has a table of 65536 indexed by them. */
 struct numbers {
     void **owners;
     uint32_t count;

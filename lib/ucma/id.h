@@ -48,7 +48,7 @@ struct uro_mcast {
 struct uro_id {
     uint32_t number;              /* that commands name */
     struct uro_link channel_link; /* in uro_channel.ids, under the channels lock */
-    struct uro_channel *channel;  /* likewise */
+    struct uro_channel *channel;  /* under the same lock */
     struct uro_link port_link;    /* among those that have a port; bind.c */
     uint64_t uid;                 /* librdmacm's own; 0 until it accepts a request */
     uint32_t events_reported;     /* under the channels lock */
@@ -79,7 +79,8 @@ struct uro_id {
     bool removed; /* with its device: it can only be destroyed */
 };
 
-/* A new identifier of @channel, which nobody knows yet. Thread: any; takes the channels lock. NULL: no memory. */
+/* A new identifier of @channel, which nobody knows yet. Thread: any; takes the channels lock. NULL:
+ * no memory. */
 struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
                           uint8_t qp_type);
 
@@ -107,8 +108,8 @@ void uro_id_unlock(const struct uro_id *id);
 /* Its own address on its device. */
 struct uro_gid uro_id_local(const struct uro_id *id);
 
-/* The largest path MTU that its link carries now, and the way to its peer did when it was resolved: 1 = 256 ..
- * 5 = 4096. */
+/* The largest path MTU that its link carries now, and the way to its peer did when it was resolved:
+ * 1 = 256 .. 5 = 4096. */
 uint8_t uro_id_path_mtu(const struct uro_id *id);
 
 /* Groups; mcast.c. As uro_id_find(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* newer.h - what <rdma/rdma_user_cm.h> has since Linux 6.17 and librdmacm since 61, for building with
- * the headers of before.
+/* newer.h - what <rdma/rdma_user_cm.h> has since Linux 6.17 and librdmacm since 61, for building
+ * with the headers of before.
  */
 #pragma once
 

@@ -22,7 +22,8 @@ static int set_reuse(struct uro_id *id, const uint8_t *value)
     int on;
 
     memcpy(&on, value, sizeof on);
-    /* Whoever else uses the port counts on it: it can be taken back only while there is none. */
+    /* Other users of the port rely on the option, so it can be cleared only while there are
+     * none. */
     if (on != 0 ? id->state == URO_ID_LISTENING : id->state != URO_ID_IDLE)
         return -EINVAL;
     id->reuse = on != 0;

@@ -19,7 +19,8 @@
 #define SELECTOR      6u /* bits below a selector */
 #define FLOW_LABEL_AT 8u
 
-/* Returns the GUID like ibv_get_device_guid(), also for a device that librdmacm has not listed yet. */
+/* Returns the GUID like ibv_get_device_guid(), also for a device that librdmacm has not listed
+ * yet. */
 static uint64_t guid_of(const struct uro_id *id)
 {
     uint8_t octets[8];
@@ -176,7 +177,7 @@ int uro_query_any(struct uro_channel *channel, const void *command, uint32_t roo
     return error;
 }
 
-/* What was asked before there were separate questions. */
+/* Answers the old query, from before there was one for each subject. */
 static int query_all(const struct uro_id *id, const struct uro_reply *reply)
 {
     struct rdma_ucm_query_route_resp out = { .num_paths = has_path(id) };

@@ -2,8 +2,8 @@
 /* resolve.c - from an IP address to a device, one of its addresses, and a next hop that answers.
  *
  * An identifier that is not bound takes, of all devices' addresses, the destination itself (it is
- * ours), else the one in the destination's subnet, of several subnets in the smallest, else the first
- * one that has a gateway.
+ * ours), else the one in the destination's subnet, of several subnets in the smallest, else the
+ * first one that has a gateway.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "ucma/newer.h"
 #include "ucma/tell.h"
 
-/* How well an address of a device leads to a destination; a subnet the better the longer its prefix. */
+/* How well an address of a device leads to a destination; a subnet the better the longer its
+ * prefix. */
 #define NOT_AT_ALL  0u
 #define ELSEWHERE   1u /* a group that a better address might reach */
 #define BY_GATEWAY  2u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sock.h - socket addresses as programs of rdma_cm write them: IPv4, IPv6 and AF_IB, and the GID and
- * port that each stands for.
+/* sock.h - socket addresses as programs of rdma_cm write them: IPv4, IPv6 and AF_IB, and the GID
+ * and port that each stands for.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tell.c - see tell.h. The sink runs with the engine locked, in whichever thread drove the round.
  *
- * What happens to a new connection before its owner accepted it is not told: librdmacm has no name
- * for it yet, and accepting it will fail.
+ * Events of a new connection before its owner accepted it are not reported: librdmacm has no
+ * identifier for it yet, and the accept will fail.
  */
 #include "ucma/tell.h"
 
@@ -61,7 +61,8 @@ static uint8_t copy_data(uint8_t *out, const struct uro_conn *conn, uint32_t sta
     return (uint8_t)length;
 }
 
-/* What the peer can serve is what we may ask of it, and the other way round. */
+/* Fills in the parameters. The depth that the peer can serve is the depth that we may request, and
+ * vice versa. */
 static void fill_conn(struct rdma_ucm_conn_param *out, const struct uro_conn *conn, uint32_t start)
 {
     const struct uro_conn_param *peer = &conn->peer;

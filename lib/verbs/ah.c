@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ah.c - address handles: where datagrams go, from an address vector or from a datagram that came. */
+/* ah.c - address handles: where datagrams go, from an address vector or from a datagram that
+ * came. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,8 @@
 
 #include "verbs/fork.h"
 
-/* What programs call through the context. An entry that is NULL makes verbs.h answer EOPNOTSUPP. */
+/* Fills in the functions that programs call through the context. An entry that is NULL makes
+ * verbs.h answer EOPNOTSUPP. */
 static void fill_operations(struct verbs_context *verbs)
 {
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
@@ -163,7 +164,8 @@ void uro_object_refund(struct uro_object *object)
     object->charged = NULL;
 }
 
-/* Newest first: what was made of an object goes before it. Nothing that stays is made of a region. */
+/* Newest first: what was made of an object goes before it. Nothing that stays is made of a
+ * region. */
 static void detach_all(struct uro_ibv_context *context)
 {
     while (!uro_list_empty(&context->objects)) {

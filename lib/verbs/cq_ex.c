@@ -2,14 +2,14 @@
 /* cq_ex.c - extended completion queues: polling completion by completion, reader by reader.
  *
  * Between ibv_start_poll and ibv_end_poll a program posts, modifies, resizes and destroys as it
- * likes, so no lock that these take may be held there. What is held is the batch lock, which
- * nothing else takes; the reader's lock is taken for one completion at a time.
+ * likes, so no lock that these take may be held there. Only the batch lock is held, which
+ * no other function takes. The reader's lock is taken for one completion at a time.
  */
 #include <errno.h>
 
 #include "verbs/objects.h"
 
-/* What a completion of ours has; not among them: VLAN, flow tag and tag matching. */
+/* The fields of our completions. VLAN, flow tag and tag matching are missing. */
 #define READERS                                                                                    \
     (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -182,8 +182,8 @@ static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 
 /* ---- creating ----------------------------------------------------------- */
 
-/* 0, or why such a CQ cannot be had. What we do not know or have is EOPNOTSUPP: programs then make
- * a plain one. */
+/* Returns 0, or the errno for such a CQ. An unknown or missing feature is EOPNOTSUPP: programs then
+ * create a plain CQ. */
 static int refusal(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
                    uint32_t flags)
 {

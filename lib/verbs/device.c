@@ -11,8 +11,8 @@
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
-/* All devices that were ever listed. Programs and librdmacm keep pointers to removed devices. So no device is freed, and the
- * list only grows at its head. */
+/* All devices that were ever listed. Programs and librdmacm keep pointers to removed devices. So no
+ * device is freed, and the list only grows at its head. */
 static struct uro_ibv_device *_Atomic devices;
 static int device_count; /* protected by the contexts lock, which is also held to add to the list */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -51,7 +51,8 @@ static struct uro_ibv_device *first(void)
     return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
-/* Returns the verbs device of @host, and creates it at the first call. Returns NULL when out of memory. */
+/* Returns the verbs device of @host, and creates it at the first call. Returns NULL when out of
+ * memory. */
 static struct uro_ibv_device *list(struct uro_device *host)
 {
     uro_ibv_contexts_lock();
@@ -65,7 +66,8 @@ static struct uro_ibv_device *list(struct uro_device *host)
     return device;
 }
 
-/* Of a device that had not started: a thread that is not here may hold them. */
+/* Initialises the locks of a device that had not started: a thread that does not exist in the child
+ * may hold them. */
 static void renew_locks(struct uro_ibv_device *device)
 {
     for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
@@ -73,7 +75,8 @@ static void renew_locks(struct uro_ibv_device *device)
         (void)pthread_mutex_init(&URO_CONTAINER_OF(at, struct uro_ibv_context, link)->lock, NULL);
 }
 
-/* The contexts of the device that was the parent's. One that was not closed stays the program's, and dead. */
+/* The contexts of the device that was the parent's. One that was not closed stays the program's,
+ * and dead. */
 static void again(struct uro_ibv_device *device, struct uro_device *host)
 {
     struct uro_list contexts;

@@ -21,7 +21,8 @@ static atomic_uint last_handle;
 static struct uro_list all = { { &all.head, &all.head } }; /* origins that were not freed */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child made without the handlers of fork() a thread that it does not have may hold the lock. */
+/* In a child made without the handlers of fork() a thread that it does not have may hold the
+ * lock. */
 void uro_ibv_dms_lock(void)
 {
     if (!uro_host_cloned())
@@ -170,7 +171,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
     return begin(dm, context, dm_handle);
 }
 
-/* The handle is no more; its memory ends with the last one. */
+/* Removes a handle. The memory is freed with its last handle. */
 static void drop(struct uro_ibv_dm *dm)
 {
     struct uro_ibv_dm *origin = dm->origin;

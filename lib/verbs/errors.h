@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* errors.h - verbs that return an error number leave the same number in errno.
  *
- * Programs print errno after such a verb. Therefore these verbs have their public names in errors.c only:
- * lib/verbs implements uro_ibv_X(), errors.c exports ibv_X() or puts it into the context's operations.
+ * Programs print errno after such a verb. Therefore these verbs have their public names in errors.c
+ * only: lib/verbs implements uro_ibv_X(), errors.c exports ibv_X() or puts it into the context's
+ * operations.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ static inline int uro_errors_keep(int error)
 /* Fills in the context's operations that return an error number. */
 void uro_errors_fill(struct verbs_context *verbs);
 
-/* What errors.c exports as ibv_X(): see the file that implements it. */
+/* Functions that errors.c exports as ibv_X(); each is implemented in another file. */
 int uro_ibv_dealloc_pd(struct ibv_pd *pd);
 int uro_ibv_dereg_mr(struct ibv_mr *mr);
 int uro_ibv_destroy_ah(struct ibv_ah *ah);

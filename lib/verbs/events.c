@@ -78,8 +78,8 @@ static bool uncount(int fd)
     return preadv2(fd, &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
 }
 
-/* A thread can be cancelled after it took one from the count and before it took the event: the count is made again
- * from the events that wait. */
+/* A thread can be cancelled after it took one from the count and before it took the event: the
+ * count is made again from the events that wait. */
 static void recount(void *argument)
 {
     struct uro_event_queue *queue = argument;
@@ -96,8 +96,8 @@ static void recount(void *argument)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros nest.
- * NOLINTNEXTLINE(readability-function-size) */
+/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros
+ * nest. NOLINTNEXTLINE(readability-function-size) */
 static bool wait_for_one(struct uro_event_queue *queue)
 {
     uint64_t one;

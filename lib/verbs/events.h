@@ -22,14 +22,15 @@ struct uro_event_node {
     struct uro_link link;
     struct uro_event_queue *queue; /* set before the first put */
     void *object;                  /* for whoever takes the event */
-    int type;                      /* likewise */
+    int type;                      /* for the same thread */
     uint32_t waiting;              /* put and not yet taken */
     uint32_t taken;                /* by uro_events_take(), since the node exists */
 };
 
 /* Returns 0 or -errno of eventfd(). */
 URO_NODISCARD int uro_events_open(struct uro_event_queue *queue);
-/* In a forked child: empty, as if it had just been opened, with the same descriptor, which is no more the parent's. */
+/* In a forked child: empty, as if it had just been opened, with the same descriptor, which is no
+ * more the parent's. */
 void uro_events_again(struct uro_event_queue *queue);
 void uro_events_close(struct uro_event_queue *queue);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.c - see fork.h; and what programs ask before they fork: nothing is needed, the engine copies with the CPU. */
+/* fork.c - see fork.h; and what programs ask before they fork: nothing is needed, the engine copies
+ * with the CPU. */
 #include "verbs/fork.h"
 
 #include "host/fork.h"

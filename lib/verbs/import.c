@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* import.c - further handles of what this process opened, by the numbers that programs pass on.
  *
- * A copy of a context's cmd_fd names the context by its inode. What another process opened cannot
- * be had: its engine and its memory are there.
+ * A copy of a context's cmd_fd names the context by its inode. A context of another process
+ * cannot be imported: its engine and its memory are there.
  */
 #include <errno.h>
 #include <sys/stat.h>

@@ -13,8 +13,8 @@
  *   /proc/self/maps decides where that is not offered: older kernels and memory of devices. Only
  *   mappings and rights are seen.
  *
- * Ordinary memory that is unmapped while it is registered is host/unmapped.c's matter, and so is on-demand memory that
- * another thread unmaps between the question and the copy.
+ * Ordinary memory that is unmapped while it is registered is host/unmapped.c's matter, and so is
+ * on-demand memory that another thread unmaps between the question and the copy.
  */
 #include "verbs/memory.h"
 

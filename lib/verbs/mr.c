@@ -17,7 +17,7 @@
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
      URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL)
 
-/* What a registration asks for. */
+/* The memory and access of a registration. */
 struct range {
     void *at;
     size_t length;
@@ -92,7 +92,8 @@ static void close_key(struct uro_ibv_mr *origin)
         uro_key_expel(uro_device_shard(device_of(origin)), &origin->key);
 }
 
-/* What counts as registered memory: not what is looked up when it is used, nor what is ours. */
+/* Returns the bytes that count as registered memory. On-demand regions and the null MR count
+ * nothing. */
 static uint64_t counted(const struct uro_key *key)
 {
     bool ours = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
@@ -199,8 +200,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return register_range(pd, &range);
 }
 
-/* The origin that has the key, with one more handle; NULL with errno ENOENT when there is none in the PD's domain,
- * ENOMEM when it has too many. */
+/* The origin that has the key, with one more handle; NULL with errno ENOENT when there is none in
+ * the PD's domain, ENOMEM when it has too many. */
 static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
 {
     struct uro_device *device = uro_ibv_host(pd->context);
@@ -261,7 +262,7 @@ struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd)
 
 /* ---- changing ------------------------------------------------------------------------------- */
 
-/* What the region would be. */
+/* Returns the region as it would be after the change. */
 static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, size_t length,
                             int access)
 {
@@ -279,7 +280,8 @@ static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, 
     return range;
 }
 
-/* Whether the arguments of ibv_rereg_mr() are of use with these flags; libibverbs refuses the same ones. */
+/* Whether the arguments of ibv_rereg_mr() are of use with these flags; libibverbs refuses the same
+ * ones. */
 static bool arguments_fit(int flags, const void *addr, size_t length, int access)
 {
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)

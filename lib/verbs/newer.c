@@ -14,7 +14,7 @@ static_assert(offsetof(struct uro_newer_mr_attr, comp_mask) == 16 &&
                   offsetof(struct uro_newer_mr_attr, buf) == 64,
               "as programs were compiled");
 
-/* What ibv_alloc_buf() answers. Programs do not look into it. */
+/* The result of ibv_alloc_buf(). It is opaque for programs. */
 struct buf {
     struct ibv_pd *pd; /* compared, not used: it may be gone when the buffer is freed */
     uint8_t *octets;
@@ -118,7 +118,8 @@ void *uro_newer_reg_buf_mr(void *pd, void *buf, void *addr, size_t length, int a
 
 /* ---- speed ---------------------------------------------------------------------------------- */
 
-/* Of one lane, in 100 Mb/s, by the code of ibv_port_attr.active_speed; 0 for an unknown one. */
+/* Returns the speed of a lane in 100 Mb/s for a code of ibv_port_attr.active_speed, or 0 for an
+ * unknown code. */
 static unsigned lane_speed(unsigned code)
 {
     static const struct {
@@ -132,7 +133,7 @@ static unsigned lane_speed(unsigned code)
     return 0;
 }
 
-/* By the code of ibv_port_attr.active_width; 0 for an unknown one. */
+/* Returns the lanes for a code of ibv_port_attr.active_width, or 0 for an unknown code. */
 static unsigned lanes(unsigned code)
 {
     static const struct {

@@ -73,7 +73,7 @@ struct uro_ibv_context {
     uint64_t inode;      /* of cmd_fd: contexts with the same one share their objects */
 };
 
-/* What every object of a context begins its private part with. */
+/* The first field of the private part of each object of a context. */
 struct uro_object {
     struct uro_link link; /* in uro_ibv_context.objects */
     struct uro_ibv_context *context;
@@ -93,7 +93,7 @@ struct uro_ibv_pd {
     bool kept;               /* uro_ibv_keep_pd() */
     struct uro_link link;    /* among all, pd.c */
     struct uro_ibv_pd *base; /* of a parent domain */
-    struct uro_ibv_td *td;   /* likewise, or NULL */
+    struct uro_ibv_td *td;   /* of a parent domain, or NULL */
 };
 
 struct uro_ibv_td {
@@ -107,14 +107,14 @@ struct uro_ibv_dm {
     struct uro_object object;
     struct uro_ibv_dm *origin; /* itself unless imported */
 
-    /* Of an origin. */
+    /* Valid in an origin: */
     struct uro_ibv_device *device;
     uint64_t inode; /* of the context it was allocated with */
     uint8_t *octets;
     size_t length;
     atomic_uint users;    /* MRs */
     struct uro_link link; /* among all; dm.c, under its lock */
-    uint32_t handles;     /* itself and those imported from it; likewise */
+    uint32_t handles;     /* itself and those imported from it; under the same lock */
 };
 
 /* Programs have many: it is no struct uro_object, but in a block of its context, regions.c. */
@@ -154,7 +154,7 @@ struct uro_ibv_cq {
     atomic_uint users; /* a QP counts twice when it uses the CQ for both directions; XRC SRQs */
     struct uro_event_node completion;
     struct uro_event_node error;
-    /* Of an extended one, cq_ex.c. */
+    /* Valid in an extended CQ, cq_ex.c: */
     struct uro_ibv_pd *parent; /* domain, or NULL */
     pthread_mutex_t batch;     /* ibv_start_poll to ibv_end_poll */
     bool single_threaded;      /* as the program promised: the above is not needed */
@@ -184,11 +184,11 @@ struct uro_ibv_srq {
 
 #define URO_QP_EVENTS 6u /* URO_EVENT_QP_FATAL .. URO_EVENT_LAST_WQE */
 
-/* What ibv_wr_*() has built since ibv_wr_start(); post_ex.c, under the send lock. */
+/* The requests that ibv_wr_*() has built since ibv_wr_start(); post_ex.c, under the send lock. */
 struct uro_wr_batch {
     struct uro_wqe *wqe; /* the newest request, to which setters apply; NULL: none */
     uint32_t count;
-    unsigned takes;           /* what the newest may or must be given yet */
+    unsigned takes;           /* TAKES_* that the newest may or must still get */
     int error;                /* the first */
     _Atomic pthread_t thread; /* that builds it; 0: nobody does */
 };
@@ -280,7 +280,8 @@ static inline struct uro_device *uro_ibv_host(struct ibv_context *ibv)
 /* Opens the device; the context owns @cmd_fd when it could be. NULL with errno. */
 struct ibv_context *uro_ibv_context_open(struct ibv_device *device, int cmd_fd);
 
-/* Zeroed memory for an object of @context, or NULL with errno ENOMEM, or EIO when the device is dead. */
+/* Zeroed memory for an object of @context, or NULL with errno ENOMEM, or EIO when the device is
+ * dead. */
 void *uro_ibv_new(struct ibv_context *context, size_t size);
 void *uro_ibv_new_aligned(struct ibv_context *context, size_t size, size_t alignment);
 
@@ -302,7 +303,7 @@ void uro_ibv_context_release(struct uro_ibv_context *context);
 
 /* Starts the engine when it does not run yet; false with errno set when it cannot. */
 URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
-/* Likewise, for something that is made of the PD; errno is EIO when that is dead. */
+/* Starts the engine for an object of the PD, as uro_ibv_start(). errno is EIO if the PD is dead. */
 URO_NODISCARD bool uro_ibv_start_for(struct ibv_pd *pd);
 
 /* Counts the object as one of those that the device may have so many of; false with errno ENOMEM
@@ -377,8 +378,8 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
 /* regions.c */
 
-/* Zeroed memory for a region of the context, which stays until it is freed. NULL with errno ENOMEM, or EIO when the
- * device is dead. */
+/* Zeroed memory for a region of the context, which stays until it is freed. NULL with errno ENOMEM,
+ * or EIO when the device is dead. */
 struct uro_ibv_mr *uro_region_new(struct ibv_context *context);
 void uro_region_free(struct uro_ibv_mr *mr);
 struct uro_ibv_context *uro_region_context(const struct uro_ibv_mr *mr);
@@ -402,7 +403,7 @@ void uro_ibv_mr_detach(struct uro_ibv_mr *mr);
 struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr);
 /* Another handle of the region @number of the PD's domain; NULL with errno ENOENT, ENOMEM, EIO. */
 struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number);
-/* The handle is no more; its key ends with the last one. */
+/* Removes a handle. The key is removed with its last handle. */
 void uro_ibv_mr_drop(struct uro_ibv_mr *mr);
 /* 0, or the errno why nothing can be registered with these rights. */
 int uro_ibv_access_refusal(unsigned access);

@@ -12,8 +12,8 @@
 
 #include "verbs/fork.h"
 
-/* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits memory that a confidential
- * machine does not protect. No memory of ours needs that. */
+/* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits
+ * memory that a confidential machine does not protect. No memory of ours needs that. */
 #define ALLOW_UNPROTECTED (1u << 2)
 
 static atomic_uint last_number; /* never reused: an old key cannot meet a new domain */
@@ -21,7 +21,8 @@ static atomic_uint last_number; /* never reused: an old key cannot meet a new do
 static struct uro_list all = { { &all.head, &all.head } };
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child made without the handlers of fork() a thread that it does not have may hold the lock. */
+/* In a child made without the handlers of fork() a thread that it does not have may hold the
+ * lock. */
 void uro_ibv_pds_lock(void)
 {
     if (!uro_host_cloned())
@@ -157,7 +158,7 @@ int uro_ibv_dealloc_pd(struct ibv_pd *ibv)
     return 0;
 }
 
-/* What is made of the handle needs it: one that is used stays. */
+/* Keeps a handle that has objects, because they need it. */
 void ibv_unimport_pd(struct ibv_pd *ibv)
 {
     struct uro_ibv_pd *pd = uro_ibv_pd(ibv);
@@ -166,7 +167,8 @@ void ibv_unimport_pd(struct ibv_pd *ibv)
         end(pd);
 }
 
-/* ---- thread and parent domains ---------------------------------------------------------------- */
+/* ---- thread and parent domains
+ * ---------------------------------------------------------------- */
 
 struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {

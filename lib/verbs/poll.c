@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* poll.c - completions as struct ibv_wc, and asking to be woken by the next one. */
+/* poll.c - completions as struct ibv_wc, and arming a CQ for its next completion. */
 #include <errno.h>
 
 #include "verbs/objects.h"

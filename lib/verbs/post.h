@@ -27,7 +27,8 @@ bool uro_post_takes(enum uro_qp_type type, unsigned opcode);
 /* Whether the QP's type and state let it take sends at all. */
 bool uro_post_sends(const struct uro_ibv_qp *qp);
 
-/* The slot @ahead slots after the next one. @flags: of IBV_SEND_*; INLINE is not looked at.
+/* Begins a request in the slot that is @ahead slots after the next slot. @flags: of IBV_SEND_*;
+ * INLINE is ignored.
  * Errors: EINVAL  the QP's type does not take @opcode, or no request has such flags
  *         ENOMEM  the queue is full */
 URO_NODISCARD int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode,

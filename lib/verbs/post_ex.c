@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post_ex.c - ibv_wr_*(): send requests built one call at a time, posted all together or not at all.
+/* post_ex.c - ibv_wr_*(): send requests built one call at a time, posted all together or not at
+ * all.
  *
- * From wr_start to wr_complete or wr_abort the caller has the QP's send lock, and what is built lies
- * in slots that are not published. The builders return nothing: the first error is kept, everything
- * after it is ignored, and wr_complete says it.
+ * From wr_start to wr_complete or wr_abort the caller has the QP's send lock, and what is built
+ * lies in slots that are not published. The builders return nothing: the first error is kept,
+ * everything after it is ignored, and wr_complete says it.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,7 +19,7 @@
 #define FLUSH_RANGE 0u
 #define FLUSH_MR    1u
 
-/* What a request may be given after it was begun, once for each bit. */
+/* Parts that a request may get after its begin, each once. */
 #define TAKES_BUFFER  1u
 #define TAKES_ADDRESS 2u /* UD, XRC: must be given */
 
@@ -63,7 +64,7 @@ static struct uro_wqe *begin(struct uro_ibv_qp *qp, enum uro_wr_opcode opcode)
     return batch->wqe;
 }
 
-/* Likewise, of one that goes to the peer with a buffer of ours. */
+/* Begins a request that sends a buffer to the peer, or reads into it. */
 static struct uro_wqe *begin_transfer(struct ibv_qp_ex *ex, enum uro_wr_opcode opcode)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
@@ -87,7 +88,8 @@ static struct uro_wqe *begin_remote(struct ibv_qp_ex *ex, enum uro_wr_opcode opc
     return wqe;
 }
 
-/* ---- builders --------------------------------------------------------------------------------- */
+/* ---- builders
+ * --------------------------------------------------------------------------------- */
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
@@ -198,7 +200,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
         note(&qp->batch, uro_post_bind(qp, wqe, IBV_MW_TYPE_2, mw, rkey, info));
 }
 
-/* ---- setters ---------------------------------------------------------------------------------- */
+/* ---- setters
+ * ---------------------------------------------------------------------------------- */
 
 /* The newest request, if @what can be given to it now; NULL otherwise, and the batch is lost. */
 static struct uro_wqe *take(struct uro_ibv_qp *qp, unsigned what)
@@ -277,7 +280,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
     note(&qp->batch, qp->type == URO_QPT_XRC_INI ? 0 : EINVAL);
 }
 
-/* ---- the batch -------------------------------------------------------------------------------- */
+/* ---- the batch
+ * -------------------------------------------------------------------------------- */
 
 bool uro_post_ex_inside(const struct uro_ibv_qp *qp)
 {
@@ -340,7 +344,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
         close_batch(qp);
 }
 
-/* ---- which of them a QP has ------------------------------------------------------------------- */
+/* ---- which of them a QP has
+ * ------------------------------------------------------------------- */
 
 int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops)
 {

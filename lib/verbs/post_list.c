@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* post_list.c - lists of work requests into rings: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
  *
- * Posting takes the queue's own lock only. When a request is refused, *bad_wr is at it and what stood
- * before it in the list stays posted.
+ * Posting takes the queue's own lock only. When a request is refused, *bad_wr is at it and what
+ * stood before it in the list stays posted.
  */
 #include <errno.h>
 
 #include "verbs/post.h"
 
-/* What the opcode needs besides a buffer. */
+/* Sets the operands that the opcode needs besides a buffer. */
 static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                         const struct ibv_send_wr *wr)
 {
@@ -65,7 +65,7 @@ static int put_buffer(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     return uro_post_elements(qp, wqe, wr->sg_list, wr->num_sge);
 }
 
-/* The request into the slot @ahead slots after the next one. */
+/* Writes the request into the slot that is @ahead slots after the next slot. */
 static int put(const struct uro_ibv_qp *qp, uint32_t ahead, const struct ibv_send_wr *wr)
 {
     struct uro_wqe *wqe;
@@ -131,8 +131,8 @@ static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_re
     return 0;
 }
 
-/* As many of the list as go; *@count is how many. Returns 0, or an errno with *@wr at the first that
- * does not go. */
+/* As many of the list as go; *@count is how many. Returns 0, or an errno with *@wr at the first
+ * that does not go. */
 static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t *count)
 {
     int error = 0;

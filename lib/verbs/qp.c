@@ -93,8 +93,8 @@ static uint32_t slots(uint32_t wanted)
     return wanted <= URO_WR_MAX ? uro_wq_slot_count(wanted) : wanted;
 }
 
-/* What was asked, of the queues that the type has, rounded up to what there is: every slot of a queue, and the octets
- * of a slot's elements for inline data. */
+/* Returns the requested capacities, rounded up to those that exist: all slots of a queue, and the
+ * bytes of a slot's elements for inline data. Queues that the type does not have are 0. */
 static struct ibv_qp_cap granted(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
 {
     struct ibv_qp_cap cap = { 0 };
@@ -166,7 +166,7 @@ static void name_events(struct uro_ibv_qp *qp)
                                                  .type = (int)types[i] };
 }
 
-/* What it is made of is in use until it is destroyed. */
+/* Counts the QP as a user of its PD, CQs and other objects until it is destroyed. */
 static void count_users(struct uro_ibv_qp *qp, unsigned by)
 {
     if (qp->ibv.pd != NULL)
@@ -240,7 +240,8 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
     };
 }
 
-/* Returns whether the device has a number for another queue pair; prints the bound if not. Engine lock held. */
+/* Returns whether the device has a number for another queue pair; prints the bound if not. Engine
+ * lock held. */
 static bool has_number(struct uro_device *device)
 {
     const struct uro_shard *shard = uro_device_shard(device);
@@ -251,7 +252,8 @@ static bool has_number(struct uro_device *device)
     return false;
 }
 
-/* Creates the queue pair of the engine, with @qp as its handle. Returns false when out of memory or numbers. */
+/* Creates the queue pair of the engine, with @qp as its handle. Returns false when out of memory or
+ * numbers. */
 static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
 {
     struct uro_device *device = uro_ibv_host(qp->ibv.context);

@@ -24,7 +24,7 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
     if (!uro_post_ex_inside(qp))
         pthread_spin_lock(&qp->send_lock);
     else
-        qp->batch.error = EINVAL; /* what it was built for is about to change */
+        qp->batch.error = EINVAL; /* the batch was built for the old state */
     uro_device_lock(qp->object.device);
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
@@ -63,7 +63,7 @@ void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
     memcpy(address->dest.octets, ah->grh.dgid.raw, sizeof address->dest.octets);
 }
 
-/* What @mask does not name may never have been written, and is not looked at. */
+/* Converts only the fields that @mask names: others may be uninitialised. */
 static void from_ibv(const struct ibv_qp_attr *ibv, unsigned mask, struct uro_qp_attr *attr)
 {
 #define TAKE(bit, field, value)                                                                    \
@@ -129,7 +129,8 @@ static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
     return mask;
 }
 
-/* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM; @unused is to be freed. */
+/* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM;
+ * @unused is to be freed. */
 static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr, unsigned bits,
                         void **unused)
 {

@@ -217,7 +217,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
     return 0;
 }
 
-/* Of a slot in use. */
+/* Returns the GID entry of a slot in use. */
 static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index)
 {
     return (struct ibv_gid_entry){ .gid = gid_at(context, index),

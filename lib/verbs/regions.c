@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* regions.c - the structs of a context's memory regions. Programs have many, so they lie in blocks, without what each
- * piece of malloc's memory costs and without links: a block has as many places as there are regions already.
+/* regions.c - the structs of a context's memory regions. Programs have many, so they lie in blocks,
+ * without what each piece of malloc's memory costs and without links: a block has as many places as
+ * there are regions already.
  *
- * A place holds a reference to the context: an origin may stay longer than its handle. Under the context lock.
+ * A place holds a reference to the context: an origin may stay longer than its handle. Under the
+ * context lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 
 #define MOST 32u /* places of a block */
 
-/* Who uses a region that is no more is found by the address sanitizer, as with free(). */
+/* The address sanitizer finds a use of a region after it was deregistered, as after free(). */
 #ifdef __has_feature
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1 /* as gcc says it */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* same.c - numbers and layouts that the core and the verbs API share, held equal by the compiler. */
+/* same.c - numbers and layouts that the core and the verbs API share, held equal by the
+ * compiler. */
 #include "core/cq.h"
 #include "core/key.h"
 #include "core/qp_state.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.c - shared receive queues as programs make, change and destroy them; post_list.c feeds them. */
+/* srq.c - shared receive queues as programs make, change and destroy them; post_list.c feeds
+ * them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ static void detach(struct uro_object *object)
     uro_events_withdraw(&srq->limit);
 }
 
-/* What it is made of is in use until it is destroyed. */
+/* Counts the SRQ as a user of its PD and other objects until it is destroyed. */
 static void count_users(struct uro_ibv_srq *srq, unsigned by)
 {
     atomic_fetch_add(&uro_ibv_pd(srq->ibv.pd)->users, by);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text.c - enumerators of the verbs API in words: those of rdma-core, which scripts match and people search for. */
+/* text.c - enumerators of the verbs API in words: those of rdma-core, which scripts match and
+ * people search for. */
 #include "verbs/objects.h"
 
 static const char unknown[] = "unknown";

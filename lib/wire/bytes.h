@@ -6,8 +6,9 @@
 
 #include "base/defs.h"
 
-/* One load or store each, and a swap where the machine has the other order: a compiler that is given the octets one by
- * one puts them together in memory when several numbers follow each other. */
+/* One load or store each, and a swap where the machine has the other order: a compiler that is
+ * given the octets one by one puts them together in memory when several numbers follow each
+ * other. */
 #define URO_BYTES(bits)                                                                            \
     static inline uint##bits##_t uro_host##bits(uint##bits##_t v, bool little)                     \
     {                                                                                              \
@@ -58,7 +59,7 @@ static inline void uro_put_le32(uint8_t p[static 4], uint32_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* What is left of a received packet. */
+/* The unread rest of a received packet. */
 struct uro_reader {
     const uint8_t *at;
     const uint8_t *end;

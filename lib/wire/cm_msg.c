@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_msg.c - where each field of each message is. To review: hold the tables of IBTA Vol. 1 beside. */
+/* cm_msg.c - where each field of each message is. To review: hold the tables of IBTA Vol. 1
+ * beside. */
 #include "wire/cm_msg.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_msg.h - connection management messages: management datagrams of class 7 on QP1, octets <-> plain
- * values, as one table of fields (IBTA Vol. 1, "Communication Management").
+/* cm_msg.h - connection management messages: management datagrams of class 7 on QP1, octets <->
+ * plain values, as one table of fields (IBTA Vol. 1, "Communication Management").
  */
 #pragma once
 

@@ -89,7 +89,8 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     return result;
 }
 
-/* The extension headers, in their order on the wire; returns what is behind them. There is room for all of them. */
+/* The extension headers, in their order on the wire; returns what is behind them. There is room for
+ * all of them. */
 static const uint8_t *decode_ext(const uint8_t *at, const struct uro_opcode *op,
                                  struct uro_frame *frame)
 {

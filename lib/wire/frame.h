@@ -30,8 +30,8 @@ enum uro_frame_result {
     URO_FRAME_RESULT_COUNT
 };
 
-/* Pointers are into the octets given; everything else is a copy in host order. Of the extension
- * headers only those named in op->ext are set. */
+/* Pointers are into the octets given; everything else is a copy in host order. Only the
+ * extension headers named in op->ext are set. */
 struct uro_frame {
     struct uro_ether ether;
     struct uro_ip ip; /* unset when ether.type is ARP */
@@ -61,8 +61,9 @@ struct uro_frame {
 
 #define URO_FRAME_HEAD 128u /* octets; all headers end before */
 
-/* Whether the payload of a frame of @length octets, URO_FRAME_HEAD or more, is for a queue pair's memory, as its @head
- * tells: a RoCE packet that fills the frame, without VLAN or UDP checksum, to a queue pair that is not QP1. */
+/* Whether the payload of a frame of @length octets, URO_FRAME_HEAD or more, is for a queue pair's
+ * memory, as its @head tells: a RoCE packet that fills the frame, without VLAN or UDP checksum, to
+ * a queue pair that is not QP1. */
 URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length);
 
 /* Ethernet, then IPv4/IPv6 and UDP when it is UDP (checksum 0 accepted for both). For ARP the
@@ -70,8 +71,8 @@ URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], 
 URO_NODISCARD enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
                                                       struct uro_frame *frame);
 
-/* BTH, extension headers, padding and, unless summed, ICRC of a frame whose UDP port is 4791. For FLUSH either
- * the standard ICRC or rxe's doubled one is right (docs/PROTOCOL.md, ICRC.FLUSH). */
+/* BTH, extension headers, padding and, unless summed, ICRC of a frame whose UDP port is 4791. For
+ * FLUSH either the standard ICRC or rxe's doubled one is right (docs/PROTOCOL.md, ICRC.FLUSH). */
 URO_NODISCARD enum uro_frame_result uro_frame_roce(struct uro_frame *frame);
 
 const char *uro_frame_result_text(enum uro_frame_result result);

@@ -28,7 +28,7 @@ static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
     return parts[0] * 0x9e3779b97f4a7c15u ^ parts[1];
 }
 
-/* What every packet asks is asked here, so that it takes no call. */
+/* Every packet needs this check, so it is inline. */
 #define URO_GID_IPV4_MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff
 
 static inline bool uro_gid_is_ipv4(const struct uro_gid *gid) /* ::ffff:0:0/96 */

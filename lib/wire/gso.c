@@ -18,7 +18,7 @@
 #define V6_PAYLOAD_LENGTH 4u
 #define V6_NEXT_HEADER    6u
 #define V6_SOURCE         8u
-#define UDP_LENGTH        4u /* from the UDP header's end backwards, likewise: */
+#define UDP_LENGTH        4u /* this and the next: from the end of the UDP header backwards */
 #define UDP_CHECKSUM      2u
 
 #define HEAD_V4 (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gso.h - UDP packets of one flow in one frame, as kernels and cards pass them on (generic segmentation offload,
- * UDP_SEGMENT in udp(7)): the headers once, then the payload of each, all of one length but the last, which may be
- * shorter. The IPv4 identification counts up from that of the first.
+/* gso.h - UDP packets of one flow in one frame, as kernels and cards pass them on (generic
+ * segmentation offload, UDP_SEGMENT in udp(7)): the headers once, then the payload of each, all of
+ * one length but the last, which may be shorter. The IPv4 identification counts up from that of the
+ * first.
  *
  * Untagged frames only, without IPv4 options or IPv6 extension headers.
  */
@@ -13,18 +14,20 @@
 #define URO_GSO_OCTETS_MAX  65535u /* of a frame: the length fields of IP have no room for more */
 #define URO_GSO_HEAD_MAX    62u    /* Ethernet, IPv6, UDP */
 
-/* Octets before the UDP payload, or 0 when the frame is no such one. */
+/* Returns the number of octets before the UDP payload, or 0 if the frame does not hold several
+ * packets. */
 uint32_t uro_gso_head(const uint8_t *frame, uint32_t length);
 
-/* Whether the headers, of @head octets each, are of one flow: a packet with the second can follow one with the first. */
+/* Whether the headers, of @head octets each, are of one flow: a packet with the second can follow
+ * one with the first. */
 bool uro_gso_same_flow(const uint8_t *first, const uint8_t *second, uint32_t head);
 
-/* The headers of the first packet become those of all, which have @payload octets together. The UDP checksum is that
- * of the pseudo-header, as virtio's VIRTIO_NET_HDR_F_NEEDS_CSUM wants it. */
+/* The headers of the first packet become those of all, which have @payload octets together. The UDP
+ * checksum is that of the pseudo-header, as virtio's VIRTIO_NET_HDR_F_NEEDS_CSUM wants it. */
 void uro_gso_join(uint8_t *headers, uint32_t head, uint32_t payload);
 
-/* Writes to @out the headers of packet @index of a frame that has the headers @joined, with @payload octets of its own
- * and no UDP checksum. */
+/* Writes to @out the headers of packet @index of a frame that has the headers @joined, with
+ * @payload octets of its own and no UDP checksum. */
 void uro_gso_cut(const uint8_t *joined, uint32_t head, uint32_t index, uint32_t payload,
                  uint8_t *out);
 

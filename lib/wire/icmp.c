@@ -91,7 +91,8 @@ static bool is_roce(bool v6, const uint8_t *network, const uint8_t *transport)
     return udp.dest_port == URO_ROCE_PORT;
 }
 
-/* The packet that is quoted may be cut off anywhere behind its UDP header. Others than RoCE are of no interest. */
+/* The packet that is quoted may be cut off anywhere behind its UDP header. Others than RoCE are of
+ * no interest. */
 static void take_quoted(bool v6, const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
 {
     struct uro_reader reader = { in + URO_ICMP_ECHO_HEADER, in + length };

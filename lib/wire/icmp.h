@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* icmp.h - ICMP and ICMPv6 echo and "port unreachable" (RFC 792, 4443), and neighbour discovery (RFC 4861). */
+/* icmp.h - ICMP and ICMPv6 echo and "port unreachable" (RFC 792, 4443), and neighbour discovery
+ * (RFC 4861). */
 #pragma once
 
 #include "wire/ip.h"
@@ -46,8 +47,8 @@ uint32_t uro_icmp_encode_echo(uint8_t *out, const struct uro_ip *ip, const struc
 void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_ip *ip,
                               const struct uro_icmp *icmp);
 
-/* Encodes NO_PORT for the packet that icmp->source, dest and quoted describe; @out has room for URO_ICMP_NO_PORT_HEADERS
- * and icmp->quoted_length octets. Returns the octets written. */
+/* Encodes NO_PORT for the packet that icmp->source, dest and quoted describe; @out has room for
+ * URO_ICMP_NO_PORT_HEADERS and icmp->quoted_length octets. Returns the octets written. */
 #define URO_ICMP_NO_PORT_HEADERS (URO_ICMP_ECHO_HEADER + URO_IPV6_LEN + URO_UDP_LEN)
 uint32_t uro_icmp_encode_no_port(uint8_t *out, const struct uro_ip *ip,
                                  const struct uro_icmp *icmp);

@@ -6,18 +6,20 @@
 #include "wire/bth.h"
 #include "wire/ip.h"
 
-/* How the octets of a packet count from the IP header on, with what stands for the absent LRH before
- * them. */
+/* How the octets of a packet count from the IP header on, with what stands for the absent LRH
+ * before them. */
 const struct uro_crc32_mask *uro_icrc_mask(bool v6);
 
-/* The ICRC of a whole packet: @length octets from the IP header up to, not including, the ICRC.
- * At least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet header, can be
+/* The ICRC of a whole packet: @length octets from the IP header up to, not including, the ICRC. At
+ * least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet header, can be
  * read. Stored with uro_put_le32(). */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
 
-/* The same of a packet that is in two pieces: the IP header up to the last extension header, and the rest. */
+/* The same of a packet that is in two pieces: the IP header up to the last extension header, and
+ * the rest. */
 uint32_t uro_icrc_apart(const uint8_t *network, bool v6, size_t headers, const uint8_t *rest,
                         size_t length);
 
-/* What Linux rxe sends and expects for FLUSH: the headers from the BTH on are fed twice. */
+/* Returns the ICRC that Linux rxe sends and expects for FLUSH: the headers from the BTH on count
+ * twice. */
 uint32_t uro_icrc_rxe_flush(const uint8_t *network, bool v6, size_t length);

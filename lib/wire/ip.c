@@ -128,8 +128,8 @@ static enum uro_ip_result refuse_address(void)
     return URO_IP_BAD;
 }
 
-/* A sum that is right comes to ones, which is 0 modulo 2^16 - 1; in which order a machine has the octets of its words
- * is all the same to that, and a header with a version is not all zeros. */
+/* A sum that is right comes to ones, which is 0 modulo 2^16 - 1; in which order a machine has the
+ * octets of its words is all the same to that, and a header with a version is not all zeros. */
 static bool v4_sum_right(const uint8_t *in, size_t header)
 {
     uint64_t pairs[2], sum;

@@ -50,13 +50,13 @@ URO_NODISCARD enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6,
 
 struct uro_udp;
 
-/* The same, and the UDP header behind it, for what nearly all packets are: IPv4 without options, whole, UDP with the
- * checksum 0. False, and nothing taken, for all others, good or bad. */
+/* The same, and the UDP header behind it, for what nearly all packets are: IPv4 without options,
+ * whole, UDP with the checksum 0. False, and nothing taken, for all others, good or bad. */
 URO_NODISCARD bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip,
                                      struct uro_udp *udp);
 
-/* Writes 20 or 40 octets to @out, with Router Alert 24 or 48, and a correct IPv4 checksum; returns how
- * many. */
+/* Writes 20 or 40 octets to @out, with Router Alert 24 or 48, and a correct IPv4 checksum; returns
+ * how many. */
 size_t uro_ip_put(uint8_t *out, const struct uro_ip *ip);
 
 /* One's complement sum of @length octets added to @sum, not folded. */

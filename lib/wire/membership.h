@@ -8,7 +8,7 @@
 #define URO_MEMBERSHIP_IGMP 3u
 #define URO_MEMBERSHIP_MLD  2u
 
-/* What a record says. No sources are named in what we send: "exclude none" is a member, "include
+/* The meaning of a record. Our records name no sources: "exclude none" is a member, "include
  * none" is not. The values are those of the wire, in IGMPv3 and MLDv2 alike. */
 enum uro_membership {
     URO_MEMBERSHIP_IS_EXCLUDE = 2, /* answers a query: a member */

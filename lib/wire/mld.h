@@ -12,7 +12,8 @@
 /* The first octet of an ICMPv6 message says that it is one of MLD. */
 bool uro_mld_is(uint8_t type);
 
-/* @ip is the header before it: BAD unless it is from this link, with hop limit 1 and Router Alert. */
+/* @ip is the header before it: BAD unless it is from this link, with hop limit 1 and Router
+ * Alert. */
 URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
                                                         uint32_t length,
                                                         struct uro_membership_query *query);
