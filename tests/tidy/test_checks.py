@@ -37,6 +37,8 @@ CLEAN = {
     "include/uroce/a.h": c("#pragma once\n\nint uro_a(void);\n", "a.h"),
     "tests/unit/core/test_a.c": "/* SPDX-License-Identifier: BSD-3-Clause */\nint main(void);\n",
     "tools/a": "#!/usr/bin/env bash\n# SPDX-License-Identifier: BSD-3-Clause\nset -eu\n",
+    "tests/tidy/standard-terms.txt": "# head\na\n",
+    "docs/GLOSSARY.md": "# Words\n\n- **odd, odds**: strange.\n",
     "tools/a.py": PY + "print('a')\n",
 }
 
@@ -122,6 +124,8 @@ CASES = [
     ("check_attacks.py", {"tests/attack/a.py": PY + 'ATTACKS = [a("said nowhere")]\n'}, "no row for"),
     ("check_attacks.py", {"docs/SECURITY.md": "| attack | b |\n|---|---|\n| never made | |\n"},
      "no such attack"),
+    ("check_glossary.py", {"lib/core/a_new.c": c("")}, 'lib/core/a_new.c: "new" is in neither docs/GLOSSARY.md nor'),
+    ("check_glossary.py", {"docs/GLOSSARY.md": "- **a**: the letter.\n"}, "a: docs/GLOSSARY.md defines it, too"),
     ("format --check", {"lib/core/a.c": c("int  a ;\n")}, "not laid out"),
 ]
 
