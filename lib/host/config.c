@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "host/defaults.h"
-#include "host/parse.h"
 
 #define BLANKS  " \t\r\n"
 #define PROCESS "*"
@@ -193,7 +192,7 @@ static void begin_section(struct reader *reader, const char *where, const char *
     size_t length = strcspn(line + 1, "]");
 
     (void)snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), line + 1);
-    reader->entry = begin_entry(reader->config, where, uro_parse_trim(name));
+    reader->entry = begin_entry(reader->config, where, uro_entry_trim(name));
     reader->strayed = reader->entry == NULL; /* too many: has been said */
     if (reader->entry != NULL && line[1 + length] != ']')
         uro_entry_refuse(reader->entry, where, "\"%.40s\" lacks its ]", line);
@@ -240,7 +239,7 @@ static char *take_line(char *buffer, int size, void *stream)
         return NULL;
     reader->line++;
     bool whole = strchr(buffer, '\n') != NULL || feof(reader->file) != 0;
-    char *text = uro_parse_trim(buffer);
+    char *text = uro_entry_trim(buffer);
     memmove(buffer, text, strlen(text) + 1);
     if (whole) {
         look_at(reader, buffer);

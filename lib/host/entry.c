@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* secure_getenv */
 #include "host/entry.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,18 +11,19 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "host/parse.h"
 #include "host/plugin.h"
 
-#define MTU_MIN      576u
-#define MTU_MAX      9600u
-#define CPU_MAX      1023u
-#define MEMORY_MAX   1048576u
-#define VALUE_MAX    1024u
-#define QP_MAX       1048560u /* numbers of objects are bounded by memory: these are what rxe says */
-#define OBJECT_MAX   1048576u
-#define CONN_DEFAULT 100000u
-#define MEBIBYTE     1048576u
+#define MTU_MIN             576u
+#define MTU_MAX             9600u
+#define CPU_MAX             1023u
+#define MEMORY_MAX          1048576u
+#define VALUE_MAX           1024u
+#define QP_MAX              1048560u /* numbers of objects are bounded by memory: these are what rxe says */
+#define OBJECT_MAX          1048576u
+#define CONN_DEFAULT        100000u
+#define MEBIBYTE            1048576u
+#define PREFIX_IPV4_DEFAULT 24u
+#define PREFIX_IPV6_DEFAULT 64u
 
 /* Reads @value into @config. Returns NULL, or what would have been right. */
 typedef const char *set_fn(struct uro_device_config *config, const char *value);
@@ -41,6 +43,115 @@ void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *fo
                     arguments);
     va_end(arguments);
 }
+
+/* ---- pieces of text ------------------------------------------------------- */
+
+char *uro_entry_trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+static bool is_name(const char *text, size_t size)
+{
+    if (!isalpha((unsigned char)text[0]) || strlen(text) >= size)
+        return false;
+    for (; *text != '\0'; text++)
+        if (!isalnum((unsigned char)*text) && *text != '_' && *text != '-')
+            return false;
+    return true;
+}
+
+static bool parse_number(const char *text, uint64_t *number)
+{
+    bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    char *end;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    *number = strtoull(text, &end, hex ? 16 : 10);
+    return errno == 0 && *end == '\0' && end > text + (hex ? 2 : 0);
+}
+
+static bool find_word(const char *text, const char *const *words, uint32_t *index)
+{
+    for (uint32_t i = 0; words[i] != NULL; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_address(const char *text, struct uro_gid *gid)
+{
+    static const uint8_t any[4];
+
+    if (!uro_gid_parse(text, gid) || uro_gid_is_zero(gid) || uro_gid_is_multicast(gid))
+        return false;
+    const uint8_t *v4 = &gid->octets[12];
+    return !uro_gid_is_ipv4(gid) || (memcmp(v4, any, sizeof any) != 0 && v4[0] < 240);
+}
+
+static const char *parse_subnet(const char *text, struct uro_gid *gid, uint8_t *prefix)
+{
+    char address[URO_GID_TEXT_MAX];
+    const char *slash = strchr(text, '/');
+    size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
+    uint64_t bits;
+
+    if (length >= sizeof address)
+        return "must be an address such as 10.0.0.1/24 or fd00::1/64";
+    memcpy(address, text, length);
+    address[length] = '\0';
+    if (!parse_address(address, gid))
+        return "must be an address such as 10.0.0.1/24 or fd00::1/64";
+    bool v4 = uro_gid_is_ipv4(gid);
+    bits = v4 ? PREFIX_IPV4_DEFAULT : PREFIX_IPV6_DEFAULT;
+    if (slash != NULL && (!parse_number(slash + 1, &bits) || bits == 0 || bits > (v4 ? 32u : 128u)))
+        return v4 ? "the prefix length must be from 1 to 32"
+                  : "the prefix length must be from 1 to 128";
+    *prefix = (uint8_t)bits;
+    return NULL;
+}
+
+const char *uro_entry_expand(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    while (*text != '\0') {
+        const char *piece = text;
+        size_t length = 1;
+        char name[64];
+        if (text[0] == '%' && text[1] == '{') {
+            const char *end = strchr(text, '}');
+            if (end == NULL || (size_t)(end - text) - 2 >= sizeof name)
+                return "%{ without a } that closes it";
+            memcpy(name, text + 2, (size_t)(end - text) - 2);
+            name[end - text - 2] = '\0';
+            piece = getenv(name);
+            if (piece == NULL)
+                return "names an environment variable that is not set";
+            length = strlen(piece);
+            text = end;
+        }
+        if (used + length >= size)
+            return "is too long";
+        memcpy(out + used, piece, length);
+        used += length;
+        text++;
+    }
+    out[used] = '\0';
+    return NULL;
+}
+
+/* ---- values of keys ------------------------------------------------------- */
 
 static const char *set_text(char *out, size_t size, const char *value)
 {
@@ -77,7 +188,7 @@ static const char *add_address(struct uro_device_config *config, const char *tex
     struct uro_gid gid;
     uint8_t prefix;
 
-    const char *wrong = uro_parse_subnet(text, &gid, &prefix);
+    const char *wrong = parse_subnet(text, &gid, &prefix);
     if (wrong != NULL)
         return wrong;
     for (uint32_t i = 1; i < config->gid_count; i++)
@@ -100,7 +211,7 @@ static const char *set_ip(struct uro_device_config *config, const char *value)
 
     (void)snprintf(copy, sizeof copy, "%s", value);
     while ((item = strsep(&rest, ",")) != NULL) {
-        item = uro_parse_trim(item);
+        item = uro_entry_trim(item);
         config->ip_auto |= strcmp(item, "auto") == 0;
         const char *wrong = strcmp(item, "auto") == 0 ? NULL : add_address(config, item);
         if (wrong != NULL)
@@ -111,14 +222,14 @@ static const char *set_ip(struct uro_device_config *config, const char *value)
 
 static const char *set_gateway(struct uro_device_config *config, const char *value)
 {
-    if (!uro_parse_address(value, &config->gateway4) || !uro_gid_is_ipv4(&config->gateway4))
+    if (!parse_address(value, &config->gateway4) || !uro_gid_is_ipv4(&config->gateway4))
         return "must be an IPv4 address such as 10.0.0.254";
     return NULL;
 }
 
 static const char *set_gateway6(struct uro_device_config *config, const char *value)
 {
-    if (!uro_parse_address(value, &config->gateway6) || uro_gid_is_ipv4(&config->gateway6))
+    if (!parse_address(value, &config->gateway6) || uro_gid_is_ipv4(&config->gateway6))
         return "must be an IPv6 address such as 2001:db8::1";
     return NULL;
 }
@@ -138,7 +249,7 @@ static const char *set_number(uint32_t *out, const char *value, uint32_t min, ui
 {
     uint64_t number;
 
-    if (!uro_parse_number(value, &number) || number < min || number > max)
+    if (!parse_number(value, &number) || number < min || number > max)
         return right;
     *out = (uint32_t)number;
     return NULL;
@@ -171,7 +282,7 @@ static const char *set_retry_7(struct uro_device_config *config, const char *val
     static const char *const words[] = { "seven", "forever", NULL };
     uint32_t index;
 
-    if (!uro_parse_word(value, words, &index))
+    if (!find_word(value, words, &index))
         return "must be forever or seven";
     config->retry_7_forever = index == 1;
     return NULL;
@@ -185,7 +296,7 @@ static const char *set_progress(struct uro_device_config *config, const char *va
                                          NULL };
     uint32_t index;
 
-    if (!uro_parse_word(value, words, &index))
+    if (!find_word(value, words, &index))
         return "must be hybrid, thread or caller";
     config->progress = (enum uro_progress_mode)index;
     return NULL;
@@ -209,7 +320,7 @@ static const char *set_pcap(struct uro_device_config *config, const char *value)
 
 static const char *set_seed(struct uro_device_config *config, const char *value)
 {
-    if (!uro_parse_number(value, &config->seed) || config->seed == 0)
+    if (!parse_number(value, &config->seed) || config->seed == 0)
         return "must be a number of at most 64 bits, not 0";
     return NULL;
 }
@@ -225,7 +336,7 @@ static const char *set_verbose(struct uro_device_config *config, const char *val
     static const char *const words[] = { "no", "yes", "0", "1", NULL };
     uint32_t index;
 
-    if (!uro_parse_word(value, words, &index))
+    if (!find_word(value, words, &index))
         return "must be yes or no";
     config->verbose = index % 2 == 1;
     return NULL;
@@ -237,13 +348,13 @@ static const char *set_quota(struct uro_device_config *config, enum uro_quota qu
     uint64_t number;
 
     if (quota == URO_QUOTA_OCTETS) {
-        if (!uro_parse_number(value, &number) || number > UINT64_MAX / MEBIBYTE)
+        if (!parse_number(value, &number) || number > UINT64_MAX / MEBIBYTE)
             return "must be a number of mebibytes";
         config->most[quota] = number * MEBIBYTE;
         return NULL;
     }
     uint32_t most = quota == URO_QUOTA_QP ? QP_MAX : OBJECT_MAX;
-    if (!uro_parse_number(value, &number) || number > most)
+    if (!parse_number(value, &number) || number > most)
         return quota == URO_QUOTA_QP ? "must be a number from 0 to 1048560"
                                      : "must be a number from 0 to 1048576";
     config->most[quota] = number;
@@ -320,7 +431,7 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;
     set_quotas(&entry->config);
-    if (!uro_parse_name(name, sizeof entry->config.name))
+    if (!is_name(name, sizeof entry->config.name))
         uro_entry_refuse(entry, where,
                          "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
                          "with a letter",
@@ -351,7 +462,7 @@ void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, 
         return;
     }
     entry->given |= bit;
-    const char *wrong = uro_parse_expand(value, expanded, sizeof expanded);
+    const char *wrong = uro_entry_expand(value, expanded, sizeof expanded);
     if (wrong == NULL)
         wrong = k->set != NULL ? k->set(&entry->config, expanded)
                                : set_quota(&entry->config, k->quota, expanded);

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.h - one device of the configuration, or what holds for all of them together, while it is
- * being read, key by key.
+/* entry.h - one entry of the configuration while it is read, key by key: a device, or "*" for all devices together.
  *
- * The first mistake of an entry is kept in config.problem; what follows it is ignored, so that a
- * wrong entry gives one message.
+ * An entry keeps its first error in config.problem and ignores later keys, so that a wrong entry produces one message.
  *
- *     link=DRIVER[,key=value]...   required: DPDK devargs such as net_af_packet0,iface=veth0, or udp
- *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be given several times; GID 1, 2, ... in order
- *                                  udp also: ip=auto, and ip= among the words of the link
+ *     link=DRIVER[,key=value]...   required: udp, or DPDK devargs such as net_af_packet0,iface=veth0
+ *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be given several times; GID 1, 2, ... in this order
+ *                                  udp also: ip=auto, and ip= among the link options
  *     gateway=IPV4 gateway6=IPV6   next hop of other subnets
  *     mac=xx:xx:xx:xx:xx:xx        default: the interface's, or derived from name, link and ip
  *     mtu=576..9600                largest IP packet
  *     vlan=1..4094                 802.1Q tag of every frame; not udp
- *     vendor_part_id=NUMBER        what ibv_query_device answers
+ *     vendor_part_id=NUMBER        vendor_part_id in the reply of ibv_query_device
  *     window=1..65536              packets in flight per queue pair
- *     retry_7=forever|seven        how retry_cnt 7 is read; rxe: forever
+ *     retry_7=forever|seven        meaning of retry_cnt 7; Linux rxe: forever
  *     progress=hybrid|thread|caller
- *     cpu=NUMBER                   pins the service thread
- *     pcap=FILE                    records every frame sent and received
+ *     cpu=NUMBER                   processor of the service thread
+ *     pcap=FILE                    capture file for every frame sent and received
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
- *     verbose=yes|no               lets the driver's own log through
- *     max_qp= max_mr= ...          how many objects a process may have; see quota.h
- *     max_registered=MEBIBYTES     how much memory it may register
+ *     verbose=yes|no               whether the driver's own log is printed
+ *     max_qp= max_mr= ...          number of objects that a process may have; see quota.h
+ *     max_registered=MEBIBYTES     memory that a process may register
  *
- * %{VAR} in a value is replaced by the environment variable VAR.
+ * %{VAR} in a value stands for the environment variable VAR.
  */
 #pragma once
 
@@ -34,24 +32,29 @@
 
 struct uro_entry {
     struct uro_device_config config;
-    char where[URO_ENTRY_WHERE_MAX]; /* "UROCE_DEVICES, device 2": where the entry began */
+    char where[URO_ENTRY_WHERE_MAX]; /* source of the entry: "UROCE_DEVICES, device 2" */
     uint32_t given;                  /* bit i: key i of the table was given */
-    bool process; /* not of a device: of all together. Its keys are those of quota.h */
+    bool process;                    /* the entry is "*", whose keys are those of quota.h */
 };
 
-/* An entry with every default that needs no other key. @name is checked. */
+/* Initializes the entry of the device @name with the defaults that depend on no other key. Checks @name. */
 void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name);
 
-/* The entry "*", with nothing bounded. */
+/* Initializes the entry "*", without any limit. */
 void uro_entry_begin_process(struct uro_entry *entry);
 
-/* Reads one key. @where is the place of this key, for the message. */
+/* Reads one key. @where is the source of this key, for the message. */
 void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value);
 
-/* What can be said only when all keys are known. Mac, mtu and the link-local GID are still open:
- * see defaults.h. */
+/* Checks the values that depend on other keys. MAC, MTU and the link-local GID may still be missing: see defaults.h. */
 void uro_entry_finish(struct uro_entry *entry);
 
-/* Records "WHERE (NAME): ..." as the entry's problem unless it has one already. */
+/* Stores "WHERE (NAME): ..." as the problem of the entry unless the entry has a problem already. */
 URO_PRINTF(3)
 void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *format, ...);
+
+/* Removes white space at both ends of @text, in place. Returns the first character that is left. */
+char *uro_entry_trim(char *text);
+
+/* Copies @text to @out and replaces each %{VAR} by the environment variable VAR. Returns NULL, or the problem. */
+const char *uro_entry_expand(const char *text, char *out, size_t size);

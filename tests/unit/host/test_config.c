@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "host/config.h"
-#include "host/parse.h"
 
 static struct uro_config config;
 
@@ -408,9 +407,9 @@ static void expand__exactly_full__fits_and_one_more_does_not(void **state)
     char out[5] = { 0, 0, 0, 0, 'c' };
 
     (void)state;
-    assert_null(uro_parse_expand("abc", out, 4));
+    assert_null(uro_entry_expand("abc", out, 4));
     assert_string_equal(out, "abc");
-    assert_string_equal(uro_parse_expand("abcd", out, 4), "is too long");
+    assert_string_equal(uro_entry_expand("abcd", out, 4), "is too long");
     assert_int_equal(out[4], 'c');
 }
 
