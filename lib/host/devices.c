@@ -10,7 +10,7 @@
 #include "host/config.h"
 #include "host/device.h"
 #include "host/fork.h"
-#include "host/local.h"
+#include "host/netdev.h"
 
 #define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
 
@@ -302,7 +302,7 @@ char *uro_host_left_out_text(const struct uro_device_config *entry,
                    "WARNING: %s does not have all addresses of the machine or the interface: a "
                    "device has at most %u, and uroce reads the first %u of the machine; name the "
                    "addresses that the device needs with ip=ADDRESS",
-                   entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_LOCAL_MAX);
+                   entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_NETDEV_ADDRESSES_MAX);
     return text;
 }
 

@@ -1,17 +1,221 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* netdev.c - see netdev.h. */
+/* netdev.c - see netdev.h for the contract. */
+#define _GNU_SOURCE /* IFF_UP */
 #include "host/netdev.h"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "host/defaults.h"
-#include "host/local.h"
 #include "host/plugin.h"
+
+/* Flags of /proc/net/if_inet6 (linux/if_addr.h): IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED. */
+#define UNSUITABLE (0x01u | 0x08u | 0x20u)
+
+static bool is_link_local(const struct uro_gid *gid)
+{
+    if (uro_gid_is_ipv4(gid))
+        return gid->octets[12] == 169 && gid->octets[13] == 254; /* RFC 3927 */
+    return uro_gid_is_link_local(gid);
+}
+
+bool uro_netdev_gid(const struct sockaddr *address, struct uro_gid *gid)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (address == NULL)
+        return false;
+    if (address->sa_family == AF_INET) {
+        memcpy(&v4, address, sizeof v4);
+        *gid = uro_gid_from_ipv4((const uint8_t *)&v4.sin_addr);
+        return true;
+    }
+    if (address->sa_family != AF_INET6)
+        return false;
+    memcpy(&v6, address, sizeof v6);
+    memcpy(gid->octets, &v6.sin6_addr, sizeof gid->octets);
+    return true;
+}
+
+static bool read_address(const struct ifaddrs *from, struct uro_netdev_address *out)
+{
+    if ((from->ifa_flags & IFF_UP) == 0 || !uro_netdev_gid(from->ifa_addr, &out->gid))
+        return false;
+    (void)snprintf(out->interface, sizeof out->interface, "%.*s", (int)strcspn(from->ifa_name, ":"),
+                   from->ifa_name); /* without a label */
+    out->running = (from->ifa_flags & IFF_RUNNING) != 0;
+    out->global = !is_link_local(&out->gid) && !uro_gid_is_loopback(&out->gid);
+    return true;
+}
+
+static void drop(struct uro_netdev_list *list, const struct uro_gid *gid)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (uro_gid_equal(&list->addresses[i].gid, gid)) {
+            list->count--;
+            memmove(&list->addresses[i], &list->addresses[i + 1],
+                    (list->count - i) * sizeof list->addresses[0]);
+            return;
+        }
+}
+
+/* Removes unsuitable IPv6 addresses. The kernel lists their flags in a file: "fd00...01 02 40 00 80 eth0". Without that file,
+ * all addresses stay. */
+static void drop_unsuitable(struct uro_netdev_list *list)
+{
+    FILE *in = fopen("/proc/net/if_inet6", "re");
+    char digits[33];
+    unsigned flags;
+
+    if (in == NULL)
+        return;
+    while (fscanf(in, "%32[0-9a-f] %*x %*x %*x %x %*s ", digits, &flags) == 2) {
+        struct uro_gid gid;
+        for (size_t i = 0; i < sizeof gid.octets; i++) {
+            unsigned octet = 0;
+            (void)sscanf(digits + 2 * i, "%2x", &octet);
+            gid.octets[i] = (uint8_t)octet;
+        }
+        if ((flags & UNSUITABLE) != 0)
+            drop(list, &gid);
+    }
+    (void)fclose(in);
+}
+
+static void read_version(struct uro_netdev_list *list, const struct ifaddrs *from, bool ipv4)
+{
+    for (; from != NULL; from = from->ifa_next) {
+        struct uro_netdev_address address;
+        if (!read_address(from, &address) || uro_gid_is_ipv4(&address.gid) != ipv4)
+            continue;
+        list->more |= list->count == URO_NETDEV_ADDRESSES_MAX;
+        if (!list->more)
+            list->addresses[list->count++] = address;
+    }
+}
+
+void uro_netdev_read(struct uro_netdev_list *list)
+{
+    struct ifaddrs *all;
+
+    list->count = 0;
+    list->more = false;
+    if (getifaddrs(&all) != 0)
+        return;
+    read_version(list, all, true);
+    read_version(list, all, false);
+    freeifaddrs(all);
+    drop_unsuitable(list);
+}
+
+typedef bool wanted_fn(const struct uro_netdev_address *address, const void *argument);
+
+static void keep(struct uro_netdev_list *list, wanted_fn *wanted, const void *argument)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->count; i++)
+        if (wanted(&list->addresses[i], argument))
+            list->addresses[kept++] = list->addresses[i];
+    list->count = kept;
+}
+
+static bool is_of_interface(const struct uro_netdev_address *address, const void *argument)
+{
+    return strcmp(address->interface, argument) == 0;
+}
+
+void uro_netdev_keep_interface(struct uro_netdev_list *list, const char *interface)
+{
+    keep(list, is_of_interface, interface);
+}
+
+struct net {
+    const struct uro_gid *gid;
+    unsigned bits;
+};
+
+static bool is_in_net(const struct uro_netdev_address *address, const void *argument)
+{
+    const struct net *net = argument;
+
+    return uro_gid_same_subnet(&address->gid, net->gid, net->bits);
+}
+
+void uro_netdev_keep_net(struct uro_netdev_list *list, const struct uro_gid *net, unsigned bits)
+{
+    keep(list, is_in_net, &(const struct net){ net, bits });
+}
+
+static bool is_global(const struct uro_netdev_address *address, const void *argument)
+{
+    (void)argument;
+    return address->global;
+}
+
+static bool is_running(const struct uro_netdev_address *address, const void *argument)
+{
+    (void)argument;
+    return address->running;
+}
+
+void uro_netdev_keep_global(struct uro_netdev_list *list)
+{
+    bool running = false;
+
+    keep(list, is_global, NULL);
+    for (uint32_t i = 0; i < list->count; i++)
+        running |= list->addresses[i].running;
+    if (running)
+        keep(list, is_running, NULL);
+}
+
+uint32_t uro_netdev_count(const struct uro_netdev_list *list, bool ipv4)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < list->count; i++)
+        count += uro_gid_is_ipv4(&list->addresses[i].gid) == ipv4;
+    return count;
+}
+
+const struct uro_netdev_address *uro_netdev_find(const struct uro_netdev_list *list,
+                                                 const struct uro_gid *gid)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (uro_gid_equal(&list->addresses[i].gid, gid))
+            return &list->addresses[i];
+    return NULL;
+}
+
+char *uro_netdev_text(const struct uro_netdev_list *list, char text[static URO_NETDEV_TEXT_MAX])
+{
+    const size_t most = URO_NETDEV_TEXT_MAX - sizeof ", ...";
+    size_t used = 0;
+
+    (void)snprintf(text, URO_NETDEV_TEXT_MAX, "none");
+    for (uint32_t i = 0; i < list->count; i++) {
+        char address[URO_GID_TEXT_MAX], item[URO_GID_TEXT_MAX + IF_NAMESIZE + 8];
+        (void)snprintf(item, sizeof item, "%s%s (%s)", i > 0 ? ", " : "",
+                       uro_gid_text(&list->addresses[i].gid, address),
+                       list->addresses[i].interface);
+        if (used + strlen(item) > most) {
+            (void)snprintf(text + used, URO_NETDEV_TEXT_MAX - used, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(text + used, URO_NETDEV_TEXT_MAX - used, "%s", item);
+    }
+    return text;
+}
 
 bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
                      char name[static IF_NAMESIZE])
 {
-    struct uro_local_list list;
+    struct uro_netdev_list list;
 
     if (index >= config->gid_count)
         return false;
@@ -19,13 +223,11 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
         return true;
     if (!uro_plugin_is_udp(config->link))
         return false;
-    uro_local_read(&list);
-    for (uint32_t i = 0; i < list.count; i++)
-        if (uro_gid_equal(&list.at[i].gid, &config->gids[index])) {
-            memcpy(name, list.at[i].interface, IF_NAMESIZE);
-            return true;
-        }
-    return false;
+    uro_netdev_read(&list);
+    const struct uro_netdev_address *address = uro_netdev_find(&list, &config->gids[index]);
+    if (address != NULL)
+        memcpy(name, address->interface, IF_NAMESIZE);
+    return address != NULL;
 }
 
 uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index)

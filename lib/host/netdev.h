@@ -1,15 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* netdev.h - which interface of the kernel an address of a device is on. */
+/* netdev.h - the kernel's network interfaces and their addresses, in the network namespace of this process. */
 #pragma once
 
 #include <net/if.h>
 
 #include "host/host.h"
 
-/* Writes the name of the interface for GID @index to @name: the one that the link is over, or with UDP the one that
- * has the address now. Returns false when there is none: other links have no interface, and an address may be gone. */
+struct sockaddr;
+
+#define URO_NETDEV_ADDRESSES_MAX 128u /* addresses in a list; further ones are left out */
+#define URO_NETDEV_TEXT_MAX      200u
+
+struct uro_netdev_address {
+    struct uro_gid gid;
+    char interface[IF_NAMESIZE];
+    bool running; /* whether the interface is up and has a carrier */
+    bool global;  /* whether the address is neither link-local nor loopback */
+};
+
+struct uro_netdev_list {
+    uint32_t count;
+    bool more; /* whether the machine has more addresses than this list */
+    struct uro_netdev_address addresses[URO_NETDEV_ADDRESSES_MAX];
+};
+
+/* Converts an IPv4 or IPv6 address. Returns false for NULL and for other families. */
+bool uro_netdev_gid(const struct sockaddr *address, struct uro_gid *gid);
+
+/* Reads the addresses of all interfaces that are up, IPv4 first. Leaves out IPv6 addresses that are temporary, deprecated or
+ * duplicate. */
+void uro_netdev_read(struct uro_netdev_list *list);
+
+/* Keeps only the addresses of one interface. */
+void uro_netdev_keep_interface(struct uro_netdev_list *list, const char *interface);
+
+/* Keeps only the addresses whose first @bits of the GID's 128 bits equal those of @net. */
+void uro_netdev_keep_net(struct uro_netdev_list *list, const struct uro_gid *net, unsigned bits);
+
+/* Keeps only the global addresses, and if some of their interfaces are running, only those of running interfaces. */
+void uro_netdev_keep_global(struct uro_netdev_list *list);
+
+/* Returns the number of addresses of one IP version. */
+uint32_t uro_netdev_count(const struct uro_netdev_list *list, bool ipv4);
+
+/* Returns the entry with the address @gid, or NULL. */
+const struct uro_netdev_address *uro_netdev_find(const struct uro_netdev_list *list,
+                                                 const struct uro_gid *gid);
+
+/* Writes "10.0.0.1 (eth0), fd00::1 (eth0)" to @text, or "none". A long list ends with "...". Returns @text. */
+char *uro_netdev_text(const struct uro_netdev_list *list, char text[static URO_NETDEV_TEXT_MAX]);
+
+/* Writes the name of the interface of the device's GID @index to @name: the interface that the link is on, or with UDP the one
+ * that has the address now. Returns false if there is none. Other links have no interface, and an address may be gone. */
 bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
                      char name[static IF_NAMESIZE]);
 
-/* The number of this interface, or 0. */
+/* Returns the kernel's index of that interface, or 0. */
 uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index);
