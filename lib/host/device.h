@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one thread.
+/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one service thread.
  *
- *   devices.c    the list, from the configuration
- *   lifetime.c   starts the port and the engine, closes them
- *   round.c      one round: frames in, frames out, events
+ *   host.c       the list of devices, from the configuration
+ *   device.c     starts and ends a device, and answers questions about it
+ *   round.c      one round: receive, send, deliver completions and events
  *   sched.c      decides which thread runs the rounds, and when the service thread sleeps
- *   lock.c       the engine lock and the doorbell
- *   progress.c   the rounds of callers
- *   service.c    the service thread
- *   ask.c        what connections want of the port
+ *   progress.c   the engine lock, and the rounds of callers
+ *   service.c    the service thread and its wake-up
+ *   fork.c       what happens to a device in a forked child
+ *   unmapped.c   faults on registered memory
  */
 #pragma once
 
@@ -16,9 +16,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/touch.h"
 #include "host/host.h"
 #include "host/progress.h"
-#include "host/suspect.h"
 
 struct uro_pcap_write;
 
@@ -26,99 +26,127 @@ enum uro_device_life {
     URO_DEVICE_IDLE,
     URO_DEVICE_STARTING,
     URO_DEVICE_RUNNING,
-    URO_DEVICE_FAILED /* the next start tries again */
+    URO_DEVICE_FAILED /* the next use tries to start it again */
 };
 
 struct uro_quota_use {
     atomic_uint_least64_t used[URO_QUOTA_COUNT];
-    atomic_bool told[URO_QUOTA_COUNT]; /* that there is no more */
+    atomic_bool warned[URO_QUOTA_COUNT]; /* whether the message was printed */
 };
 
 struct uro_device {
     struct uro_device_config config;
-    struct uro_quota_use quota_use;          /* objects that exist; quota.c */
-    atomic_bool bound_said[URO_BOUND_COUNT]; /* message was printed; bound.c */
+    struct uro_quota_use quota_use;            /* objects that exist; quota.c */
+    atomic_bool bound_warned[URO_BOUND_COUNT]; /* whether the message was printed; quota.c */
 
     uint32_t generation; /* generation of its process; fork.h */
     struct uro_device
-        *before; /* in a forked child: device of the parent that this device replaces, or NULL */
-    struct uro_device *next_removed; /* next removed device; devices.c */
+        *parent_device;              /* in a forked child: device that this one replaces, or NULL */
+    struct uro_device *next_removed; /* next removed device; host.c */
 
-    /* Lifetime; start_lock guards them. */
+    /* Start and end. Protected by start_lock. */
     pthread_mutex_t start_lock;
     pthread_cond_t start_done;
-    atomic_int life; /* enum uro_device_life; RUNNING is published last */
+    atomic_int life; /* enum uro_device_life; RUNNING is stored last */
     int start_error;
-    char problem[URO_PORT_ERROR_MAX]; /* why the last start failed, or "" */
-    char printed[URO_PORT_ERROR_MAX]; /* the last reason that stderr has been given */
-    pthread_t thread;
-    atomic_bool stopping;
+    char problem[URO_PORT_ERROR_MAX];         /* reason why the last start failed, or "" */
+    char printed_problem[URO_PORT_ERROR_MAX]; /* last reason that was printed on stderr */
+    pthread_t thread;                         /* service thread */
+    atomic_bool stopping;                     /* the service thread must end */
 
-    /* The engine lock, and what only its holder touches. */
+    /* The engine lock, and the members that it protects. */
     pthread_mutex_t mutex;
-    atomic_int waiters; /* blocked or about to block: callers that could try stand back */
+    atomic_int waiters; /* threads that wait for the lock; others then do not try it */
     struct uro_engine *engine;
-    struct uro_port *port; /* freed when the process ends: only with the lock, and unless closed */
+    struct uro_port *port; /* freed at the end of the process: check `closed` first */
     bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
     void *engine_memory;
-    size_t engine_size;
-    struct uro_tx *tx;                /* URO_PORT_BURST of them */
-    struct uro_mac *macs;             /* URO_ENGINE_MACS_MAX of them: what the port lets in */
-    uint32_t multicast_version;       /* of the engine's list, when it was given to the port */
-    uint32_t services_version;        /* likewise of what is listened for */
-    struct uro_pcap_write *capture;   /* pcap=, or NULL; capture.c */
-    atomic_bool link_up, link_was_up; /* programs ask for them without the lock; was: once */
-    atomic_bool closed; /* likewise: the process ends, nothing comes or goes any more */
-    atomic_bool gone;   /* the port's link will never be up again */
-    uro_time link_checked;
-    uro_time full_since; /* the port has no room; 0: it has */
-    struct uro_suspect suspect;
-    bool told_narrow; /* the warning that a path carries less than a queue pair sends was printed */
-    struct uro_gid checked_way; /* the destination that was last looked at for that; ask.c */
-    bool armed;                 /* the port was asked for a wake-up */
-    uro_time send_began;        /* start of the send that is timed; 0: none */
+    size_t engine_size;         /* bytes */
+    struct uro_tx *tx;          /* array of URO_PORT_BURST */
+    struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
+    uint32_t multicast_version; /* version of the engine's groups that the port has */
+    uint32_t services_version;  /* version of the engine's services that the port has */
+    struct uro_pcap_write *capture; /* capture file, or NULL */
+    atomic_bool link_up;            /* any thread reads this */
+    atomic_bool link_was_up;        /* the link has been up at least once; any thread reads this */
+    atomic_bool closed;             /* the process ends: no frame is sent or received any more */
+    atomic_bool gone;               /* the interface of the port was removed for ever */
+    uro_time link_checked_at;
+    uro_time full_since;         /* time since when the port takes no frame; 0: it takes frames */
+    struct uro_guesses guesses;  /* counts of suspicious packets */
+    bool path_warned;            /* the warning about a path with a small MTU was printed */
+    struct uro_gid path_checked; /* destination of the last check of such a path */
+    bool armed;                  /* a frame wakes the service thread */
+    uro_time send_began;         /* start of the send that is timed; 0: none */
 
-    /* State shared by callers and the service thread. */
+    /* State that callers and the service thread share. */
     struct uro_sched sched;         /* sched.h says which thread uses which member */
     struct uro_sched_shared shared; /* any thread */
-    int doorbell;                   /* eventfd: wakes the service thread */
+    int wake_fd;                    /* eventfd that wakes the service thread */
     struct pollfd
-        sleeps_on[1 + URO_PORT_FDS_MAX]; /* the thread's own: the doorbell, and the port's */
-    uint32_t sleeps_on_count;
+        poll_fds[1 + URO_PORT_FDS_MAX]; /* of the service thread: wake_fd and the port's */
+    uint32_t poll_fd_count;
 };
 
-/* round.c. The engine lock is held. Receives if @receives, sends, and delivers completions and events. Returns how many
- * frames came or went. */
+/* ---- round.c --------------------------------------------------------------- */
+
+/* Runs one round: receives if @receives, sends, and delivers completions and events. Returns the number of frames received and
+ * sent. Engine lock held. */
 uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
-/* Sends, and tells nobody anything. Returns how many frames went. */
+/* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
-/* Tells the port which groups the engine wants to hear. The engine lock is held. */
+/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics. Engine lock held. */
+uint64_t uro_round_served(const struct uro_device *device);
+
+/* Passes the multicast groups that the engine has joined to the port. Engine lock held. */
 void uro_round_multicast(struct uro_device *device);
 
-/* How often somebody must look at the link. */
+/* Returns the interval between two checks of the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);
 
-/* Tells lib/ucma that the port is gone, once. No lock is held. */
-void uro_round_tell_gone(struct uro_device *device, bool *told);
+/* Reports once that the port is gone to the handlers of connections. *@reported: whether that was done. No lock is held. */
+void uro_round_report_removal(struct uro_device *device, bool *reported);
 
-/* devices.c: in a forked child, a new device in place of the parent's. Without memory for it: @device. */
-struct uro_device *uro_device_again(struct uro_device *device);
+/* Opens the capture file that the configuration names, if any. Returns 0, or -errno with the reason in device->problem. */
+URO_NODISCARD int uro_round_open_capture(struct uro_device *device);
+/* Closes the file, and prints how many frames are missing, if any. */
+void uro_round_close_capture(struct uro_device *device);
+/* In a forked child: closes the child's copy of the file. The parent writes the frames that are in memory. */
+void uro_round_abandon_capture(struct uro_device *device);
 
-/* finish.c: closes all devices when the process ends. */
-void uro_finish_watch(void);
-/* Disconnects the peers, ends the service thread and closes the port. Returns false when a thread did not release the device
- * in time: the caller must then not free the device. */
-URO_NODISCARD bool uro_finish_device(struct uro_device *device);
+/* ---- host.c ---------------------------------------------------------------- */
 
-/* lifetime.c: stops a device that is in no list any more, and frees its members. The struct stays allocated, since programs
- * may still have pointers to it. */
+/* Returns a new device for a forked child, in place of the parent's. Returns @device when out of memory. */
+struct uro_device *uro_host_make_for_child(struct uro_device *device);
+
+/* Returns the handlers that lib/verbs installed, never NULL. */
+const struct uro_event_handlers *uro_host_event_handlers(void);
+/* Returns the handlers that lib/ucma installed, or NULL. */
+const struct uro_conn_handlers *uro_host_conn_handlers(void);
+
+/* ---- device.c -------------------------------------------------------------- */
+
+/* Stops a device that is in no list any more, and frees its members. The struct stays allocated, since programs may still have
+ * pointers to it. */
 void uro_device_end(struct uro_device *device);
 
-/* clock.c: nanoseconds since 1970. */
+/* ---- clock.c --------------------------------------------------------------- */
+
+/* Returns the wall clock in ns since 1970. */
 uint64_t uro_host_wall_clock(void);
 
-/* lifetime.c: the sink installed by lib/verbs, never NULL. */
-const struct uro_event_sink *uro_host_sink(void);
-/* Likewise lib/ucma's; NULL when nobody connects. */
-const struct uro_conn_sink *uro_host_conn_sink(void);
+/* ---- unmapped.c ------------------------------------------------------------ */
+
+/* Installs handlers of SIGSEGV and SIGBUS, once for the process. A program may unmap memory that is registered: the copy then
+ * finds an empty page, as a network card would go on using the pages that it has pinned. Other faults go to the handlers that
+ * were installed before. docs/decisions/0037 has the reasons. Thread: any. */
+void uro_unmapped_watch(void);
+
+/* Records that the calling thread, which holds the engine lock, touches registered memory of @device from now on. NULL: of no
+ * device. One store, since each round calls this. */
+void uro_unmapped_touch(struct uro_device *device);
+
+/* Touches on-demand memory, as uro_touch_attempt in core/touch.h says. The attempt fails when another thread unmaps, protects or
+ * truncates the memory meanwhile. */
+uro_touch_attempt uro_unmapped_attempt;

@@ -347,7 +347,7 @@ static const char *set_quota(struct uro_device_config *config, enum uro_quota qu
 {
     uint64_t number;
 
-    if (quota == URO_QUOTA_OCTETS) {
+    if (quota == URO_QUOTA_MEMORY) {
         if (!parse_number(value, &number) || number > UINT64_MAX / MEBIBYTE)
             return "must be a number of mebibytes";
         config->most[quota] = number * MEBIBYTE;
@@ -368,7 +368,7 @@ static void set_quotas(struct uro_device_config *config)
         config->most[quota] = OBJECT_MAX;
     config->most[URO_QUOTA_QP] = QP_MAX;
     config->most[URO_QUOTA_CONN] = CONN_DEFAULT;
-    config->most[URO_QUOTA_OCTETS] = UINT64_MAX;
+    config->most[URO_QUOTA_MEMORY] = UINT64_MAX;
 }
 
 static const struct key {

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/capture.h"
 #include "host/device.h"
 #include "host/plugin.h"
 
@@ -135,7 +134,7 @@ static void in_parent(void)
     for (struct uro_device **device = watched; *device != NULL; device++) {
         unlock(*device);
         if (atomic_load(&(*device)->life) == URO_DEVICE_RUNNING)
-            uro_progress_wake(*device);
+            uro_service_wake(*device);
     }
     end_parts(URO_FORK_OUTER, false);
     (void)pthread_mutex_unlock(&forking);
@@ -145,10 +144,10 @@ static void in_parent(void)
 
 static void close_descriptors(struct uro_device *device)
 {
-    uro_capture_forked(device);
-    if (device->doorbell >= 0)
-        (void)close(device->doorbell);
-    device->doorbell = -1;
+    uro_round_abandon_capture(device);
+    if (device->wake_fd >= 0)
+        (void)close(device->wake_fd);
+    device->wake_fd = -1;
     if (device->port != NULL && !device->closed)
         uro_port_forked(device->port);
 }
@@ -194,7 +193,7 @@ static void in_child(void)
             atomic_store(&device->life, URO_DEVICE_FAILED);
             abandoned = true;
             if (!dpdk)
-                *at = uro_device_again(device);
+                *at = uro_host_make_for_child(device);
         } else if (!dpdk || !without_dpdk) {
             device->generation = last;
         }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - the process side: configured devices, their engines, and who drives them.
+/* host.h - the process side, for lib/verbs, lib/ucma and the program: configured devices, their engines, and the threads that run
+ * them.
  *
- * Nothing here starts DPDK until uro_device_start(): listing, opening and querying a device cost
- * no more than reading the configuration.
+ * A device starts its port at uro_device_start(). Before that, a program may list, open and query it for the cost of reading
+ * the configuration.
  */
 #pragma once
 
 #include "engine/engine.h"
 #include "engine/port.h"
-#include "host/bound.h"
 #include "host/quota.h"
 
 struct uro_device;
@@ -16,47 +16,48 @@ struct uro_device;
 #define URO_HOST_DEVICES_MAX 64u /* devices of a process at the same time */
 
 enum uro_progress_mode {
-    URO_PROGRESS_HYBRID, /* callers drive; a service thread takes over when they are silent */
-    URO_PROGRESS_THREAD, /* a thread of ours spins, on `cpu` if given */
-    URO_PROGRESS_CALLER, /* callers only: for programs that poll all the time */
+    URO_PROGRESS_HYBRID, /* callers run the engine; a service thread takes over when they do not */
+    URO_PROGRESS_THREAD, /* the service thread spins, on processor `cpu` if given */
+    URO_PROGRESS_CALLER, /* only callers: for programs that poll all the time */
 };
 
-/* One device as configured (host/config.c reads UROCE_CONFIG and UROCE_DEVICES). */
+/* One device as configured. config.h reads the configuration. */
 struct uro_device_config {
     char name[32];
     char link[256];                                /* "net_memif0,role=server,socket=/run/a.sock" */
-    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0 = link-local, then ip= in order */
+    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0: link-local, then ip= in order */
     uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
     uint32_t gid_count;
     uint32_t
-        ip_nets; /* bit i: gids[i] was given as a net, as 10.44.0.0/24; with UDP, our address there */
-    bool ip_auto;  /* and the addresses the kernel would send from */
-    bool loopback; /* ip=auto found nothing but a loopback address */
+        ip_nets;   /* bit i: gids[i] is a net such as 10.44.0.0/24; UDP replaces it by an address */
+    bool ip_auto;  /* ip=auto was given: addresses that the kernel would send from */
+    bool loopback; /* ip=auto found only a loopback address */
     bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
-    struct uro_mac mac; /* always set: ip's interface, the configured one, or derived */
-    uint64_t guid;      /* of mac; with other middle octets if an earlier device has this one */
-    uint32_t mtu;       /* largest IP packet */
-    uint32_t vlan;      /* 802.1Q, of every frame; 0: none */
+    struct uro_mac mac; /* always set: configured, the interface's, or derived */
+    uint64_t guid;      /* derived from mac; other middle bytes if an earlier device has this one */
+    uint32_t mtu;       /* largest IP packet, bytes */
+    uint32_t vlan;      /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
-    uint32_t window;
+    uint32_t window; /* packets in flight per queue pair; 0: the port's default */
     bool retry_7_forever;
     enum uro_progress_mode progress;
-    int cpu;        /* -1: not pinned */
-    char pcap[256]; /* "": no capture */
-    uint64_t seed;  /* 0: from the system's CSPRNG */
+    int cpu;        /* processor of the service thread; -1: any */
+    char pcap[256]; /* capture file; "": none */
+    uint64_t seed;  /* 0: from the system's random numbers */
     uint32_t memory_mib;
     bool verbose;
     uint64_t most[URO_QUOTA_COUNT];
-    char problem[448]; /* "" or why the device is not usable, with file and line */
+    char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
 };
 
-/* All devices whose configuration is right, in its order; read once per process. Wrong entries are
- * reported on stderr once, with file and line, and are absent. NULL-terminated, never NULL itself.
- * Thread: any. */
+/* ---- devices --------------------------------------------------------------- */
+
+/* Returns all devices with a correct configuration, in its order. Reads the configuration at the first call, and then prints
+ * errors in it on stderr, once. NULL-terminated, never NULL itself. Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
-/* The same without reading the configuration: empty when nobody has. For handlers of fork(). */
+/* Returns the same without reading the configuration: empty if it was not read yet. For handlers of fork(). */
 struct uro_device *const *uro_host_known(void);
 
 /* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its first use. @where names the
@@ -80,10 +81,7 @@ URO_NODISCARD int uro_host_remove(const char *name);
 /* Returns the device with this name, or NULL. Thread: any. */
 struct uro_device *uro_host_find(const char *name);
 
-/* Returns the device of the parent process that this device replaces after a fork(), else NULL. */
-struct uro_device *uro_device_before(const struct uro_device *device);
-
-/* Every entry, wrong ones too (see ->problem): for `uroce devices`. NULL-terminated. */
+/* Returns every entry, also wrong ones (see `problem`), for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
 
 #define URO_HOST_LOOPBACK_MAX 320u
@@ -96,102 +94,122 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
 char *uro_host_left_out_text(const struct uro_device_config *entry,
                              char text[static URO_HOST_LEFT_OUT_MAX]);
 
+/* Returns whether this process is a child that was made without the handlers of fork(). Any lock may then be held for ever by
+ * a thread that the child does not have. */
+bool uro_host_cloned(void);
+
+/* ---- start and state of a device ------------------------------------------- */
+
+/* Opens the port and builds the engine. Does nothing if the device runs. Returns 0 or
+ *   -ENODEV  the port cannot be opened; stderr and uro_device_problem() have the reason
+ *   -ENOMEM  no memory
+ *   -EIO     the device is dead, or the system has no random numbers
+ * The call after a failure tries again. stderr gets each reason once, until another one follows. Thread: any. Blocks while the
+ * device starts. */
+URO_NODISCARD int uro_device_start(struct uro_device *device);
+/* Returns whether the device runs. */
+bool uro_device_started(const struct uro_device *device);
+/* Returns the reason why the last start failed, or "". */
+const char *uro_device_problem(const struct uro_device *device);
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Opens the port and builds the engine; does nothing when the device runs. On failure returns
- * -ENODEV (stderr has the reason, uro_device_problem() keeps it), -ENOMEM, or -EIO when the device
- * is dead. A call after a failure tries again; stderr is given each reason once, until another one takes its
- * place. Thread: any; blocks while the device starts. */
-URO_NODISCARD int uro_device_start(struct uro_device *device);
-bool uro_device_started(const struct uro_device *device);
-const char *uro_device_problem(const struct uro_device *device);
-
-/* The engine lock. While held, core's object functions may be called. Short: it stops the
- * datapath. */
-void uro_device_lock(struct uro_device *device);
-void uro_device_unlock(struct uro_device *device);
-/* Started devices only. */
-struct uro_engine *uro_device_engine(struct uro_device *device);
-struct uro_shard *uro_device_shard(struct uro_device *device);
-uro_time uro_device_now(void);
-
-/* The wall clock when uro_device_now() said @at, in ns since 1970. @offset is kept from one call to
- * the next, 0 at first, so that times keep their order and distance while nobody sets the clock. */
-uint64_t uro_host_wall_time(uro_time at, uint64_t *offset);
-
-/* Called from ibv_poll_cq on an empty CQ (@posted false) and after ibv_post_* (@posted true):
- * drives one bounded round in the caller unless somebody else holds the engine. */
-void uro_device_progress(struct uro_device *device, bool posted);
-
-/* The program polled and found something without that: posts that waited to leave together do so now. */
-void uro_device_polled(struct uro_device *device);
-
-/* An application thread is about to wait for events instead of polling: let the service thread
- * take over at once (from ibv_req_notify_cq, ibv_get_cq_event). */
-void uro_device_hand_over(struct uro_device *device);
-
-/* Events of the engine, and of the port, are delivered to one sink, installed once by lib/verbs,
- * from whichever thread drove the round, with the engine lock held: it must only queue and wake. */
-enum uro_port_event {
-    URO_PORT_ACTIVE,
-    URO_PORT_ERR,
-    URO_PORT_GONE /* after ERR, once and for ever */
-};
-struct uro_event_sink {
-    void (*engine_event)(struct uro_device *device, const struct uro_event *event);
-    void (*port_event)(struct uro_device *device, enum uro_port_event event);
-};
-void uro_host_set_sink(const struct uro_event_sink *sink);
-
-/* The same for the events of connections, installed by lib/ucma. The functions of cm/conn.h and
- * uro_engine_resolve_end() may be called. */
-struct uro_conn_sink {
-    void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
-    void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
-    /* After URO_PORT_GONE; the engine is not locked, and may be by this. */
-    void (*removed)(struct uro_device *device);
-};
-void uro_host_set_conn_sink(const struct uro_conn_sink *sink);
-
-/* The index of the kernel's interface that the device's link names, 0 when there is none. */
-uint32_t uro_device_interface(const struct uro_device *device);
-
-/* Not started, or nobody joined a link that awaits a peer yet: up. */
+/* Returns whether the link is up. It counts as up while the device has not started, and while its first peer is awaited. */
 bool uro_device_link_up(const struct uro_device *device);
 
-/* The largest IP packet that its link carries: when it was opened, or less since. rule PORT.MTU */
+/* Returns the largest IP packet that the link carries, in bytes: the value at its start, or less if it shrank. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
 
-/* Before it listens for @what, and afterwards; the engine lock is held. Returns 0, -EADDRINUSE when another
- * process does at that address, or another -errno when that cannot be found out. */
-URO_NODISCARD int uro_device_claim(struct uro_device *device, const struct uro_listened *what);
-void uro_device_unclaim(struct uro_device *device, const struct uro_listened *what);
-
-/* The largest IP packet that the way from @from, an address of its own, to @to carries, 0 when nobody knows; it may
- * be more than its link does. The engine lock is held. */
-uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
-                              const struct uro_gid *to);
-
-/* Warns on stderr, once for the device, when the kernel's route from its address number @from to @to carries no
- * packets of @payload octets, which a queue pair is about to send. The engine lock is held. */
-void uro_device_check_way(struct uro_device *device, uint32_t from, const struct uro_gid *to,
-                          uint32_t payload);
+/* Returns the kernel's index of the interface that the link names, or 0. */
+uint32_t uro_device_interface(const struct uro_device *device);
 
 /* Returns the number of multicast groups that the device can join. The device need not run. */
 uint32_t uro_device_groups_max(const struct uro_device *device);
 
-/* Its port is gone: it can do nothing more, and never will. */
+/* Returns whether the interface of the port was removed. The device then does nothing more. */
 bool uro_device_gone(const struct uro_device *device);
-
-/* The device ran in the process that this one was forked from (fork.h): whatever was made on it may be freed, and every
- * other call must fail with EIO. Two loads: it is asked by each post and each poll. */
-bool uro_device_dead(const struct uro_device *device);
 
 /* Returns whether the program removed the device. Programs may still read the events in its queues. */
 bool uro_device_removed(const struct uro_device *device);
 
-/* 0, or -EIO when the device is dead: stderr has been given the reason once. */
+/* Returns whether the device belongs to the process that this one was forked from (fork.h). Its objects may be freed, and every
+ * other call must fail with EIO. Costs two loads, since each post and each poll calls this. */
+bool uro_device_dead(const struct uro_device *device);
+
+/* Returns 0, or -EIO if the device is dead. stderr then gets the reason once. */
 URO_NODISCARD int uro_device_refusal(const struct uro_device *device);
 
-/* This is a child made without the handlers of fork(): threads that it does not have may hold any lock. */
-bool uro_host_cloned(void);
+/* Returns the device of the parent process that this device replaces after a fork(), else NULL. */
+struct uro_device *uro_device_of_parent(const struct uro_device *device);
+
+/* ---- the engine ------------------------------------------------------------ */
+
+/* Takes the engine lock, under which the caller may use the object functions of lib/core. Hold it briefly: no frame moves
+ * meanwhile. */
+void uro_device_lock(struct uro_device *device);
+void uro_device_unlock(struct uro_device *device);
+/* The device runs. */
+struct uro_engine *uro_device_engine(struct uro_device *device);
+struct uro_shard *uro_device_shard(struct uro_device *device);
+
+/* Returns the monotonic clock in ns. */
+uro_time uro_device_now(void);
+
+/* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps *@offset between calls, 0 at
+ * first, so that times keep their order and distance while nobody sets the clock. */
+uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
+
+/* Runs one bounded round in the calling thread unless another thread runs the engine. For ibv_poll_cq on an empty CQ (@posted
+ * false), and after ibv_post_* (@posted true). */
+void uro_device_progress(struct uro_device *device, bool posted);
+
+/* Records that a poll found a completion without running a round. Sends the posts that were held back. */
+void uro_device_polled(struct uro_device *device);
+
+/* Lets the service thread run the engine at once, since the program is about to wait for events. For ibv_req_notify_cq and
+ * ibv_get_cq_event. */
+void uro_device_hand_over(struct uro_device *device);
+
+/* ---- events ---------------------------------------------------------------- */
+
+enum uro_port_event {
+    URO_PORT_ACTIVE,
+    URO_PORT_ERR,
+    URO_PORT_GONE /* last event, once, after ERR */
+};
+
+/* Handlers of the events of engines and ports, installed once by lib/verbs. The thread that runs the round calls them with the
+ * engine lock held: they must only queue the event and wake a thread. */
+struct uro_event_handlers {
+    void (*engine_event)(struct uro_device *device, const struct uro_event *event);
+    void (*port_event)(struct uro_device *device, enum uro_port_event event);
+};
+void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
+
+/* Handlers of the events of connections, installed by lib/ucma and called in the same way. They may call the functions of
+ * cm/conn.h and uro_engine_resolve_end(). */
+struct uro_conn_handlers {
+    void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
+    void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
+    /* Called after URO_PORT_GONE, without the engine lock. */
+    void (*removed)(struct uro_device *device);
+};
+void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
+
+/* ---- requests to the port, with the engine lock held -------------------------- */
+
+/* Claims a service for this process before it listens. Returns 0, -EADDRINUSE if another process listens for the service at that
+ * address, or another -errno if the port cannot find out. */
+URO_NODISCARD int uro_device_claim_service(struct uro_device *device,
+                                           const struct uro_listened *service);
+/* Releases a service that this process claimed. */
+void uro_device_release_service(struct uro_device *device, const struct uro_listened *service);
+
+/* Returns the largest IP packet that the route from @from, an address of the device, to @to carries, in bytes. Returns 0 if it is
+ * unknown. The value may exceed the MTU of the link. */
+uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
+                              const struct uro_gid *to);
+
+/* Prints a warning, once for the device, if the kernel's route from the GID number @from to @to carries no packets with @payload
+ * bytes, the path MTU of a queue pair. */
+void uro_device_check_path(struct uro_device *device, uint32_t from, const struct uro_gid *to,
+                           uint32_t payload);

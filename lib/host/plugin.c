@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin.c - finds and loads the ports of a link, once a device needs them. */
-#define _GNU_SOURCE /* secure_getenv */
+#define _GNU_SOURCE /* secure_getenv, dladdr1 */
 #include "host/plugin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "host/origin.h"
 
 /* A kind of port: its library is liburoce-KIND.so, in a build tree below lib/io/KIND. */
 enum kind { DPDK, MEMIF, PACKET, UDP, KINDS };
@@ -147,6 +147,65 @@ bool uro_plugin_is_dpdk(const char *link)
     return !uro_plugin_is_added(link) && kind_of(link) == DPDK;
 }
 
+/* ---- our own path ---------------------------------------------------------- */
+
+static const char mark; /* an address in the same program or library as this code */
+
+/* The path at the end of a line of /proc/self/maps, or NULL: "55d0-55d1 r--p 0 08:01 1234   /usr/bin/uroce". */
+static const char *path_of(char *line)
+{
+    int begin = 0;
+
+    (void)sscanf(line, "%*s %*s %*s %*s %*s %n", &begin);
+    line[strcspn(line, "\n")] = '\0';
+    return begin > 0 && line[begin] == '/' ? line + begin : NULL;
+}
+
+static bool find_mapping(char path[static PATH_MAX])
+{
+    const uintptr_t address = (uintptr_t)&mark;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    bool found = false;
+    char *line = NULL;
+    size_t size = 0;
+
+    while (maps != NULL && !found && getline(&line, &size, maps) > 0) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx", &from, &to) != 2 || address < from || address >= to)
+            continue;
+        const char *name = path_of(line);
+        if (name == NULL || strlen(name) >= PATH_MAX)
+            break;
+        memcpy(path, name, strlen(name) + 1);
+        found = true;
+    }
+    free(line);
+    if (maps != NULL)
+        (void)fclose(maps);
+    return found;
+}
+
+/* The name of a library whose search began with "/". A program has no name there. */
+static bool loader_path(char path[static PATH_MAX])
+{
+    struct link_map *map = NULL;
+    Dl_info info;
+
+    if (dladdr1(&mark, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    return map->l_name[0] == '/' && realpath(map->l_name, path) != NULL;
+}
+
+/* Writes the absolute path of the file that this code was loaded from to @path: a program of ours, or the library. argv[0] and a
+ * relative LD_PRELOAD would depend on the current directory. The list of mappings has the path; without /proc, the name that the
+ * loader has is used if it is absolute. Returns false if nothing reliable is known. */
+static bool own_path(char path[static PATH_MAX])
+{
+    return find_mapping(path) || loader_path(path);
+}
+
+/* ---- plug-ins --------------------------------------------------------------- */
+
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */
 static const char *split(char own[static PATH_MAX])
 {
@@ -176,8 +235,7 @@ static const char *distrust(const char *path, const char *directory)
 
     if (stat(path, &file) != 0 || stat(directory, &above) != 0)
         return strerror(errno);
-    bool colleague =
-        uro_origin_path(origin) && stat(origin, &own) == 0 && own.st_uid == file.st_uid;
+    bool colleague = own_path(origin) && stat(origin, &own) == 0 && own.st_uid == file.st_uid;
     if (file.st_uid != 0 && file.st_uid != geteuid() && !colleague)
         return "the file belongs to another user; it must be yours or root's";
     if ((file.st_mode & S_IWOTH) != 0)
@@ -248,7 +306,7 @@ static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERRO
 {
     char own[PATH_MAX], below[128];
 
-    if (!uro_origin_path(own))
+    if (!own_path(own))
         return NULL;
     uro_port_open_fn *open = try_plugin(own, below_own(split(own)), kind, error);
     for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(build_tree); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.c - the rounds that callers of verbs run.
+/* progress.c - the engine lock, and the rounds that callers of verbs run.
  *
  * The holder of the engine lock runs the engine. ibv_poll_cq on an empty CQ and ibv_post_* try the lock and run a round, so
  * that a polling program receives its packets without a thread switch. The service thread (service.c) serves programs that
@@ -13,14 +13,40 @@
 #include "host/device.h"
 #include "host/limits.h"
 
-/* ---- a caller's round ---------------------------------------------------- */
+/* ---- the engine lock ------------------------------------------------------ */
 
-uint64_t uro_progress_served(const struct uro_device *device)
+void uro_progress_lock(struct uro_device *device)
 {
-    const uint64_t *value = uro_engine_counters(device->engine)->value;
-
-    return value[URO_COUNT_RX_WRITES] + value[URO_COUNT_RX_READS] + value[URO_COUNT_RX_ATOMICS];
+    atomic_fetch_add(&device->waiters, 1);
+    (void)pthread_mutex_lock(&device->mutex);
+    atomic_fetch_sub(&device->waiters, 1);
 }
+
+void uro_device_lock(struct uro_device *device)
+{
+    uro_progress_lock(device);
+    if (uro_device_started(device) && uro_engine_rung(device->engine))
+        (void)uro_round_send(device, uro_device_now()); /* a command may destroy the queue pair */
+}
+
+void uro_device_unlock(struct uro_device *device)
+{
+    bool runs = uro_device_started(device);
+
+    if (runs)
+        uro_engine_deliver(device->engine); /* a command may have flushed a queue pair */
+    (void)pthread_mutex_unlock(&device->mutex);
+    if (runs)
+        uro_service_wake(device); /* the command may have queued packets */
+}
+
+bool uro_progress_try_lock(struct uro_device *device)
+{
+    return atomic_load_explicit(&device->waiters, memory_order_relaxed) == 0 &&
+           pthread_mutex_trylock(&device->mutex) == 0;
+}
+
+/* ---- rounds of callers ----------------------------------------------------- */
 
 static uint64_t completions(const struct uro_device *device)
 {
@@ -36,26 +62,26 @@ static uint32_t await_reply(struct uro_device *device, uint64_t served)
     uint32_t received, all = 0;
     bool last = false;
 
-    while (!last && uro_progress_served(device) == served) {
+    while (!last && uro_round_served(device) == served) {
         last = uro_device_now() >= until;
         if (last)
             (void)sched_yield();
         (void)uro_round_run(device, true, uro_device_now(), &received);
         all += received;
     }
-    uro_sched_on_reply(&device->sched, uro_progress_served(device) != served);
+    uro_sched_on_reply(&device->sched, uro_round_served(device) != served);
     return all;
 }
 
 /* Engine lock held. Returns how many frames came. */
 static uint32_t receive_and_send(struct uro_device *device, bool posted, bool receive, uro_time now)
 {
-    uint64_t completed = completions(device), served = uro_progress_served(device);
+    uint64_t completed = completions(device), served = uro_round_served(device);
     uint32_t received;
 
     (void)uro_round_run(device, receive, now, &received);
     if (!posted && uro_sched_reply(&device->sched, completions(device) != completed, served,
-                                   uro_progress_served(device)) == URO_REPLY_AWAITED)
+                                   uro_round_served(device)) == URO_REPLY_AWAITED)
         received += await_reply(device, served);
     return received;
 }
@@ -140,13 +166,13 @@ void uro_device_progress(struct uro_device *device, bool posted)
         atomic_store_explicit(&device->shared.caller_in_round, false, memory_order_relaxed);
         (void)pthread_mutex_unlock(&device->mutex);
         if (result.wake_thread)
-            uro_progress_wake(device);
+            uro_service_wake(device);
         if (result.yield)
             (void)sched_yield();
         if (!uro_engine_rung(device->engine))
             return;
     }
-    uro_progress_wake(device);
+    uro_service_wake(device);
 }
 
 void uro_device_polled(struct uro_device *device)
@@ -170,5 +196,5 @@ void uro_device_hand_over(struct uro_device *device)
     atomic_store(&device->shared.balance, words.balance);
     atomic_store(&device->shared.takeover, words.takeover);
     if (decision.action == URO_SCHED_RUN)
-        uro_progress_wake(device);
+        uro_service_wake(device);
 }

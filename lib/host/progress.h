@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* progress.h - the state that callers and the service thread of a device share: struct uro_sched_words (sched.h) in atomic
- * variables.
- *
- *   lock.c       the engine lock and the doorbell
- *   progress.c   rounds of callers
- *   service.c    the service thread: its rounds, and how it sleeps
+ * variables. progress.c has the rounds of callers, service.c has the service thread.
  */
 #pragma once
 
@@ -70,15 +66,12 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
 }
 
 /* Wakes the service thread if it sleeps. Thread: any. */
-void uro_progress_wake(struct uro_device *device);
+void uro_service_wake(struct uro_device *device);
 
 /* Takes the engine lock. Meanwhile uro_progress_try_lock() fails, so that this thread is next. */
 void uro_progress_lock(struct uro_device *device);
 /* Takes the engine lock if it is free and no thread waits for it. Returns whether it did. */
 URO_NODISCARD bool uro_progress_try_lock(struct uro_device *device);
-
-/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics. Engine lock held. */
-uint64_t uro_progress_served(const struct uro_device *device);
 
 /* Runs the service thread until the device stops. The port and the engine exist. */
 void uro_service_run(struct uro_device *device);

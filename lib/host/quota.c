@@ -7,7 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cm/cm.h"
+#include "engine/neigh.h"
 #include "host/device.h"
+
+/* ---- quotas ------------------------------------------------------------ */
 
 static const char *const keys[URO_QUOTA_COUNT] = {
 #define X(id, key, text) key,
@@ -22,7 +26,7 @@ static const char *const texts[URO_QUOTA_COUNT] = {
 };
 
 static uint64_t process_most[URO_QUOTA_COUNT];
-static struct uro_quota_use process; /* of all devices */
+static struct uro_quota_use process; /* use by all devices together */
 
 void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT])
 {
@@ -36,11 +40,11 @@ uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota)
     return own < process_most[quota] ? own : process_most[quota];
 }
 
-/* Prints the message. @name: device name, or "*". @raise: the entry whose key must be larger. */
-static void complain(struct uro_quota_use *use, const char *name, uint64_t most,
-                     enum uro_quota quota, const char *raise)
+/* Prints the message once. @name: device name, or "*". @raise: entry of the configuration whose key must be larger. */
+static void warn(struct uro_quota_use *use, const char *name, uint64_t most, enum uro_quota quota,
+                 const char *raise)
 {
-    if (atomic_exchange(&use->told[quota], true))
+    if (atomic_exchange(&use->warned[quota], true))
         return;
     fprintf(stderr,
             "uroce: %s: more than %" PRIu64 " %s%s are refused (ENOMEM); the program has to give "
@@ -60,20 +64,20 @@ static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota,
     return true;
 }
 
-/* What the device then refuses is counted for the process meanwhile: near its bound somebody else may
- * be refused as well. */
+/* An amount that the device refuses counts for the process meanwhile: near the quota of the process, another thread may then be
+ * refused, too. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];
 
     if (!take(&process, process_most[quota], quota, amount)) {
-        complain(&process, "*", process_most[quota], quota, "*");
+        warn(&process, "*", process_most[quota], quota, "*");
         errno = ENOMEM;
         return false;
     }
     if (!take(&device->quota_use, most, quota, amount)) {
         atomic_fetch_sub(&process.used[quota], amount);
-        complain(&device->quota_use, device->config.name, most, quota, "the device");
+        warn(&device->quota_use, device->config.name, most, quota, "the device");
         errno = ENOMEM;
         return false;
     }
@@ -115,10 +119,91 @@ void uro_quota_removed(struct uro_device *device)
         atomic_fetch_sub(&process.used[i], atomic_exchange(&device->quota_use.used[i], 0));
 }
 
-void uro_quota_say(struct uro_device *device, enum uro_quota quota)
+void uro_quota_warn(struct uro_device *device, enum uro_quota quota)
 {
     const bool own = device->config.most[quota] <= process_most[quota];
 
-    complain(&device->quota_use, device->config.name, uro_quota_most(device, quota), quota,
-             own ? "the device" : "*");
+    warn(&device->quota_use, device->config.name, uro_quota_most(device, quota), quota,
+         own ? "the device" : "*");
+}
+
+/* ---- bounds ------------------------------------------------------------ */
+
+void uro_quota_warn_bound(struct uro_device *device, enum uro_bound bound, uint64_t most)
+{
+    const char *name = device->config.name;
+
+    if (atomic_exchange(&device->bound_warned[bound], true))
+        return;
+    switch (bound) {
+#define X(id, text)                                                                                \
+    case URO_BOUND_##id:                                                                           \
+        fprintf(stderr, "uroce: %s: " text "\n", name, most);                                      \
+        break;
+        URO_BOUNDS(X)
+#undef X
+    case URO_BOUND_COUNT:
+        break;
+    }
+}
+
+void uro_quota_check_bounds(struct uro_device *device)
+{
+    if (uro_engine_cm(device->engine)->full)
+        uro_quota_warn(device, URO_QUOTA_CONN);
+    if (uro_engine_cm(device->engine)->services_full)
+        uro_quota_warn_bound(device, URO_BOUND_SERVICES, URO_PORT_SERVICES_MAX);
+    if (uro_engine_hops_refused(device->engine))
+        uro_quota_warn_bound(device, URO_BOUND_NEXT_HOPS, URO_NEIGH_HOPS_MAX);
+}
+
+/* ---- guesses ----------------------------------------------------------- */
+
+static const struct {
+    enum uro_counter counter;
+    const char *description;
+    const char *remedy;
+} kinds[] = {
+    { URO_COUNT_DROP_ADDRESS, "packets for queue pairs from addresses that are not their peers'",
+      "somebody forges packets or sends to the wrong queue pair" },
+    { URO_COUNT_DROP_QPN, "packets for queue pairs that do not exist",
+      "somebody tries numbers, or peers go on after the queue pair has ended" },
+    { URO_COUNT_DROP_GHOST_ACK, "answers to what was never asked", "somebody forges answers" },
+    { URO_COUNT_RX_FAR, "requests with PSNs far from the expected ones", "somebody tries PSNs" },
+    { URO_COUNT_ACCESS_REFUSED, "requests with wrong keys, addresses or rights",
+      "a peer tries keys, or is wrong about them" },
+    { URO_COUNT_DROP_PKEY, "packets of other partitions", "somebody is misconfigured or tries" },
+    { URO_COUNT_DROP_QKEY, "datagrams with wrong Q_Keys", "somebody tries Q_Keys" },
+    { URO_COUNT_CM_DROP_UNEXPECTED, "connection messages that fit no connection",
+      "somebody forges them" },
+    { URO_COUNT_CM_REFUSED, "connection requests that were refused",
+      "somebody asks for more than this program takes" },
+    { URO_COUNT_CM_DROP_BUSY, "connection messages that nobody has taken in time",
+      "more clients at once than this program takes, or a flood" },
+};
+static_assert(URO_ARRAY_LEN(kinds) == URO_GUESS_KINDS, "one description for each kind");
+
+static bool is_muted(const struct uro_guesses *guesses, unsigned kind, uro_time now)
+{
+    return guesses->warned_at[kind] != 0 && now - guesses->warned_at[kind] < URO_GUESS_MUTED;
+}
+
+bool uro_quota_check_guesses(struct uro_guesses *guesses, const struct uro_counters *counters,
+                             uro_time now, char text[static URO_GUESS_TEXT_MAX])
+{
+    for (unsigned i = 0; i < URO_GUESS_KINDS; i++) {
+        uint64_t count = counters->value[kinds[i].counter];
+        if (count - guesses->before[i] < URO_GUESS_MAX || is_muted(guesses, i, now))
+            continue;
+        guesses->warned_at[i] = now;
+        snprintf(text, URO_GUESS_TEXT_MAX, "WARNING: %" PRIu64 " %s (%s): %s; see docs/SECURITY.md",
+                 count, kinds[i].description, uro_counter_name(kinds[i].counter), kinds[i].remedy);
+        return true;
+    }
+    if (guesses->since == 0 || now - guesses->since >= URO_GUESS_INTERVAL) {
+        guesses->since = now;
+        for (unsigned i = 0; i < URO_GUESS_KINDS; i++)
+            guesses->before[i] = counters->value[kinds[i].counter];
+    }
+    return false;
 }

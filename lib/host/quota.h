@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quota.h - how many objects of a kind, and how much memory, a process may have of a device, and of
- * all its devices together.
+/* quota.h - limits on what programs and peers use of a device, and the warnings on stderr about them.
  *
- * The bounds are those of the configuration (max_qp= and so on, of a device and of "*"); the lesser
- * one is what a program is told when it asks the device. To add a kind: a line below, a default and a key in entry.c.
+ *   quotas   how many objects and how much memory a program may have: max_qp= and so on, of a device and of "*"
+ *   bounds   limits that no key of the configuration sets
+ *   guesses  rates of packets that an honest peer hardly ever sends
+ *
+ * A program that queries a device sees the lesser of the device's and the process's quota. To add a kind of quota, add a line
+ * to URO_QUOTAS, and a default and a key in entry.c. To add a bound, add a line to URO_BOUNDS and a row in
+ * docs/TROUBLESHOOTING.md.
  */
 #pragma once
 
-#include "base/defs.h"
+#include "base/counters.h"
+#include "base/time.h"
 
 struct uro_device;
 
-/* X(enumerator, "key", "what there are so many of") */
+/* ---- quotas ---------------------------------------------------------------- */
+
+/* X(enumerator, "key", "what is counted") */
 #define URO_QUOTAS(X)                                                                              \
     X(QP, "max_qp", "queue pairs")                                                                 \
     X(CQ, "max_cq", "completion queues")                                                           \
@@ -21,7 +28,7 @@ struct uro_device;
     X(PD, "max_pd", "protection domains")                                                          \
     X(AH, "max_ah", "address handles")                                                             \
     X(CONN, "max_conn", "connections of rdma_cm")                                                  \
-    X(OCTETS, "max_registered", "octets of registered memory")
+    X(MEMORY, "max_registered", "bytes of registered memory")
 
 enum uro_quota {
 #define X(id, key, text) URO_QUOTA_##id,
@@ -30,24 +37,79 @@ enum uro_quota {
         URO_QUOTA_COUNT
 };
 
-/* For devices.c, before any device is used: what all of them together may have. */
+/* Sets the quotas of all devices together. host.c calls this before any device is used. */
 void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT]);
+/* Returns the lesser of the device's and the process's quota. */
 uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota);
 
-/* Counts @amount more, unless that is more than the device or the process may have: then false, with
- * errno ENOMEM, and the first time stderr says which bound it was. Thread: any. */
+/* Adds @amount to the use of a quota. If that exceeds the quota of the device or of the process, adds nothing, sets errno to
+ * ENOMEM, prints a message for the first time, and returns false. Thread: any. */
 URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount);
-/* In a forked child: what the parent has counts no more. */
-void uro_quota_forked(void);
-/* Nothing happens when the device is dead. */
+/* Subtracts @amount, unless the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
+
+/* In a forked child: subtracts the objects of the parent from the use of the process. */
+void uro_quota_forked(void);
+/* Subtracts the objects of a removed device from the use of the process. */
+void uro_quota_removed(struct uro_device *device);
 
 /* Returns whether the device has objects other than PDs and connections. Thread: any. */
 bool uro_quota_in_use(const struct uro_device *device);
 
-/* Subtracts the objects of a removed device from the totals of the process. */
-void uro_quota_removed(struct uro_device *device);
-
-/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for each device: the bound
+/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for each device: the quota
  * of "*" then applies to each device. */
-void uro_quota_say(struct uro_device *device, enum uro_quota quota);
+void uro_quota_warn(struct uro_device *device, enum uro_quota quota);
+
+/* ---- bounds ---------------------------------------------------------------- */
+
+/* X(enumerator, "text"): the text says which bound was reached, with its value as PRIu64, and what to do */
+#define URO_BOUNDS(X)                                                                              \
+    X(NEXT_HOPS, "%" PRIu64 " next hops, one for each peer address, are in use: requests for "     \
+                 "more fail (ENOMEM); destroy unused address handles, queue pairs or rdma_cm "     \
+                 "identifiers")                                                                    \
+    X(GROUPS, "%" PRIu64 " multicast groups are joined: requests for more fail (ENOMEM); detach "  \
+              "queue pairs from unused groups")                                                    \
+    X(MEMBERS, "%" PRIu64 " queue pairs are attached to one multicast group: requests for more "   \
+               "fail (ENOMEM); detach unused queue pairs, or use several processes")               \
+    X(SHARED_QPS, "%" PRIu64 " queue pairs exist, the most at an address that several processes "  \
+                  "share: requests for more fail (ENOMEM); destroy unused queue pairs, or write "  \
+                  "hub=no if no other process uses the address")                                   \
+    X(SERVICES, "%" PRIu64 " services have listeners at one address: requests for more fail "      \
+                "(ENOMEM); destroy unused listeners, or use several processes")                    \
+    X(DEVICE_MEMORY, "the device has %" PRIu64 " bytes of device memory: requests for more fail "  \
+                     "(ENOMEM); free unused device memory, or register ordinary memory")
+
+enum uro_bound {
+#define X(id, text) URO_BOUND_##id,
+    URO_BOUNDS(X)
+#undef X
+        URO_BOUND_COUNT
+};
+
+/* Prints the message of @bound, whose value is @most, unless it was printed for this device before. Thread: any. */
+void uro_quota_warn_bound(struct uro_device *device, enum uro_bound bound, uint64_t most);
+
+/* Prints the messages of the quotas and bounds that made the engine refuse a request of a program or a peer. Engine lock
+ * held. */
+void uro_quota_check_bounds(struct uro_device *device);
+
+/* ---- guesses --------------------------------------------------------------- */
+
+/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning all the same, since somebody who goes on
+ * guessing succeeds at last. docs/SECURITY.md says what to do. */
+#define URO_GUESS_KINDS    10u
+#define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
+#define URO_GUESS_MAX      1000u /* packets of a kind; failing honest peers cause a few hundred */
+#define URO_GUESS_MUTED    URO_MS(600000) /* time between two warnings about a kind */
+#define URO_GUESS_TEXT_MAX 256u
+
+struct uro_guesses {
+    uro_time since;                      /* start of the interval; 0: none has begun */
+    uint64_t before[URO_GUESS_KINDS];    /* values of the counters at that time */
+    uro_time warned_at[URO_GUESS_KINDS]; /* time of the last warning; 0: none */
+};
+
+/* Checks the counters, as often as the caller likes. Returns true with one line of warning in @text. The caller then calls
+ * again, since there may be more warnings. */
+bool uro_quota_check_guesses(struct uro_guesses *guesses, const struct uro_counters *counters,
+                             uro_time now, char text[static URO_GUESS_TEXT_MAX]);

@@ -1,15 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* round.c - one round of a device: one clock reading, frames in, frames out, events.
+/* round.c - one round of a device: one clock reading, frames in, frames out, events, and the capture of all frames.
  *
- * Programs see the completions of a round when its ACKs have been transmitted, not before: see docs/decisions/0039. */
+ * Programs see the completions of a round only after its ACKs have been transmitted: see docs/decisions/0039.
+ */
+#include "host/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cm/cm.h"
-#include "host/capture.h"
-#include "host/device.h"
+#include "host/fork.h"
 #include "host/limits.h"
-#include "host/unmapped.h"
+#include "io/pcap/pcap_write.h"
+
+/* ---- capture: pcap=FILE ------------------------------------------------------ */
+
+int uro_round_open_capture(struct uro_device *device)
+{
+    const char *path = device->config.pcap;
+
+    if (path[0] == '\0')
+        return 0;
+    char own[sizeof device->config.pcap + 16];
+    /* A forked child must not truncate the file that its parent writes. */
+    if (uro_fork_generation() > 1)
+        (void)snprintf(own, sizeof own, "%s.%d", path, (int)getpid());
+    else
+        (void)snprintf(own, sizeof own, "%s", path);
+    int error =
+        uro_pcap_write_open(own, uro_host_wall_clock() - uro_device_now(), &device->capture);
+    if (error != 0)
+        (void)snprintf(device->problem, sizeof device->problem, "pcap=%.120s: %s", path,
+                       strerror(-error));
+    return error;
+}
+
+/* Reports an error of the capture file, which pcap_write returns once. The capture goes on without the frames that did not fit. */
+static void report_capture(const struct uro_device *device, int error)
+{
+    if (error != 0)
+        fprintf(stderr, "uroce: %s: pcap=%s: %s; frames are missing from here on\n",
+                device->config.name, device->config.pcap, strerror(-error));
+}
+
+/* A frame is written to the file from the same description as to the port. If its memory changes in between, the two may differ. */
+static void capture_received(struct uro_device *device, const struct uro_pkt *pkts, uint32_t count,
+                             uro_time now)
+{
+    for (uint32_t i = 0; i < count; i++)
+        report_capture(device, uro_pcap_write_pkt(device->capture, &pkts[i], now));
+}
+
+static void capture_sent(struct uro_device *device, const struct uro_tx *tx, uint32_t count,
+                         uro_time now)
+{
+    for (uint32_t i = 0; i < count; i++)
+        report_capture(device, uro_pcap_write_tx(device->capture, &tx[i], now));
+}
+
+static void flush_capture(struct uro_device *device)
+{
+    if (device->capture != NULL)
+        report_capture(device, uro_pcap_write_flush(device->capture));
+}
+
+void uro_round_abandon_capture(struct uro_device *device)
+{
+    uro_pcap_write_abandon(device->capture);
+    device->capture = NULL;
+}
+
+void uro_round_close_capture(struct uro_device *device)
+{
+    if (device->capture == NULL)
+        return;
+    uint64_t lost = uro_pcap_write_lost(device->capture);
+    if (lost != 0)
+        fprintf(stderr, "uroce: %s: pcap=%s: %llu frames are missing\n", device->config.name,
+                device->config.pcap, (unsigned long long)lost);
+    uro_pcap_write_close(device->capture);
+    device->capture = NULL;
+}
+
+/* ---- frames ------------------------------------------------------------------ */
 
 static uint32_t receive(struct uro_device *device, uro_time now)
 {
@@ -19,26 +94,26 @@ static uint32_t receive(struct uro_device *device, uro_time now)
 
     if (count > 0) {
         if (device->capture != NULL)
-            uro_capture_received(device, pkts, count, now);
+            capture_received(device, pkts, count, now);
         uro_engine_input(device->engine, pkts, count, now);
         uro_port_release(device->port, pkts, count);
     }
     return count;
 }
 
-/* Frames to ourselves: nothing is left to do but to keep a copy. */
-static uint32_t looped(struct uro_device *device, uro_time now)
+/* Captures the frames that the engine sent to itself and has received. Returns their number. */
+static uint32_t capture_local(struct uro_device *device, uro_time now)
 {
     uint32_t count;
     const struct uro_pkt *pkts = uro_engine_looped(device->engine, &count);
 
     if (count > 0 && device->capture != NULL)
-        uro_capture_received(device, pkts, count, now);
+        capture_received(device, pkts, count, now);
     return count;
 }
 
-/* A peer that was stopped leaves the link full for ever. Frames are lost then, as on any other, so
- * that timers run and queue pairs learn that nobody answers. */
+/* Returns whether the link has been full for so long that frames are dropped. A stopped peer leaves its link full for ever. With
+ * dropped frames, timers run, and queue pairs fail as on any other link. */
 static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
 {
     if (room > 0)
@@ -48,24 +123,24 @@ static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
     return device->full_since != 0 && now - device->full_since >= URO_LINK_STUCK;
 }
 
-/* What the engine had to send: to the port, or nowhere. */
-static void hand_over(struct uro_device *device, uint32_t count, bool stuck, uro_time now)
+/* Gives frames of the engine to the port, or drops them if the link is stuck. */
+static void transmit_burst(struct uro_device *device, uint32_t count, bool stuck, uro_time now)
 {
     if (stuck) {
         uro_engine_lost(device->engine, count);
         return;
     }
     if (count > 0 && device->capture != NULL)
-        uro_capture_sent(device, device->tx, count, now);
+        capture_sent(device, device->tx, count, now);
     if (count == 0)
         return;
-    /* The round may have done much before. */
+    /* The clock is read here, since the round may have done much before. */
     device->send_began =
         device->sched.call_per_send && count <= URO_SEND_TIMED ? uro_device_now() : 0;
     device->port->ops->transmit(device->port, device->tx, count);
 }
 
-static bool keeps_some(const struct uro_device *device)
+static bool has_local_frames(const struct uro_device *device)
 {
     uint32_t count;
 
@@ -73,9 +148,9 @@ static bool keeps_some(const struct uro_device *device)
     return count > 0;
 }
 
-/* Returns how many frames left by the port; adds those that went to ourselves to @kept. What was kept is heard
- * whether the link has room or not. */
-static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept)
+/* Sends what the engine has to send. Returns the number of frames that left by the port, and adds the frames to this device itself
+ * to @local. Those do not need space on the link. */
+static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *local)
 {
     uint32_t sent = 0;
 
@@ -84,33 +159,36 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *kept
         bool stuck = is_stuck(device, room, now);
         if (stuck)
             room = URO_PORT_BURST;
-        if (room == 0 && !keeps_some(device))
+        if (room == 0 && !has_local_frames(device))
             break;
         uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
-        hand_over(device, count, stuck, now);
+        transmit_burst(device, count, stuck, now);
         if (!uro_engine_acknowledges(device->engine))
             uro_engine_deliver(device->engine);
         sent += count;
-        uint32_t local = looped(device, now);
-        *kept += local;
-        if (count < room && local == 0)
+        uint32_t kept = capture_local(device, now);
+        *local += kept;
+        if (count < room && kept == 0)
             break;
     }
     return sent;
 }
 
-static void look_for_guesses(struct uro_device *device, uro_time now)
-{
-    char text[URO_SUSPECT_TEXT_MAX];
+/* ---- link, groups, services, events ------------------------------------------- */
 
-    while (uro_suspect_look(&device->suspect, uro_engine_counters(device->engine), now, text))
+static void warn_of_guesses(struct uro_device *device, uro_time now)
+{
+    char text[URO_GUESS_TEXT_MAX];
+
+    while (
+        uro_quota_check_guesses(&device->guesses, uro_engine_counters(device->engine), now, text))
         fprintf(stderr, "uroce: %s: %s\n", device->config.name, text);
 }
 
 static void check_link(struct uro_device *device, uro_time now)
 {
-    device->link_checked = now;
-    uro_capture_flush(device);
+    device->link_checked_at = now;
+    flush_capture(device);
     bool up = device->port->ops->link_up(device->port);
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
@@ -118,24 +196,24 @@ static void check_link(struct uro_device *device, uro_time now)
         if (up)
             device->link_was_up = true;
         uro_engine_link(device->engine, up, now);
-        uro_host_sink()->port_event(device,
-                                    up ? URO_PORT_ACTIVE : URO_PORT_ERR); /* rule PORT.EVENT */
+        uro_host_event_handlers()->port_event(device, up ? URO_PORT_ACTIVE
+                                                         : URO_PORT_ERR); /* rule PORT.EVENT */
     }
     if (!up && !uro_device_gone(device) && uro_port_gone(device->port)) {
         atomic_store(&device->gone, true);
-        uro_host_sink()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
+        uro_host_event_handlers()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
 }
 
-/* What connections mean by it takes the locks of commands, which stand before the engine's. */
-void uro_round_tell_gone(struct uro_device *device, bool *told)
+/* The handler takes the locks of commands, which must be taken before the engine lock. */
+void uro_round_report_removal(struct uro_device *device, bool *reported)
 {
-    const struct uro_conn_sink *sink = uro_host_conn_sink();
+    const struct uro_conn_handlers *handlers = uro_host_conn_handlers();
 
-    if (*told || !uro_device_gone(device) || sink == NULL)
+    if (*reported || !uro_device_gone(device) || handlers == NULL)
         return;
-    *told = true;
-    sink->removed(device);
+    *reported = true;
+    handlers->removed(device);
 }
 
 void uro_round_multicast(struct uro_device *device)
@@ -155,7 +233,7 @@ void uro_round_multicast(struct uro_device *device)
 }
 
 /* Announces the services to the port. When out of memory, the next round tries again. */
-static void tell_services(struct uro_device *device)
+static void announce_services(struct uro_device *device)
 {
     const uint32_t count = uro_engine_service_count(device->engine);
     const uint32_t version = uro_engine_services_version(device->engine);
@@ -177,43 +255,52 @@ uro_time uro_round_link_interval(const struct uro_device *device)
     return device->link_up ? URO_LINK_CHECK_INTERVAL : URO_LINK_DOWN_INTERVAL;
 }
 
-/* Without a sink nobody listens, connects or resolves. */
-static void tell_connections(struct uro_device *device)
+/* Reports connection events. Without handlers, the program does not use connections. */
+static void report_connections(struct uro_device *device)
 {
-    const struct uro_conn_sink *sink = uro_host_conn_sink();
+    const struct uro_conn_handlers *handlers = uro_host_conn_handlers();
     struct uro_conn_event event;
     struct uro_resolve *resolve;
 
-    if (sink == NULL)
+    if (handlers == NULL)
         return;
     while (uro_conn_event(uro_engine_cm(device->engine), &event))
-        sink->conn_event(device, &event);
+        handlers->conn_event(device, &event);
     while ((resolve = uro_engine_resolved(device->engine)) != NULL)
-        sink->resolved(device, resolve);
+        handlers->resolved(device, resolve);
 }
 
-/* What changes seldom. */
-static void look_around(struct uro_device *device, uro_time now)
+/* Checks for changes of the link, the multicast groups and the services, which are rare. */
+static void check_changes(struct uro_device *device, uro_time now)
 {
-    if (now - device->link_checked >= uro_round_link_interval(device)) {
+    if (now - device->link_checked_at >= uro_round_link_interval(device)) {
         check_link(device, now);
-        look_for_guesses(device, now);
-        uro_bound_look(device);
+        warn_of_guesses(device, now);
+        uro_quota_check_bounds(device);
     }
     if (uro_engine_multicast_version(device->engine) != device->multicast_version)
         uro_round_multicast(device);
     if (uro_engine_services_version(device->engine) != device->services_version)
-        tell_services(device);
+        announce_services(device);
 }
 
-static void tell(struct uro_device *device)
+static void report_events(struct uro_device *device)
 {
     struct uro_event event;
 
     while (uro_engine_event(device->engine, &event)) {
-        uro_host_sink()->engine_event(device, &event);
+        uro_host_event_handlers()->engine_event(device, &event);
         device->sched.event_delivered = true;
     }
+}
+
+/* ---- the round ---------------------------------------------------------------- */
+
+uint64_t uro_round_served(const struct uro_device *device)
+{
+    const uint64_t *value = uro_engine_counters(device->engine)->value;
+
+    return value[URO_COUNT_RX_WRITES] + value[URO_COUNT_RX_READS] + value[URO_COUNT_RX_ATOMICS];
 }
 
 /* Records the time of a send. Engine lock held. */
@@ -229,11 +316,11 @@ static void note_sent(struct uro_device *device, uro_time ended)
 
 static uint32_t send(struct uro_device *device, uro_time now)
 {
-    uint32_t kept = 0;
-    uint32_t sent = transmit(device, now, &kept);
+    uint32_t local = 0;
+    uint32_t sent = transmit(device, now, &local);
     if (sent > 0)
         note_sent(device, uro_device_now());
-    return sent + kept;
+    return sent + local;
 }
 
 uint32_t uro_round_send(struct uro_device *device, uro_time now)
@@ -251,13 +338,13 @@ uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, u
     *received = 0;
     if (device->closed)
         return 0;
-    look_around(device, now);
+    check_changes(device, now);
     uro_unmapped_touch(device);
     if (receives)
         *received = receive(device, now);
     uint32_t sent = send(device, now);
     uro_unmapped_touch(NULL);
-    tell(device);
-    tell_connections(device);
+    report_events(device);
+    report_connections(device);
     return *received + sent;
 }

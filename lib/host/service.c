@@ -19,21 +19,21 @@
 
 /* ---- sleep --------------------------------------------------------------- */
 
-/* Sleeps until the time @until or the doorbell. With @armed, a frame also wakes the thread. */
+/* Sleeps until the time @until or uro_service_wake(). With @armed, a frame also wakes the thread. */
 static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
 {
     struct timespec left = { 0 };
-    uint64_t rings;
+    uint64_t count;
 
     if (until > now) {
         left.tv_sec = (time_t)((until - now) / 1000000000u);
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
-    int woken = ppoll(device->sleeps_on, armed ? device->sleeps_on_count : 1, &left, NULL);
+    int woken = ppoll(device->poll_fds, armed ? device->poll_fd_count : 1, &left, NULL);
     atomic_store(&device->shared.wake_at, 0);
     atomic_store(&device->shared.rx_armed, false);
-    if (woken > 0 && device->sleeps_on[0].revents != 0)
-        (void)!read(device->doorbell, &rings, sizeof rings);
+    if (woken > 0 && device->poll_fds[0].revents != 0)
+        (void)!read(device->wake_fd, &count, sizeof count);
 }
 
 /* Disarms the port. While the port is armed, each frame costs the sending peer a system call. If a caller has the lock, the
@@ -60,19 +60,19 @@ static void stand_back(struct uro_device *device, uro_time now, uro_time until)
 }
 
 /* Reads the file descriptors of the port. Returns whether there are any. Engine lock held. */
-static bool ask_port(struct uro_device *device)
+static bool read_descriptors(struct uro_device *device)
 {
     int fds[URO_PORT_FDS_MAX];
     const uint32_t count = uro_port_wait_fds(device->port, fds);
 
     for (uint32_t i = 0; i < count; i++)
-        device->sleeps_on[1 + i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-    device->sleeps_on_count = 1 + count;
+        device->poll_fds[1 + i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    device->poll_fd_count = 1 + count;
     return count > 0;
 }
 
 /* Arms the port, and announces the sleep to other threads. Returns false when frames are waiting. Engine lock held. */
-static bool settle(struct uro_device *device, uro_time now, uro_time *until)
+static bool announce_sleep(struct uro_device *device, uro_time now, uro_time *until)
 {
     const struct uro_sched_idle idle = {
         .now = now,
@@ -81,7 +81,7 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
         .link_up = device->link_up,
         /* The descriptor of a dead link may be readable for ever. */
         .has_descriptor = (device->link_up || uro_port_has(device->port, URO_PORT_WAKES_DOWN)) &&
-                          ask_port(device),
+                          read_descriptors(device),
     };
     const struct uro_sched_decision sleep = uro_sched_on_idle(&device->sched, &idle);
 
@@ -90,6 +90,17 @@ static bool settle(struct uro_device *device, uro_time now, uro_time *until)
     atomic_store(&device->shared.rx_armed, device->armed);
     atomic_store(&device->shared.wake_at, sleep.until);
     return !sleep.arm || device->armed;
+}
+
+void uro_service_wake(struct uro_device *device)
+{
+    const uint64_t one = 1;
+
+    if (atomic_load(&device->shared.wake_at) == 0)
+        return; /* the thread is awake, and checks for doorbells before it sleeps */
+    atomic_store(&device->shared.wake_at, 0);
+    if (write(device->wake_fd, &one, sizeof one) < 0)
+        return; /* the eventfd is full, so it is readable */
 }
 
 /* ---- rounds --------------------------------------------------------------- */
@@ -105,7 +116,7 @@ static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_
         uro_port_disarm(device->port);
     device->armed = false;
     round.moved = uro_round_run(device, true, now, &round.received);
-    round.served = uro_progress_served(device);
+    round.served = uro_round_served(device);
     round.ended = uro_device_now();
 
     const struct uro_sched_words before = uro_sched_load(shared);
@@ -124,7 +135,7 @@ static bool work(struct uro_device *device, uro_time *now, uro_time *until)
     uro_progress_lock(device);
     *now = uro_device_now();
     struct uro_sched_decision decision = round_of_thread(device, *now);
-    bool is_ready = decision.action == URO_SCHED_SLEEP && settle(device, *now, until);
+    bool is_ready = decision.action == URO_SCHED_SLEEP && announce_sleep(device, *now, until);
     (void)pthread_mutex_unlock(&device->mutex);
     /* From here on, a thread that rings the doorbell sees that this thread must be woken. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -152,7 +163,7 @@ struct scheduling {
 
 /* Requests short time slices. Each round of the thread is short, and programs wait for it. The scheduler then prefers the
  * thread to a program that spins on its memory. Linux before 6.12 ignores the request. */
-static void ask_for_short_slices(void)
+static void request_short_slices(void)
 {
     struct scheduling now = { .size = sizeof now };
 
@@ -164,15 +175,15 @@ static void ask_for_short_slices(void)
 
 void uro_service_run(struct uro_device *device)
 {
-    bool told_gone = false;
+    bool removal_reported = false;
 
     atomic_store(&device->shared.silence, URO_SILENCE_MIN);
-    device->sleeps_on[0] = (struct pollfd){ .fd = device->doorbell, .events = POLLIN };
+    device->poll_fds[0] = (struct pollfd){ .fd = device->wake_fd, .events = POLLIN };
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-    ask_for_short_slices();
+    request_short_slices();
     while (!atomic_load(&device->stopping)) {
         uro_time now = uro_device_now(), until = 0;
-        uro_round_tell_gone(device, &told_gone);
+        uro_round_report_removal(device, &removal_reported);
         const struct uro_sched_words words = uro_sched_load(&device->shared);
         struct uro_sched_decision decision = uro_sched_on_thread(&device->sched, &words, now);
         if (decision.action == URO_SCHED_SLEEP)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unmapped.c - see unmapped.h for the contract.
+/* unmapped.c - see device.h for the contract.
  *
  * A fault is ours when the thread is in a round of a device, nothing is mapped at the address, and the page has
  * octets of a region that the device trusts; or when an attempt of that thread touches on-demand memory and the address is
@@ -11,7 +11,7 @@
  * function of the C library that somebody may have put another in place of (UCX does, to hear of mmap).
  */
 #define _GNU_SOURCE /* syscall, SEGV_MAPERR */
-#include "host/unmapped.h"
+#include "host/device.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,6 @@
 
 #include "core/key.h"
 #include "core/shard.h"
-#include "host/device.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000

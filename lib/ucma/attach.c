@@ -204,7 +204,7 @@ static void watch_forks(void)
     (void)uro_host_devices();
     uro_fork_join(URO_FORK_OUTER, &commands);
     uro_fork_join(URO_FORK_INNER, &channels);
-    uro_host_set_conn_sink(&uro_tell_sink);
+    uro_host_set_conn_handlers(&uro_tell_sink);
 }
 
 static void complain(const char *library, int error)

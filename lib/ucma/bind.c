@@ -258,10 +258,10 @@ static int open_ear(struct uro_id_ear *ear)
     int error = uro_conn_listen(cm, &ear->listener);
 
     if (error == -ENOMEM)
-        uro_bound_look(ear->device);
+        uro_quota_check_bounds(ear->device);
     if (error != 0)
         return error;
-    error = uro_device_claim(ear->device, &what);
+    error = uro_device_claim_service(ear->device, &what);
     if (error != 0)
         uro_conn_unlisten(cm, &ear->listener);
     return error;
@@ -332,7 +332,7 @@ static void close_ear(struct uro_id_ear *ear)
     if (ear->device == NULL)
         return;
     uro_device_lock(ear->device);
-    uro_device_unclaim(ear->device, &what);
+    uro_device_release_service(ear->device, &what);
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(ear->device)), &ear->listener);
     uro_device_unlock(ear->device);
     ear->device = NULL;

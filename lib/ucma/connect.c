@@ -127,7 +127,7 @@ static int start(struct uro_id *id, const struct rdma_ucm_conn_param *in)
     int error = uro_conn_connect(uro_engine_cm(uro_device_engine(id->device)), &target, &param,
                                  uro_device_now(), &id->conn);
     if (error == -ENOMEM)
-        uro_bound_look(id->device);
+        uro_quota_check_bounds(id->device);
     if (error == 0)
         id->state = URO_ID_CONNECTING;
     return error;

@@ -108,7 +108,7 @@ static int ask(struct uro_id *id, uint32_t timeout_ms)
     if (error == 0)
         id->state = URO_ID_RESOLVING;
     else if (error == -ENOMEM)
-        uro_bound_look(id->device);
+        uro_quota_check_bounds(id->device);
     uro_device_unlock(id->device);
     return error;
 }

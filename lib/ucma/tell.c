@@ -221,9 +221,9 @@ static void resolved(struct uro_device *device, struct uro_resolve *resolve)
                            resolve->status);
 }
 
-const struct uro_conn_sink uro_tell_sink = { .conn_event = conn_event,
-                                             .resolved = resolved,
-                                             .removed = uro_remove_device };
+const struct uro_conn_handlers uro_tell_sink = { .conn_event = conn_event,
+                                                 .resolved = resolved,
+                                                 .removed = uro_remove_device };
 
 /* ---- what the program tells itself ---------------------------------------------------------- */
 

@@ -45,4 +45,4 @@ void uro_tell_path(const struct uro_id *id, const struct uro_gid *remote,
 /* Tells every identifier of @device that it is gone. Takes the commands lock; remove.c. */
 void uro_remove_device(struct uro_device *device);
 
-extern const struct uro_conn_sink uro_tell_sink;
+extern const struct uro_conn_handlers uro_tell_sink;

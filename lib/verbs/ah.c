@@ -34,10 +34,10 @@ static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
     int error = uro_engine_ah_create(uro_device_engine(device), &ah->core, ah->ibv.pd->handle,
                                      &address, uro_device_now());
     if (error == 0)
-        uro_device_check_way(device, address.sgid_index, &address.dest,
-                             uro_shard_path_mtu(uro_device_shard(device)));
+        uro_device_check_path(device, address.sgid_index, &address.dest,
+                              uro_shard_path_mtu(uro_device_shard(device)));
     else if (error == -ENOMEM)
-        uro_bound_look(device);
+        uro_quota_check_bounds(device);
     uro_device_unlock(device);
     return -error;
 }

@@ -42,7 +42,7 @@ static void describe(struct uro_ibv_device *device, struct uro_device *host, int
 static void begin(void)
 {
     (void)uro_host_devices();
-    uro_host_set_sink(&uro_ibv_sink);
+    uro_host_set_event_handlers(&uro_ibv_sink);
     uro_ibv_watch_forks();
 }
 
@@ -98,7 +98,7 @@ static void again(struct uro_ibv_device *device, struct uro_device *host)
 static struct uro_device *replacement(struct uro_device *before)
 {
     for (struct uro_device *const *host = uro_host_known(); *host != NULL; host++)
-        if (uro_device_before(*host) == before)
+        if (uro_device_of_parent(*host) == before)
             return *host;
     return before;
 }

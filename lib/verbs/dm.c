@@ -87,7 +87,7 @@ static bool charge(struct uro_ibv_dm *dm, struct ibv_context *context, size_t le
             return true;
         atomic_fetch_sub(&dm->device->dm_used, length);
     }
-    uro_bound_say(uro_ibv_host(context), URO_BOUND_DEVICE_MEMORY, URO_DM_MAX);
+    uro_quota_warn_bound(uro_ibv_host(context), URO_BOUND_DEVICE_MEMORY, URO_DM_MAX);
     return false;
 }
 

@@ -30,12 +30,12 @@ static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
     int error = members < URO_MCAST_MEMBERS_MAX ? 0 : -ENOMEM;
 
     if (error != 0)
-        uro_bound_say(qp->object.device, URO_BOUND_MEMBERS, URO_MCAST_MEMBERS_MAX);
+        uro_quota_warn_bound(qp->object.device, URO_BOUND_MEMBERS, URO_MCAST_MEMBERS_MAX);
     else if (members == 0)
         error = uro_engine_join(engine, group, uro_device_now());
     if (error != 0 && members == 0)
-        uro_bound_say(qp->object.device, URO_BOUND_GROUPS,
-                      uro_device_groups_max(qp->object.device));
+        uro_quota_warn_bound(qp->object.device, URO_BOUND_GROUPS,
+                             uro_device_groups_max(qp->object.device));
     if (error != 0)
         return error;
     uro_mcast_attach(qp->shard, &membership->core, qp->core, group);

@@ -105,7 +105,7 @@ static uint64_t counted(const struct uro_key *key)
 static void refund(struct uro_device *device, uint64_t octets)
 {
     uro_quota_give(device, URO_QUOTA_MR, 1);
-    uro_quota_give(device, URO_QUOTA_OCTETS, octets);
+    uro_quota_give(device, URO_QUOTA_MEMORY, octets);
 }
 
 static uint64_t counted_for(const struct uro_ibv_mr *mr)
@@ -117,7 +117,7 @@ static bool charge(struct uro_device *device, uint64_t octets)
 {
     if (!uro_quota_take(device, URO_QUOTA_MR, 1))
         return false;
-    if (uro_quota_take(device, URO_QUOTA_OCTETS, octets))
+    if (uro_quota_take(device, URO_QUOTA_MEMORY, octets))
         return true;
     uro_quota_give(device, URO_QUOTA_MR, 1);
     return false;
@@ -316,7 +316,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
     uint64_t more = after > before ? after - before : 0;
     uint64_t less = after < before ? before - after : 0;
 
-    if (!uro_quota_take(device, URO_QUOTA_OCTETS, more))
+    if (!uro_quota_take(device, URO_QUOTA_MEMORY, more))
         return errno;
     uro_device_lock(device);
     if (!mr->key.registered) {
@@ -331,7 +331,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
             uro_key_register(shard, &mr->key);
     }
     uro_device_unlock(device);
-    uro_quota_give(device, URO_QUOTA_OCTETS, error == 0 ? less : more);
+    uro_quota_give(device, URO_QUOTA_MEMORY, error == 0 ? less : more);
     return error;
 }
 

@@ -339,7 +339,7 @@ void uro_ibv_contexts_lock(void);
 void uro_ibv_contexts_unlock(void);
 
 /* sink.c: engine and port events into the queues. */
-extern const struct uro_event_sink uro_ibv_sink;
+extern const struct uro_event_handlers uro_ibv_sink;
 
 /* cq.c: both kinds; of @attr what both have. NULL with errno EINVAL, ENOMEM or why the device does
  * not start. */

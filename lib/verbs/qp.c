@@ -248,7 +248,7 @@ static bool has_number(struct uro_device *device)
 
     if (shard->qps.count < uro_qp_most(shard))
         return true;
-    uro_bound_say(device, URO_BOUND_SHARED_QPS, uro_qp_most(shard));
+    uro_quota_warn_bound(device, URO_BOUND_SHARED_QPS, uro_qp_most(shard));
     return false;
 }
 

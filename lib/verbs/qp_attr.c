@@ -168,11 +168,11 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
         error = uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits,
                                      uro_device_now());
     if (error == -ENOMEM)
-        uro_bound_look(device);
+        uro_quota_check_bounds(device);
     if (error == 0 && (bits & URO_ATTR_AV))
         qp->pair->address = wanted->ah_attr;
     if (error == 0 && (bits & URO_ATTR_AV) && (bits & URO_ATTR_PATH_MTU))
-        uro_device_check_way(device, attr.address.sgid_index, &attr.address.dest, attr.path_mtu);
+        uro_device_check_path(device, attr.address.sgid_index, &attr.address.dest, attr.path_mtu);
     if (error == 0 && (bits & URO_ATTR_STATE)) {
         ibv->state = wanted->qp_state;
         if (ibv->state == IBV_QPS_RESET)

@@ -70,5 +70,5 @@ static void port_event(struct uro_device *device, enum uro_port_event event)
     uro_ibv_contexts_unlock();
 }
 
-const struct uro_event_sink uro_ibv_sink = { .engine_event = engine_event,
-                                             .port_event = port_event };
+const struct uro_event_handlers uro_ibv_sink = { .engine_event = engine_event,
+                                                 .port_event = port_event };

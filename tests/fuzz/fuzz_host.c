@@ -54,7 +54,7 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
     return at;
 }
 
-/* ---- in place of progress.c ----------------------------------------------------------------- */
+/* ---- in place of progress.c and service.c ----------------------------------------------------------------- */
 
 void uro_device_lock(struct uro_device *device)
 {
@@ -66,7 +66,7 @@ void uro_device_unlock(struct uro_device *device)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-void uro_progress_wake(struct uro_device *device)
+void uro_service_wake(struct uro_device *device)
 {
     (void)device;
 }
@@ -314,7 +314,7 @@ void fuzz_host_remove(uint32_t which)
     bool told = uro_device_gone(device);
 
     atomic_store(&device->gone, true);
-    uro_round_tell_gone(device, &told);
+    uro_round_report_removal(device, &told);
 }
 
 void fuzz_host_restore(void)

@@ -3,7 +3,7 @@
  * fd00::2, joined by a cable; without threads and without real time, so that an input means the
  * same each time.
  *
- * Linked before lib/host it stands in for its clock.c, plugin.c and progress.c.
+ * Linked before lib/host, it replaces clock.c, plugin.c, progress.c and service.c.
  */
 #pragma once
 

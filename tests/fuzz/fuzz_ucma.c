@@ -390,7 +390,7 @@ static void prepare(void)
     prepared = true;
     fuzz_demand(fuzz_host_devices()[FUZZ_DEVICES - 1] != NULL);
     ibv_free_device_list(ibv_get_device_list(NULL));
-    uro_host_set_conn_sink(&uro_tell_sink);
+    uro_host_set_conn_handlers(&uro_tell_sink);
     for (uint32_t i = 0; i < FUZZ_DEVICES; i++)
         fuzz_demand(uro_device_start(fuzz_host_devices()[i]) == 0);
 }

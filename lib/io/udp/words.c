@@ -85,8 +85,7 @@ int uro_udp_words(const char *link, struct uro_udp_words *words,
     while ((word = strsep(&rest, ",")) != NULL) {
         char *value = word;
         const char *key = strsep(&value, "=");
-        if (strcmp(key, "ip") == 0 ||
-            strcmp(key, "iface") == 0) /* host/defaults.c reads them */
+        if (strcmp(key, "ip") == 0 || strcmp(key, "iface") == 0) /* host/defaults.c reads them */
             continue;
         if (strcmp(key, "busy-poll") == 0) {
             if (!read_busy_poll(value != NULL ? value : "", &words->sock.busy_poll, error))

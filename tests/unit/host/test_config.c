@@ -70,7 +70,7 @@ static void line__name_and_link_only__the_rest_has_defaults(void **state)
     assert_false(d->verbose);
     assert_int_equal(d->most[URO_QUOTA_QP], 1048560);
     assert_int_equal(d->most[URO_QUOTA_AH], 1048576);
-    assert_true(d->most[URO_QUOTA_OCTETS] == UINT64_MAX);
+    assert_true(d->most[URO_QUOTA_MEMORY] == UINT64_MAX);
 }
 
 static void line__every_key__is_read(void **state)
@@ -103,9 +103,9 @@ static void line__every_key__is_read(void **state)
     assert_true(d->seed == UINT64_MAX);
     assert_int_equal(d->memory_mib, 32);
     assert_true(d->verbose);
-    for (unsigned i = 0; i < URO_QUOTA_OCTETS; i++)
+    for (unsigned i = 0; i < URO_QUOTA_MEMORY; i++)
         assert_int_equal(d->most[i], i + 1);
-    assert_int_equal(d->most[URO_QUOTA_OCTETS], 8 * 1048576);
+    assert_int_equal(d->most[URO_QUOTA_MEMORY], 8 * 1048576);
 }
 
 static void line__words_of_choice__each_is_read(void **state)
@@ -292,7 +292,7 @@ static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)
     read_right("a:net_null0;max_qp=7 *;max_qp=5;max_registered=3");
     assert_int_equal(config.entries[0].config.most[URO_QUOTA_QP], 7);
     assert_int_equal(config.process.config.most[URO_QUOTA_QP], 5);
-    assert_true(config.process.config.most[URO_QUOTA_OCTETS] == 3 * 1048576);
+    assert_true(config.process.config.most[URO_QUOTA_MEMORY] == 3 * 1048576);
     assert_true(config.process.config.most[URO_QUOTA_MR] == UINT64_MAX);
     read_right("a:net_null0");
     assert_true(config.process.config.most[URO_QUOTA_QP] == UINT64_MAX);

@@ -113,7 +113,7 @@ static void ignore(struct uro_device *of, enum uro_port_event event)
 
 static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(void **state)
 {
-    static const struct uro_event_sink sink = { poll_and_post, ignore };
+    static const struct uro_event_handlers sink = { poll_and_post, ignore };
     static _Alignas(64) uint8_t memory[4096];
     const struct uro_cqe cqe = { .status = URO_WC_SUCCESS };
 
@@ -121,7 +121,7 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
     assert_true(uro_cq_size(4) <= sizeof memory);
     struct uro_cq *cq = uro_cq_init(memory, 4, NULL);
     uro_cq_arm(cq, false);
-    uro_host_set_sink(&sink);
+    uro_host_set_event_handlers(&sink);
     rings = start_detained();
     assert_true(uro_cq_push(uro_engine_shard(uro_device_engine(device)), cq, &cqe, true));
     uint32_t rounds = fake_read(&fake.receives);

@@ -140,12 +140,12 @@ static void asks(void)
 
     MUST(uro_device_start(device) == 0);
     uro_device_lock(device);
-    MUST(uro_device_claim(device, &service) == 0);
+    MUST(uro_device_claim_service(device, &service) == 0);
     MUST(fake.claims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
     fake.claim_error = -EADDRINUSE;
-    MUST(uro_device_claim(device, &service) == -EADDRINUSE);
+    MUST(uro_device_claim_service(device, &service) == -EADDRINUSE);
     MUST(fake.unclaims == 0);
-    uro_device_unclaim(device, &service);
+    uro_device_release_service(device, &service);
     MUST(fake.unclaims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
     fake.carries = 1400;
     MUST(uro_device_route_mtu(device, &service.address, &service.address) == 1400);
@@ -206,7 +206,7 @@ static void refuses_by_the_bound_of_all(void)
     MUST(make_connections(DEVICE ";max_conn=9 *;max_conn=7", 20) == 7);
     device = uro_host_devices()[0];
     uro_device_lock(device);
-    uro_bound_look(device);
+    uro_quota_check_bounds(device);
     uro_device_unlock(device);
     MUST(strcmp(said_words(said),
                 "uroce: one: more than 7 connections of rdma_cm are refused (ENOMEM); the program "
@@ -252,8 +252,8 @@ static void listens_to_many(void)
     struct said said = said_begin();
     (void)listen_to(device, LISTENERS, -ENOMEM);
     uro_device_lock(device);
-    uro_bound_look(device);
-    uro_bound_look(device);
+    uro_quota_check_bounds(device);
+    uro_quota_check_bounds(device);
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(device)), last);
     uro_device_unlock(device);
     MUST(strcmp(said_words(said),
@@ -375,8 +375,8 @@ static void clean_up_late(void)
     MUST(uro_device_link_up(left) == fake.link_up);
     MUST(fake.closes == 1);
     uro_device_lock(left);
-    MUST(uro_device_claim(left, &service) == 0);
-    uro_device_unclaim(left, &service);
+    MUST(uro_device_claim_service(left, &service) == 0);
+    uro_device_release_service(left, &service);
     MUST(uro_device_route_mtu(left, &service.address, &service.address) == 0);
     uro_device_unlock(left);
     MUST(fake.claims == 0 && fake.unclaims == 0 && fake.ways == 0);

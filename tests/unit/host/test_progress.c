@@ -41,7 +41,7 @@ static void count(struct uro_device *of, enum uro_port_event event)
     }
 }
 
-static const struct uro_event_sink sink = { ignore, count };
+static const struct uro_event_handlers sink = { ignore, count };
 
 static void hybrid__program_silent__service_thread_answers(void **state)
 {
@@ -162,7 +162,7 @@ static void hybrid__program_is_woken__service_thread_sleeps(void **state)
     assert_true(uro_cq_size(4) <= sizeof memory);
     struct uro_cq *cq = uro_cq_init(memory, 4, NULL);
     uro_cq_arm(cq, false);
-    uro_host_set_sink(&sink);
+    uro_host_set_event_handlers(&sink);
     stage_start("a:fake0" IP);
     fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
     uro_device_lock(device);     /* no round begins before and ends after */
@@ -328,7 +328,7 @@ static void idle__port_without_descriptor__is_polled_seldom(void **state)
 static void link__goes_and_comes__is_told_once_each(void **state)
 {
     (void)state;
-    uro_host_set_sink(&sink);
+    uro_host_set_event_handlers(&sink);
     stage_start("a:fake0" IP);
     assert_true(uro_device_link_up(device));
 
@@ -352,7 +352,7 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     (void)state;
     fake.link_up = false;
     fake.flags = URO_PORT_AWAITS_PEER;
-    uro_host_set_sink(&sink);
+    uro_host_set_event_handlers(&sink);
     stage_start("a:fake0" IP);
     assert_true(uro_device_link_up(device));
     fake_set_link(true);
@@ -410,14 +410,15 @@ static void remove_device(struct uro_device *of)
     atomic_fetch_add(&removals, 1);
 }
 
-static const struct uro_conn_sink conn_sink = { no_connection, nothing_resolved, remove_device };
+static const struct uro_conn_handlers conn_sink = { no_connection, nothing_resolved,
+                                                    remove_device };
 
 /* rule PORT.GONE */
 static void link__is_gone__told_once_and_for_ever(void **state)
 {
     (void)state;
-    uro_host_set_sink(&sink);
-    uro_host_set_conn_sink(&conn_sink);
+    uro_host_set_event_handlers(&sink);
+    uro_host_set_conn_handlers(&conn_sink);
     stage_start("a:fake0" IP);
     assert_false(uro_device_gone(device));
     fake.gone = true;

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_suspect.c - when a person hears that somebody guesses, and how often. */
-#include "host/suspect.h"
+/* test_quota.c - when the user is warned of guesses, and how often. */
+#include "host/quota.h"
 
 #include <string.h>
 
 #include "support/check.h"
 
-static struct uro_suspect suspect;
+static struct uro_guesses guesses;
 static struct uro_counters counters;
-static char text[URO_SUSPECT_TEXT_MAX];
+static char text[URO_GUESS_TEXT_MAX];
 
 static int begin(void **state)
 {
     (void)state;
-    suspect = (struct uro_suspect){ 0 };
+    guesses = (struct uro_guesses){ 0 };
     counters = (struct uro_counters){ 0 };
     return 0;
 }
 
 static bool look(uro_time now)
 {
-    return uro_suspect_look(&suspect, &counters, now, text);
+    return uro_quota_check_guesses(&guesses, &counters, now, text);
 }
 
 static void guesses__few_in_any_interval__nothing_is_said(void **state)
 {
     (void)state;
     for (uint32_t i = 1; i <= 100; i++) {
-        counters.value[URO_COUNT_DROP_QPN] += URO_SUSPECT_MOST - 1;
-        assert_false(look(i * URO_SUSPECT_INTERVAL));
+        counters.value[URO_COUNT_DROP_QPN] += URO_GUESS_MAX - 1;
+        assert_false(look(i * URO_GUESS_INTERVAL));
     }
 }
 
@@ -50,8 +50,8 @@ static void guesses__that_go_on__are_told_again_only_after_a_while(void **state)
     uint32_t told = 0;
 
     (void)state;
-    for (uro_time now = URO_MS(100); now < URO_SUSPECT_QUIET * 3; now += URO_MS(100)) {
-        counters.value[URO_COUNT_DROP_GHOST_ACK] += URO_SUSPECT_MOST;
+    for (uro_time now = URO_MS(100); now < URO_GUESS_MUTED * 3; now += URO_MS(100)) {
+        counters.value[URO_COUNT_DROP_GHOST_ACK] += URO_GUESS_MAX;
         told += look(now);
     }
     assert_int_equal(told, 3);
@@ -60,8 +60,8 @@ static void guesses__that_go_on__are_told_again_only_after_a_while(void **state)
 static void guesses__of_two_kinds__each_has_its_line(void **state)
 {
     (void)state;
-    counters.value[URO_COUNT_RX_FAR] = URO_SUSPECT_MOST;
-    counters.value[URO_COUNT_CM_REFUSED] = URO_SUSPECT_MOST;
+    counters.value[URO_COUNT_RX_FAR] = URO_GUESS_MAX;
+    counters.value[URO_COUNT_CM_REFUSED] = URO_GUESS_MAX;
     assert_true(look(URO_MS(1)));
     assert_true(look(URO_MS(1)));
     assert_false(look(URO_MS(1)));
@@ -71,7 +71,7 @@ static void guesses__of_two_kinds__each_has_its_line(void **state)
 static void requests__more_than_a_program_takes__said(void **state)
 {
     (void)state;
-    counters.value[URO_COUNT_CM_DROP_BUSY] = URO_SUSPECT_MOST;
+    counters.value[URO_COUNT_CM_DROP_BUSY] = URO_GUESS_MAX;
     assert_true(look(URO_MS(1)));
     assert_non_null(strstr(text, "(cm_drop_busy)"));
 }

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lifetime.c - a device starts when the first CQ, QP or MR needs it, and ends with the process. */
-#define _GNU_SOURCE /* pthread_setname_np, pthread_setaffinity_np */
+/* device.c - starts a device when the first CQ, queue pair or memory region needs it, and ends it with the process.
+ *
+ * When a process ends, its devices disconnect from their peers, as the kernel would: they send a DREQ for each connection, and
+ * a REJ for each that is not established yet. A peer that does not reply soon is not waited for.
+ *
+ * The port is then closed, so that the peer sees it go and nothing is left behind. That is safe only after the service thread
+ * has ended, while no other thread is inside. A process that ends in the middle of a call (exit in a signal handler) waits for
+ * EXIT_WAIT at most.
+ *
+ * The last frames, often the ACK of the peer's last message, may still be in memory that is shared with the peer and goes away
+ * with the port. A process that ends right after sending therefore waits until its peer had time to read.
+ */
+#define _GNU_SOURCE /* pthread_setname_np, pthread_setaffinity_np, pthread_timedjoin_np */
 #include <errno.h>
+#include <net/if.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,57 +23,121 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cancel/cancel.h"
+#include "core/limits.h"
 #include "core/shard.h"
-#include "host/capture.h"
 #include "host/device.h"
 #include "host/fork.h"
 #include "host/plugin.h"
-#include "host/unmapped.h"
 #include "wire/ip.h"
 
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
 
-/* ---- the sink ----------------------------------------------------------- */
+#define EXIT_WAIT_NS      300000000L /* most time that the end of the process waits for other threads */
+#define LINGER            URO_MS(50) /* a peer that is ready to run has got a processor by then */
+#define DISCONNECT_MAX    URO_MS(300) /* includes resolving next hops, and a processor for the peers */
+#define DISCONNECT_NAP_NS 100000L     /* pause between two rounds meanwhile */
 
-static void ignore_engine(struct uro_device *device, const struct uro_event *event)
+/* ---- ending -------------------------------------------------------------- */
+
+/* Prints the counters of the engine, for verbose=yes. */
+static void print_counters(const struct uro_device *device)
 {
-    (void)device;
-    (void)event;
+    const struct uro_counters *counters = uro_engine_counters(device->engine);
+
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        if (counters->value[i] != 0)
+            fprintf(stderr, "uroce: %s: %-22s %12llu  %s\n", device->config.name,
+                    uro_counter_name((enum uro_counter)i), (unsigned long long)counters->value[i],
+                    uro_counter_text((enum uro_counter)i));
 }
 
-static void ignore_port(struct uro_device *device, enum uro_port_event event)
+static struct timespec exit_limit(void)
 {
-    (void)device;
-    (void)event;
+    uro_time until = uro_host_wall_clock() + EXIT_WAIT_NS;
+
+    return (struct timespec){ .tv_sec = (time_t)(until / 1000000000u),
+                              .tv_nsec = (long)(until % 1000000000u) };
 }
 
-static const struct uro_event_sink nobody = { ignore_engine, ignore_port };
-static const struct uro_event_sink *_Atomic sink = &nobody;
-
-void uro_host_set_sink(const struct uro_event_sink *to)
+static void linger(const struct uro_device *device)
 {
-    atomic_store(&sink, to != NULL ? to : &nobody);
+    uro_time until = atomic_load(&device->shared.sent_at) + LINGER;
+    uro_time now = uro_device_now();
+    struct timespec left = { .tv_nsec = (long)(until - now) };
+
+    if (now < until)
+        (void)nanosleep(&left, NULL);
 }
 
-const struct uro_event_sink *uro_host_sink(void)
+/* Disconnects from the peers. Events are not reported any more. Engine lock held. */
+static void disconnect(struct uro_device *device)
 {
-    return atomic_load_explicit(&sink, memory_order_acquire);
+    const struct timespec nap = { .tv_nsec = DISCONNECT_NAP_NS };
+    uro_time now = uro_device_now();
+    uro_time until = now + DISCONNECT_MAX;
+    uint32_t received;
+
+    while (!uro_engine_end_connections(device->engine, now) && device->link_up && now < until) {
+        if (uro_round_run(device, true, now, &received) == 0)
+            (void)nanosleep(&nap, NULL);
+        now = uro_device_now();
+    }
 }
 
-static const struct uro_conn_sink *_Atomic conn_sink;
-
-void uro_host_set_conn_sink(const struct uro_conn_sink *to)
+/* Ends the service thread, disconnects from the peers and closes the port. Returns false if a thread did not release the device in
+ * time: the caller must then not free the device. */
+URO_NODISCARD static bool finish(struct uro_device *device)
 {
-    atomic_store(&conn_sink, to);
+    linger(device);
+    struct timespec until = exit_limit();
+
+    atomic_store(&device->stopping, true);
+    uro_service_wake(device);
+    if (pthread_equal(pthread_self(), device->thread) ||
+        pthread_timedjoin_np(device->thread, NULL, &until) != 0)
+        return false;
+    if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
+        return false;
+    if (uro_engine_rung(device->engine))
+        (void)uro_round_send(device, uro_device_now());
+    disconnect(device);
+    linger(device);
+    if (device->config.verbose)
+        print_counters(device);
+    uro_round_close_capture(device);
+    device->port->ops->close(device->port);
+    device->closed = true; /* the engine stays: programs may free their objects later */
+    (void)pthread_mutex_unlock(&device->mutex);
+    return true;
 }
 
-const struct uro_conn_sink *uro_host_conn_sink(void)
+static void finish_all(void)
 {
-    return atomic_load_explicit(&conn_sink, memory_order_acquire);
+    if (uro_host_cloned()) /* the running devices are the parent's */
+        return;
+    uro_host_set_event_handlers(NULL);
+    uro_host_set_conn_handlers(NULL);
+    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+        if (uro_device_started(*device))
+            (void)!finish(*device);
+}
+
+static void register_finish(void)
+{
+    /* Registered after the plug-in was loaded, so that it runs before the plug-in's own exit handlers. */
+    (void)atexit(finish_all);
+}
+
+static void finish_at_exit(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, register_finish);
 }
 
 /* ---- starting ----------------------------------------------------------- */
@@ -85,8 +162,8 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
     return open != NULL ? open(&wanted, error) : NULL;
 }
 
-/* Processes that were forked from each other draw different numbers, with seed=, too. */
-static int seed(const struct uro_device_config *config, uint8_t out[static 32])
+/* Fills in the seed. Processes that were forked from each other get different seeds, even with seed=. */
+static int choose_seed(const struct uro_device_config *config, uint8_t out[static 32])
 {
     const uint64_t child = uro_fork_generation() > 1 ? (uint64_t)getpid() : 0;
 
@@ -99,7 +176,7 @@ static int seed(const struct uro_device_config *config, uint8_t out[static 32])
     return getrandom(out, 32, 0) == 32 ? 0 : -EIO;
 }
 
-static uint32_t most_connections(const struct uro_device *device)
+static uint32_t connections_max(const struct uro_device *device)
 {
     const uint64_t most = uro_quota_most(device, URO_QUOTA_CONN);
 
@@ -121,7 +198,7 @@ static int build_engine(struct uro_device *device)
         .retry_7_forever = config->retry_7_forever,
         .timeout_least = URO_TIMEOUT_LEAST,
         .share = device->port->share,
-        .connections = most_connections(device),
+        .connections = connections_max(device),
         .services = device->port->ops->services != NULL ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),
         .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
@@ -130,11 +207,11 @@ static int build_engine(struct uro_device *device)
 
     for (uint32_t i = 0; i < config->gid_count; i++)
         wanted.addresses[i] = (struct uro_engine_address){ config->gids[i], config->prefix[i] };
-    int error = seed(config, wanted.seed);
+    int error = choose_seed(config, wanted.seed);
     if (error != 0)
         return error;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    /* Room for all connections there may be: the kernel gives a page when it is used. */
+    /* The memory has space for the greatest number of connections. The kernel allocates a page at its first use. */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     device->engine_memory = memory != MAP_FAILED ? memory : NULL;
@@ -151,13 +228,13 @@ static int build_engine(struct uro_device *device)
 
 static int bring_up(struct uro_device *device)
 {
-    device->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (device->doorbell < 0) {
+    device->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (device->wake_fd < 0) {
         (void)snprintf(device->problem, sizeof device->problem, "no file descriptor left: %s",
                        strerror(errno));
         return -ENOMEM;
     }
-    if (uro_capture_open(device) != 0)
+    if (uro_round_open_capture(device) != 0)
         return -ENODEV;
     device->port = open_port(device, device->problem);
     if (device->port == NULL)
@@ -190,13 +267,13 @@ static void pin(const struct uro_device *device)
                 device->config.name, device->config.cpu);
 }
 
-/* After a failed start nothing is left open. The thread is the only one that saw any of it. */
+/* Closes everything after a failed start. No other thread has seen any of it. */
 static void take_down(struct uro_device *device)
 {
     if (device->port != NULL)
         device->port->ops->close(device->port);
     device->port = NULL;
-    uro_capture_close(device);
+    uro_round_close_capture(device);
     if (device->engine_memory != NULL)
         (void)munmap(device->engine_memory, device->engine_size);
     free(device->tx);
@@ -205,21 +282,22 @@ static void take_down(struct uro_device *device)
     device->engine_memory = NULL;
     device->tx = NULL;
     device->macs = NULL;
-    if (device->doorbell >= 0)
-        (void)close(device->doorbell);
-    device->doorbell = -1;
+    if (device->wake_fd >= 0)
+        (void)close(device->wake_fd);
+    device->wake_fd = -1;
 }
 
-/* Prints why the device does not start. A program may try for ever: it reads each reason once. Start lock held. */
+/* Prints why the device does not start. A program may try for ever: each reason is printed once. Start lock held. */
 static void complain(struct uro_device *device)
 {
-    if (strcmp(device->problem, device->printed) == 0)
+    if (strcmp(device->problem, device->printed_problem) == 0)
         return;
     fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
-    memcpy(device->printed, device->problem, sizeof device->printed);
+    memcpy(device->printed_problem, device->problem, sizeof device->printed_problem);
 }
 
-/* EAL pins whoever initialises it, so the port is opened here and not in the caller. */
+/* Starts the device, then runs the service thread. The port is opened here and not in the caller, since DPDK pins the thread that
+ * initializes it. */
 static void *thread_main(void *argument)
 {
     struct uro_device *device = argument;
@@ -227,11 +305,11 @@ static void *thread_main(void *argument)
 
     (void)snprintf(name, sizeof name, "uroce:%.9s", device->config.name);
     (void)pthread_setname_np(pthread_self(), name);
-    (void)uro_cancel_off(); /* programs may cancel every thread they find */
+    (void)uro_cancel_off(); /* some programs cancel all threads that they find */
     int error = bring_up(device);
     pin(device);
     if (error == 0)
-        uro_finish_watch();
+        finish_at_exit();
     else
         take_down(device);
 
@@ -239,7 +317,7 @@ static void *thread_main(void *argument)
     device->start_error = error;
     if (error != 0) {
         complain(device);
-        (void)pthread_detach(pthread_self()); /* the next start makes another thread */
+        (void)pthread_detach(pthread_self()); /* the next start creates another thread */
     }
     atomic_store(&device->life, error == 0 ? URO_DEVICE_RUNNING : URO_DEVICE_FAILED);
     (void)pthread_cond_broadcast(&device->start_done);
@@ -249,17 +327,17 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Programs use signals; ours is not a thread to handle them. Its own faults are: of unmapped memory, and a
- * program that reports crashes hears of the others. */
+/* Creates the service thread with the program's signals blocked. SIGSEGV and SIGBUS stay enabled: unmapped.c handles faults on
+ * unmapped memory, and a program that reports crashes handles the others. */
 static int create_thread(struct uro_device *device)
 {
-    sigset_t others, before;
+    sigset_t blocked, before;
     pthread_attr_t attr;
 
-    (void)sigfillset(&others);
-    (void)sigdelset(&others, SIGSEGV);
-    (void)sigdelset(&others, SIGBUS);
-    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
+    (void)sigfillset(&blocked);
+    (void)sigdelset(&blocked, SIGSEGV);
+    (void)sigdelset(&blocked, SIGBUS);
+    (void)pthread_sigmask(SIG_SETMASK, &blocked, &before);
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, THREAD_STACK);
     int error = pthread_create(&device->thread, &attr, thread_main, device);
@@ -268,7 +346,7 @@ static int create_thread(struct uro_device *device)
     return error;
 }
 
-/* Begins a start, the first one or one after a failure. Start lock held. */
+/* Begins the first start, or another one after a failure. Start lock held. */
 static void begin(struct uro_device *device)
 {
     device->problem[0] = '\0';
@@ -313,22 +391,24 @@ static bool is_running(struct uro_device *device)
 void uro_device_end(struct uro_device *device)
 {
     const bool running = is_running(device);
-    const struct uro_conn_sink *connections = uro_host_conn_sink();
+    const struct uro_conn_handlers *connections = uro_host_conn_handlers();
 
     if (connections != NULL)
         connections->removed(device);
     atomic_store(&device->gone, true);
-    uro_host_sink()->port_event(device, URO_PORT_GONE);
-    const bool ended = !running || uro_finish_device(device);
+    uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
+    const bool ended = !running || finish(device);
     device->generation = URO_FORK_NEVER;
     const bool in_use = uro_quota_in_use(device);
     uro_quota_removed(device);
     atomic_store(&device->life, URO_DEVICE_FAILED);
     if (!running || !ended || in_use)
         return;
-    device->port = NULL; /* closed by uro_finish_device() */
+    device->port = NULL; /* closed by finish() */
     take_down(device);
 }
+
+/* ---- state ------------------------------------------------------------------ */
 
 bool uro_device_started(const struct uro_device *device)
 {
@@ -371,11 +451,74 @@ bool uro_device_gone(const struct uro_device *device)
     return atomic_load_explicit(&device->gone, memory_order_acquire);
 }
 
-/* Programs make a queue pair and then look for an active port; the one that comes first on a link
- * of two processes would find none. */
+/* A link that awaits its peer counts as up before the peer comes for the first time. Otherwise the first program on a link of two
+ * processes would find no active port. */
 bool uro_device_link_up(const struct uro_device *device)
 {
     if (!uro_device_started(device) || device->link_up)
         return true;
     return !device->closed && device->awaits_peer && !device->link_was_up;
+}
+
+struct uro_device *uro_device_of_parent(const struct uro_device *device)
+{
+    return device->parent_device;
+}
+
+uint32_t uro_device_interface(const struct uro_device *device)
+{
+    const char *option = strstr(device->config.link, ",iface=");
+    char name[IF_NAMESIZE] = "";
+
+    if (option == NULL || sscanf(option, ",iface=%15[^,]", name) != 1)
+        return 0;
+    return if_nametoindex(name);
+}
+
+/* ---- requests to the port ---------------------------------------------------- */
+
+int uro_device_claim_service(struct uro_device *device, const struct uro_listened *service)
+{
+    if (device->closed)
+        return 0;
+    return uro_port_claim(device->port, service);
+}
+
+/* A program may stop listening after its devices have ended. */
+void uro_device_release_service(struct uro_device *device, const struct uro_listened *service)
+{
+    if (!device->closed)
+        uro_port_unclaim(device->port, service);
+}
+
+uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
+                              const struct uro_gid *to)
+{
+    if (device->closed)
+        return 0;
+    return uro_port_route_mtu(device->port, from, to);
+}
+
+uint32_t uro_device_groups_max(const struct uro_device *device)
+{
+    return uro_plugin_is_udp(device->config.link) ? URO_PORT_GROUPS_MAX : URO_MCAST_GROUPS_MAX;
+}
+
+void uro_device_check_path(struct uro_device *device, uint32_t from, const struct uro_gid *to,
+                           uint32_t payload)
+{
+    char text[URO_GID_TEXT_MAX];
+
+    /* A query of the kernel takes 10 us, and most connections go to the same peer as the last one. */
+    if (device->path_warned || uro_gid_equal(&device->path_checked, to))
+        return;
+    device->path_checked = *to;
+    uint32_t mtu = uro_device_route_mtu(device, &device->config.gids[from], to);
+    if (mtu == 0 || mtu >= payload + URO_ROCE_OVERHEAD)
+        return;
+    device->path_warned = true;
+    fprintf(stderr,
+            "uroce: %s: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
+            "smaller path MTU in the program\n",
+            device->config.name, uro_gid_text(to, text), mtu, mtu);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devices.c - the list of devices of this process. The configuration is read once. Programs may add and remove devices. */
+/* host.c - the devices of this process, and the handlers of their events. The configuration is read once. Programs may add and
+ * remove devices. */
 #define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,14 @@
 #include "host/fork.h"
 #include "host/netdev.h"
 
-#define GUID_MIDDLE 24 /* bits below the octets that an EUI-64 has between those of a MAC */
+#define GUID_MIDDLE                                                                                \
+    24 /* number of bits below the bytes that an EUI-64 has between those of a MAC */
 
 static struct uro_config config;
+
 /* A list is replaced as a whole and never freed, since readers take no lock and may still use an old list. */
 struct list {
-    struct list *before;
+    struct list *older;
     struct uro_device *devices[]; /* NULL-terminated */
 };
 
@@ -26,7 +28,7 @@ static struct uro_device **_Atomic devices = configured;
 static struct list *newest; /* protected by list_lock; NULL: the list is `configured` */
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_once_t complained = PTHREAD_ONCE_INIT;
+static pthread_once_t printed = PTHREAD_ONCE_INIT;
 static struct uro_device
     *removed; /* linked list; kept because programs may still have contexts of these devices */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held to change the list */
@@ -38,7 +40,7 @@ static struct uro_device *make(const struct uro_device_config *from)
     if (device == NULL)
         return NULL;
     *device =
-        (struct uro_device){ .config = *from, .generation = uro_fork_generation(), .doorbell = -1 };
+        (struct uro_device){ .config = *from, .generation = uro_fork_generation(), .wake_fd = -1 };
     (void)pthread_mutex_init(&device->start_lock, NULL);
     (void)pthread_cond_init(&device->start_done, NULL);
     (void)pthread_mutex_init(&device->mutex, NULL);
@@ -53,8 +55,8 @@ static bool guid_taken(uint64_t guid, uint32_t before)
     return false;
 }
 
-/* Programs, and librdmacm for them, tell devices apart by their GUID. Devices may have one MAC: on several VLANs of an
- * interface, or on several addresses of it. */
+/* Chooses a GUID that no earlier device has: librdmacm identifies devices by GUID. Several devices may have the same MAC, on
+ * VLANs or addresses of one interface. */
 static void choose_guid(uint32_t index)
 {
     struct uro_device_config *entry = &config.entries[index].config;
@@ -95,22 +97,17 @@ static void read_all(void)
     }
 }
 
-struct uro_device *uro_device_again(struct uro_device *device)
+struct uro_device *uro_host_make_for_child(struct uro_device *device)
 {
-    struct uro_device *again = make(&device->config);
+    struct uro_device *child = make(&device->config);
 
-    if (again == NULL)
+    if (child == NULL)
         return device;
-    again->before = device;
-    return again;
+    child->parent_device = device;
+    return child;
 }
 
-struct uro_device *uro_device_before(const struct uro_device *device)
-{
-    return device->before;
-}
-
-/* Says what is not wrong with a device, but not what its user may think either. */
+/* Prints warnings about a device that works, but perhaps not as its user expects. */
 static void warn(const struct uro_device_config *entry)
 {
     char loopback[URO_HOST_LOOPBACK_MAX], left_out[URO_HOST_LEFT_OUT_MAX];
@@ -134,15 +131,14 @@ static uint32_t count_devices(struct uro_device *const *list)
 
 static struct uro_device *find(const char *name)
 {
-    for (struct uro_device *const *at = uro_host_known(); *at != NULL; at++)
-        if (strcmp((*at)->config.name, name) == 0)
-            return *at;
+    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+        if (strcmp((*device)->config.name, name) == 0)
+            return *device;
     return NULL;
 }
 
-/* Replaces the list by a copy without the device @without and with the device @with at its end. Each may be NULL. The list
- * is locked. Returns 0 or
- * -ENOMEM. */
+/* Replaces the list by a copy without the device @without and with the device @with at its end. Each may be NULL. The list is
+ * locked. Returns 0 or -ENOMEM. */
 static int replace(const struct uro_device *without, struct uro_device *with)
 {
     struct uro_device *const *old = uro_host_known();
@@ -158,7 +154,7 @@ static int replace(const struct uro_device *without, struct uro_device *with)
     if (with != NULL)
         list->devices[count++] = with;
     list->devices[count] = NULL;
-    list->before = newest;
+    list->older = newest;
     newest = list;
     atomic_store(&devices, list->devices);
     uro_fork_watch_list(list->devices);
@@ -167,11 +163,11 @@ static int replace(const struct uro_device *without, struct uro_device *with)
 
 static bool guid_known(uint64_t guid)
 {
-    for (struct uro_device *const *at = uro_host_known(); *at != NULL; at++)
-        if ((*at)->config.guid == guid)
+    for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
+        if ((*device)->config.guid == guid)
             return true;
-    for (const struct uro_device *device = removed; device != NULL; device = device->next_removed)
-        if (device->config.guid == guid)
+    for (const struct uro_device *gone = removed; gone != NULL; gone = gone->next_removed)
+        if (gone->config.guid == guid)
             return true;
     return false;
 }
@@ -207,7 +203,7 @@ static int append(struct uro_device_config *entry, char *problem, size_t size)
     return error;
 }
 
-/* @text is written over. */
+/* Reads @text, overwrites it, and adds the device. */
 static int add(struct uro_config *one, const char *where, char *text, char *problem, size_t size)
 {
     struct uro_device_config *entry = &one->entries[0].config;
@@ -270,8 +266,8 @@ struct uro_device *uro_host_find(const char *name)
     return find(name);
 }
 
-/* To those who use devices; `uroce devices` shows problems itself. */
-static void complain(void)
+/* Prints problems and warnings when a program first lists its devices. `uroce devices` shows them itself. */
+static void print_problems(void)
 {
     (void)pthread_once(&once, read_all);
     for (const struct uro_device_config *const *entry = entries; *entry != NULL; entry++) {
@@ -308,7 +304,7 @@ char *uro_host_left_out_text(const struct uro_device_config *entry,
 
 struct uro_device *const *uro_host_devices(void)
 {
-    (void)pthread_once(&complained, complain);
+    (void)pthread_once(&printed, print_problems);
     return uro_host_known();
 }
 
@@ -323,12 +319,41 @@ const struct uro_device_config *const *uro_host_config(void)
     return entries;
 }
 
-uint32_t uro_device_interface(const struct uro_device *device)
-{
-    const char *at = strstr(device->config.link, ",iface=");
-    char name[IF_NAMESIZE] = "";
+/* ---- event handlers --------------------------------------------------------- */
 
-    if (at == NULL || sscanf(at, ",iface=%15[^,]", name) != 1)
-        return 0;
-    return if_nametoindex(name);
+static void ignore_engine(struct uro_device *device, const struct uro_event *event)
+{
+    (void)device;
+    (void)event;
+}
+
+static void ignore_port(struct uro_device *device, enum uro_port_event event)
+{
+    (void)device;
+    (void)event;
+}
+
+static const struct uro_event_handlers ignore_all = { ignore_engine, ignore_port };
+static const struct uro_event_handlers *_Atomic event_handlers = &ignore_all;
+
+void uro_host_set_event_handlers(const struct uro_event_handlers *handlers)
+{
+    atomic_store(&event_handlers, handlers != NULL ? handlers : &ignore_all);
+}
+
+const struct uro_event_handlers *uro_host_event_handlers(void)
+{
+    return atomic_load_explicit(&event_handlers, memory_order_acquire);
+}
+
+static const struct uro_conn_handlers *_Atomic conn_handlers;
+
+void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers)
+{
+    atomic_store(&conn_handlers, handlers);
+}
+
+const struct uro_conn_handlers *uro_host_conn_handlers(void)
+{
+    return atomic_load_explicit(&conn_handlers, memory_order_acquire);
 }
