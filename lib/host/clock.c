@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.c - the one place where the host reads real time. */
+/* clock.c - the only file of lib/host that reads a clock, so that tests can replace it. */
 #include <time.h>
 
 #include "host/device.h"
@@ -22,10 +22,10 @@ uint64_t uro_host_wall_clock(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-/* The two clocks run at one rate and are apart by a constant until somebody sets one. Reading one
- * between two readings of the other bounds it; the smallest upper bound seen is nearest, and a lower
- * bound above it says that the clock was set. */
-uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
+/* The difference of the two clocks is constant until somebody sets one. A reading of one clock between two readings of the other
+ * gives bounds of the difference. The smallest upper bound so far is the best estimate. A lower bound above the estimate shows
+ * that the clock was set. */
+uint64_t uro_host_wall_time(uro_time now, uint64_t *offset)
 {
     uro_time before = uro_device_now();
     uint64_t wall = uro_host_wall_clock();
@@ -33,5 +33,5 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
 
     if (*offset < wall - after || *offset > wall - before)
         *offset = wall - before;
-    return at + *offset;
+    return now + *offset;
 }

@@ -74,7 +74,7 @@ static struct uro_entry *begin_entry(struct uro_config *config, const char *wher
     return entry;
 }
 
-/* One word of UROCE_DEVICES: NAME:LINK[;key=value]... or *;key=value... */
+/* Reads one word of UROCE_DEVICES: NAME:LINK[;key=value]... or *;key=value... */
 static void read_word(struct uro_config *config, const char *where, char *word)
 {
     char *rest = word, *item;
@@ -125,15 +125,16 @@ static void read_line(struct uro_config *config, const char *devices)
 
 /* ---- the file -------------------------------------------------------------- */
 
+/* Returns the reason why others could replace files in @directory, or NULL. */
 static const char *directory_problem(const char *directory)
 {
-    struct stat is;
+    struct stat status;
 
-    if (stat(directory, &is) != 0)
+    if (stat(directory, &status) != 0)
         return strerror(errno);
-    if (is.st_uid != 0 && is.st_uid != geteuid())
+    if (status.st_uid != 0 && status.st_uid != geteuid())
         return "belongs to another user; it must be yours or root's";
-    if ((is.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (is.st_mode & S_ISVTX) == 0)
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0)
         return "can be written by others; chmod go-w it";
     return NULL;
 }
@@ -167,12 +168,12 @@ struct reader {
     FILE *file;
     const char *path;
     unsigned line;
-    bool strayed;            /* lines outside of sections were reported */
-    struct uro_entry *entry; /* of the present section, or NULL */
+    bool no_section_reported; /* lines before the first section were reported */
+    struct uro_entry *entry;  /* entry of the current section, or NULL */
 };
 
-/* FILE:LINE; of a long path the end. */
-static void place(const struct reader *reader, char where[static URO_ENTRY_WHERE_MAX])
+/* Writes FILE:LINE to @where, without the beginning of a long path. */
+static void format_position(const struct reader *reader, char where[static URO_ENTRY_WHERE_MAX])
 {
     const size_t most = URO_ENTRY_WHERE_MAX - 16;
     size_t length = strlen(reader->path);
@@ -181,7 +182,7 @@ static void place(const struct reader *reader, char where[static URO_ENTRY_WHERE
     (void)snprintf(where, URO_ENTRY_WHERE_MAX, "%s:%u", end, reader->line);
 }
 
-static bool is_noise(const char *line)
+static bool is_blank_or_comment(const char *line)
 {
     return line[0] == '\0' || line[0] == ';' || line[0] == '#';
 }
@@ -193,31 +194,31 @@ static void begin_section(struct reader *reader, const char *where, const char *
 
     (void)snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), line + 1);
     reader->entry = begin_entry(reader->config, where, uro_entry_trim(name));
-    reader->strayed = reader->entry == NULL; /* too many: has been said */
+    reader->no_section_reported = reader->entry == NULL; /* "too many" was reported */
     if (reader->entry != NULL && line[1 + length] != ']')
         uro_entry_refuse(reader->entry, where, "\"%.40s\" lacks its ]", line);
 }
 
-static void look_at(struct reader *reader, const char *line)
+static void check_line(struct reader *reader, const char *line)
 {
     char where[URO_ENTRY_WHERE_MAX];
 
-    place(reader, where);
-    if (is_noise(line))
+    format_position(reader, where);
+    if (is_blank_or_comment(line))
         return;
     if (line[0] == '[') {
         begin_section(reader, where, line);
     } else if (reader->entry == NULL) {
-        if (!reader->strayed)
+        if (!reader->no_section_reported)
             refuse(reader->config, SOURCE, "%s: a line [NAME] must come before \"%.40s\"", where,
                    line);
-        reader->strayed = true;
+        reader->no_section_reported = true;
     } else if (strchr(line, '=') == NULL) {
         uro_entry_refuse(reader->entry, where, "\"%.40s\" must be key = value", line);
     }
 }
 
-/* The rest of a line that libinih has no room for. */
+/* Skips the rest of a line that does not fit in the buffer of libinih. */
 static void skip_line(struct reader *reader, const char *begin, int size)
 {
     char where[URO_ENTRY_WHERE_MAX];
@@ -225,12 +226,12 @@ static void skip_line(struct reader *reader, const char *begin, int size)
 
     while ((c = fgetc(reader->file)) != EOF && c != '\n')
         ;
-    place(reader, where);
-    if (!is_noise(begin) && reader->entry != NULL)
+    format_position(reader, where);
+    if (!is_blank_or_comment(begin) && reader->entry != NULL)
         uro_entry_refuse(reader->entry, where, "the line has more than %d characters", size - 2);
 }
 
-/* Takes the place of fgets() in libinih. */
+/* Replaces fgets() in libinih. */
 static char *take_line(char *buffer, int size, void *stream)
 {
     struct reader *reader = stream;
@@ -242,7 +243,7 @@ static char *take_line(char *buffer, int size, void *stream)
     char *text = uro_entry_trim(buffer);
     memmove(buffer, text, strlen(text) + 1);
     if (whole) {
-        look_at(reader, buffer);
+        check_line(reader, buffer);
     } else {
         skip_line(reader, buffer, size);
         buffer[0] = '\0';
@@ -250,18 +251,19 @@ static char *take_line(char *buffer, int size, void *stream)
     return buffer;
 }
 
-static int on_pair(void *user, const char *section, const char *key, const char *value)
+static int on_key(void *user, const char *section, const char *key, const char *value)
 {
     struct reader *reader = user;
     char where[URO_ENTRY_WHERE_MAX];
 
-    (void)section; /* begin_section() knows it */
-    place(reader, where);
+    (void)section; /* begin_section() has handled it */
+    format_position(reader, where);
     if (reader->entry != NULL)
         uro_entry_set(reader->entry, where, key, value);
     return 1;
 }
 
+/* Returns the reason why the open file is not accepted, or NULL. */
 static const char *file_problem(int fd)
 {
     struct stat status;
@@ -296,7 +298,7 @@ static void read_file(struct uro_config *config, const char *path)
             (void)close(fd);
         return;
     }
-    (void)ini_parse_stream(take_line, &reader, on_pair, &reader);
+    (void)ini_parse_stream(take_line, &reader, on_key, &reader);
     (void)fclose(reader.file);
 }
 

@@ -111,7 +111,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
         print_counters(device);
     uro_round_close_capture(device);
     device->port->ops->close(device->port);
-    device->closed = true; /* the engine stays: programs may free their objects later */
+    device->closed = true; /* the engine stays, since programs may free objects later */
     (void)pthread_mutex_unlock(&device->mutex);
     return true;
 }
@@ -404,7 +404,7 @@ void uro_device_end(struct uro_device *device)
     atomic_store(&device->life, URO_DEVICE_FAILED);
     if (!running || !ended || in_use)
         return;
-    device->port = NULL; /* closed by finish() */
+    device->port = NULL; /* finish() has closed it */
     take_down(device);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.c - see entry.h for the grammar: one table of keys, one function per kind of value. */
+/* entry.c - see entry.h for the grammar: one table of keys, one function for each kind of value. */
 #define _GNU_SOURCE /* secure_getenv */
 #include "host/entry.h"
 
@@ -18,14 +18,14 @@
 #define CPU_MAX             1023u
 #define MEMORY_MAX          1048576u
 #define VALUE_MAX           1024u
-#define QP_MAX              1048560u /* numbers of objects are bounded by memory: these are what rxe says */
+#define QP_MAX              1048560u /* Linux rxe reports the same; memory limits the number of objects */
 #define OBJECT_MAX          1048576u
 #define CONN_DEFAULT        100000u
 #define MEBIBYTE            1048576u
 #define PREFIX_IPV4_DEFAULT 24u
 #define PREFIX_IPV6_DEFAULT 64u
 
-/* Reads @value into @config. Returns NULL, or what would have been right. */
+/* Reads @value into @config. Returns NULL, or the rule that the value breaks. */
 typedef const char *set_fn(struct uro_device_config *config, const char *value);
 
 void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *format, ...)
@@ -56,6 +56,7 @@ char *uro_entry_trim(char *text)
     return text;
 }
 
+/* Returns whether @text is a device name: a letter, then letters, digits, _ and -, with fewer than @size characters. */
 static bool is_name(const char *text, size_t size)
 {
     if (!isalpha((unsigned char)text[0]) || strlen(text) >= size)
@@ -66,6 +67,7 @@ static bool is_name(const char *text, size_t size)
     return true;
 }
 
+/* Parses @text as a decimal number, or with 0x a hexadecimal one. */
 static bool parse_number(const char *text, uint64_t *number)
 {
     bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -78,6 +80,7 @@ static bool parse_number(const char *text, uint64_t *number)
     return errno == 0 && *end == '\0' && end > text + (hex ? 2 : 0);
 }
 
+/* Finds @text in the NULL-terminated @words. */
 static bool find_word(const char *text, const char *const *words, uint32_t *index)
 {
     for (uint32_t i = 0; words[i] != NULL; i++) {
@@ -89,6 +92,7 @@ static bool find_word(const char *text, const char *const *words, uint32_t *inde
     return false;
 }
 
+/* Parses a unicast address, IPv4 or IPv6. */
 static bool parse_address(const char *text, struct uro_gid *gid)
 {
     static const uint8_t any[4];
@@ -99,6 +103,7 @@ static bool parse_address(const char *text, struct uro_gid *gid)
     return !uro_gid_is_ipv4(gid) || (memcmp(v4, any, sizeof any) != 0 && v4[0] < 240);
 }
 
+/* Parses "10.0.0.1/24" or "fd00::1/64"; the default length is 24 or 64. Returns NULL, or the problem. */
 static const char *parse_subnet(const char *text, struct uro_gid *gid, uint8_t *prefix)
 {
     char address[URO_GID_TEXT_MAX];
@@ -170,7 +175,7 @@ static const char *set_link(struct uro_device_config *config, const char *value)
     return set_text(config->link, sizeof config->link, value);
 }
 
-/* Whether the text is that of a whole net, such as 10.44.0.0/24: no bit is set behind the prefix. */
+/* Returns whether @text is a net such as 10.44.0.0/24: no bit after the prefix is set. */
 static bool is_net(const char *text, const struct uro_gid *gid, unsigned prefix)
 {
     const unsigned bits = prefix + (uro_gid_is_ipv4(gid) ? 96u : 0u);
@@ -245,12 +250,12 @@ static const char *set_mac(struct uro_device_config *config, const char *value)
 }
 
 static const char *set_number(uint32_t *out, const char *value, uint32_t min, uint32_t max,
-                              const char *right)
+                              const char *rule)
 {
     uint64_t number;
 
     if (!parse_number(value, &number) || number < min || number > max)
-        return right;
+        return rule;
     *out = (uint32_t)number;
     return NULL;
 }
@@ -361,8 +366,8 @@ static const char *set_quota(struct uro_device_config *config, enum uro_quota qu
     return NULL;
 }
 
-/* What the configuration does not bound. */
-static void set_quotas(struct uro_device_config *config)
+/* Sets the default quotas of a device. */
+static void set_default_quotas(struct uro_device_config *config)
 {
     for (unsigned quota = 0; quota < URO_QUOTA_COUNT; quota++)
         config->most[quota] = OBJECT_MAX;
@@ -406,7 +411,7 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
-/* Those of a device are not known for all together. */
+/* Returns whether the entry may have the key: "*" has only quotas. */
 static bool is_known(const struct uro_entry *entry, const struct key *key)
 {
     return key->set == NULL || !entry->process;
@@ -430,7 +435,7 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
     (void)snprintf(entry->where, sizeof entry->where, "%s", where);
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;
-    set_quotas(&entry->config);
+    set_default_quotas(&entry->config);
     if (!is_name(name, sizeof entry->config.name))
         uro_entry_refuse(entry, where,
                          "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "

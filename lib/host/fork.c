@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.c - see fork.h. The child has the memory of its parent, but neither its threads nor a right to its ports. It
- * abandons the parent's devices: their descriptors are closed, their memory stays as it was, and nobody uses it any more.
- * The parent goes on undisturbed, because the engine copies packets with the CPU and pins no pages.
+/* fork.c - see fork.h for the contract.
+ *
+ * The child has the memory of its parent, but not its threads, and it must not use its ports. It abandons the parent's devices:
+ * it closes their descriptors, and leaves their memory as it is. The parent goes on, since the engine copies packets with the
+ * processor and pins no pages.
  */
 #define _GNU_SOURCE /* MADV_WIPEONFORK, pthread_cond_clockwait */
 #include "host/fork.h"
@@ -17,25 +19,25 @@
 #include "host/device.h"
 #include "host/plugin.h"
 
-#define PARTS        4u
-#define START_NS_MAX URO_MS(1000) /* that fork() waits for a device that is starting */
+#define PARTS          4u
+#define START_WAIT_MAX URO_MS(1000) /* time that fork() waits for a device that is starting */
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18 /* since Linux 4.14 */
 #endif
 
 static struct uro_device **_Atomic watched;
-static bool
-    skipped; /* prepare() did nothing: in a child that was made without it, any lock may be held */
+/* Whether prepare() did nothing: in a child that was made without the handlers, any lock may be held for ever. */
+static bool skipped;
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
 
 /* ---- generations --------------------------------------------------------- */
 
-/* The number lies in a page that the kernel wipes in each child. An older kernel does not: then only children of fork()
- * are known. */
+/* The generation is in a page that the kernel sets to zero in each child. Linux before 4.14 does not: uroce then notices only
+ * children of fork(). */
 static _Atomic uint32_t first = 1;
 static _Atomic uint32_t *number = &first;
-static uint32_t last = 1; /* what the number was before it was wiped */
+static uint32_t last = 1; /* value of the generation before the kernel set it to zero */
 
 static void make_page(void)
 {
@@ -61,7 +63,8 @@ uint32_t uro_fork_generation(void)
 
 static const struct uro_fork_part *parts[URO_FORK_RANKS][PARTS];
 static atomic_uint part_counts[URO_FORK_RANKS];
-static unsigned called[URO_FORK_RANKS]; /* by prepare(): another thread may join meanwhile */
+/* Number of parts whose prepare() was called: another thread may register a part meanwhile. */
+static unsigned called[URO_FORK_RANKS];
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 
 void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part)
@@ -89,11 +92,11 @@ static void end_parts(enum uro_fork_rank rank, bool child)
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Locks the device's start. Of a device that is just starting the child could not know the descriptors: the start is waited
- * for, but not for ever. */
+/* Takes the start lock of the device. Waits, but not for ever, while the device starts: the child could not know its
+ * descriptors. */
 static void lock_start(struct uro_device *device)
 {
-    const uro_time until = uro_device_now() + START_NS_MAX;
+    const uro_time until = uro_device_now() + START_WAIT_MAX;
     const struct timespec end = { .tv_sec = (time_t)(until / 1000000000u),
                                   .tv_nsec = (long)(until % 1000000000u) };
 
@@ -104,7 +107,7 @@ static void lock_start(struct uro_device *device)
             return;
 }
 
-/* The engines stand still while the address space is copied: the child sees whole objects. */
+/* Stops the engines while the address space is copied, so that the child has consistent objects. */
 static void prepare(void)
 {
     skipped = uro_host_cloned();
@@ -125,7 +128,7 @@ static void unlock(struct uro_device *device)
     (void)pthread_mutex_unlock(&device->start_lock);
 }
 
-/* Who posted meanwhile left it to whoever had the lock. */
+/* Wakes the service threads: a thread that posted meanwhile left its request to the lock holder. */
 static void in_parent(void)
 {
     if (skipped)
@@ -159,7 +162,7 @@ static bool was_used(const struct uro_device *device)
     return life == URO_DEVICE_STARTING || life == URO_DEVICE_RUNNING;
 }
 
-/* What DPDK keeps for the process cannot be made anew, whichever of its devices made it. */
+/* Returns whether a device has used DPDK. DPDK initializes its state of the process only once. */
 static bool dpdk_was_used(void)
 {
     for (struct uro_device **device = watched; *device != NULL; device++)
@@ -169,7 +172,7 @@ static bool dpdk_was_used(void)
     return false;
 }
 
-static bool abandoned; /* a device, when this process was forked */
+static bool abandoned; /* whether a device ran in the parent when this process was forked */
 
 bool uro_fork_abandoned(void)
 {
@@ -184,8 +187,8 @@ static void in_child(void)
 
     abandoned = false;
     atomic_store(number, ++last);
-    for (struct uro_device **at = watched; *at != NULL; at++) {
-        struct uro_device *device = *at;
+    for (struct uro_device **entry = watched; *entry != NULL; entry++) {
+        struct uro_device *device = *entry;
         const bool dpdk = uro_plugin_is_dpdk(device->config.link);
         unlock(device);
         if (was_used(device)) {
@@ -193,7 +196,7 @@ static void in_child(void)
             atomic_store(&device->life, URO_DEVICE_FAILED);
             abandoned = true;
             if (!dpdk)
-                *at = uro_host_make_for_child(device);
+                *entry = uro_host_make_for_child(device);
         } else if (!dpdk || !without_dpdk) {
             device->generation = last;
         }
@@ -216,7 +219,7 @@ void uro_fork_watch(struct uro_device **devices)
     (void)pthread_atfork(prepare, in_parent, in_child);
 }
 
-/* ---- what is dead -------------------------------------------------------- */
+/* ---- dead devices -------------------------------------------------------- */
 
 bool uro_device_dead(const struct uro_device *device)
 {
@@ -233,16 +236,16 @@ bool uro_host_cloned(void)
     return uro_fork_generation() == 0;
 }
 
-/* Of a dead device. */
-static const char *why_dead(const struct uro_device *device)
+/* Returns the reason why the device is dead. */
+static const char *death_reason(const struct uro_device *device)
 {
     if (uro_host_cloned())
         return "this process was made by clone() or _Fork(), without the handlers of fork(): "
                "it can use no device before it calls exec()";
     if (uro_device_removed(device))
         return "the device was removed";
-    for (struct uro_device **at = watched; *at != NULL; at++)
-        if (*at == device)
+    for (struct uro_device **entry = watched; *entry != NULL; entry++)
+        if (*entry == device)
             return "a child of fork() cannot use DPDK when its parent did: fork before the device "
                    "is used, or choose link udp, net_memif or net_af_packet";
     return "objects that were made before fork() are the parent's: open the device again in the "
@@ -251,11 +254,11 @@ static const char *why_dead(const struct uro_device *device)
 
 int uro_device_refusal(const struct uro_device *device)
 {
-    static atomic_uint said; /* the generation that was told */
+    static atomic_uint reported; /* generation in which the message was printed */
 
     if (!uro_device_dead(device))
         return 0;
-    if (atomic_exchange(&said, last + uro_host_cloned()) != last + uro_host_cloned())
-        fprintf(stderr, "uroce: %s: %s\n", device->config.name, why_dead(device));
+    if (atomic_exchange(&reported, last + uro_host_cloned()) != last + uro_host_cloned())
+        fprintf(stderr, "uroce: %s: %s\n", device->config.name, death_reason(device));
     return -EIO;
 }

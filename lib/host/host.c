@@ -17,7 +17,7 @@
 
 static struct uro_config config;
 
-/* A list is replaced as a whole and never freed, since readers take no lock and may still use an old list. */
+/* A list of devices. A new list replaces it; it is never freed, since readers take no lock and may still use it. */
 struct list {
     struct list *older;
     struct uro_device *devices[]; /* NULL-terminated */
@@ -25,12 +25,12 @@ struct list {
 
 static struct uro_device *configured[URO_CONFIG_DEVICES_MAX + 1];
 static struct uro_device **_Atomic devices = configured;
-static struct list *newest; /* protected by list_lock; NULL: the list is `configured` */
+static struct list *newest; /* current list, protected by list_lock; NULL: `configured` */
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t printed = PTHREAD_ONCE_INIT;
-static struct uro_device
-    *removed; /* linked list; kept because programs may still have contexts of these devices */
+/* Linked list of removed devices, which programs may still have contexts of. */
+static struct uro_device *removed;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held to change the list */
 
 static struct uro_device *make(const struct uro_device_config *from)
@@ -47,9 +47,9 @@ static struct uro_device *make(const struct uro_device_config *from)
     return device;
 }
 
-static bool guid_taken(uint64_t guid, uint32_t before)
+static bool guid_taken(uint64_t guid, uint32_t count)
 {
-    for (uint32_t i = 0; i < before; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (config.entries[i].config.guid == guid)
             return true;
     return false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unmapped.c - see device.h for the contract.
  *
- * A fault is ours when the thread is in a round of a device, nothing is mapped at the address, and the page has
- * octets of a region that the device trusts; or when an attempt of that thread touches on-demand memory and the address is
- * inside of it. All else is passed on as if we were not here: the program's own faults, and ours that are mistakes.
+ * The handler repairs a fault in two cases. First, the thread is in a round of a device, nothing is mapped at the address, and
+ * the page has bytes of a region that the device copies without an attempt. Second, an attempt of the thread touches on-demand
+ * memory, and the address is inside that memory. The handler passes all other faults on to the handler that was installed before.
  *
- * An attempt that faults goes back to where it began. That is sound because all it does is copy.
+ * An attempt that faults returns to its start by siglongjmp(). That is safe because an attempt only copies.
  *
- * Everything below pass_on() runs in a signal handler, at any point of a round: no lock, no allocation, and no
- * function of the C library that somebody may have put another in place of (UCX does, to hear of mmap).
+ * The signal handler may run at any point of a round. It takes no lock and allocates nothing. It makes system calls directly:
+ * UCX, for example, replaces mmap() of the C library to observe it.
  */
 #define _GNU_SOURCE /* syscall, SEGV_MAPERR */
 #include "host/device.h"
@@ -30,27 +30,27 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* By the present thread; NULL: none. */
+/* Device whose memory this thread touches; NULL: none. */
 static URO_THREAD_LOCAL_FOR_HANDLERS struct uro_device *_Atomic touched;
 
 struct attempt {
     sigjmp_buf start;
-    uintptr_t first; /* of the octets it touches */
-    uintptr_t last;
+    uintptr_t first; /* address of the first byte that the attempt touches */
+    uintptr_t last;  /* address of the last byte */
 };
 
-/* Of the present thread; NULL: none. */
+/* Current attempt of this thread; NULL: none. */
 static URO_THREAD_LOCAL_FOR_HANDLERS struct attempt *_Atomic attempted;
 
-static uintptr_t page; /* octets */
+static uintptr_t page_size; /* bytes */
 
-/* Who had the signal before. */
-struct owner {
-    int number;
-    struct sigaction before;
+/* The handler that was installed before. */
+struct previous {
+    int number; /* of the signal */
+    struct sigaction action;
 };
 
-static struct owner segv = { .number = SIGSEGV }, bus = { .number = SIGBUS };
+static struct previous segv = { .number = SIGSEGV }, bus = { .number = SIGBUS };
 
 void uro_unmapped_touch(struct uro_device *device)
 {
@@ -66,10 +66,11 @@ static void set_attempted(struct attempt *attempt)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-bool uro_unmapped_attempt(void (*touch)(void *argument), void *argument, const uint8_t *at,
+bool uro_unmapped_attempt(void (*touch)(void *argument), void *argument, const uint8_t *memory,
                           size_t length)
 {
-    struct attempt attempt = { .first = (uintptr_t)at, .last = (uintptr_t)at + (length - 1) };
+    struct attempt attempt = { .first = (uintptr_t)memory,
+                               .last = (uintptr_t)memory + (length - 1) };
 
     if (sigsetjmp(attempt.start, 0) != 0) {
         set_attempted(NULL);
@@ -81,7 +82,7 @@ bool uro_unmapped_attempt(void (*touch)(void *argument), void *argument, const u
     return true;
 }
 
-/* ---- what is not ours ------------------------------------------------------------------------------- */
+/* ---- other faults ----------------------------------------------------------------------------------- */
 
 static bool has_handler(const struct sigaction *action)
 {
@@ -89,27 +90,27 @@ static bool has_handler(const struct sigaction *action)
            (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-static void default_action(int number)
+static void restore_default(int number)
 {
     const struct sigaction action = { .sa_handler = SIG_DFL };
 
     (void)sigaction(number, &action, NULL);
 }
 
-/* The instruction is tried again when the handler returns, and ends the process where the fault is. What somebody
- * sent would not come again. */
+/* Ends the process. After the handler has returned, the processor repeats the instruction, so that the process ends at the fault.
+ * A signal that another process sent would not be repeated: it is sent again. */
 static void die(int number, siginfo_t *info, bool sent)
 {
-    default_action(number);
+    restore_default(number);
     if (sent)
         (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
 
 static void pass_on(int number, siginfo_t *info, void *context)
 {
-    const struct sigaction *before = number == SIGSEGV ? &segv.before : &bus.before;
-    const bool sent =
-        info->si_code <= 0; /* not by the processor, whose signals cannot be ignored */
+    const struct sigaction *before = number == SIGSEGV ? &segv.action : &bus.action;
+    /* Whether a process sent the signal. A signal of the processor cannot be ignored. */
+    const bool sent = info->si_code <= 0;
 
     if (!has_handler(before)) {
         if (!sent || before->sa_handler != SIG_IGN)
@@ -117,52 +118,53 @@ static void pass_on(int number, siginfo_t *info, void *context)
         return;
     }
     if (before->sa_flags & (int)SA_RESETHAND)
-        default_action(number);
+        restore_default(number);
     if (before->sa_flags & SA_SIGINFO)
         before->sa_sigaction(number, info, context);
     else
         before->sa_handler(number);
 }
 
-/* ---- what is ours ----------------------------------------------------------------------------------- */
+/* ---- faults on registered memory -------------------------------------------------------------------- */
 
-/* True when there is a page now. A kernel before 4.17 takes the address for a wish. */
-static bool put_page(uintptr_t at)
+/* Maps an empty page. Returns whether there is a page now. Linux before 4.17 may map it at another address. */
+static bool map_page(uintptr_t address)
 {
-    long got = syscall(SYS_mmap, at, page, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    long mapped = syscall(SYS_mmap, address, page_size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (got == -1)
+    if (mapped == -1)
         return errno == EEXIST; /* another thread was faster */
-    if ((uintptr_t)got == at)
+    if ((uintptr_t)mapped == address)
         return true;
-    (void)syscall(SYS_munmap, got, page);
+    (void)syscall(SYS_munmap, mapped, page_size);
     return false;
 }
 
-static bool mend(struct uro_device *device, const siginfo_t *info)
+/* Maps an empty page in place of unmapped registered memory. Returns false if the fault is another one. */
+static bool repair(struct uro_device *device, const siginfo_t *info)
 {
-    uintptr_t at = (uintptr_t)info->si_addr & ~(page - 1);
+    uintptr_t address = (uintptr_t)info->si_addr & ~(page_size - 1);
     struct uro_shard *shard;
 
     if (device == NULL || info->si_code != SEGV_MAPERR)
         return false;
     shard = uro_engine_shard(device->engine);
-    if (!uro_key_trusts(shard, at, page) || !put_page(at))
+    if (!uro_key_trusts(shard, address, page_size) || !map_page(address))
         return false;
     uro_count(&shard->counters, URO_COUNT_UNMAPPED);
     return true;
 }
 
-/* Ends the attempt of this thread that met the fault, and does not return then. */
-static void give_up(const siginfo_t *info, const void *context)
+/* Ends the attempt of this thread if the fault is on its memory, and then does not return. */
+static void end_attempt(const siginfo_t *info, const void *context)
 {
     struct attempt *attempt = atomic_load_explicit(&attempted, memory_order_relaxed);
     const ucontext_t *interrupted = context;
-    const uintptr_t at = (uintptr_t)info->si_addr;
+    const uintptr_t address = (uintptr_t)info->si_addr;
 
-    if (attempt == NULL || info->si_code <= 0 || at < (attempt->first & ~(page - 1)) ||
-        at > attempt->last)
+    if (attempt == NULL || info->si_code <= 0 || address < (attempt->first & ~(page_size - 1)) ||
+        address > attempt->last)
         return;
     (void)pthread_sigmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
     siglongjmp(attempt->start, 1);
@@ -172,24 +174,24 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     const int error = errno;
 
-    give_up(info, context);
-    bool mended =
-        number == SIGSEGV && mend(atomic_load_explicit(&touched, memory_order_relaxed), info);
+    end_attempt(info, context);
+    bool repaired =
+        number == SIGSEGV && repair(atomic_load_explicit(&touched, memory_order_relaxed), info);
     errno = error;
-    if (!mended)
+    if (!repaired)
         pass_on(number, info, context);
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------- */
+/* ---- installation ----------------------------------------------------------------------------------- */
 
-/* A handler that was there is called with the signals blocked and on the stack that it asked for. Where there is none,
- * whatever stack the thread has for handlers: Go's threads must not be interrupted on another. */
-static void take_over(struct owner *owner)
+/* Installs our handler. A previous handler is called with the blocked signals and on the stack that it asked for. Without a previous
+ * handler, ours uses the thread's signal stack if it has one, as Go requires of all handlers. */
+static void install(struct previous *previous)
 {
     struct sigaction ours = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
-    const struct sigaction *before = &owner->before;
+    const struct sigaction *before = &previous->action;
 
-    if (sigaction(owner->number, NULL, &owner->before) != 0)
+    if (sigaction(previous->number, NULL, &previous->action) != 0)
         return;
     if (has_handler(before)) {
         ours.sa_mask = before->sa_mask;
@@ -197,19 +199,19 @@ static void take_over(struct owner *owner)
     } else {
         ours.sa_flags |= SA_ONSTACK | SA_RESTART;
     }
-    (void)sigaction(owner->number, &ours, NULL);
+    (void)sigaction(previous->number, &ours, NULL);
 }
 
-static void begin(void)
+static void install_handlers(void)
 {
-    page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    take_over(&segv);
-    take_over(&bus);
+    page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    install(&segv);
+    install(&bus);
 }
 
 void uro_unmapped_watch(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    (void)pthread_once(&once, begin);
+    (void)pthread_once(&once, install_handlers);
 }
