@@ -22,9 +22,9 @@ uint64_t uro_host_wall_clock(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-/* The difference of the two clocks is constant until somebody sets one. A reading of one clock between two readings of the other
- * gives bounds of the difference. The smallest upper bound so far is the best estimate. A lower bound above the estimate shows
- * that the clock was set. */
+/* The difference of the two clocks is constant until somebody sets a clock. A reading of one clock
+ * between two readings of the other gives bounds of the difference. The smallest upper bound so far
+ * is the best estimate. A lower bound above the estimate shows that the clock was set. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset)
 {
     uro_time before = uro_device_now();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* config.c - reads UROCE_DEVICES or the configuration file into a list of entries.
  *
- * libinih splits the lines of the file. It reports neither line numbers nor empty sections, and takes an indented line for
- * a continuation of the previous one. take_line() therefore reads the lines for libinih: it counts them, notices sections and
- * removes the indentation.
+ * libinih splits the lines of the file. It reports neither line numbers nor empty sections, and
+ * takes an indented line for a continuation of the line before. take_line() therefore reads the
+ * lines for libinih: it counts them, notices sections and removes the indentation.
  */
 #define _GNU_SOURCE /* strsep, O_NOFOLLOW, fdopen, realpath */
 #include "host/config.h"

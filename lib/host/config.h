@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.h - reads the configuration from UROCE_DEVICES or from a file. docs/CONFIGURATION.md is the reference for users.
+/* config.h - reads the configuration from UROCE_DEVICES or from a file. docs/CONFIGURATION.md is
+ * the reference for users.
  *
  *   UROCE_DEVICES="NAME:LINK[;key=value]... [NAME:LINK...]"    takes precedence over
- *   UROCE_CONFIG=FILE    a [NAME] section per device, keys as in entry.h, comments that begin with ; or #
+ *   UROCE_CONFIG=FILE    a [NAME] section per device, keys as in entry.h; comments: ; or #
  *
- * The name "*" stands for all devices together: that entry has no link, and its keys are the quotas of the process. If it is
- * wrong there are no devices, since a program must not use them without the quotas that the user wanted.
+ * The name "*" stands for all devices together: that entry has no link, and its keys are the quotas
+ * of the process. If it is wrong there are no devices, since a program must not use them without
+ * the quotas that the user wanted.
  *
  * If neither variable is set, there are no devices and no message.
  */
@@ -15,23 +17,25 @@
 
 #define URO_CONFIG_DEVICES_MAX URO_HOST_DEVICES_MAX
 
-/* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source (unreadable file, too many
- * devices) is an additional entry, which is named after the source. */
+/* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source
+ * (unreadable file, too many devices) is an additional entry, which is named after the source. */
 struct uro_config {
     struct uro_entry entries[URO_CONFIG_DEVICES_MAX + 1]; /* the last one is only for "too many" */
     uint32_t count;
     struct uro_entry process; /* quotas of all devices together: "*" */
 };
 
-/* Reads @devices, the text of UROCE_DEVICES, or if it is NULL or blank the file @path. The file must be a regular file that
- * belongs to root or to this user, without a symbolic link as its last name, and nobody else may be able to write or replace
- * it: its owner decides where our packets go. */
+/* Reads @devices, the text of UROCE_DEVICES, or if it is NULL or blank the file @path. The file
+ * must be a regular file that belongs to root or to this user, without a symbolic link as its last
+ * name, and nobody else may be able to write or replace it: its owner decides where our packets
+ * go. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
 
-/* Reads @text, one word of UROCE_DEVICES, into the only entry of @config, and overwrites @text. The entry's problem says what
- * is wrong. @where names the source in that message. */
+/* Reads @text, one word of UROCE_DEVICES, into the only entry of @config, and overwrites @text. The
+ * entry's problem says what is wrong. @where names the source in that message. */
 void uro_config_read_one(struct uro_config *config, const char *where, char *text);
 
-/* Checks that only root and this user can replace the file @path: each directory above it must belong to one of them, and
- * others may only write to it if it is sticky, as /tmp is. Returns NULL, or the problem, which may be in @text of @size bytes. */
+/* Checks that only root and this user can replace the file @path: each directory above it must
+ * belong to one of them, and others may only write to it if it is sticky, as /tmp is. Returns NULL,
+ * or the problem, which may be in @text of @size bytes. */
 const char *uro_config_check_path(const char *path, char *text, size_t size);

@@ -20,12 +20,13 @@
 #define MTU_VIRTUAL 4500u /* memif, ring and cable: for a RoCE path MTU of 4096 */
 #define MTU_DEFAULT 1500u
 
-/* Largest MTU of a device over UDP: a RoCE path MTU of 4096 and its headers. Longer packets would only fill the sockets'
- * buffers. */
+/* Largest MTU of a device over UDP: a RoCE path MTU of 4096 and its headers. Longer packets would
+ * only fill the sockets' buffers. */
 #define UDP_MTU_MOST  4224u
 #define UDP_MTU_LEAST 1280u
 
-/* Addresses for documentation (RFC 5737, RFC 3849), which only the default route leads to. No packet is sent. */
+/* Addresses for documentation (RFC 5737, RFC 3849), which only the default route leads to. No
+ * packet is sent. */
 #define FAR_IPV4 "192.0.2.1"
 #define FAR_IPV6 "2001:db8::1"
 
@@ -102,7 +103,8 @@ static uint8_t prefix_of(const uint8_t *mask, size_t length)
     return bits;
 }
 
-/* Reads one address of an interface. Returns false for families and scopes that a device does not use. */
+/* Reads one address of an interface. Returns false for families and scopes that a device does not
+ * use. */
 static bool read_address(const struct ifaddrs *from, struct uro_gid *gid, uint8_t *prefix)
 {
     if (from->ifa_netmask == NULL || !uro_netdev_gid(from->ifa_addr, gid))
@@ -247,7 +249,7 @@ static void add_all(struct uro_device_config *config, const struct uro_netdev_li
         add_address(config, &list->addresses[i].gid);
 }
 
-/* Adds the address of one IP version if there is only one. */
+/* Adds the address of an IP version if the list has only one address of it. */
 static void add_only(struct uro_device_config *config, const struct uro_netdev_list *list,
                      bool ipv4)
 {
@@ -275,8 +277,8 @@ static void add_loopback(struct uro_entry *entry)
     entry->config.loopback = true;
 }
 
-/* Adds the addresses of a machine without a default route. Only IPv4 addresses must be unambiguous, if there are any: a device
- * need not have addresses of both versions. */
+/* Adds the addresses of a machine without a default route. Only IPv4 addresses must be unambiguous,
+ * if there are any: a device need not have addresses of both versions. */
 static void add_unrouted(struct uro_entry *entry)
 {
     struct uro_netdev_list list;
@@ -314,7 +316,8 @@ static void add_auto(struct uro_entry *entry)
         add_unrouted(entry);
 }
 
-/* Adds the addresses of the interface that the link names, or its link-local address if it has no other. */
+/* Adds the addresses of the interface that the link names, or its link-local address if it has no
+ * other. */
 static void add_interface(struct uro_entry *entry, const char *interface)
 {
     struct uro_netdev_list list;
@@ -333,8 +336,8 @@ static void add_interface(struct uro_entry *entry, const char *interface)
                          interface, interface);
 }
 
-/* Replaces the net in gids[@i] by the address that the machine has in this net. @interface: the only interface to search, or ""
- * for all. */
+/* Replaces the net in gids[@i] by the address that the machine has in this net. @interface: the
+ * only interface to search, or "" for all. */
 static void find_in_net(struct uro_entry *entry, uint32_t i, unsigned bits, const char *interface)
 {
     struct uro_netdev_list all, list;
@@ -403,7 +406,8 @@ static void add_link_options(struct uro_entry *entry)
             uro_entry_set(entry, entry->where, "ip", option + 3);
 }
 
-/* Writes the value of iface= among the link options, or "", to @name. Returns false if there is no such interface. */
+/* Writes the value of iface= among the link options, or "", to @name. Returns false if there is no
+ * such interface. */
 static bool find_interface(struct uro_entry *entry, char name[static IF_NAMESIZE])
 {
     name[0] = '\0';
@@ -423,8 +427,9 @@ static bool is_address(const struct ifaddrs *from, const struct uro_gid *gid)
     return uro_netdev_gid(from->ifa_addr, &own) && uro_gid_equal(&own, gid);
 }
 
-/* Returns the least MTU of the interfaces that have our addresses, and of the default routes from these addresses. An
- * administrator may have set an MTU on such a route because of a tunnel behind a router. */
+/* Returns the least MTU of the interfaces that have our addresses, and of the default routes from
+ * these addresses. An administrator may have set an MTU on such a route because of a tunnel behind
+ * a router. */
 static uint32_t least_mtu(const struct uro_device_config *config)
 {
     struct ifaddrs *list;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - starts a device when the first CQ, queue pair or memory region needs it, and ends it with the process.
+/* device.c - starts a device when the first CQ, queue pair or memory region needs it, and ends it
+ * with the process.
  *
- * When a process ends, its devices disconnect from their peers, as the kernel would: they send a DREQ for each connection, and
- * a REJ for each that is not established yet. A peer that does not reply soon is not waited for.
+ * When a process ends, its devices disconnect from their peers, as the kernel would: they send a
+ * DREQ for each connection, and a REJ for each that is not established yet. A peer that does not
+ * reply soon is not waited for.
  *
- * The port is then closed, so that the peer sees it go and nothing is left behind. That is safe only after the service thread
- * has ended, while no other thread is inside. A process that ends in the middle of a call (exit in a signal handler) waits for
- * EXIT_WAIT at most.
+ * The port is then closed, so that the peer sees it go and nothing is left behind. That is safe
+ * only after the service thread has ended, while no other thread is inside. A process that ends in
+ * the middle of a call (exit in a signal handler) waits for EXIT_WAIT at most.
  *
- * The last frames, often the ACK of the peer's last message, may still be in memory that is shared with the peer and goes away
- * with the port. A process that ends right after sending therefore waits until its peer had time to read.
+ * The last frames, often the ACK of the peer's last message, may still be in memory that is shared
+ * with the peer and goes away with the port. A process that ends right after sending therefore
+ * waits until its peer had time to read.
  */
 #define _GNU_SOURCE /* pthread_setname_np, pthread_setaffinity_np, pthread_timedjoin_np */
 #include <errno.h>
@@ -37,9 +40,9 @@
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
 
-#define EXIT_WAIT_NS      300000000L /* most time that the end of the process waits for other threads */
-#define LINGER            URO_MS(50) /* a peer that is ready to run has got a processor by then */
-#define DISCONNECT_MAX    URO_MS(300) /* includes resolving next hops, and a processor for the peers */
+#define EXIT_WAIT_NS      300000000L  /* wait for other threads */
+#define LINGER            URO_MS(50)  /* a peer that is ready to run has got a processor by then */
+#define DISCONNECT_MAX    URO_MS(300) /* includes resolving next hops */
 #define DISCONNECT_NAP_NS 100000L     /* pause between two rounds meanwhile */
 
 /* ---- ending -------------------------------------------------------------- */
@@ -89,8 +92,8 @@ static void disconnect(struct uro_device *device)
     }
 }
 
-/* Ends the service thread, disconnects from the peers and closes the port. Returns false if a thread did not release the device in
- * time: the caller must then not free the device. */
+/* Ends the service thread, disconnects from the peers and closes the port. Returns false if a
+ * thread did not release the device in time: the caller must then not free the device. */
 URO_NODISCARD static bool finish(struct uro_device *device)
 {
     linger(device);
@@ -129,7 +132,8 @@ static void finish_all(void)
 
 static void register_finish(void)
 {
-    /* Registered after the plug-in was loaded, so that it runs before the plug-in's own exit handlers. */
+    /* Registered after the plug-in was loaded, so that it runs before the plug-in's own exit
+     * handlers. */
     (void)atexit(finish_all);
 }
 
@@ -162,7 +166,8 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
     return open != NULL ? open(&wanted, error) : NULL;
 }
 
-/* Fills in the seed. Processes that were forked from each other get different seeds, even with seed=. */
+/* Fills in the seed. Processes that were forked from each other get different seeds, even with
+ * seed=. */
 static int choose_seed(const struct uro_device_config *config, uint8_t out[static 32])
 {
     const uint64_t child = uro_fork_generation() > 1 ? (uint64_t)getpid() : 0;
@@ -211,7 +216,8 @@ static int build_engine(struct uro_device *device)
     if (error != 0)
         return error;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    /* The memory has space for the greatest number of connections. The kernel allocates a page at its first use. */
+    /* The memory has space for the greatest number of connections. The kernel allocates a page at
+     * its first use. */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     device->engine_memory = memory != MAP_FAILED ? memory : NULL;
@@ -287,7 +293,8 @@ static void take_down(struct uro_device *device)
     device->wake_fd = -1;
 }
 
-/* Prints why the device does not start. A program may try for ever: each reason is printed once. Start lock held. */
+/* Prints why the device does not start. A program may try for ever: each reason is printed once.
+ * Start lock held. */
 static void complain(struct uro_device *device)
 {
     if (strcmp(device->problem, device->printed_problem) == 0)
@@ -296,8 +303,8 @@ static void complain(struct uro_device *device)
     memcpy(device->printed_problem, device->problem, sizeof device->printed_problem);
 }
 
-/* Starts the device, then runs the service thread. The port is opened here and not in the caller, since DPDK pins the thread that
- * initializes it. */
+/* Starts the device, then runs the service thread. The port is opened here and not in the caller,
+ * since DPDK pins the thread that initializes it. */
 static void *thread_main(void *argument)
 {
     struct uro_device *device = argument;
@@ -327,8 +334,9 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Creates the service thread with the program's signals blocked. SIGSEGV and SIGBUS stay enabled: unmapped.c handles faults on
- * unmapped memory, and a program that reports crashes handles the others. */
+/* Creates the service thread with the program's signals blocked. SIGSEGV and SIGBUS stay enabled:
+ * unmapped.c handles faults on unmapped memory, and a program that reports crashes handles the
+ * others. */
 static int create_thread(struct uro_device *device)
 {
     sigset_t blocked, before;
@@ -451,8 +459,8 @@ bool uro_device_gone(const struct uro_device *device)
     return atomic_load_explicit(&device->gone, memory_order_acquire);
 }
 
-/* A link that awaits its peer counts as up before the peer comes for the first time. Otherwise the first program on a link of two
- * processes would find no active port. */
+/* A link that awaits its peer counts as up before the peer comes for the first time. Otherwise the
+ * first program on a link of two processes would find no active port. */
 bool uro_device_link_up(const struct uro_device *device)
 {
     if (!uro_device_started(device) || device->link_up)
@@ -509,7 +517,8 @@ void uro_device_check_path(struct uro_device *device, uint32_t from, const struc
 {
     char text[URO_GID_TEXT_MAX];
 
-    /* A query of the kernel takes 10 us, and most connections go to the same peer as the last one. */
+    /* A query of the kernel takes 10 us, and most connections go to the same peer as the last
+     * one. */
     if (device->path_warned || uro_gid_equal(&device->path_checked, to))
         return;
     device->path_checked = *to;

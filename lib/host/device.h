@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one service thread.
+/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one service
+ * thread.
  *
  *   host.c       the list of devices, from the configuration
  *   device.c     starts and ends a device, and answers questions about it
@@ -80,23 +81,23 @@ struct uro_device {
     uro_time send_began;         /* start of the send that is timed; 0: none */
 
     /* State that callers and the service thread share. */
-    struct uro_sched sched;         /* sched.h says which thread uses which member */
-    struct uro_sched_shared shared; /* any thread */
-    int wake_fd;                    /* eventfd that wakes the service thread */
-    struct pollfd
-        poll_fds[1 + URO_PORT_FDS_MAX]; /* of the service thread: wake_fd and the port's */
+    struct uro_sched sched;                       /* sched.h says which thread uses which member */
+    struct uro_sched_shared shared;               /* any thread */
+    int wake_fd;                                  /* eventfd that wakes the service thread */
+    struct pollfd poll_fds[1 + URO_PORT_FDS_MAX]; /* wake_fd, then the port's descriptors */
     uint32_t poll_fd_count;
 };
 
 /* ---- round.c --------------------------------------------------------------- */
 
-/* Runs one round: receives if @receives, sends, and delivers completions and events. Returns the number of frames received and
- * sent. Engine lock held. */
+/* Runs one round: receives if @receives, sends, and delivers completions and events. Returns the
+ * number of frames received and sent. Engine lock held. */
 uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
-/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics. Engine lock held. */
+/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics.
+ * Engine lock held. */
 uint64_t uro_round_served(const struct uro_device *device);
 
 /* Passes the multicast groups that the engine has joined to the port. Engine lock held. */
@@ -105,19 +106,23 @@ void uro_round_multicast(struct uro_device *device);
 /* Returns the interval between two checks of the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);
 
-/* Reports once that the port is gone to the handlers of connections. *@reported: whether that was done. No lock is held. */
+/* Reports once that the port is gone to the handlers of connections. *@reported: whether that was
+ * done. No lock is held. */
 void uro_round_report_removal(struct uro_device *device, bool *reported);
 
-/* Opens the capture file that the configuration names, if any. Returns 0, or -errno with the reason in device->problem. */
+/* Opens the capture file that the configuration names, if any. Returns 0, or -errno with the reason
+ * in device->problem. */
 URO_NODISCARD int uro_round_open_capture(struct uro_device *device);
 /* Closes the file, and prints how many frames are missing, if any. */
 void uro_round_close_capture(struct uro_device *device);
-/* In a forked child: closes the child's copy of the file. The parent writes the frames that are in memory. */
+/* In a forked child: closes the child's copy of the file. The parent writes the frames that are in
+ * memory. */
 void uro_round_abandon_capture(struct uro_device *device);
 
 /* ---- host.c ---------------------------------------------------------------- */
 
-/* Returns a new device for a forked child, in place of the parent's. Returns @device when out of memory. */
+/* Returns a new device for a forked child, in place of the parent's. Returns @device when out of
+ * memory. */
 struct uro_device *uro_host_make_for_child(struct uro_device *device);
 
 /* Returns the handlers that lib/verbs installed, never NULL. */
@@ -127,8 +132,8 @@ const struct uro_conn_handlers *uro_host_conn_handlers(void);
 
 /* ---- device.c -------------------------------------------------------------- */
 
-/* Stops a device that is in no list any more, and frees its members. The struct stays allocated, since programs may still have
- * pointers to it. */
+/* Stops a device that is in no list any more, and frees its members. The struct stays allocated,
+ * since programs may still have pointers to it. */
 void uro_device_end(struct uro_device *device);
 
 /* ---- clock.c --------------------------------------------------------------- */
@@ -138,15 +143,16 @@ uint64_t uro_host_wall_clock(void);
 
 /* ---- unmapped.c ------------------------------------------------------------ */
 
-/* Installs handlers of SIGSEGV and SIGBUS, once for the process. A program may unmap memory that is registered: the copy then
- * finds an empty page, as a network card would go on using the pages that it has pinned. Other faults go to the handlers that
- * were installed before. docs/decisions/0037 has the reasons. Thread: any. */
+/* Installs handlers of SIGSEGV and SIGBUS, once for the process. A program may unmap memory that is
+ * registered: the copy then finds an empty page, as a network card would go on using the pages that
+ * it has pinned. Other faults go to the handlers that were installed before. docs/decisions/0037
+ * has the reasons. Thread: any. */
 void uro_unmapped_watch(void);
 
-/* Records that the calling thread, which holds the engine lock, touches registered memory of @device from now on. NULL: of no
- * device. One store, since each round calls this. */
+/* Records that the calling thread, which holds the engine lock, touches registered memory of
+ * @device from now on. NULL: of no device. One store, since each round calls this. */
 void uro_unmapped_touch(struct uro_device *device);
 
-/* Touches on-demand memory, as uro_touch_attempt in core/touch.h says. The attempt fails when another thread unmaps, protects or
- * truncates the memory meanwhile. */
+/* Touches on-demand memory, as uro_touch_attempt in core/touch.h says. The attempt fails when
+ * another thread unmaps, protects or truncates the memory meanwhile. */
 uro_touch_attempt uro_unmapped_attempt;

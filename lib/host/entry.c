@@ -18,7 +18,7 @@
 #define CPU_MAX             1023u
 #define MEMORY_MAX          1048576u
 #define VALUE_MAX           1024u
-#define QP_MAX              1048560u /* Linux rxe reports the same; memory limits the number of objects */
+#define QP_MAX              1048560u /* as Linux rxe reports */
 #define OBJECT_MAX          1048576u
 #define CONN_DEFAULT        100000u
 #define MEBIBYTE            1048576u
@@ -56,7 +56,8 @@ char *uro_entry_trim(char *text)
     return text;
 }
 
-/* Returns whether @text is a device name: a letter, then letters, digits, _ and -, with fewer than @size characters. */
+/* Returns whether @text is a device name: a letter, then letters, digits, _ and -, with fewer than
+ * @size characters. */
 static bool is_name(const char *text, size_t size)
 {
     if (!isalpha((unsigned char)text[0]) || strlen(text) >= size)
@@ -67,7 +68,7 @@ static bool is_name(const char *text, size_t size)
     return true;
 }
 
-/* Parses @text as a decimal number, or with 0x a hexadecimal one. */
+/* Parses @text as a decimal number, or with 0x as a hexadecimal number. */
 static bool parse_number(const char *text, uint64_t *number)
 {
     bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -103,7 +104,8 @@ static bool parse_address(const char *text, struct uro_gid *gid)
     return !uro_gid_is_ipv4(gid) || (memcmp(v4, any, sizeof any) != 0 && v4[0] < 240);
 }
 
-/* Parses "10.0.0.1/24" or "fd00::1/64"; the default length is 24 or 64. Returns NULL, or the problem. */
+/* Parses "10.0.0.1/24" or "fd00::1/64"; the default length is 24 or 64. Returns NULL, or the
+ * problem. */
 static const char *parse_subnet(const char *text, struct uro_gid *gid, uint8_t *prefix)
 {
     char address[URO_GID_TEXT_MAX];

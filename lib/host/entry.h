@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.h - one entry of the configuration while it is read, key by key: a device, or "*" for all devices together.
+/* entry.h - one entry of the configuration while it is read, key by key: a device, or "*" for all
+ * devices together.
  *
- * An entry keeps its first error in config.problem and ignores later keys, so that a wrong entry produces one message.
+ * An entry keeps its first error in config.problem and ignores later keys, so that a wrong entry
+ * produces one message.
  *
- *     link=DRIVER[,key=value]...   required: udp, or DPDK devargs such as net_af_packet0,iface=veth0
- *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be given several times; GID 1, 2, ... in this order
+ *     link=DRIVER[,key=value]...   required: udp, or net_af_packet0,iface=veth0, ...
+ *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be repeated; GID 1, 2, ... in this order
  *                                  udp also: ip=auto, and ip= among the link options
  *     gateway=IPV4 gateway6=IPV6   next hop of other subnets
  *     mac=xx:xx:xx:xx:xx:xx        default: the interface's, or derived from name, link and ip
@@ -37,7 +39,8 @@ struct uro_entry {
     bool process;                    /* the entry is "*", whose keys are those of quota.h */
 };
 
-/* Initializes the entry of the device @name with the defaults that depend on no other key. Checks @name. */
+/* Initializes the entry of the device @name with the defaults that depend on no other key. Checks
+ * @name. */
 void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name);
 
 /* Initializes the entry "*", without any limit. */
@@ -46,7 +49,8 @@ void uro_entry_begin_process(struct uro_entry *entry);
 /* Reads one key. @where is the source of this key, for the message. */
 void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value);
 
-/* Checks the values that depend on other keys. MAC, MTU and the link-local GID may still be missing: see defaults.h. */
+/* Checks the values that depend on other keys. MAC, MTU and the link-local GID may still be
+ * missing: see defaults.h. */
 void uro_entry_finish(struct uro_entry *entry);
 
 /* Stores "WHERE (NAME): ..." as the problem of the entry unless the entry has a problem already. */
@@ -56,5 +60,6 @@ void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *fo
 /* Removes white space at both ends of @text, in place. Returns the first character that is left. */
 char *uro_entry_trim(char *text);
 
-/* Copies @text to @out and replaces each %{VAR} by the environment variable VAR. Returns NULL, or the problem. */
+/* Copies @text to @out and replaces each %{VAR} by the environment variable VAR. Returns NULL, or
+ * the problem. */
 const char *uro_entry_expand(const char *text, char *out, size_t size);

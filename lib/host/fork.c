@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fork.c - see fork.h for the contract.
  *
- * The child has the memory of its parent, but not its threads, and it must not use its ports. It abandons the parent's devices:
- * it closes their descriptors, and leaves their memory as it is. The parent goes on, since the engine copies packets with the
- * processor and pins no pages.
+ * The child has the memory of its parent, but not its threads, and it must not use its ports. It
+ * abandons the parent's devices: it closes their descriptors, and leaves their memory as it is. The
+ * parent goes on, since the engine copies packets with the processor and pins no pages.
  */
 #define _GNU_SOURCE /* MADV_WIPEONFORK, pthread_cond_clockwait */
 #include "host/fork.h"
@@ -27,14 +27,15 @@
 #endif
 
 static struct uro_device **_Atomic watched;
-/* Whether prepare() did nothing: in a child that was made without the handlers, any lock may be held for ever. */
+/* Whether prepare() did nothing: in a child that was made without the handlers, any lock may be
+ * held for ever. */
 static bool skipped;
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
 
 /* ---- generations --------------------------------------------------------- */
 
-/* The generation is in a page that the kernel sets to zero in each child. Linux before 4.14 does not: uroce then notices only
- * children of fork(). */
+/* The generation is in a page that the kernel sets to zero in each child. Linux before 4.14 does
+ * not: uroce then notices only children of fork(). */
 static _Atomic uint32_t first = 1;
 static _Atomic uint32_t *number = &first;
 static uint32_t last = 1; /* value of the generation before the kernel set it to zero */
@@ -92,8 +93,8 @@ static void end_parts(enum uro_fork_rank rank, bool child)
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Takes the start lock of the device. Waits, but not for ever, while the device starts: the child could not know its
- * descriptors. */
+/* Takes the start lock of the device. Waits, but not for ever, while the device starts: the child
+ * could not know its descriptors. */
 static void lock_start(struct uro_device *device)
 {
     const uro_time until = uro_device_now() + START_WAIT_MAX;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fork.h - fork(): the child starts with devices of its own.
  *
- * Each process has a generation, a number that grows by one in a child of fork(). A device that ran in the parent is dead in
- * the child, and so is every object of that device: its generation is an older one. The child's list has a new device in its
- * place, which starts at its first use. A device that had not started stays usable in both processes.
+ * Each process has a generation, a number that grows by one in a child of fork(). A device that ran
+ * in the parent is dead in the child, and so is every object of that device: its generation is
+ * older. The child's list has a new device in its place, which starts at its first use. A device
+ * that had not started stays usable in both processes.
  *
- * A child that was made without the handlers of fork(), by clone() or _Fork(), has the generation 0: all its devices are
- * dead until it calls exec(). A child of vfork() shares the memory of its parent, and may only call exec() or _exit().
+ * A child that was made without the handlers of fork(), by clone() or _Fork(), has the generation
+ * 0: all its devices are dead until it calls exec(). A child of vfork() shares the memory of its
+ * parent, and may only call exec() or _exit().
  */
 #pragma once
 
@@ -14,26 +16,28 @@
 
 struct uro_device;
 
-/* Handlers of a part of the library around fork(). The child handler must not wait for a lock that prepare() does not take, since a
- * thread that the child does not have may hold it. */
+/* Handlers of a part of the library around fork(). The child handler must not wait for a lock that
+ * prepare() does not take, since a thread that the child does not have may hold it. */
 struct uro_fork_part {
     void (*prepare)(void);
     void (*parent)(void);
     void (*child)(void);
 };
 
-/* Order of the handlers. prepare() of an outer part runs before the locks of the devices are taken, prepare() of an inner part
- * afterwards. The other two handlers run in the reverse order. */
+/* Order of the handlers. prepare() of an outer part runs before the locks of the devices are taken,
+ * prepare() of an inner part afterwards. The other two handlers run in the reverse order. */
 enum uro_fork_rank {
     URO_FORK_OUTER, /* for locks under which a thread takes an engine lock */
     URO_FORK_INNER, /* for locks that a thread takes while it holds an engine lock */
     URO_FORK_RANKS
 };
 
-/* Registers the handlers of @part, which must stay valid. At most 4 parts of a rank. Thread: any. */
+/* Registers the handlers of @part, which must stay valid. At most 4 parts of a rank. Thread:
+ * any. */
 void uro_fork_join(enum uro_fork_rank rank, const struct uro_fork_part *part);
 
-/* Installs the handlers of fork() for these devices. @devices is NULL-terminated and must stay valid: a child changes it. */
+/* Installs the handlers of fork() for these devices. @devices is NULL-terminated and must stay
+ * valid: a child changes it. */
 void uro_fork_watch(struct uro_device **devices);
 /* Replaces the list of devices. The caller holds a lock that an outer part takes. */
 void uro_fork_watch_list(struct uro_device **devices);
@@ -44,5 +48,6 @@ void uro_fork_watch_list(struct uro_device **devices);
 /* Returns whether a device ran in the parent, which is dead in this process. For child handlers. */
 bool uro_fork_abandoned(void);
 
-/* Returns the generation of this process: 1, one more in each child of fork(), 0 in a child made without its handlers. */
+/* Returns the generation of this process: 1, one more in each child of fork(), 0 in a child made
+ * without its handlers. */
 uint32_t uro_fork_generation(void);

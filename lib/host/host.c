@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.c - the devices of this process, and the handlers of their events. The configuration is read once. Programs may add and
- * remove devices. */
+/* host.c - the devices of this process, and the handlers of their events. The configuration is read
+ * once. Programs may add and remove devices. */
 #define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@
 
 static struct uro_config config;
 
-/* A list of devices. A new list replaces it; it is never freed, since readers take no lock and may still use it. */
+/* A list of devices. A new list replaces it; it is never freed, since readers take no lock and may
+ * still use it. */
 struct list {
     struct list *older;
     struct uro_device *devices[]; /* NULL-terminated */
@@ -55,8 +56,8 @@ static bool guid_taken(uint64_t guid, uint32_t count)
     return false;
 }
 
-/* Chooses a GUID that no earlier device has: librdmacm identifies devices by GUID. Several devices may have the same MAC, on
- * VLANs or addresses of one interface. */
+/* Chooses a GUID that no earlier device has: librdmacm identifies devices by GUID. Several devices
+ * may have the same MAC, on VLANs or addresses of one interface. */
 static void choose_guid(uint32_t index)
 {
     struct uro_device_config *entry = &config.entries[index].config;
@@ -137,8 +138,8 @@ static struct uro_device *find(const char *name)
     return NULL;
 }
 
-/* Replaces the list by a copy without the device @without and with the device @with at its end. Each may be NULL. The list is
- * locked. Returns 0 or -ENOMEM. */
+/* Replaces the list by a copy without the device @without and with the device @with at its end.
+ * Each may be NULL. The list is locked. Returns 0 or -ENOMEM. */
 static int replace(const struct uro_device *without, struct uro_device *with)
 {
     struct uro_device *const *old = uro_host_known();
@@ -172,7 +173,8 @@ static bool guid_known(uint64_t guid)
     return false;
 }
 
-/* Chooses a GUID that no device has or had: librdmacm identifies devices by GUID, also after they were removed. */
+/* Chooses a GUID that no device has or had: librdmacm identifies devices by GUID, also after they
+ * were removed. */
 static void choose_other_guid(struct uro_device_config *entry)
 {
     entry->guid = uro_guid_from_mac(&entry->mac);
@@ -266,7 +268,8 @@ struct uro_device *uro_host_find(const char *name)
     return find(name);
 }
 
-/* Prints problems and warnings when a program first lists its devices. `uroce devices` shows them itself. */
+/* Prints problems and warnings when a program first lists its devices. `uroce devices` shows them
+ * itself. */
 static void print_problems(void)
 {
     (void)pthread_once(&once, read_all);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - the process side, for lib/verbs, lib/ucma and the program: configured devices, their engines, and the threads that run
- * them.
+/* host.h - the process side, for lib/verbs, lib/ucma and the program: configured devices, their
+ * engines, and the threads that run them.
  *
- * A device starts its port at uro_device_start(). Before that, a program may list, open and query it for the cost of reading
- * the configuration.
+ * A device starts its port at uro_device_start(). Before that, a program may list, open and query
+ * it for the cost of reading the configuration.
  */
 #pragma once
 
@@ -53,16 +53,18 @@ struct uro_device_config {
 
 /* ---- devices --------------------------------------------------------------- */
 
-/* Returns all devices with a correct configuration, in its order. Reads the configuration at the first call, and then prints
- * errors in it on stderr, once. NULL-terminated, never NULL itself. Thread: any. */
+/* Returns all devices with a correct configuration, in its order. Reads the configuration at the
+ * first call, and then prints errors in it on stderr, once. NULL-terminated, never NULL itself.
+ * Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
-/* Returns the same without reading the configuration: empty if it was not read yet. For handlers of fork(). */
+/* Returns the same without reading the configuration: empty if it was not read yet. For handlers of
+ * fork(). */
 struct uro_device *const *uro_host_known(void);
 
-/* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its first use. @where names the
- * source of @text in messages. On failure @problem has a message of at most @size bytes, and no device was added. Returns 0
- * or
+/* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its
+ * first use. @where names the source of @text in messages. On failure @problem has a message of at
+ * most @size bytes, and no device was added. Returns 0 or
  *   -EINVAL  the description is wrong
  *   -EEXIST  another device has the name
  *   -ENOSPC  URO_HOST_DEVICES_MAX devices exist already
@@ -70,10 +72,11 @@ struct uro_device *const *uro_host_known(void);
  * Thread: any. */
 URO_NODISCARD int uro_host_add(const char *where, const char *text, char *problem, size_t size);
 
-/* Removes the device, as if its network card were unplugged: open contexts get IBV_EVENT_DEVICE_FATAL, identifiers of
- * rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and programs can only free the objects that are left. Returns 0 or
+/* Removes the device, as if its network card were unplugged: open contexts get
+ * IBV_EVENT_DEVICE_FATAL, identifiers of rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and programs can
+ * only free the objects that are left. Returns 0 or
  *   -ENODEV  no device has this name
- *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists
+ *   -EBUSY   the device has a queue pair, CQ, SRQ, memory region, memory window or address handle
  *   -ENOMEM  no memory
  * Thread: any, while no other thread uses the device. */
 URO_NODISCARD int uro_host_remove(const char *name);
@@ -94,8 +97,8 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
 char *uro_host_left_out_text(const struct uro_device_config *entry,
                              char text[static URO_HOST_LEFT_OUT_MAX]);
 
-/* Returns whether this process is a child that was made without the handlers of fork(). Any lock may then be held for ever by
- * a thread that the child does not have. */
+/* Returns whether this process is a child that was made without the handlers of fork(). Any lock
+ * may then be held for ever by a thread that the child does not have. */
 bool uro_host_cloned(void);
 
 /* ---- start and state of a device ------------------------------------------- */
@@ -104,8 +107,8 @@ bool uro_host_cloned(void);
  *   -ENODEV  the port cannot be opened; stderr and uro_device_problem() have the reason
  *   -ENOMEM  no memory
  *   -EIO     the device is dead, or the system has no random numbers
- * The call after a failure tries again. stderr gets each reason once, until another one follows. Thread: any. Blocks while the
- * device starts. */
+ * The call after a failure tries again. stderr gets each reason once, until another one follows.
+ * Thread: any. Blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 /* Returns whether the device runs. */
 bool uro_device_started(const struct uro_device *device);
@@ -113,10 +116,12 @@ bool uro_device_started(const struct uro_device *device);
 const char *uro_device_problem(const struct uro_device *device);
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Returns whether the link is up. It counts as up while the device has not started, and while its first peer is awaited. */
+/* Returns whether the link is up. It counts as up while the device has not started, and while its
+ * first peer is awaited. */
 bool uro_device_link_up(const struct uro_device *device);
 
-/* Returns the largest IP packet that the link carries, in bytes: the value at its start, or less if it shrank. rule PORT.MTU */
+/* Returns the largest IP packet that the link carries, in bytes: the value at its start, or less if
+ * it shrank. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
 
 /* Returns the kernel's index of the interface that the link names, or 0. */
@@ -128,11 +133,13 @@ uint32_t uro_device_groups_max(const struct uro_device *device);
 /* Returns whether the interface of the port was removed. The device then does nothing more. */
 bool uro_device_gone(const struct uro_device *device);
 
-/* Returns whether the program removed the device. Programs may still read the events in its queues. */
+/* Returns whether the program removed the device. Programs may still read the events in its
+ * queues. */
 bool uro_device_removed(const struct uro_device *device);
 
-/* Returns whether the device belongs to the process that this one was forked from (fork.h). Its objects may be freed, and every
- * other call must fail with EIO. Costs two loads, since each post and each poll calls this. */
+/* Returns whether the device belongs to the process that this one was forked from (fork.h). Its
+ * objects may be freed, and every other call must fail with EIO. Costs two loads, since each post
+ * and each poll calls this. */
 bool uro_device_dead(const struct uro_device *device);
 
 /* Returns 0, or -EIO if the device is dead. stderr then gets the reason once. */
@@ -143,8 +150,8 @@ struct uro_device *uro_device_of_parent(const struct uro_device *device);
 
 /* ---- the engine ------------------------------------------------------------ */
 
-/* Takes the engine lock, under which the caller may use the object functions of lib/core. Hold it briefly: no frame moves
- * meanwhile. */
+/* Takes the engine lock, under which the caller may use the object functions of lib/core. Hold it
+ * briefly: no frame moves meanwhile. */
 void uro_device_lock(struct uro_device *device);
 void uro_device_unlock(struct uro_device *device);
 /* The device runs. */
@@ -154,19 +161,21 @@ struct uro_shard *uro_device_shard(struct uro_device *device);
 /* Returns the monotonic clock in ns. */
 uro_time uro_device_now(void);
 
-/* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps *@offset between calls, 0 at
- * first, so that times keep their order and distance while nobody sets the clock. */
+/* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps
+ * *@offset between calls, 0 at first, so that times keep their order and distance while nobody sets
+ * the clock. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
-/* Runs one bounded round in the calling thread unless another thread runs the engine. For ibv_poll_cq on an empty CQ (@posted
- * false), and after ibv_post_* (@posted true). */
+/* Runs one bounded round in the calling thread unless another thread runs the engine. For
+ * ibv_poll_cq on an empty CQ (@posted false), and after ibv_post_* (@posted true). */
 void uro_device_progress(struct uro_device *device, bool posted);
 
-/* Records that a poll found a completion without running a round. Sends the posts that were held back. */
+/* Records that a poll found a completion without running a round. Sends the posts that were held
+ * back. */
 void uro_device_polled(struct uro_device *device);
 
-/* Lets the service thread run the engine at once, since the program is about to wait for events. For ibv_req_notify_cq and
- * ibv_get_cq_event. */
+/* Lets the service thread run the engine at once, since the program is about to wait for events.
+ * For ibv_req_notify_cq and ibv_get_cq_event. */
 void uro_device_hand_over(struct uro_device *device);
 
 /* ---- events ---------------------------------------------------------------- */
@@ -177,16 +186,17 @@ enum uro_port_event {
     URO_PORT_GONE /* last event, once, after ERR */
 };
 
-/* Handlers of the events of engines and ports, installed once by lib/verbs. The thread that runs the round calls them with the
- * engine lock held: they must only queue the event and wake a thread. */
+/* Handlers of the events of engines and ports, installed once by lib/verbs. The thread that runs
+ * the round calls them with the engine lock held: they must only queue the event and wake a
+ * thread. */
 struct uro_event_handlers {
     void (*engine_event)(struct uro_device *device, const struct uro_event *event);
     void (*port_event)(struct uro_device *device, enum uro_port_event event);
 };
 void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
 
-/* Handlers of the events of connections, installed by lib/ucma and called in the same way. They may call the functions of
- * cm/conn.h and uro_engine_resolve_end(). */
+/* Handlers of the events of connections, installed by lib/ucma and called in the same way. They may
+ * call the functions of cm/conn.h and uro_engine_resolve_end(). */
 struct uro_conn_handlers {
     void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
     void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
@@ -197,19 +207,19 @@ void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
 /* ---- requests to the port, with the engine lock held -------------------------- */
 
-/* Claims a service for this process before it listens. Returns 0, -EADDRINUSE if another process listens for the service at that
- * address, or another -errno if the port cannot find out. */
+/* Claims a service for this process before it listens. Returns 0, -EADDRINUSE if another process
+ * listens for the service at that address, or another -errno if the port cannot find out. */
 URO_NODISCARD int uro_device_claim_service(struct uro_device *device,
                                            const struct uro_listened *service);
 /* Releases a service that this process claimed. */
 void uro_device_release_service(struct uro_device *device, const struct uro_listened *service);
 
-/* Returns the largest IP packet that the route from @from, an address of the device, to @to carries, in bytes. Returns 0 if it is
- * unknown. The value may exceed the MTU of the link. */
+/* Returns the largest IP packet that the route from @from, an address of the device, to @to
+ * carries, in bytes. Returns 0 if it is unknown. The value may exceed the MTU of the link. */
 uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,
                               const struct uro_gid *to);
 
-/* Prints a warning, once for the device, if the kernel's route from the GID number @from to @to carries no packets with @payload
- * bytes, the path MTU of a queue pair. */
+/* Prints a warning, once for the device, if the kernel's route from the GID number @from to @to
+ * carries no packets with @payload bytes, the path MTU of a queue pair. */
 void uro_device_check_path(struct uro_device *device, uint32_t from, const struct uro_gid *to,
                            uint32_t payload);

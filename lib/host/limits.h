@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.h - the constants of lib/host that decide when something happens: their units and reasons. docs/decisions/0018 has
- * the measurements.
+/* limits.h - the constants of lib/host that decide when something happens: their units and reasons.
+ * docs/decisions/0018 has the measurements.
  */
 #pragma once
 
@@ -8,18 +8,20 @@
 
 /* ---- takeover: the program or the service thread runs the engine --------- */
 
-/* Bounds of the time without a call after which the program counts as silent. The value is learned: a program that calls
- * soon after a takeover is slow, not silent. In a guest without hardware support a call takes up to 300 us. */
+/* Bounds of the time without a call after which the program counts as silent. The value is learned:
+ * a program that calls soon after a takeover is slow, not silent. In a guest without hardware
+ * support a call takes up to 300 us. */
 #define URO_SILENCE_MIN URO_US(50)
 #define URO_SILENCE_MAX                                                                            \
     URO_MS(2) /* a pause of more than half of it counts as an absence of the program */
 
-/* The service thread checks for silence at intervals that double from the minimum to the maximum. */
+/* The service thread checks for silence at intervals that double from the minimum to the
+ * maximum. */
 #define URO_STAND_BACK_MIN URO_US(50)
 #define URO_STAND_BACK_MAX URO_US(1000)
 
-/* The takeover balance counts rounds that received something, from 0 to URO_BALANCE_TOP. The service thread runs the engine
- * from URO_BALANCE_THREAD on, until the balance is 0 again. */
+/* The takeover balance counts rounds that received something, from 0 to URO_BALANCE_TOP. The
+ * service thread runs the engine from URO_BALANCE_THREAD on, until the balance is 0 again. */
 #define URO_BALANCE_TOP    64
 #define URO_BALANCE_THREAD 8
 #define URO_BALANCE_THREAD_FOUND                                                                   \
@@ -29,8 +31,8 @@
 /* After this many polls in a row that found an empty CQ, the program counts as polling. */
 #define URO_EMPTY_POLLS 2u
 
-/* A caller calls sched_yield() after each series of this many empty rounds, since the peer may need this processor. 64
- * rounds take about 10 us. */
+/* A caller calls sched_yield() after each series of this many empty rounds, since the peer may need
+ * this processor. 64 rounds take about 10 us. */
 #define URO_EMPTY_ROUNDS 64u
 #define URO_YIELD_EVERY  8u
 
@@ -42,7 +44,8 @@
 
 /* ---- send coalescing: posts that leave with a later call ----------------- */
 
-/* A post waits for the next call if the last posts were sent less than this ago. Every answer takes longer. */
+/* A post waits for the next call if the last posts were sent less than this ago. Every answer takes
+ * longer. */
 #define URO_COALESCE 500u /* ns, after a single post */
 #define URO_COALESCE_BURST                                                                         \
     1500u /* ns, between posts without a poll: about one round for four posts */

@@ -12,7 +12,8 @@
 #include "host/defaults.h"
 #include "host/plugin.h"
 
-/* Flags of /proc/net/if_inet6 (linux/if_addr.h): IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED. */
+/* Flags of /proc/net/if_inet6 (linux/if_addr.h): IFA_F_TEMPORARY, IFA_F_DADFAILED,
+ * IFA_F_DEPRECATED. */
 #define UNSUITABLE (0x01u | 0x08u | 0x20u)
 
 static bool is_link_local(const struct uro_gid *gid)
@@ -63,8 +64,8 @@ static void drop(struct uro_netdev_list *list, const struct uro_gid *gid)
         }
 }
 
-/* Removes unsuitable IPv6 addresses. The kernel lists their flags in a file: "fd00...01 02 40 00 80 eth0". Without that file,
- * all addresses stay. */
+/* Removes unsuitable IPv6 addresses. The kernel lists their flags in a file: "fd00...01 02 40 00 80
+ * eth0". Without that file, all addresses stay. */
 static void drop_unsuitable(struct uro_netdev_list *list)
 {
     FILE *in = fopen("/proc/net/if_inet6", "re");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* netdev.h - the kernel's network interfaces and their addresses, in the network namespace of this process. */
+/* netdev.h - the kernel's network interfaces and their addresses, in the network namespace of this
+ * process. */
 #pragma once
 
 #include <net/if.h>
@@ -27,8 +28,8 @@ struct uro_netdev_list {
 /* Converts an IPv4 or IPv6 address. Returns false for NULL and for other families. */
 bool uro_netdev_gid(const struct sockaddr *address, struct uro_gid *gid);
 
-/* Reads the addresses of all interfaces that are up, IPv4 first. Leaves out IPv6 addresses that are temporary, deprecated or
- * duplicate. */
+/* Reads the addresses of all interfaces that are up, IPv4 first. Leaves out IPv6 addresses that are
+ * temporary, deprecated or duplicate. */
 void uro_netdev_read(struct uro_netdev_list *list);
 
 /* Keeps only the addresses of one interface. */
@@ -37,7 +38,8 @@ void uro_netdev_keep_interface(struct uro_netdev_list *list, const char *interfa
 /* Keeps only the addresses whose first @bits of the GID's 128 bits equal those of @net. */
 void uro_netdev_keep_net(struct uro_netdev_list *list, const struct uro_gid *net, unsigned bits);
 
-/* Keeps only the global addresses, and if some of their interfaces are running, only those of running interfaces. */
+/* Keeps only the global addresses, and if some of their interfaces are running, only those of
+ * running interfaces. */
 void uro_netdev_keep_global(struct uro_netdev_list *list);
 
 /* Returns the number of addresses of one IP version. */
@@ -47,11 +49,13 @@ uint32_t uro_netdev_count(const struct uro_netdev_list *list, bool ipv4);
 const struct uro_netdev_address *uro_netdev_find(const struct uro_netdev_list *list,
                                                  const struct uro_gid *gid);
 
-/* Writes "10.0.0.1 (eth0), fd00::1 (eth0)" to @text, or "none". A long list ends with "...". Returns @text. */
+/* Writes "10.0.0.1 (eth0), fd00::1 (eth0)" to @text, or "none". A long list ends with "...".
+ * Returns @text. */
 char *uro_netdev_text(const struct uro_netdev_list *list, char text[static URO_NETDEV_TEXT_MAX]);
 
-/* Writes the name of the interface of the device's GID @index to @name: the interface that the link is on, or with UDP the one
- * that has the address now. Returns false if there is none. Other links have no interface, and an address may be gone. */
+/* Writes the name of the interface of the device's GID @index to @name: the interface that the link
+ * is on, or with UDP the one that has the address now. Returns false if there is none. Other links
+ * have no interface, and an address may be gone. */
 bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
                      char name[static IF_NAMESIZE]);
 

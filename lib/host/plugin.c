@@ -23,8 +23,8 @@ static const char *const names[KINDS] = {
     [DPDK] = "dpdk", [MEMIF] = "memif", [PACKET] = "packet", [UDP] = "udp"
 };
 
-/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that tree. No other
- * directory above ours is looked into: it may be anybody's, such as /tmp. */
+/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that
+ * tree. No other directory above ours is looked into: it may be anybody's, such as /tmp. */
 static const struct place {
     const char *directory; /* how the name of our own directory ends; "*" is any one name */
     const char *plugins;   /* from there to the directory that has one for each kind */
@@ -40,8 +40,8 @@ bool uro_plugin_is_udp(const char *link)
     return strncmp(link, "udp", 3) == 0 && (link[3] == '\0' || link[3] == ',');
 }
 
-/* Names of links other than udp, before their number. One that the plug-in for DPDK was built without (net_af_xdp, net_pcap)
- * is refused by that. */
+/* Names of links other than udp, before their number. One that the plug-in for DPDK was built
+ * without (net_af_xdp, net_pcap) is refused by that. */
 static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp",
                                        "net_tap",   "net_vhost",     "net_virtio_user",
                                        "net_pcap",  "net_ring",      "net_null" };
@@ -77,7 +77,8 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since readers take no lock. */
+/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since
+ * readers take no lock. */
 static struct {
     const char *driver;
     uro_port_open_fn *open;
@@ -151,7 +152,8 @@ bool uro_plugin_is_dpdk(const char *link)
 
 static const char mark; /* an address in the same program or library as this code */
 
-/* The path at the end of a line of /proc/self/maps, or NULL: "55d0-55d1 r--p 0 08:01 1234   /usr/bin/uroce". */
+/* Returns the path at the end of a line of /proc/self/maps, or NULL:
+ * "55d0-55d1 r--p 0 08:01 1234   /usr/bin/uroce". */
 static const char *path_of(char *line)
 {
     int begin = 0;
@@ -196,9 +198,10 @@ static bool loader_path(char path[static PATH_MAX])
     return map->l_name[0] == '/' && realpath(map->l_name, path) != NULL;
 }
 
-/* Writes the absolute path of the file that this code was loaded from to @path: a program of ours, or the library. argv[0] and a
- * relative LD_PRELOAD would depend on the current directory. The list of mappings has the path; without /proc, the name that the
- * loader has is used if it is absolute. Returns false if nothing reliable is known. */
+/* Writes the absolute path of the file that this code was loaded from to @path: a program of ours,
+ * or the library. argv[0] and a relative LD_PRELOAD would depend on the current directory. The list
+ * of mappings has the path; without /proc, the name that the loader has is used if it is absolute.
+ * Returns false if nothing reliable is known. */
 static bool own_path(char path[static PATH_MAX])
 {
     return find_mapping(path) || loader_path(path);
@@ -227,7 +230,8 @@ static bool ends_with(const char *directory, const char *end)
     return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
 }
 
-/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may be. */
+/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may
+ * be. */
 static const char *distrust(const char *path, const char *directory)
 {
     struct stat file, above, own;
@@ -292,7 +296,8 @@ static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
     return NULL;
 }
 
-/* Returns the path from the directory of this library, whose file has the name @name, to the installed plug-ins. */
+/* Returns the path from the directory of this library, whose file has the name @name, to the
+ * installed plug-ins. */
 static const char *below_own(const char *name)
 {
     if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.h - the state that callers and the service thread of a device share: struct uro_sched_words (sched.h) in atomic
- * variables. progress.c has the rounds of callers, service.c has the service thread.
+/* progress.h - the state that callers and the service thread of a device share: struct
+ * uro_sched_words (sched.h) in atomic variables. progress.c has the rounds of callers, service.c
+ * has the service thread.
  */
 #pragma once
 
@@ -27,8 +28,8 @@ struct uro_sched_shared {
     atomic_uint_least64_t sent_at; /* time when a round last sent something */
 };
 
-/* Copies the words. wake_at and takeover need sequentially consistent loads: the service thread announces its sleep, and
- * then checks for doorbells. */
+/* Copies the words. wake_at and takeover need sequentially consistent loads: the service thread
+ * announces its sleep, and then checks for doorbells. */
 static inline struct uro_sched_words uro_sched_load(const struct uro_sched_shared *shared)
 {
 #define LOAD(word) .word = atomic_load_explicit(&shared->word, memory_order_relaxed)
@@ -60,7 +61,7 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
                                             const struct uro_sched_words *words)
 {
     if (before->balance == words->balance && before->takeover == words->takeover)
-        return; /* keep the values that a program stored without the lock when it announced a wait */
+        return; /* the program may have stored other values when it announced a wait */
     URO_SCHED_STORE(shared, words, balance);
     URO_SCHED_STORE(shared, words, takeover);
 }

@@ -40,7 +40,8 @@ uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota)
     return own < process_most[quota] ? own : process_most[quota];
 }
 
-/* Prints the message once. @name: device name, or "*". @raise: entry of the configuration whose key must be larger. */
+/* Prints the message once. @name: device name, or "*". @raise: entry of the configuration whose key
+ * must be larger. */
 static void warn(struct uro_quota_use *use, const char *name, uint64_t most, enum uro_quota quota,
                  const char *raise)
 {
@@ -64,8 +65,8 @@ static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota,
     return true;
 }
 
-/* An amount that the device refuses counts for the process meanwhile: near the quota of the process, another thread may then be
- * refused, too. */
+/* An amount that the device refuses counts for the process meanwhile: near the quota of the
+ * process, another thread may then be refused, too. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quota.h - limits on what programs and peers use of a device, and the warnings on stderr about them.
+/* quota.h - limits on what programs and peers use of a device, and the warnings on stderr about
+ * them.
  *
- *   quotas   how many objects and how much memory a program may have: max_qp= and so on, of a device and of "*"
+ *   quotas   objects and memory of a program: max_qp= and so on, of a device and of "*"
  *   bounds   limits that no key of the configuration sets
  *   guesses  rates of packets that an honest peer hardly ever sends
  *
- * A program that queries a device sees the lesser of the device's and the process's quota. To add a kind of quota, add a line
- * to URO_QUOTAS, and a default and a key in entry.c. To add a bound, add a line to URO_BOUNDS and a row in
- * docs/TROUBLESHOOTING.md.
+ * A program that queries a device sees the lesser of the device's and the process's quota. To add a
+ * kind of quota, add a line to URO_QUOTAS, and a default and a key in entry.c. To add a bound, add
+ * a line to URO_BOUNDS and a row in docs/TROUBLESHOOTING.md.
  */
 #pragma once
 
@@ -42,8 +43,9 @@ void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT]);
 /* Returns the lesser of the device's and the process's quota. */
 uint64_t uro_quota_most(const struct uro_device *device, enum uro_quota quota);
 
-/* Adds @amount to the use of a quota. If that exceeds the quota of the device or of the process, adds nothing, sets errno to
- * ENOMEM, prints a message for the first time, and returns false. Thread: any. */
+/* Adds @amount to the use of a quota. If that exceeds the quota of the device or of the process,
+ * adds nothing, sets errno to ENOMEM, prints a message for the first time, and returns false.
+ * Thread: any. */
 URO_NODISCARD bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount);
 /* Subtracts @amount, unless the device is dead. */
 void uro_quota_give(struct uro_device *device, enum uro_quota quota, uint64_t amount);
@@ -56,13 +58,14 @@ void uro_quota_removed(struct uro_device *device);
 /* Returns whether the device has objects other than PDs and connections. Thread: any. */
 bool uro_quota_in_use(const struct uro_device *device);
 
-/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for each device: the quota
- * of "*" then applies to each device. */
+/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for
+ * each device: the quota of "*" then applies to each device. */
 void uro_quota_warn(struct uro_device *device, enum uro_quota quota);
 
 /* ---- bounds ---------------------------------------------------------------- */
 
-/* X(enumerator, "text"): the text says which bound was reached, with its value as PRIu64, and what to do */
+/* X(enumerator, "text"): the text says which bound was reached, with its value as PRIu64, and what
+ * to do */
 #define URO_BOUNDS(X)                                                                              \
     X(NEXT_HOPS, "%" PRIu64 " next hops, one for each peer address, are in use: requests for "     \
                  "more fail (ENOMEM); destroy unused address handles, queue pairs or rdma_cm "     \
@@ -86,17 +89,18 @@ enum uro_bound {
         URO_BOUND_COUNT
 };
 
-/* Prints the message of @bound, whose value is @most, unless it was printed for this device before. Thread: any. */
+/* Prints the message of @bound, whose value is @most, unless it was printed for this device before.
+ * Thread: any. */
 void uro_quota_warn_bound(struct uro_device *device, enum uro_bound bound, uint64_t most);
 
-/* Prints the messages of the quotas and bounds that made the engine refuse a request of a program or a peer. Engine lock
- * held. */
+/* Prints the messages of the quotas and bounds that made the engine refuse a request of a program
+ * or a peer. Engine lock held. */
 void uro_quota_check_bounds(struct uro_device *device);
 
 /* ---- guesses --------------------------------------------------------------- */
 
-/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning all the same, since somebody who goes on
- * guessing succeeds at last. docs/SECURITY.md says what to do. */
+/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning all the
+ * same, since somebody who goes on guessing succeeds at last. docs/SECURITY.md says what to do. */
 #define URO_GUESS_KINDS    10u
 #define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
 #define URO_GUESS_MAX      1000u /* packets of a kind; failing honest peers cause a few hundred */
@@ -109,7 +113,7 @@ struct uro_guesses {
     uro_time warned_at[URO_GUESS_KINDS]; /* time of the last warning; 0: none */
 };
 
-/* Checks the counters, as often as the caller likes. Returns true with one line of warning in @text. The caller then calls
- * again, since there may be more warnings. */
+/* Checks the counters, as often as the caller likes. Returns true with one line of warning in
+ * @text. The caller then calls again, since there may be more warnings. */
 bool uro_quota_check_guesses(struct uro_guesses *guesses, const struct uro_counters *counters,
                              uro_time now, char text[static URO_GUESS_TEXT_MAX]);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* round.c - one round of a device: one clock reading, frames in, frames out, events, and the capture of all frames.
+/* round.c - one round of a device: one clock reading, frames in, frames out, events, and the
+ * capture of all frames.
  *
- * Programs see the completions of a round only after its ACKs have been transmitted: see docs/decisions/0039.
+ * Programs see the completions of a round only after its ACKs have been transmitted: see
+ * docs/decisions/0039.
  */
 #include "host/device.h"
 
@@ -37,7 +39,8 @@ int uro_round_open_capture(struct uro_device *device)
     return error;
 }
 
-/* Reports an error of the capture file, which pcap_write returns once. The capture goes on without the frames that did not fit. */
+/* Reports an error of the capture file, which pcap_write returns once. The capture goes on without
+ * the frames that did not fit. */
 static void report_capture(const struct uro_device *device, int error)
 {
     if (error != 0)
@@ -45,7 +48,8 @@ static void report_capture(const struct uro_device *device, int error)
                 device->config.name, device->config.pcap, strerror(-error));
 }
 
-/* A frame is written to the file from the same description as to the port. If its memory changes in between, the two may differ. */
+/* A frame is written to the file from the same description as to the port. If its memory changes in
+ * between, the two may differ. */
 static void capture_received(struct uro_device *device, const struct uro_pkt *pkts, uint32_t count,
                              uro_time now)
 {
@@ -112,8 +116,9 @@ static uint32_t capture_local(struct uro_device *device, uro_time now)
     return count;
 }
 
-/* Returns whether the link has been full for so long that frames are dropped. A stopped peer leaves its link full for ever. With
- * dropped frames, timers run, and queue pairs fail as on any other link. */
+/* Returns whether the link has been full for so long that frames are dropped. A stopped peer leaves
+ * its link full for ever. With dropped frames, timers run, and queue pairs fail as on any other
+ * link. */
 static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
 {
     if (room > 0)
@@ -148,8 +153,8 @@ static bool has_local_frames(const struct uro_device *device)
     return count > 0;
 }
 
-/* Sends what the engine has to send. Returns the number of frames that left by the port, and adds the frames to this device itself
- * to @local. Those do not need space on the link. */
+/* Sends what the engine has to send. Returns the number of frames that left by the port, and adds
+ * the frames to this device itself to @local. Those do not need space on the link. */
 static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *local)
 {
     uint32_t sent = 0;

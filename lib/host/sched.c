@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sched.c - see sched.h for the contract, limits.h for the numbers, docs/decisions/0018 for the reasons.
+/* sched.c - see sched.h for the contract, limits.h for the numbers, decision 0018 for the reasons.
  *
  * Takeover. The balance counts rounds that received something.
  *
- *   state    event                                                          next
- *   CALLERS  the thread received a peer's memory access, no empty poll      balance + 2; THREAD from 8 on
- *   CALLERS  any other round received                                       balance - 1
- *   any      the program will wait for an event                             balance = 64, THREAD
- *   THREAD   a caller received frames, or could have received them          balance - 1; CALLERS at 0
+ *   state    event                                                    next
+ *   CALLERS  the thread received a peer's memory access, no empty     balance + 2,
+ *            poll before                                              THREAD from 8 on
+ *   CALLERS  any other round received                                 balance - 1
+ *   any      the program will wait for an event                       balance = 64, THREAD
+ *   THREAD   a caller received frames, or could have received them    balance - 1, CALLERS at 0
  *
- *   CALLERS: the thread only checks at growing intervals whether the program is silent. Frames do not wake the thread. A
- *   silent program is one whose last poll and post are older than `silence`. The thread then
- *   runs rounds until no frame moves, and arms the port. THREAD: the thread always sleeps on the port's descriptor.
+ *   CALLERS: The thread only checks at growing intervals whether the program is silent, and frames
+ *   do not wake the thread. A program is silent if its last poll and its last post are older than
+ *   `silence`. The thread then runs rounds until no frame moves, and arms the port.
+ *   THREAD: The thread always sleeps on the port's descriptor.
  *
  * Send coalescing.
  *
@@ -20,11 +22,12 @@
  *   HOLDING  post, under the same conditions; fewer than 32 posts wait      HOLDING
  *   HOLDING  a round of a caller                                            IDLE, all are sent
  *
- *   Posts wait only while the service thread is awake or wakes within URO_STAND_BACK_MAX. Its round sends the waiting posts
- *   if no later call does.
+ *   Posts wait only while the service thread is awake or wakes within URO_STAND_BACK_MAX. Its
+ *   round sends the waiting posts if no later call does.
  *
- * Awaited reply. A program that spins on memory between its posts (ib_write_lat) polls for the ACK of its WRITE, then only
- * reads its memory. The peer's WRITE arrives soon after the ACK, sooner than the service thread could wake.
+ * Awaited reply. A program that spins on memory between its posts (ib_write_lat) polls for the ACK
+ * of its WRITE, then only reads its memory. The peer's WRITE arrives soon after the ACK, sooner
+ * than the service thread could wake.
  *
  *   state    event                                                          next
  *   NONE     a poll delivered a completion, no WRITE came, score above 0    AWAITED
@@ -53,9 +56,9 @@ static bool in_burst(const struct uro_sched_words *words)
     return words->post_round_at > words->polled_at;
 }
 
-/* Returns the time limit @usual, scaled by the cost of a send. Where a send takes longer than URO_COALESCE_CALLS, the
- * program's work between two posts of a burst also takes longer. A single post does not wait longer, since no other post may
- * follow. */
+/* Returns the time limit @usual, scaled by the cost of a send. Where a send takes longer than
+ * URO_COALESCE_CALLS, the program's work between two posts of a burst also takes longer. A single
+ * post does not wait longer, since no other post may follow. */
 static uro_time scaled(const struct uro_sched *sched, const struct uro_sched_words *words,
                        uro_time usual)
 {
@@ -75,8 +78,8 @@ static bool paused(const struct uro_sched *sched, const struct uro_sched_words *
     return now - words->post_round_at >= scaled(sched, words, URO_BURST_PAUSE);
 }
 
-/* Returns whether the program is in a long burst of posts. A program that fills many send queues posts for longer than
- * URO_POLLS_SOON. */
+/* Returns whether the program is in a long burst of posts. A program that fills many send queues
+ * posts for longer than URO_POLLS_SOON. */
 static bool goes_on_posting(const struct uro_sched *sched, const struct uro_sched_words *words,
                             uro_time now)
 {
@@ -172,14 +175,16 @@ struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched,
     if (sched->took_over)
         learn_silence(sched, words, now);
     words->post_burst = posted ? before + 1 : 0;
-    /* Where each send is a system call, a post only transmits. Receiving is left to the next poll. */
+    /* Where each send is a system call, a post only transmits. Receiving is left to the next
+     * poll. */
     decision.receive = !(posted && sched->call_per_send && polls_soon(sched, words, now) &&
                          thread_follows(sched, words, now));
     return decision;
 }
 
-/* Returns whether the next timer of the engine is due long before the service thread wakes. A thread that only checks for
- * silence is not woken: while callers run the engine, they call in time. */
+/* Returns whether the next timer of the engine is due long before the service thread wakes. A
+ * thread that only checks for silence is not woken: while callers run the engine, they call in
+ * time. */
 static bool wakes_too_late(const struct uro_sched_words *words, uro_time next, uro_time now)
 {
     return words->wake_at != 0 && next != URO_TIME_NEVER &&
@@ -253,8 +258,8 @@ static bool callers_run(const struct uro_sched *sched, const struct uro_sched_wo
            now < words->post_round_at + words->silence || now < sched->yielded_at + words->silence;
 }
 
-/* Returns whether a caller is in a round: the thread then does not wait for the lock. The thread does wait for a caller that
- * holds the lock for a command. */
+/* Returns whether a caller is in a round: the thread then does not wait for the lock. The thread
+ * does wait for a caller that holds the lock for a command. */
 static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_words *words)
 {
     return sched->mode == URO_PROGRESS_HYBRID && words->takeover == URO_TAKEOVER_CALLERS &&
@@ -277,8 +282,9 @@ struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
     return run;
 }
 
-/* Updates the balance after the thread received frames. A polling program finds its own completions, but no peer's WRITE or
- * READ. A program that has not polled an empty CQ either is assumed to spin on memory or to do nothing. */
+/* Updates the balance after the thread received frames. A polling program finds its own
+ * completions, but no peer's WRITE or READ. A program that has not polled an empty CQ either is
+ * assumed to spin on memory or to do nothing. */
 static void learn_received(struct uro_sched *sched, struct uro_sched_words *words,
                            const struct uro_sched_thread_round *round)
 {
@@ -296,8 +302,8 @@ static void learn_received(struct uro_sched *sched, struct uro_sched_words *word
     sched->served = round->served;
 }
 
-/* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an event: the program that
- * wakes up often needs this processor. */
+/* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an
+ * event: the program that wakes up often needs this processor. */
 static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
                   const struct uro_sched_thread_round *round)
 {
@@ -315,8 +321,8 @@ static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
             now - words->post_round_at > URO_PROGRAM_AWAY);
 }
 
-/* Returns whether a caller polled while the thread had the lock. That caller then runs the engine. A poll that is older than
- * the last round of a caller does not count. */
+/* Returns whether a caller polled while the thread had the lock. That caller then runs the engine.
+ * A poll that is older than the last round of a caller does not count. */
 static bool yields(struct uro_sched *sched, struct uro_sched_words *words, uro_time ended)
 {
     if (words->contended_at <= words->poll_round_at ||

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sched.h - decides which thread runs the engine of a device, and when.
  *
- * The functions only decide: they use no clock, no lock, no atomic variable and no system call. progress.c (callers of
- * verbs) and service.c (the service thread) report events and carry out the decisions. sched.c has the state tables.
+ * The functions only decide: they use no clock, no lock, no atomic variable and no system call.
+ * progress.c (callers of verbs) and service.c (the service thread) report events and carry out the
+ * decisions. sched.c has the state tables.
  *
  *   takeover         whether the calls of the program or the service thread run the engine
  *   send coalescing  whether posted requests are sent at once or by a later call
  *   awaited reply    whether a poll that received an ACK waits for the peer's WRITE
  *
- * The state is in two structs. The engine lock protects struct uro_sched, except for the members that only the service
- * thread uses. struct uro_sched_words is a copy of variables that other threads write at any time. A function changes the
- * copy. Its caller then stores the members that the function's comment names.
+ * The state is in two structs. The engine lock protects struct uro_sched, except for the members
+ * that only the service thread uses. struct uro_sched_words is a copy of variables that other
+ * threads write at any time. A function changes the copy. Its caller then stores the members that
+ * the function's comment names.
  */
 #pragma once
 
@@ -86,24 +88,26 @@ struct uro_sched uro_sched_init(enum uro_progress_mode mode, bool call_per_send)
 
 /* ---- events of callers, without the engine lock -------------------------- */
 
-/* Decides about a post. RUN: send now. DEFER: a later call or the service thread sends the request. Changes no member of
- * @words; the caller counts held_posts. */
+/* Decides about a post. RUN: send now. DEFER: a later call or the service thread sends the request.
+ * Changes no member of @words; the caller counts held_posts. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_post(const struct uro_sched *sched,
                                                           const struct uro_sched_words *words,
                                                           uro_time now);
 
-/* Decides about a poll that found completions of an earlier round: DEFER or RUN. Changes polled_at, empty_polls, post_burst. */
+/* Decides about a poll that found completions of an earlier round: DEFER or RUN. Changes polled_at,
+ * empty_polls, post_burst. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_poll(struct uro_sched_words *words,
                                                           uro_time now);
 
-/* Prepares for a program that will wait for an event. RUN: wake the service thread. @rx_armed: a frame wakes the service
- * thread already. Changes balance, takeover. */
+/* Prepares for a program that will wait for an event. RUN: wake the service thread. @rx_armed: a
+ * frame wakes the service thread already. Changes balance, takeover. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_wait(struct uro_sched_words *words,
                                                           bool rx_armed);
 
 /* ---- events of callers, with the engine lock ------------------------------ */
 
-/* Begins the round of a caller, for a post or a poll. Always returns RUN. Changes silence, post_burst. */
+/* Begins the round of a caller, for a post or a poll. Always returns RUN. Changes silence,
+ * post_burst. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched,
                                                             struct uro_sched_words *words,
                                                             bool posted, uro_time now);
@@ -121,13 +125,15 @@ struct uro_sched_caller_result {
     bool yield;       /* call sched_yield() */
 };
 
-/* Ends the round of a caller. Changes balance, takeover, post_round_at, poll_round_at, polled_at. */
+/* Ends the round of a caller. Changes balance, takeover, post_round_at, poll_round_at,
+ * polled_at. */
 URO_NODISCARD struct uro_sched_caller_result uro_sched_on_caller_done(
     struct uro_sched *sched, struct uro_sched_words *words,
     const struct uro_sched_caller_round *round);
 
-/* Returns whether a poll that received frames waits for the peer's WRITE. @completed: the poll delivered a completion.
- * @served_before, @served_now: number of peer requests without a completion here, before the poll and now. */
+/* Returns whether a poll that received frames waits for the peer's WRITE. @completed: the poll
+ * delivered a completion. @served_before, @served_now: number of peer requests without a completion
+ * here, before the poll and now. */
 URO_NODISCARD enum uro_reply uro_sched_reply(const struct uro_sched *sched, bool completed,
                                              uint64_t served_before, uint64_t served_now);
 /* Returns the time until which such a poll waits. */
@@ -135,12 +141,14 @@ uro_time uro_sched_reply_until(const struct uro_sched_words *words, uro_time now
 /* Ends that wait. @came: the WRITE arrived. */
 void uro_sched_on_reply(struct uro_sched *sched, bool came);
 
-/* Records a send that ended at @ended. @began: start of the send if it was timed, else 0. Changes send_cost. */
+/* Records a send that ended at @ended. @began: start of the send if it was timed, else 0. Changes
+ * send_cost. */
 void uro_sched_on_send(struct uro_sched_words *words, uro_time began, uro_time ended);
 
 /* ---- events of the service thread ----------------------------------------- */
 
-/* Decides for the service thread after it woke: RUN, or SLEEP while callers run the engine. Changes no member of @words. */
+/* Decides for the service thread after it woke: RUN, or SLEEP while callers run the engine. Changes
+ * no member of @words. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
                                                             const struct uro_sched_words *words,
                                                             uro_time now);
@@ -152,8 +160,9 @@ struct uro_sched_thread_round {
     uint32_t moved; /* frames received and sent */
 };
 
-/* Ends a round of the service thread. RUN: run another round. DEFER: a caller that could not lock is next. SLEEP:
- * uro_sched_on_idle() returns the time to wake. Engine lock held. Changes balance, takeover, silence, empty_polls. */
+/* Ends a round of the service thread. RUN: run another round. DEFER: a caller that could not lock
+ * is next. SLEEP: uro_sched_on_idle() returns the time to wake. Engine lock held. Changes balance,
+ * takeover, silence, empty_polls. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread_round(
     struct uro_sched *sched, struct uro_sched_words *words,
     const struct uro_sched_thread_round *round);

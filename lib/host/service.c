@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* service.c - the service thread of a device: its rounds and its sleep. sched.h makes the decisions.
+/* service.c - the service thread of a device: its rounds and its sleep. sched.h makes the
+ * decisions.
  *
- * An idle device costs almost no processor time: without frames, posts and timers, the thread sleeps until the next check of
- * the link.
+ * An idle device costs almost no processor time: without frames, posts and timers, the thread
+ * sleeps until the next check of the link.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <poll.h>
@@ -19,7 +20,8 @@
 
 /* ---- sleep --------------------------------------------------------------- */
 
-/* Sleeps until the time @until or uro_service_wake(). With @armed, a frame also wakes the thread. */
+/* Sleeps until the time @until or uro_service_wake(). With @armed, a frame also wakes the
+ * thread. */
 static void sleep_until(struct uro_device *device, uro_time now, uro_time until, bool armed)
 {
     struct timespec left = { 0 };
@@ -36,8 +38,8 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         (void)!read(device->wake_fd, &count, sizeof count);
 }
 
-/* Disarms the port. While the port is armed, each frame costs the sending peer a system call. If a caller has the lock, the
- * next check disarms the port. */
+/* Disarms the port. While the port is armed, each frame costs the sending peer a system call. If a
+ * caller has the lock, the next check disarms the port. */
 static void disarm(struct uro_device *device)
 {
     if (!device->armed || !uro_progress_try_lock(device))
@@ -71,7 +73,8 @@ static bool read_descriptors(struct uro_device *device)
     return count > 0;
 }
 
-/* Arms the port, and announces the sleep to other threads. Returns false when frames are waiting. Engine lock held. */
+/* Arms the port, and announces the sleep to other threads. Returns false when frames are waiting.
+ * Engine lock held. */
 static bool announce_sleep(struct uro_device *device, uro_time now, uro_time *until)
 {
     const struct uro_sched_idle idle = {
@@ -129,7 +132,8 @@ static struct uro_sched_decision round_of_thread(struct uro_device *device, uro_
     return decision;
 }
 
-/* Runs one round under the lock. Returns whether the thread has nothing to do and may sleep until *@until. */
+/* Runs one round under the lock. Returns whether the thread has nothing to do and may sleep until
+ * *@until. */
 static bool work(struct uro_device *device, uro_time *now, uro_time *until)
 {
     uro_progress_lock(device);
@@ -161,8 +165,9 @@ struct scheduling {
     uint64_t period;
 };
 
-/* Requests short time slices. Each round of the thread is short, and programs wait for it. The scheduler then prefers the
- * thread to a program that spins on its memory. Linux before 6.12 ignores the request. */
+/* Requests short time slices. Each round of the thread is short, and programs wait for it. The
+ * scheduler then prefers the thread to a program that spins on its memory. Linux before 6.12
+ * ignores the request. */
 static void request_short_slices(void)
 {
     struct scheduling now = { .size = sizeof now };

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unmapped.c - see device.h for the contract.
  *
- * The handler repairs a fault in two cases. First, the thread is in a round of a device, nothing is mapped at the address, and
- * the page has bytes of a region that the device copies without an attempt. Second, an attempt of the thread touches on-demand
- * memory, and the address is inside that memory. The handler passes all other faults on to the handler that was installed before.
+ * The handler repairs a fault in two cases. First, the thread is in a round of a device, nothing is
+ * mapped at the address, and the page has bytes of a region that the device copies without an
+ * attempt. Second, an attempt of the thread touches on-demand memory, and the address is inside
+ * that memory. The handler passes all other faults on to the handler that was installed before.
  *
- * An attempt that faults returns to its start by siglongjmp(). That is safe because an attempt only copies.
+ * An attempt that faults returns to its start by siglongjmp(). That is safe because an attempt only
+ * copies.
  *
- * The signal handler may run at any point of a round. It takes no lock and allocates nothing. It makes system calls directly:
- * UCX, for example, replaces mmap() of the C library to observe it.
+ * The signal handler may run at any point of a round. It takes no lock and allocates nothing. It
+ * makes system calls directly: UCX, for example, replaces mmap() of the C library to observe it.
  */
 #define _GNU_SOURCE /* syscall, SEGV_MAPERR */
 #include "host/device.h"
@@ -82,7 +84,8 @@ bool uro_unmapped_attempt(void (*touch)(void *argument), void *argument, const u
     return true;
 }
 
-/* ---- other faults ----------------------------------------------------------------------------------- */
+/* ---- other faults
+ * ----------------------------------------------------------------------------------- */
 
 static bool has_handler(const struct sigaction *action)
 {
@@ -97,8 +100,9 @@ static void restore_default(int number)
     (void)sigaction(number, &action, NULL);
 }
 
-/* Ends the process. After the handler has returned, the processor repeats the instruction, so that the process ends at the fault.
- * A signal that another process sent would not be repeated: it is sent again. */
+/* Ends the process. After the handler has returned, the processor repeats the instruction, so that
+ * the process ends at the fault. A signal that another process sent would not be repeated: it is
+ * sent again. */
 static void die(int number, siginfo_t *info, bool sent)
 {
     restore_default(number);
@@ -125,9 +129,11 @@ static void pass_on(int number, siginfo_t *info, void *context)
         before->sa_handler(number);
 }
 
-/* ---- faults on registered memory -------------------------------------------------------------------- */
+/* ---- faults on registered memory
+ * -------------------------------------------------------------------- */
 
-/* Maps an empty page. Returns whether there is a page now. Linux before 4.17 may map it at another address. */
+/* Maps an empty page. Returns whether there is a page now. Linux before 4.17 may map it at another
+ * address. */
 static bool map_page(uintptr_t address)
 {
     long mapped = syscall(SYS_mmap, address, page_size, PROT_READ | PROT_WRITE,
@@ -141,7 +147,8 @@ static bool map_page(uintptr_t address)
     return false;
 }
 
-/* Maps an empty page in place of unmapped registered memory. Returns false if the fault is another one. */
+/* Maps an empty page in place of unmapped registered memory. Returns false if the fault is another
+ * one. */
 static bool repair(struct uro_device *device, const siginfo_t *info)
 {
     uintptr_t address = (uintptr_t)info->si_addr & ~(page_size - 1);
@@ -182,10 +189,12 @@ static void on_fault(int number, siginfo_t *info, void *context)
         pass_on(number, info, context);
 }
 
-/* ---- installation ----------------------------------------------------------------------------------- */
+/* ---- installation
+ * ----------------------------------------------------------------------------------- */
 
-/* Installs our handler. A previous handler is called with the blocked signals and on the stack that it asked for. Without a previous
- * handler, ours uses the thread's signal stack if it has one, as Go requires of all handlers. */
+/* Installs our handler. A previous handler is called with the blocked signals and on the stack that
+ * it asked for. Without a previous handler, ours uses the thread's signal stack if it has one, as
+ * Go requires of all handlers. */
 static void install(struct previous *previous)
 {
     struct sigaction ours = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
