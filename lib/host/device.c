@@ -517,8 +517,8 @@ void uro_device_check_path(struct uro_device *device, uint32_t from, const struc
 {
     char text[URO_GID_TEXT_MAX];
 
-    /* A query of the kernel takes 10 us, and most connections go to the same peer as the last
-     * one. */
+    /* A query of the kernel takes 10 us, and most connections go to the last peer
+     * again. */
     if (device->path_warned || uro_gid_equal(&device->path_checked, to))
         return;
     device->path_checked = *to;

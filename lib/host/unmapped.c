@@ -147,8 +147,8 @@ static bool map_page(uintptr_t address)
     return false;
 }
 
-/* Maps an empty page in place of unmapped registered memory. Returns false if the fault is another
- * one. */
+/* Maps an empty page in place of unmapped registered memory. Returns false for other
+ * faults. */
 static bool repair(struct uro_device *device, const siginfo_t *info)
 {
     uintptr_t address = (uintptr_t)info->si_addr & ~(page_size - 1);
