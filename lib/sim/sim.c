@@ -325,7 +325,7 @@ static void count(const struct sim *sim, struct sim_result *result)
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
         const struct sim_workload *load = &sim->links[i].load;
         result->operations += load->ops_done;
-        result->lives += load->lives;
+        result->lives += load->lives_begun;
         result->failures += load->failures;
     }
 }

@@ -30,6 +30,8 @@ static void draw_attacked(struct sim_plan *plan)
     *attacked = (struct sim_plan_attacked){ .type = types[uro_rng_below(&rng, 8)],
                                             .seed = uro_rng_u64(&rng),
                                             .wait_max = sim_world_between(&rng, 5, 400) };
+    pair->seed = attacked->seed ^ 1;
+    pair->sides[1] = 1;
     pair->path_mtu = 256u << uro_rng_below(&rng, 4);
     pair->message_max = sim_world_between(&rng, 8, 2048);
     pair->lives = UINT32_MAX;

@@ -86,7 +86,7 @@ struct sim_plan_end {
 
 /* A connection, or a datagram queue pair, which is its first end alone. */
 struct sim_plan_pair {
-    uint64_t seed; /* UC, UD */
+    uint64_t seed; /* not of RC and XRC */
     uint32_t path_mtu;
     uint32_t message_max;
     uint32_t lives;    /* number of lives; the last life must do all its work */

@@ -389,31 +389,24 @@ bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *hos
     return false;
 }
 
+static void init(struct sim_endpoint *end, unsigned index)
+{
+    const struct sim_workload *load = end->load;
+    enum uro_qp_type type = load->attacked->plan->type;
+
+    end->type = type == URO_QPT_XRC_INI && index == 1 ? URO_QPT_XRC_TGT : type;
+    end->number = index;
+    end->pd =
+        end->type == URO_QPT_XRC_TGT ? load->srqs[1][SIM_ATTACKED_SRQ].pd : load->pds + PD + index;
+}
+
 #define OPS                                                                                        \
-    .family = "attacked", .forged = true, .begin = begin, .make = make, .connect = connect,        \
-    .start = start, .worked = worked, .stop = stop, .stopped = stopped, .bury = bury,              \
-    .can_send = can_send, .choose = choose, .fill = fill, .on_error = on_error,                    \
-    .on_progress = on_progress, .recv_room = recv_room, .take = take
+    .family = "attacked", .own_cq = true, .forged = true, .init = init, .begin = begin,            \
+    .make = make, .connect = connect, .start = start, .worked = worked, .stop = stop,              \
+    .stopped = stopped, .bury = bury, .can_send = can_send, .choose = choose, .fill = fill,        \
+    .on_error = on_error, .on_progress = on_progress, .recv_room = recv_room, .take = take
 
 static const struct sim_endpoint_ops ops[2] = { { OPS }, { OPS, .reliable = true } };
-
-static void init_endpoint(struct sim_attacked *attacked, unsigned side)
-{
-    struct sim_endpoint *end = &attacked->life.ends[side];
-    enum uro_qp_type type = attacked->plan->type;
-
-    end->ops = &ops[type != URO_QPT_UC && type != URO_QPT_UD];
-    end->type = type == URO_QPT_XRC_INI && side == 1 ? URO_QPT_XRC_TGT : type;
-    end->life = &attacked->life;
-    end->peer = &attacked->life.ends[!side];
-    end->load = attacked->load;
-    end->side = end->number = side;
-    end->host = attacked->load->hosts[side];
-    end->plan = &attacked->plan->pair.ends[side];
-    end->pd = attacked->load->pds + PD + side;
-    uro_rng_init_number(&end->rng, uro_rng_u64(&attacked->rng));
-    sim_post_init_unreliable(end);
-}
 
 struct sim_attacked *sim_attacked_make(struct sim_workload *load)
 {
@@ -427,18 +420,12 @@ struct sim_attacked *sim_attacked_make(struct sim_workload *load)
     attacked->attacker = (struct sim_node){ NULL, attacker_next, attacker_run };
     attacked->load = load;
     attacked->plan = plan;
-    attacked->life.plan = &plan->pair;
-    attacked->life.count = 2;
-    attacked->life.rng = &attacked->rng;
     uro_rng_init_number(&attacked->rng, plan->seed);
     if (plan->type == URO_QPT_XRC_INI)
         sim_srq_init(&load->srqs[1][SIM_ATTACKED_SRQ], load, 1, SIM_ATTACKED_SRQ);
-    for (unsigned side = 0; side < 2; side++)
-        init_endpoint(attacked, side);
-    if (plan->type == URO_QPT_XRC_INI)
-        attacked->life.ends[1].pd = load->srqs[1][SIM_ATTACKED_SRQ].pd;
+    sim_life_init(&attacked->life, load, &ops[plan->type != URO_QPT_UC && plan->type != URO_QPT_UD],
+                  &plan->pair, 0);
     sim_world_add(load->world, &attacked->attacker);
-    sim_life_init(&attacked->life, load);
     return attacked;
 }
 
@@ -453,7 +440,5 @@ void sim_attacked_free(struct sim_attacked *attacked)
     if (attacked == NULL)
         return;
     sim_srq_fini(&attacked->load->srqs[1][SIM_ATTACKED_SRQ]);
-    for (unsigned i = 0; i < 2; i++)
-        sim_endpoint_fini(&attacked->life.ends[i]);
     free(attacked);
 }

@@ -325,7 +325,7 @@ void sim_cm_qp_destroy(struct sim_cm_user *user)
     sim_endpoint_destroy(endpoint);
     sim_host_events(endpoint->host);
     sim_endpoint_bury(endpoint);
-    endpoint->load->lives++;
+    endpoint->load->lives_begun++;
 }
 
 /* ---- frames -------------------------------------------------------------------------------------- */

@@ -26,20 +26,15 @@ struct sim_life;
 struct sim_workload;
 struct sim_rc_state;
 struct sim_rc_mw;
-struct sim_ud;
 struct sim_ud_state;
 
 /* Drains a send queue now and then, and lets it go on: RTS, SQD, SQ_DRAINED, RTS. */
 struct sim_drain {
-    struct sim_node node;
-    struct sim_workload *load;
-    struct sim_host *host;
     struct uro_rng rng;
-    struct uro_qp *qp; /* borrowed; NULL: none */
-    uint32_t left;     /* times, in this life */
-    bool draining;     /* SQD was asked for */
-    bool drained;      /* SQ_DRAINED was reported: nothing may be sent */
-    uro_time at;
+    uint32_t left; /* times, in this life */
+    bool draining; /* SQD was asked for */
+    bool drained;  /* SQ_DRAINED was reported: nothing may be sent */
+    uro_time at;   /* NEVER: no drain is due */
 };
 
 /* The deliberate error of a request. */
@@ -67,14 +62,15 @@ struct sim_request {
     enum sim_fault fault;
     uint32_t length;
     uint32_t imm;
-    uint64_t seed;    /* of the message, or of what a READ finds */
-    uint32_t at;      /* offset in the window that it reads or writes */
-    uint32_t window;  /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
-    uint64_t message; /* RC: number of the message that the peer takes; UD: index of the datagram */
+    uint64_t seed;   /* of the message, or of what a READ finds */
+    uint32_t at;     /* offset in the window that it reads or writes */
+    uint32_t window; /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
+    uint64_t
+        message; /* RC: number among the messages that the peer takes; UD: index of the datagram */
     uint64_t remote_address;
     uint32_t rkey;
     uint32_t sent;  /* UC, UD: packets seen on the wire */
-    uint32_t taken; /* UC: times it completed at the peer */
+    uint32_t taken; /* times it completed a receive of the peer */
     bool flushed;   /* UC, UD */
 
     /* RC */
@@ -108,8 +104,13 @@ struct sim_place {
 struct sim_endpoint_ops {
     const char *family;  /* in messages */
     bool reliable;       /* RC and XRC */
+    bool own_cq;         /* completes in a queue of its own, not in those of the workload */
+    bool alone;          /* UD: a life has one endpoint */
     bool forged;         /* an attacker may answer its requests */
     uint8_t unsupported; /* an opcode that this type does not offer */
+
+    /* Sets the type, the number, the protection domain and what only this type has. Called once. */
+    void (*init)(struct sim_endpoint *end, unsigned index);
 
     /* A life: called in this order. */
     void (*begin)(struct sim_endpoint *end);   /* draws what this life will do */
@@ -145,15 +146,17 @@ struct sim_endpoint_ops {
     bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_place *place,
                           uint8_t status); /* whether a receive may fail so; NULL: as above */
 
-    /* Instead of judge.c and host_work.c; NULL: those. */
+    /* Checks a frame that the endpoint sent, or its response to a frame of the peer. */
+    void (*wire)(struct sim_endpoint *end, const struct uro_frame *frame);
+
+    /* Instead of judge.c and workload.c; NULL: those. */
     void (*judge)(struct sim_endpoint *end, const struct uro_cqe *cqe);
     void (*on_event)(struct sim_endpoint *end, enum uro_event_kind kind);
 };
 
 struct sim_endpoint {
-    /* The poster, and members of frequent use. */
-    struct sim_node poster;
-    struct sim_node receiver;
+    /* The program that posts and drains, and members of frequent use. */
+    struct sim_node program;
     const struct sim_endpoint_ops *ops;
     struct sim_life *life; /* NULL: connections that messages make */
     const struct sim_plan_end *plan;
@@ -248,6 +251,8 @@ struct sim_life {
 };
 
 /* endpoint.c */
+extern const struct sim_endpoint_ops sim_rc_ops, sim_uc_ops, sim_ud_ops;
+
 /* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
 void sim_endpoint_init(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
@@ -272,17 +277,15 @@ struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *end);
 bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *what);
 
-/* Adds the node to the world. */
-void sim_drain_init(struct sim_drain *drain, struct sim_workload *load, struct sim_host *host);
-/* A queue pair is in RTS. */
-void sim_drain_begin(struct sim_drain *drain, struct uro_qp *qp);
-void sim_drain_on_drained(struct sim_drain *drain);
+void sim_drain_init(struct sim_endpoint *end);
+/* The queue pair is in RTS. */
+void sim_drain_begin(struct sim_endpoint *end);
+void sim_drain_run(struct sim_endpoint *end);
+void sim_drain_on_drained(struct sim_endpoint *end);
 
 /* post.c */
-/* Adds a poster, a receiver and a drainer to the world. */
+/* Adds the endpoint's program to the world. */
 void sim_post_init(struct sim_endpoint *end);
-/* UC, UD: lists the endpoint, and adds these and a completion queue that is its own. */
-void sim_post_init_unreliable(struct sim_endpoint *end);
 /* UC, UD: draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
 
@@ -320,54 +323,20 @@ static inline bool sim_request_is_signalled(const struct sim_endpoint *end,
 }
 
 /* life.c */
-/* The endpoints and the plan are set. */
-void sim_life_init(struct sim_life *life, struct sim_workload *load);
+/* Creates the endpoints of life @number of a family, with their programs. */
+void sim_life_init(struct sim_life *life, struct sim_workload *load,
+                   const struct sim_endpoint_ops *ops, const struct sim_plan_pair *plan,
+                   uint32_t number);
+void sim_life_fini(struct sim_life *life);
 /* Ends this life later, since a completion in error was seen. */
 void sim_life_on_failure(struct sim_life *life);
 /* Checks after a completion whether this life has done its work. */
 void sim_life_on_progress(struct sim_life *life);
 /* Prepares for the end of faults. */
 void sim_life_calm(struct sim_life *life);
+/* Returns whether the last life has done all its work. */
+bool sim_life_quiet(const struct sim_life *life);
 /* Ends a quiet life. */
 void sim_life_finish(struct sim_life *life);
 /* When a life that must not fail may begin after faults have stopped. */
 #define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)
-
-/* uc.c: unreliable connections. A message arrives whole or not at all. The last life begins when faults have stopped:
- * all of it must arrive. */
-/* Initialises life @number of the workload's plan. */
-void sim_uc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
-/* Returns false when the frame belongs to no unreliable connection of the workload. */
-bool sim_uc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
-
-/* tight.c: completion queues that are too small for their users, one at each host.
- *
- * Such a queue overflows, and reports one event. A queue pair whose completion does not fit ends with QP_FATAL. Completions
- * are missing only in this queue: earlier completions are right, no completion comes later, and queue pairs that complete
- * elsewhere go on. When no queue pair uses it any more, a new queue takes its place.
- */
-/* Adds the queue, if the plan has one. */
-void sim_tight_init(struct sim_workload *load, unsigned side);
-/* Draws which CQs of the endpoint are the tight CQ. Called before its queue pair is created, not in a last life. @shared:
- * the endpoint uses a shared receive queue. */
-void sim_tight_choose(struct sim_endpoint *end, bool shared);
-/* Returns the tight CQ for receives of an XRC shared queue, or NULL. The CQ may be replaced. */
-struct sim_cq *sim_tight_choose_srq(struct sim_workload *load, unsigned side, struct uro_rng *rng);
-/* Returns whether the queue pair uses a tight CQ. */
-bool sim_tight_uses(const struct sim_endpoint *end);
-/* Returns whether completions may be missing in that CQ. */
-bool sim_tight_lost(const struct sim_workload *load, const struct uro_cq *cq);
-
-/* Handles the event of an overflow: CQ_ERR or QP_FATAL. */
-void sim_tight_on_overflow(struct sim_cq *cq);
-void sim_tight_on_fatal(struct sim_endpoint *end);
-
-/* Completions of a queue pair that must exist and were not polled yet. */
-struct sim_tight_due {
-    uint32_t sends;
-    uint32_t receives;
-    bool fatal; /* nothing else than QP_FATAL would explain ERR */
-};
-
-/* After a round. */
-void sim_tight_check(const struct sim_endpoint *end, const struct sim_tight_due *due);

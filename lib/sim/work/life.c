@@ -60,7 +60,7 @@ static void start_endpoint(struct sim_endpoint *end)
     end->ops->start(end);
     end->alive = true;
     if (end->type != URO_QPT_XRC_TGT)
-        sim_drain_begin(&end->drain, end->qp);
+        sim_drain_begin(end);
 }
 
 /* Chooses a shared receive queue. A wild queue has receives that are wrong on purpose, so a life that must not fail does not
@@ -108,7 +108,7 @@ static void begin_life(struct sim_life *life)
         life->ends[i].ops->connect(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
         start_endpoint(&life->ends[i]);
-    load->lives++;
+    load->lives_begun++;
     for (uint32_t i = 0; i < life->count; i++)
         sim_journal_note(
             load->world->journal, load->world->now, "%s %u life %u: %c qp 0x%06x psn %u%s",
@@ -355,17 +355,68 @@ void sim_life_calm(struct sim_life *life)
         life->due = life->load->world->now;
 }
 
+bool sim_life_quiet(const struct sim_life *life)
+{
+    const struct sim_endpoint *end = &life->ends[0];
+
+    if (life->count == 2)
+        return life->state == SIM_LIFE_QUIET;
+    return life->last_life && end->alive && end->ops->worked(end);
+}
+
 void sim_life_finish(struct sim_life *life)
 {
     URO_ASSERT(life->state == SIM_LIFE_QUIET || life->count == 1);
     life->due = life->load->world->now;
 }
 
-void sim_life_init(struct sim_life *life, struct sim_workload *load)
+static void init_endpoint(struct sim_life *life, unsigned i)
 {
+    struct sim_endpoint *end = &life->ends[i];
+    struct sim_workload *load = life->load;
+
+    end->life = life;
+    end->load = load;
+    end->peer = life->count == 2 ? &life->ends[!i] : NULL;
+    end->plan = &life->plan->ends[i];
+    end->side = life->plan->sides[i];
+    end->host = load->hosts[end->side];
+    end->ops->init(end, i);
+    if (life->count == 2)
+        uro_rng_init_number(&end->rng, uro_rng_u64(end->ops->own_cq ? life->rng : &load->rng));
+    sim_endpoint_init(end);
+    if (end->ops->own_cq) {
+        uint32_t completions = end->plan->send_capacity + end->plan->recv_capacity;
+        if (end->plan->srq != SIM_PLAN_NO_SRQ)
+            completions += sim_srq_at(end, end->plan->srq)->slot_count;
+        sim_cq_init(&end->cq, load, end->host, completions);
+    }
+    sim_post_init(end);
+}
+
+void sim_life_init(struct sim_life *life, struct sim_workload *load,
+                   const struct sim_endpoint_ops *ops, const struct sim_plan_pair *plan,
+                   uint32_t number)
+{
+    URO_ASSERT(load->life_count < SIM_WORKLOAD_LIVES_MAX);
+    load->lives[load->life_count++] = life;
     life->load = load;
+    life->plan = plan;
+    life->number = number;
+    life->count = ops->alone ? 1 : 2;
+    life->rng = ops->alone ? &life->ends[0].rng : &life->own_rng;
+    life->ends[0].ops = life->ends[1].ops = ops;
+    uro_rng_init_number(life->rng, ops->own_cq ? plan->seed : uro_rng_u64(&load->rng));
+    for (unsigned i = 0; i < life->count; i++)
+        init_endpoint(life, i);
     life->control = (struct sim_node){ NULL, control_next, control_run };
     life->state = SIM_LIFE_WAITING;
     life->due = load->world->now;
     sim_world_add(load->world, &life->control);
+}
+
+void sim_life_fini(struct sim_life *life)
+{
+    for (uint32_t i = 0; i < life->count; i++)
+        sim_endpoint_fini(&life->ends[i]);
 }

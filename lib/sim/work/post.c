@@ -130,32 +130,6 @@ static bool resumes(const struct sim_endpoint *end)
     return end->stopped && end->alive && uro_qp_state_now(end->qp) == URO_QPS_SQE;
 }
 
-static struct sim_endpoint *of_poster(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_endpoint, poster);
-}
-
-static uro_time poster_next(const struct sim_node *node)
-{
-    const struct sim_endpoint *end = of_poster(node);
-    uro_time next = can_send(end) ? end->post_at : URO_TIME_NEVER;
-
-    return resumes(end) && end->resume_at < next ? end->resume_at : next;
-}
-
-static void poster_run(struct sim_node *node)
-{
-    struct sim_endpoint *end = of_poster(node);
-    uro_time now = end->load->world->now;
-
-    if (resumes(end) && end->resume_at <= now)
-        resume(end);
-    if (!can_send(end) || end->post_at > now)
-        return;
-    post_sends(end);
-    end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
-}
-
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline)
 {
     const struct sim_plan_end *plan = end->plan;
@@ -199,21 +173,8 @@ static void fill_rqe(struct sim_endpoint *end, struct uro_rqe *rqe)
     sim_recv_fill(&end->memory, slot, recv, end->plan->recv_sges, &end->rng, rqe);
 }
 
-static struct sim_endpoint *of_receiver(const struct sim_node *node)
+static void post_receives(struct sim_endpoint *end)
 {
-    return URO_CONTAINER_OF(node, struct sim_endpoint, receiver);
-}
-
-static uro_time receiver_next(const struct sim_node *node)
-{
-    const struct sim_endpoint *end = of_receiver(node);
-
-    return can_receive(end) ? end->receive_at : URO_TIME_NEVER;
-}
-
-static void receiver_run(struct sim_node *node)
-{
-    struct sim_endpoint *end = of_receiver(node);
     struct sim_world *world = end->load->world;
     uint32_t batch = sim_world_between(&end->rng, 1, end->plan->recv_batch_max);
     uint32_t count = 0;
@@ -237,12 +198,35 @@ static void receiver_run(struct sim_node *node)
     end->receive_at = world->now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
 }
 
-static void add_nodes(struct sim_endpoint *end)
+/* ---- the program ------------------------------------------------------------------------------- */
+
+static uro_time program_next(const struct sim_node *node)
 {
-    end->poster = (struct sim_node){ NULL, poster_next, poster_run };
-    end->receiver = (struct sim_node){ NULL, receiver_next, receiver_run };
-    sim_world_add(end->load->world, &end->receiver);
-    sim_world_add(end->load->world, &end->poster);
+    const struct sim_endpoint *end = URO_CONTAINER_OF(node, struct sim_endpoint, program);
+    uro_time next = end->drain.at;
+
+    if (can_receive(end) && end->receive_at < next)
+        next = end->receive_at;
+    if (can_send(end) && end->post_at < next)
+        next = end->post_at;
+    return resumes(end) && end->resume_at < next ? end->resume_at : next;
+}
+
+static void program_run(struct sim_node *node)
+{
+    struct sim_endpoint *end = URO_CONTAINER_OF(node, struct sim_endpoint, program);
+    uro_time now = end->load->world->now;
+
+    if (can_receive(end) && end->receive_at <= now)
+        post_receives(end);
+    if (resumes(end) && end->resume_at <= now)
+        resume(end);
+    if (can_send(end) && end->post_at <= now) {
+        post_sends(end);
+        end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
+    }
+    if (end->drain.at <= now)
+        sim_drain_run(end);
 }
 
 void sim_post_init(struct sim_endpoint *end)
@@ -250,20 +234,7 @@ void sim_post_init(struct sim_endpoint *end)
     end->requests = calloc(SIM_REQUESTS_MAX, sizeof *end->requests);
     end->recvs = calloc(SIM_REQUESTS_MAX, sizeof *end->recvs);
     URO_ASSERT(end->requests != NULL && end->recvs != NULL);
-    add_nodes(end);
-    sim_drain_init(&end->drain, end->load, end->host);
-}
-
-void sim_post_init_unreliable(struct sim_endpoint *end)
-{
-    const struct sim_plan_end *plan = end->plan;
-    uint32_t completions = plan->send_capacity + plan->recv_capacity;
-
-    if (plan->srq != SIM_PLAN_NO_SRQ) {
-        completions += sim_srq_at(end, plan->srq)->slot_count;
-        end->pd = sim_srq_at(end, plan->srq)->pd;
-    }
-    sim_endpoint_init(end);
-    sim_cq_init(&end->cq, end->load, end->host, completions);
-    sim_post_init(end);
+    end->program = (struct sim_node){ NULL, program_next, program_run };
+    sim_world_add(end->load->world, &end->program);
+    sim_drain_init(end);
 }

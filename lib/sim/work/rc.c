@@ -16,7 +16,6 @@
 #define PAGE         4096u
 #define REVOKED_MAX  URO_US(1000)
 #define NO_OPERATION 12u /* a value of no work request */
-#define FAMILY_MAX   100u
 #define ACCESS_REMOTE                                                                              \
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
@@ -112,7 +111,7 @@ static void begin(struct sim_endpoint *end)
     struct sim_rc_state *rc = end->rc;
 
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
-    rc->remote = rc->messages_base = 0;
+    rc->remote = 0;
     rc->msn_sent = 0;
     rc->word_maybes = 0;
     memset(rc->revoked, 0, sizeof rc->revoked);
@@ -256,10 +255,31 @@ static void revoke(struct sim_life *life)
                      end->rc->renewed == UINT64_MAX ? "deregistered" : "registered again");
 }
 
-static const struct sim_endpoint_ops ops = {
+/* A queue pair is of the protection domain of its receives. */
+static void init(struct sim_endpoint *end, unsigned index)
+{
+    const struct sim_life *life = end->life;
+    const struct sim_workload *load = end->load;
+
+    end->number = 1 + (life->number - load->number * SIM_RC_FAMILY) * 2 + index;
+    end->rc = calloc(1, sizeof *end->rc);
+    URO_ASSERT(end->rc != NULL);
+    end->type = URO_QPT_RC;
+    end->pd = load->pds + end->number;
+    if (life->plan->xrc)
+        end->type = index == life->plan->xrc_target ? URO_QPT_XRC_TGT : URO_QPT_XRC_INI;
+    else if (end->plan->srq != SIM_PLAN_NO_SRQ)
+        end->pd = sim_srq_at(end, end->plan->srq)->pd;
+    for (uint32_t j = 0; end->type == URO_QPT_XRC_TGT && j < load->plan->srq_count[end->side]; j++)
+        if (sim_srq_at(end, j)->plan->xrc)
+            end->pd = sim_srq_at(end, j)->pd;
+}
+
+const struct sim_endpoint_ops sim_rc_ops = {
     .family = "pair",
     .reliable = true,
     .unsupported = NO_OPERATION,
+    .init = init,
     .begin = begin,
     .make = make,
     .connect = connect,
@@ -276,51 +296,6 @@ static const struct sim_endpoint_ops ops = {
     .on_error = sim_rc_on_error,
     .on_progress = on_progress,
     .take = sim_rc_take,
+    .wire = sim_rc_wire,
     .recv_expected = sim_rc_recv_expected,
 };
-
-/* A queue pair is of the protection domain of its receives. */
-static void choose_type(struct sim_endpoint *end)
-{
-    const struct sim_life *life = end->life;
-    const struct sim_workload *load = end->load;
-    unsigned i = end == &life->ends[1];
-
-    end->type = URO_QPT_RC;
-    end->pd = load->pds + end->number;
-    if (life->plan->xrc)
-        end->type = i == life->plan->xrc_target ? URO_QPT_XRC_TGT : URO_QPT_XRC_INI;
-    else if (end->plan->srq != SIM_PLAN_NO_SRQ)
-        end->pd = sim_srq_at(end, end->plan->srq)->pd;
-    for (uint32_t j = 0; end->type == URO_QPT_XRC_TGT && j < load->plan->srq_count[end->side]; j++)
-        if (sim_srq_at(end, j)->plan->xrc)
-            end->pd = sim_srq_at(end, j)->pd;
-}
-
-void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t number)
-{
-    life->load = load;
-    life->plan = &load->plan->pairs[number];
-    life->number = load->number * FAMILY_MAX + number;
-    life->count = 2;
-    life->rng = &life->own_rng;
-    uro_rng_init_number(life->rng, uro_rng_u64(&load->rng));
-    for (unsigned i = 0; i < 2; i++) {
-        struct sim_endpoint *end = &life->ends[i];
-        end->ops = &ops;
-        end->life = life;
-        end->peer = &life->ends[!i];
-        end->load = load;
-        end->side = life->plan->sides[i];
-        end->host = load->hosts[end->side];
-        end->plan = &life->plan->ends[i];
-        end->number = 1 + number * 2 + i;
-        end->rc = calloc(1, sizeof *end->rc);
-        URO_ASSERT(end->rc != NULL);
-        choose_type(end);
-        sim_endpoint_init(end);
-        uro_rng_init_number(&end->rng, uro_rng_u64(&load->rng));
-        sim_post_init(end);
-    }
-    sim_life_init(life, load);
-}

@@ -4,16 +4,15 @@
  *   rc.c         their lives: memory, queue pairs, and how they connect
  *   rc_choose.c  chooses the next request
  *   rc_window.c  memory windows: bound, used, invalidated
- *   rc_judge.c   checks completions and memory against the requests
- *   rc_wire.c    checks frames against the requests
+ *   rc_judge.c   checks completions, memory and frames against the requests
  */
 #pragma once
 
 #include "sim/work/endpoint.h"
 
-#define SIM_RC_MWS          2u /* memory windows of an endpoint */
-#define SIM_RC_WINDOWS_MAX  (SIM_REQUESTS_MAX + 8u + SIM_RC_MWS)
-#define SIM_RC_MESSAGES_MAX 256u /* sent, perhaps not yet taken */
+#define SIM_RC_MWS         2u /* memory windows of an endpoint */
+#define SIM_RC_WINDOWS_MAX (SIM_REQUESTS_MAX + 8u + SIM_RC_MWS)
+#define SIM_RC_FAMILY      100u /* numbers of the pairs of a workload and of the next */
 
 struct uro_frame;
 struct sim_workload;
@@ -29,20 +28,6 @@ struct sim_rc_mw {
     uint32_t length;
     uint32_t access;
     uint64_t base; /* address of its first byte */
-};
-
-/* A SEND or WRITE_WITH_IMM that the peer has to take. */
-struct sim_rc_message {
-    bool taken;
-    bool write;
-    bool has_imm;
-    bool has_inv;
-    uint32_t imm; /* or the key that it invalidates */
-    uint32_t length;
-    uint64_t seed;
-    uint32_t window;
-    uint32_t at;
-    uint32_t srq; /* XRC */
 };
 
 /* A slot of the peer's memory that this endpoint reads and writes; free when it has no users. */
@@ -67,12 +52,7 @@ struct sim_rc_state {
     uint64_t word; /* the peer's word for us, after all that was posted */
     uint32_t word_maybes;
     uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other values it may have */
-    uint64_t messages_base;                /* all earlier messages were taken */
-    struct sim_rc_message messages[SIM_RC_MESSAGES_MAX];
 };
-
-/* Initialises life @number of the workload's plan. */
-void sim_rc_init(struct sim_life *life, struct sim_workload *load, uint32_t number);
 
 /* rc_choose.c */
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
@@ -108,10 +88,4 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place
                           uint8_t status);
 /* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
-/* Returns whether the request has an old key of the section. */
-bool sim_rc_is_revoked(const struct sim_endpoint *owner, enum sim_memory_section section,
-                       const struct sim_request *request);
-
-/* rc_wire.c */
-/* Returns false when the frame belongs to no reliable connection of the workload. */
-bool sim_rc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame);
+void sim_rc_wire(struct sim_endpoint *end, const struct uro_frame *frame);

@@ -199,7 +199,7 @@ static uint32_t other_pd_key(const struct sim_endpoint *end)
         if (found != 0 && load == end->load)
             continue;
         for (uint32_t j = 0; j < 2 * load->plan->pair_count; j++) {
-            const struct sim_endpoint *other = &load->pairs[j / 2].ends[j % 2];
+            const struct sim_endpoint *other = &load->connections[j / 2].ends[j % 2];
             if (other->host != at_host->host || other->pd == end->peer->pd || !other->alive)
                 continue;
             found = uro_key_number(&other->memory.keys[SIM_MEMORY_WINDOWS]);
@@ -290,29 +290,6 @@ static uint32_t choose_srq(struct sim_endpoint *end)
     return index;
 }
 
-/* Records the message that the peer has to take. */
-static void announce(struct sim_endpoint *end, struct sim_request *request)
-{
-    bool write = request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
-    bool has_inv = request->opcode == URO_WR_SEND_WITH_INV;
-
-    if (!sim_model_is_message(request->opcode))
-        return;
-    request->message = end->messages_sent++;
-    if (write)
-        end->rc->windows[request->window].users++;
-    end->rc->messages[request->message % SIM_RC_MESSAGES_MAX] =
-        (struct sim_rc_message){ .write = write,
-                                 .has_imm = sim_model_has_imm(request->opcode),
-                                 .has_inv = has_inv,
-                                 .imm = has_inv ? request->inv_rkey : request->imm,
-                                 .length = request->length,
-                                 .seed = request->seed,
-                                 .window = request->window,
-                                 .at = request->at,
-                                 .srq = request->srq };
-}
-
 static void give_psns(struct sim_endpoint *end, struct sim_request *request)
 {
     bool local = sim_model_is_local(request->opcode);
@@ -352,8 +329,6 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     request->length = choose_length(end);
     request->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
     request->seed = uro_rng_u64(&end->rng);
-    if (end->messages_sent - end->rc->messages_base >= SIM_RC_MESSAGES_MAX / 2)
-        return false;
     if (end->type == URO_QPT_XRC_INI) {
         request->srq = choose_srq(end);
         request->srqn = uro_srq_number(sim_srq_at(end->peer, request->srq)->srq);
@@ -378,7 +353,10 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     if (atomic)
         follow_word(end, request);
     give_psns(end, request);
-    announce(end, request);
+    if (sim_model_is_message(request->opcode))
+        request->message = end->messages_sent++;
+    if (request->opcode == URO_WR_RDMA_WRITE_WITH_IMM)
+        end->rc->windows[request->window].users++; /* until the peer takes it */
     if (sim_model_is_local(request->opcode) || request->opcode == URO_WR_FLUSH)
         return true; /* no memory of ours */
     sim_memory_scatter(&request->layout, request->length,

@@ -238,7 +238,8 @@ static void replace(struct sim_srq *srq)
     create(srq, sim_world_between(&srq->rng, 1, srq->plan->capacity_max));
     free(gone);
     for (uint32_t i = 0; i < load->plan->pair_count && srq->plan->xrc; i++)
-        load->pairs[i].may_fail |= load->pairs[i].plan->xrc && !load->pairs[i].last_life;
+        load->connections[i].may_fail |=
+            load->connections[i].plan->xrc && !load->connections[i].last_life;
     sim_journal_note(load->world->journal, load->world->now, "shared queue %u of %c is another one",
                      srq->index, srq->host->config.name);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uc.c - unreliable connections: two ends whose messages may be lost; see endpoint.h. */
+/* uc.c - unreliable connections; see endpoint.h. A message arrives whole or not at all. The last life begins when faults
+ * have stopped: all of it must arrive.
+ */
 #include "sim/work/endpoint.h"
 
 #include "core/psn.h"
@@ -177,6 +179,8 @@ static bool is_packet(const struct sim_endpoint *end, const struct sim_request *
 
 static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
 {
+    if (sim_host_swallows(end->host))
+        return;
     if (frame->bth.psn != end->wire_psn || frame->bth.ack_req) {
         sim_endpoint_fail(end, "frame", frame->bth.psn,
                           "has another PSN than is due, or asks for an answer");
@@ -204,19 +208,6 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
             break;
     }
     sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next of what was asked for");
-}
-
-bool sim_uc_wire(struct sim_workload *load, struct sim_host *host, const struct uro_frame *frame)
-{
-    for (uint32_t i = 0; i < 2 * load->plan->uc_count; i++) {
-        struct sim_endpoint *end = &load->ucs[i / 2].ends[i % 2];
-        if (!end->alive || end->host != host || end->peer->qpn != frame->bth.dest_qpn)
-            continue;
-        if (!sim_host_swallows(host))
-            check_frame(end, frame);
-        return true;
-    }
-    return false;
 }
 
 /* ---- completions ------------------------------------------------------------------------------- */
@@ -332,9 +323,20 @@ static void check_memory(struct sim_endpoint *end)
     }
 }
 
-static const struct sim_endpoint_ops ops = {
+static void init(struct sim_endpoint *end, unsigned index)
+{
+    end->type = URO_QPT_UC;
+    end->number = end->life->number * 2 + index;
+    end->pd = end->load->pds + PD_FIRST + end->number;
+    if (end->plan->srq != SIM_PLAN_NO_SRQ)
+        end->pd = sim_srq_at(end, end->plan->srq)->pd;
+}
+
+const struct sim_endpoint_ops sim_uc_ops = {
     .family = "UC",
+    .own_cq = true,
     .unsupported = URO_WR_RDMA_READ,
+    .init = init,
     .begin = begin,
     .make = make,
     .connect = connect,
@@ -348,31 +350,6 @@ static const struct sim_endpoint_ops ops = {
     .on_error = sim_judge_stop_queue,
     .on_progress = on_progress,
     .take = take,
+    .wire = check_frame,
     .recv_expected = sim_judge_bad_lkey,
 };
-
-void sim_uc_init(struct sim_life *life, struct sim_workload *load, uint32_t number)
-{
-    life->load = load;
-    life->plan = &load->plan->ucs[number];
-    life->number = number;
-    life->count = 2;
-    life->rng = &life->own_rng;
-    uro_rng_init_number(life->rng, life->plan->seed);
-    for (unsigned i = 0; i < 2; i++) {
-        struct sim_endpoint *end = &life->ends[i];
-        end->ops = &ops;
-        end->type = URO_QPT_UC;
-        end->life = life;
-        end->peer = &life->ends[!i];
-        end->load = load;
-        end->side = life->plan->sides[i];
-        end->host = load->hosts[end->side];
-        end->plan = &life->plan->ends[i];
-        end->number = number * 2 + i;
-        end->pd = load->pds + PD_FIRST + end->number;
-        uro_rng_init_number(&end->rng, uro_rng_u64(life->rng));
-        sim_post_init_unreliable(end);
-    }
-    sim_life_init(life, load);
-}

@@ -3,9 +3,7 @@
  * completion and every byte.
  *
  *   endpoint.h  queue pairs of any type, their requests and their lives
- *   rc.h        reliable connections, also of XRC
- *   uc.h        unreliable connections
- *   ud.h        datagrams
+ *   rc.h        reliable connections, also of XRC; uc.c and ud.c are the other types
  *   cm.h        connections that are made by messages
  *   attacked.h  queue pairs under attack by an attacker that reads all frames
  *   srq.h       shared receive queues
@@ -16,18 +14,19 @@
 #include "sim/work/cq.h"
 #include "sim/work/srq.h"
 
-#define SIM_WORKLOAD_CQS_MAX 4u
-#define SIM_SRQ_PD           1000u  /* and those after it: beyond every connection's own */
-#define SIM_XRC_DOMAIN       7u     /* and those after it: a workload has one */
-#define SIM_XRC_ATTACKED     5000u  /* and those after it: of an attacked XRC target */
-#define SIM_WORKLOAD_PDS     10000u /* protection domains of a workload */
+#define SIM_WORKLOAD_CQS_MAX   4u
+#define SIM_WORKLOAD_LIVES_MAX (SIM_PLAN_PAIRS_MAX + SIM_PLAN_UCS_MAX + SIM_PLAN_PARTIES_MAX + 1u)
+#define SIM_SRQ_PD             1000u  /* and those after it: beyond every connection's own */
+#define SIM_XRC_DOMAIN         7u     /* and those after it: a workload has one */
+#define SIM_XRC_ATTACKED       5000u  /* and those after it: of an attacked XRC target */
+#define SIM_WORKLOAD_PDS       10000u /* protection domains of a workload */
 
 struct uro_frame;
 struct sim_attacked;
 struct sim_cm;
+struct sim_datagram;
 struct sim_endpoint;
 struct sim_life;
-struct sim_ud;
 
 /* A word that all connections add to: every original value must be the sum of some adds before it. */
 struct sim_shared_word {
@@ -74,11 +73,15 @@ struct sim_workload {
     struct sim_cq tight[2]; /* plan->cq_tight */
     struct sim_shared_word shared[2];
     struct sim_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
-    struct sim_life *pairs;                        /* owned; plan->pair_count */
-    struct sim_life *ucs;                          /* owned; plan->uc_count */
-    struct sim_ud *ud;                             /* owned */
-    struct sim_cm *cm;                             /* owned */
-    struct sim_attacked *attacked;                 /* owned; NULL: none */
+    struct sim_life *connections;                  /* owned; of RC and XRC, then UC, then UD */
+    struct sim_life *parties;                      /* those of UD */
+    struct sim_datagram *datagrams;                /* owned; of the whole run */
+    uint32_t datagram_count;
+    uint32_t datagram_room;
+    uint32_t life_count;
+    struct sim_life *lives[SIM_WORKLOAD_LIVES_MAX]; /* those and the attacked one */
+    struct sim_cm *cm;                              /* owned */
+    struct sim_attacked *attacked;                  /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
     /* Called for each polled completion. */
@@ -87,7 +90,7 @@ struct sim_workload {
     bool calm;
     uro_time calm_since;
     uint64_t ops_done;
-    uint64_t lives;
+    uint64_t lives_begun;
     uint64_t failures; /* completions in error, all expected */
 };
 
@@ -108,7 +111,6 @@ void sim_workload_check(struct sim_workload *load);
 /* Writes the unfinished work, for the failure message. */
 void sim_workload_blame(const struct sim_workload *load, char *text, size_t room);
 
-/* host_work.c: passes events and frames of a host to the workload that they belong to. */
-/* Registers the callbacks of @host. */
+/* Registers the callbacks of @host, which pass its events and frames to the workload that they belong to. */
 void sim_host_work_init(struct sim_host_work *at_host, struct sim_host *host);
 void sim_host_work_tie(struct sim_host_work *at_host, struct sim_workload *load, unsigned side);
