@@ -1,19 +1,301 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm.c - the schedule of the users of connections; see cm.h. */
+/* cm.c - the requests, answers and disconnects of programs that connect by messages, and their schedule; see cm.h. */
 #include "sim/work/cm.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define SERVERS_SPARE 2u
+#define SERVICE         UINT64_C(0x1064000) /* and the one after it: datagrams */
+#define SERVICES        16u                 /* between those of a workload and the next */
+#define SERVICE_NOBODYS UINT64_C(0x1064ff0)
+#define NOBODYS_ADDRESS 99u /* last byte */
+#define SERVERS_SPARE   2u
+#define RNR_FOREVER     7u
+#define HOP_LIMIT       64u
+#define READS_MAX       16u
+#define SGES_MAX        4u
+#define WEIGHT_MAX      8u
+#define RETRY_COUNT                                                                                \
+    6u /* 7 may mean no limit: a user would never detect that the other side is gone */
+#define TRIES_MAX  64u /* of the last attempt, which may be turned away */
+#define QUERY_QKEY 0x1234u
+
+uint64_t sim_cm_service(uint32_t load)
+{
+    return SERVICE + (uint64_t)load * SERVICES;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+/* Writes private data: a number and random bytes. */
+static void write_data(struct sim_cm_user *user, struct sim_cm_data *data, uint32_t number,
+                       uint32_t room)
+{
+    data->length = sim_world_between(&user->rng, sizeof number, room);
+    for (uint32_t i = 0; i < data->length; i++)
+        data->octets[i] = (uint8_t)uro_rng_below(&user->rng, 256);
+    memcpy(data->octets, &number, sizeof number);
+}
+
+static void draw_manner(struct sim_cm *cm, struct sim_cm_attempt *attempt)
+{
+    const struct sim_plan_cm *plan = cm->plan;
+
+    attempt->retries = plan->retries;
+    attempt->response_timeout = plan->response_timeout;
+    attempt->patient = attempt->polite || sim_world_chance(&cm->rng, plan->patient_probability);
+    if (!attempt->patient)
+        return;
+    attempt->stays = uro_rng_below(&cm->rng, 4) == 0;
+    if (attempt->polite && uro_rng_below(&cm->rng, 2) == 0)
+        return;
+    attempt->retries = SIM_PLAN_CM_PATIENT_RETRIES;
+    attempt->response_timeout = SIM_PLAN_CM_PATIENT_TIMEOUT;
+    attempt->slow = !attempt->query && sim_world_chance(&cm->rng, plan->slow_probability);
+}
+
+static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
+{
+    struct sim_cm *cm = user->cm;
+    const struct sim_plan_cm *plan = cm->plan;
+    struct sim_cm_attempt *attempt = calloc(1, sizeof *attempt);
+
+    cm->attempts = realloc(cm->attempts, (cm->attempt_count + 1) * sizeof(void *));
+    URO_ASSERT(attempt != NULL && cm->attempts != NULL);
+    attempt->number = cm->attempt_count;
+    cm->attempts[cm->attempt_count++] = attempt;
+    attempt->from = attempt->to = user->side;
+    if (!sim_world_chance(&cm->rng, plan->self_probability))
+        attempt->to = !user->side;
+    attempt->dropped = sim_cm_dropped(cm, attempt->to);
+    attempt->polite = sim_cm_polite(cm);
+    attempt->query = sim_world_chance(&cm->rng, plan->query_probability);
+    attempt->nobody = !attempt->polite && sim_world_chance(&cm->rng, plan->nobody_probability);
+    attempt->absent = !attempt->polite && sim_world_chance(&cm->rng, plan->absent_probability);
+    draw_manner(cm, attempt);
+    attempt->answer = SIM_CM_NONE;
+    attempt->leavers = sim_world_between(&cm->rng, 1, 3);
+    attempt->responder_resources = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1);
+    attempt->initiator_depth = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1);
+    for (unsigned side = 0; side < 2; side++)
+        attempt->message_count[side] = uro_rng_below(&cm->rng, plan->message_count + 1);
+    return attempt;
+}
+
+static int ask(struct sim_cm_user *user, struct uro_conn **conn)
+{
+    struct sim_cm_attempt *attempt = user->attempt;
+    const struct sim_plan_cm *plan = user->cm->plan;
+    const struct uro_engine_config *here = &sim_cm_host(user)->config.engine;
+    const struct uro_engine_config *there = &user->cm->load->hosts[attempt->to]->config.engine;
+    unsigned index = plan->v6 ? 0 : 1;
+    struct uro_gid remote = there->addresses[index].gid;
+    if (attempt->absent)
+        remote.octets[sizeof remote.octets - 1] = NOBODYS_ADDRESS;
+    const struct uro_conn_target target = {
+        .route = { .local = here->addresses[index].gid,
+                   .remote = remote,
+                   .sgid_index = (uint8_t)index,
+                   .hop_limit = HOP_LIMIT },
+        .service_id = attempt->nobody ? SERVICE_NOBODYS
+                                      : sim_cm_service(user->cm->load->number) + attempt->query,
+        .path_mtu = uro_conn_mtu_code(plan->path_mtu),
+        .ack_timeout = plan->ack_timeout,
+        .response_timeout = attempt->response_timeout,
+        .retries = attempt->retries,
+        .user = user,
+    };
+    struct uro_conn_param param = { .type = attempt->query ? URO_QPT_UD : URO_QPT_RC,
+                                    .qpn = attempt->qpn,
+                                    .responder_resources = attempt->responder_resources,
+                                    .initiator_depth = attempt->initiator_depth,
+                                    .retry_count = RETRY_COUNT,
+                                    .rnr_retry_count = RNR_FOREVER };
+
+    param.data_length = attempt->data.length;
+    memcpy(param.data, attempt->data.octets, attempt->data.length);
+    return uro_conn_connect(sim_cm_manager(user->cm, user->side), &target, &param, sim_cm_now(user),
+                            conn);
+}
+
+/* Counts the connections of the user's host that are in use, for any workload; the others may be reused. */
+static uint32_t owned(const struct sim_cm_user *user)
+{
+    const struct sim_host_work *at_host = user->cm->load->at_hosts[user->side];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < at_host->tie_count; i++) {
+        const struct sim_cm *cm = at_host->ties[i].load->cm;
+        unsigned side = at_host->ties[i].side;
+        for (uint32_t j = 0; j < cm->user_count[side]; j++)
+            count += cm->users[side][j].conn != NULL;
+        for (uint32_t j = 0; j < SIM_CM_FORGED_MAX; j++)
+            count += cm->forged[side][j] != NULL;
+    }
+    return count;
+}
+
+static void call(struct sim_cm_user *user)
+{
+    struct sim_cm_attempt *attempt = new_attempt(user);
+    struct uro_conn *conn = NULL;
+
+    user->made++;
+    user->tries += attempt->polite;
+    if (user->tries > TRIES_MAX)
+        sim_cm_fail(user, "found no room again and again");
+    sim_cm_begin(user, attempt, NULL);
+    if (!attempt->query) {
+        sim_cm_make_end(user);
+        attempt->qpn = sim_cm_end(user)->qpn;
+    }
+    write_data(user, &attempt->data, attempt->number,
+               uro_cm_data_room(attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ));
+    bool full = owned(user) == sim_cm_manager(user->cm, user->side)->config.connections;
+    int result = ask(user, &conn);
+    sim_cm_note(user, result == 0 ? "asks" : "finds no room to ask");
+    if (result != (full ? -ENOMEM : 0))
+        sim_cm_fail(user, "was told that there is room, or none, wrongly");
+    if (result != 0) {
+        sim_cm_release(user);
+        return;
+    }
+    user->conn = conn;
+    attempt->tid = conn->tid;
+    attempt->psn = conn->local_psn;
+    sim_cm_enter(user, SIM_CM_ASKED);
+}
+
+/* ---- answering --------------------------------------------------------------------------------- */
+
+static void answer(struct sim_cm_user *user)
+{
+    struct sim_cm_attempt *attempt = user->attempt;
+    const struct uro_conn_param *asked = &user->conn->peer;
+    struct sim_cm_answer *said = &attempt->answers[attempt->answer_count];
+    const uint32_t reads = uro_rng_below(&user->rng, READS_MAX + 1);
+    int result;
+
+    if (attempt->answer_count == SIM_CM_ANSWERS_MAX) {
+        sim_cm_release(user);
+        return;
+    }
+    user->answer = attempt->answer_count++;
+    *said = (struct sim_cm_answer){
+        .rejects =
+            !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability),
+        .qpn = uro_rng_u32(&user->rng) & 0xffffff,
+        .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
+        .psn = user->conn->local_psn,
+        .responder_resources =
+            (uint8_t)(reads < asked->initiator_depth ? reads : asked->initiator_depth),
+        .initiator_depth =
+            (uint8_t)(reads < asked->responder_resources ? reads : asked->responder_resources),
+    };
+    if (!said->rejects && !attempt->query) {
+        sim_cm_make_end(user);
+        said->end = sim_cm_end(user);
+        said->qpn = said->end->qpn;
+    }
+    enum uro_cm_kind kind = attempt->query ? URO_CM_SIDR_REP : URO_CM_REP;
+    if (said->rejects && !attempt->query)
+        kind = URO_CM_REJ;
+    write_data(user, &said->data, user->answer, uro_cm_data_room(kind));
+    sim_cm_note(user, said->rejects ? "rejects" : "accepts");
+    if (said->rejects) {
+        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, said->data.octets,
+                                 said->data.length, sim_cm_now(user));
+    } else {
+        struct uro_conn_param param = { .type = user->conn->local.type,
+                                        .qpn = said->qpn,
+                                        .qkey = said->qkey,
+                                        .responder_resources = said->responder_resources,
+                                        .initiator_depth = said->initiator_depth,
+                                        .rnr_retry_count = RNR_FOREVER,
+                                        .data_length = said->data.length };
+        memcpy(param.data, said->data.octets, said->data.length);
+        if (!attempt->query)
+            sim_cm_connect_end(user, said);
+        result = uro_conn_accept(user->conn, &param, sim_cm_now(user));
+    }
+    if (result != 0)
+        sim_cm_fail(user, "an answer that fits the state was refused");
+    sim_cm_enter(user, said->rejects || attempt->query ? SIM_CM_ENDED : SIM_CM_ANSWERED);
+}
+
+static void confirm(struct sim_cm_user *user)
+{
+    struct sim_cm_attempt *attempt = user->attempt;
+    bool rejects =
+        !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability);
+    int result;
+
+    sim_cm_note(user, rejects ? "rejects the answer" : "confirms");
+    if (rejects) {
+        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, NULL, 0, sim_cm_now(user));
+        sim_cm_enter(user, SIM_CM_ENDED);
+    } else {
+        sim_cm_connect_end(user, NULL);
+        sim_rc_meet(sim_cm_end(user), attempt->answers[user->answer].end);
+        attempt->answer = user->answer;
+        result = uro_conn_confirm(user->conn, sim_cm_now(user));
+        sim_cm_enter(user, SIM_CM_CONNECTED);
+        sim_cm_on_progress(user);
+    }
+    if (result != 0)
+        sim_cm_fail(user, "an answer that fits the state was refused");
+}
+
+/* ---- leaving ----------------------------------------------------------------------------------- */
+
+static void disconnect(struct sim_cm_user *user)
+{
+    sim_cm_note(user, "disconnects");
+    user->attempt->left = true;
+    if (uro_conn_disconnect(user->conn, sim_cm_now(user)) != 0)
+        sim_cm_fail(user, "could not disconnect");
+    sim_cm_enter(user, SIM_CM_LEAVING);
+}
+
+static void leave(struct sim_cm_user *user)
+{
+    user->leave_at = URO_TIME_NEVER;
+    if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->rng, 2) == 0)
+        disconnect(user);
+    else
+        sim_cm_release(user);
+}
+
+static void act(struct sim_cm_user *user)
+{
+    user->due = URO_TIME_NEVER;
+    switch (user->step) {
+    case SIM_CM_FREE:
+        call(user);
+        break;
+    case SIM_CM_RESPONDED:
+        confirm(user);
+        break;
+    case SIM_CM_REQUESTED:
+        answer(user);
+        break;
+    case SIM_CM_CONNECTED:
+        disconnect(user);
+        break;
+    case SIM_CM_ENDED:
+        sim_cm_release(user);
+        break;
+    case SIM_CM_ASKED:
+    case SIM_CM_ANSWERED:
+    case SIM_CM_LEAVING:
+        break;
+    }
+}
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
-
-static uro_time now_of(const struct sim_cm_user *user)
-{
-    return user->cm->load->world->now;
-}
 
 static struct sim_cm_user *user_of(const struct sim_node *node)
 {
@@ -23,23 +305,24 @@ static struct sim_cm_user *user_of(const struct sim_node *node)
 static uro_time user_next(const struct sim_node *node)
 {
     const struct sim_cm_user *user = user_of(node);
+    const struct sim_endpoint *end = sim_cm_end(user);
+    uro_time next = user->due < user->leave_at ? user->due : user->leave_at;
+    uro_time post_at = end != NULL ? sim_post_next(end) : URO_TIME_NEVER;
 
-    if (sim_cm_data_can_send(user))
-        return 0;
-    return user->due < user->leave_at ? user->due : user->leave_at;
+    return post_at < next ? post_at : next;
 }
 
 static void user_run(struct sim_node *node)
 {
     struct sim_cm_user *user = user_of(node);
 
-    if (user->leave_at <= now_of(user))
-        sim_cm_ask_leave(user);
-    else if (user->due <= now_of(user))
-        sim_cm_ask_turn(user);
-    if (sim_cm_data_can_send(user))
-        sim_cm_data_send(user);
-    sim_cm_hear(user->cm->load->at_hosts[user->endpoint.side]);
+    if (user->leave_at <= sim_cm_now(user))
+        leave(user);
+    else if (user->due <= sim_cm_now(user))
+        act(user);
+    if (user->own != NULL)
+        sim_post_run(sim_cm_end(user));
+    sim_cm_events(user->cm->load->at_hosts[user->side]);
 }
 
 static struct sim_cm_listeners *listener_of(const struct sim_node *node)
@@ -55,7 +338,7 @@ static uro_time listener_next(const struct sim_node *node)
 static void set_open(struct sim_cm_listeners *listener, bool open)
 {
     struct sim_world *world = listener->cm->load->world;
-    struct uro_cm *manager = uro_engine_cm(listener->cm->load->hosts[listener->side]->engine);
+    struct uro_cm *manager = sim_cm_manager(listener->cm, listener->side);
 
     for (unsigned i = 0; i < 2 && listener->open != open; i++) {
         if (!open)
@@ -81,49 +364,82 @@ static void listener_run(struct sim_node *node)
             cm->load->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
 }
 
+/* ---- the endpoints ----------------------------------------------------------------------------- */
+
+static void on_progress(struct sim_endpoint *end)
+{
+    struct sim_cm_user *user = sim_cm_user(end);
+
+    if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
+        sim_cm_note(user, "has data before the confirmation");
+        if (uro_conn_heard(user->conn, sim_cm_now(user)) != 0)
+            sim_cm_fail(user, "could not say that it has data");
+    }
+    sim_cm_on_progress(user);
+    sim_cm_events(user->cm->load->at_hosts[user->side]);
+}
+
+/* A user that loses its connection disconnects. */
+static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status)
+{
+    struct sim_cm_user *user = sim_cm_user(end);
+
+    if (request != NULL)
+        sim_rc_uncertain(end, request);
+    if (user->step == SIM_CM_CONNECTED && status != URO_WC_WR_FLUSH_ERR)
+        user->due = sim_cm_now(user);
+}
+
+static bool expected(const struct sim_endpoint *end, const struct sim_request *request,
+                     uint8_t status)
+{
+    (void)request;
+    return status == URO_WC_RETRY_EXC_ERR && end->life->may_time_out;
+}
+
+/* Draws the plan of all connections: few messages of any kind, nothing wrong on purpose. A receive for each message is
+ * posted at once, since the RNR timer of a connection is long. */
+static void draw_pair(struct sim_cm *cm)
+{
+    const struct sim_plan_cm *plan = cm->plan;
+    struct sim_plan_end *end = &cm->pair.ends[0];
+    struct uro_rng *rng = &cm->rng;
+
+    cm->pair = (struct sim_plan_pair){ .path_mtu = plan->path_mtu,
+                                       .message_max = plan->message_max,
+                                       .v6 = plan->v6 };
+    *end = (struct sim_plan_end){ .send_capacity = sim_world_between(rng, 1, SIM_CM_MESSAGES_MAX),
+                                  .recv_capacity = SIM_CM_MESSAGES_MAX,
+                                  .send_sges = sim_world_between(rng, 1, SGES_MAX),
+                                  .recv_sges = sim_world_between(rng, 1, SGES_MAX),
+                                  .inline_max = uro_rng_below(rng, URO_INLINE_MAX + 1),
+                                  .signal_probability = uro_rng_below(rng, 65537),
+                                  .inline_probability = uro_rng_below(rng, 65537),
+                                  .fence_probability = uro_rng_below(rng, 65537),
+                                  .solicit_probability = uro_rng_below(rng, 65537),
+                                  .batch_max = SIM_CM_MESSAGES_MAX,
+                                  .recv_batch_max = 1000,
+                                  .srq = SIM_PLAN_NO_SRQ };
+    for (unsigned kind = 0; kind < SIM_PLAN_BIND; kind++)
+        end->weights[kind] = uro_rng_below(rng, WEIGHT_MAX);
+    end->weights[SIM_PLAN_SEND]++;
+    cm->pair.ends[1] = *end;
+    for (unsigned kind = SIM_PLAN_READ; kind < SIM_PLAN_BIND; kind++)
+        cm->pair.ends[1].weights[kind] = 0;
+}
+
 /* ---- all of them ------------------------------------------------------------------------------- */
-
-static void on_event(struct sim_endpoint *endpoint, enum uro_event_kind kind)
-{
-    if (!endpoint->alive || kind != URO_EVENT_COMM_EST)
-        sim_world_fail(endpoint->load->world, "CM qp 0x%06x: event %d out of place", endpoint->qpn,
-                       (int)kind);
-}
-
-static void judge(struct sim_endpoint *endpoint, const struct uro_cqe *cqe)
-{
-    struct sim_cm_user *user = URO_CONTAINER_OF(endpoint, struct sim_cm_user, endpoint);
-
-    sim_cm_data_judge(user, cqe);
-    sim_cm_on_progress(user->attempt);
-    sim_cm_hear(user->cm->load->at_hosts[user->endpoint.side]);
-}
-
-static void init_endpoint(struct sim_cm_user *user)
-{
-    static const struct sim_endpoint_ops ops = { .family = "CM",
-                                                 .judge = judge,
-                                                 .on_event = on_event };
-    struct sim_endpoint *endpoint = &user->endpoint;
-
-    endpoint->ops = &ops;
-    endpoint->load = user->cm->load;
-    endpoint->type = URO_QPT_RC;
-    endpoint->host = endpoint->load->hosts[endpoint->side];
-    sim_endpoint_init(endpoint);
-}
 
 static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
 {
     struct sim_cm_user *user = &cm->users[side][i];
 
     user->cm = cm;
-    user->endpoint.side = side;
-    user->endpoint.number = side * SIM_CM_USERS_MAX + i;
+    user->side = side;
+    user->number = side * SIM_CM_USERS_MAX + i;
     user->calls = i < cm->plan->callers[side];
-    uro_rng_init_number(&user->endpoint.rng, uro_rng_u64(&cm->rng));
+    uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
     user->node = (struct sim_node){ NULL, user_next, user_run };
-    init_endpoint(user);
     sim_cm_rest(user);
     sim_world_add(cm->load->world, &user->node);
 }
@@ -154,11 +470,15 @@ struct sim_cm *sim_cm_make(struct sim_workload *load)
     cm->load = load;
     cm->plan = &load->plan->cm;
     uro_rng_init_number(&cm->rng, cm->plan->seed);
+    cm->ops = sim_rc_ops;
+    cm->ops.family = "CM";
+    cm->ops.expected = expected;
+    cm->ops.on_error = on_error;
+    cm->ops.on_progress = on_progress;
+    draw_pair(cm);
     for (unsigned side = 0; side < 2 && callers > 0; side++) {
         cm->user_count[side] = cm->plan->callers[side] + callers + SERVERS_SPARE;
         URO_ASSERT(cm->user_count[side] <= SIM_CM_USERS_MAX);
-        sim_cq_init(&cm->cqs[side], load, load->hosts[side],
-                    2 * SIM_CM_MESSAGES_MAX * SIM_CM_USERS_MAX);
         init_listeners(cm, side);
         for (uint32_t i = 0; i < cm->user_count[side]; i++)
             init_user(cm, side, i);
@@ -168,11 +488,11 @@ struct sim_cm *sim_cm_make(struct sim_workload *load)
 
 void sim_cm_free(struct sim_cm *cm)
 {
-    for (unsigned side = 0; side < 2; side++) {
-        for (uint32_t i = 0; i < cm->user_count[side]; i++) {
-            sim_endpoint_fini(&cm->users[side][i].endpoint);
-        }
-        sim_cq_fini(&cm->cqs[side]);
+    while (cm->endpoints != NULL) {
+        struct sim_cm_endpoint *own = cm->endpoints;
+        cm->endpoints = own->next;
+        sim_life_fini(&own->life);
+        free(own);
     }
     for (uint32_t i = 0; i < cm->attempt_count; i++)
         free(cm->attempts[i]);
@@ -182,7 +502,7 @@ void sim_cm_free(struct sim_cm *cm)
 
 void sim_cm_calm(struct sim_cm *cm)
 {
-    sim_cm_hear_calm(cm);
+    sim_cm_reject_forged(cm);
     for (unsigned side = 0; side < 2; side++) {
         if (cm->user_count[side] > 0)
             cm->listeners[side].due = cm->load->world->now;
@@ -204,7 +524,7 @@ bool sim_cm_quiet(const struct sim_cm *cm)
             if (user->step != SIM_CM_FREE || (user->calls && !user->served))
                 return false;
         }
-        if (uro_engine_cm(cm->load->hosts[side]->engine)->by_id.count > 0)
+        if (sim_cm_manager(cm, side)->by_id.count > 0)
             return false;
     }
     return true;
@@ -230,7 +550,7 @@ size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room)
     size_t used = 0;
 
     for (unsigned side = 0; side < 2 && used < room; side++) {
-        uint32_t left = uro_engine_cm(cm->load->hosts[side]->engine)->by_id.count;
+        uint32_t left = sim_cm_manager(cm, side)->by_id.count;
         int length = 0;
         if (cm->user_count[side] > 0 && left > 0)
             length = snprintf(text + used, room - used, " CM of %c has %u connections;",
@@ -240,11 +560,11 @@ size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room)
             const struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE && (!user->calls || user->served))
                 continue;
-            length =
-                snprintf(text + used, room - used,
-                         " CM user %u %s, %" PRIu64 " posted %" PRIu64 " done %" PRIu64 " taken;",
-                         user->endpoint.number, steps[user->step], user->endpoint.posted,
-                         user->endpoint.confirmed, user->endpoint.messages_taken);
+            const struct sim_endpoint *end = sim_cm_end(user);
+            length = snprintf(text + used, room - used,
+                              " CM user %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " taken;",
+                              user->number, steps[user->step], end != NULL ? end->confirmed : 0,
+                              end != NULL ? end->posted : 0, end != NULL ? end->messages_taken : 0);
             used += length > 0 ? (size_t)length : 0;
         }
     }

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_user.c - the turns of a user of connections, and the release of its connection; see cm.h. */
+/* cm_user.c - a program that connects by messages: its steps, and the endpoint of its connection; see cm.h. */
 #include "sim/work/cm.h"
 
+#include <stdlib.h>
+
+#define NUMBER_FIRST 512u  /* of endpoints: the memory of all pairs is below */
+#define PD_FIRST     4000u /* of a workload */
+#define PORT         1u
+#define ACCESS_REMOTE                                                                              \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 #define TRY_WAIT URO_MS(200) /* more each time: others may keep the room for seconds */
 
-static uro_time now_of(const struct sim_cm_user *user)
+static int attempt_number(const struct sim_cm_user *user)
 {
-    return user->cm->load->world->now;
+    return user->attempt != NULL ? (int)user->attempt->number : -1;
+}
+
+void sim_cm_fail(const struct sim_cm_user *user, const char *what)
+{
+    sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
+                   user->calls ? "caller" : "server", user->number, sim_cm_host(user)->config.name,
+                   attempt_number(user), what);
+}
+
+void sim_cm_note(const struct sim_cm_user *user, const char *what)
+{
+    struct sim_world *world = user->cm->load->world;
+
+    sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
+                     user->calls ? "caller" : "server", user->number,
+                     sim_cm_host(user)->config.name, attempt_number(user), what);
 }
 
 bool sim_cm_polite(const struct sim_cm *cm)
@@ -14,30 +38,14 @@ bool sim_cm_polite(const struct sim_cm *cm)
     return cm->load->calm || cm->load->plan->clean;
 }
 
-uint64_t sim_cm_service(uint32_t load)
-{
-    return SIM_CM_SERVICE + (uint64_t)load * SIM_CM_SERVICES;
-}
-
-uint32_t sim_cm_owned(const struct sim_cm *cm, unsigned side)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < cm->user_count[side]; i++)
-        count += cm->users[side][i].conn != NULL;
-    for (uint32_t i = 0; i < SIM_CM_FORGED_MAX; i++)
-        count += cm->forged[side][i] != NULL;
-    return count;
-}
-
-uint64_t sim_cm_unheard(const struct sim_cm *cm, unsigned side)
+uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side)
 {
     return uro_engine_counters(cm->load->hosts[side]->engine)->value[URO_COUNT_CM_DROP_BUSY];
 }
 
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
 {
-    return sim_cm_unheard(cm, attempt->to) != attempt->unheard;
+    return sim_cm_dropped(cm, attempt->to) != attempt->dropped;
 }
 
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
@@ -46,6 +54,94 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
 
     return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 && !late;
 }
+
+/* ---- the endpoint ------------------------------------------------------------------------------ */
+
+void sim_cm_make_end(struct sim_cm_user *user)
+{
+    struct sim_cm *cm = user->cm;
+    struct sim_cm_endpoint *own = calloc(1, sizeof *own);
+    const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
+                                      .port = PORT,
+                                      .access = ACCESS_REMOTE };
+
+    URO_ASSERT(own != NULL);
+    user->own = own;
+    own->user = user;
+    own->next = cm->endpoints;
+    cm->endpoints = own;
+    own->life = (struct sim_life){ .load = cm->load,
+                                   .plan = &cm->pair,
+                                   .number = user->attempt->number,
+                                   .count = 1,
+                                   .last_life = true,
+                                   .life = user->lives++ };
+    struct sim_endpoint *end = &own->life.ends[0];
+    end->ops = &cm->ops;
+    end->life = &own->life;
+    end->load = cm->load;
+    end->plan = &cm->pair.ends[0];
+    end->side = user->side;
+    end->host = sim_cm_host(user);
+    end->type = URO_QPT_RC;
+    end->number = NUMBER_FIRST + user->number;
+    end->pd = cm->load->pds + PD_FIRST + user->number;
+    end->rc = calloc(1, sizeof *end->rc);
+    URO_ASSERT(end->rc != NULL);
+    uro_rng_init_number(&end->rng, uro_rng_u64(&user->rng));
+    sim_endpoint_init(end);
+    sim_life_begin_endpoint(end);
+    end->sends_left = 0; /* until it is connected */
+    end->alive = true;
+    sim_endpoint_modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+}
+
+/* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as librdmacm does. */
+void sim_cm_connect_end(struct sim_cm_user *user, const struct sim_cm_answer *own_answer)
+{
+    struct sim_endpoint *end = sim_cm_end(user);
+    struct uro_qp_attr attr = { .state = URO_QPS_RTR };
+    unsigned mask = 0;
+
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTR");
+    if (own_answer != NULL)
+        attr.max_dest_rd_atomic = own_answer->responder_resources;
+    sim_endpoint_modify(end, &attr, mask);
+    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS };
+    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTS");
+    if (own_answer != NULL)
+        attr.max_rd_atomic = own_answer->initiator_depth;
+    end->wire_psn = end->rc->psn = attr.sq_psn;
+    if (attr.max_rd_atomic == 0)
+        end->plan = &user->cm->pair.ends[1];
+    sim_endpoint_modify(end, &attr, mask);
+}
+
+static void destroy_end(struct sim_cm_user *user)
+{
+    struct sim_endpoint *end = sim_cm_end(user);
+
+    if (end == NULL)
+        return;
+    sim_endpoint_stop(end, false);
+    end->ops->check_memory(end);
+    end->ops->bury(end);
+    sim_endpoint_unlist(end);
+    user->own->user = NULL;
+    user->own = NULL;
+    user->cm->load->lives_begun++;
+}
+
+bool sim_cm_worked(const struct sim_cm_user *user)
+{
+    const struct sim_endpoint *end = sim_cm_end(user);
+
+    return end != NULL && end->peer != NULL && end->ops->worked(end) && end->ops->worked(end->peer);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
 
 void sim_cm_rest(struct sim_cm_user *user)
 {
@@ -56,27 +152,23 @@ void sim_cm_rest(struct sim_cm_user *user)
     user->due = user->leave_at = URO_TIME_NEVER;
     if (!user->calls || user->served || (!sim_cm_polite(cm) && user->made >= cm->plan->attempts))
         return;
-    user->due = load->world->now + uro_rng_below(&user->endpoint.rng, cm->plan->call_wait_max) +
+    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
                 user->tries * TRY_WAIT;
     if (load->calm && user->due < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
         user->due += SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-void sim_cm_let_go(struct sim_cm_user *user)
+void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, struct uro_conn *conn)
 {
-    sim_cm_note(user, "lets go");
-    if (user->attempt != NULL)
-        user->attempt->left = true;
-    if (user->conn != NULL)
-        uro_conn_close(user->conn, now_of(user));
-    user->conn = NULL;
-    sim_cm_qp_destroy(user);
-    if (user->attempt != NULL && user->attempt->caller == user)
-        user->attempt->caller = NULL;
-    if (user->attempt != NULL && user->attempt->server == user)
-        user->attempt->server = NULL;
-    user->attempt = NULL;
-    sim_cm_rest(user);
+    const struct sim_plan_cm *plan = user->cm->plan;
+
+    user->attempt = attempt;
+    user->conn = conn;
+    user->seen = 0;
+    user->answer = SIM_CM_NONE;
+    user->leave_at = URO_TIME_NEVER;
+    if (!attempt->patient && sim_world_chance(&user->rng, plan->leave_probability))
+        user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
 }
 
 /* Limits the stay of a user. If the other side left silently or had a second answer, the user gets no event of the end. The
@@ -87,40 +179,58 @@ void sim_cm_limit_stay(struct sim_cm_user *user)
     const uro_time flight = sim_plan_flight_max(user->cm->load->plan);
 
     if (user->cm->load->calm && !sim_cm_sure(user->cm, user->attempt))
-        user->leave_at = now_of(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
+        user->leave_at =
+            sim_cm_now(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
 }
 
-void sim_cm_turn(struct sim_cm_user *user, enum sim_cm_step step)
+void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step)
 {
     bool waits = step == SIM_CM_ASKED || step == SIM_CM_ANSWERED || step == SIM_CM_CONNECTED ||
                  step == SIM_CM_LEAVING;
+    bool over = step == SIM_CM_LEAVING || step == SIM_CM_ENDED;
+    struct sim_endpoint *end = sim_cm_end(user);
 
     user->step = step;
-    user->asked_at = now_of(user);
-    user->due =
-        waits ? URO_TIME_NEVER
-              : now_of(user) + uro_rng_below(&user->endpoint.rng, user->cm->plan->turn_wait_max);
+    user->asked_at = sim_cm_now(user);
+    user->due = waits ? URO_TIME_NEVER
+                      : sim_cm_now(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
     if (step == SIM_CM_REQUESTED && user->attempt->slow)
         user->due += SIM_PLAN_CM_SLOW;
-    if (step == SIM_CM_CONNECTED)
-        sim_cm_limit_stay(user);
-}
-
-static bool did_all(const struct sim_cm_user *user)
-{
-    return user != NULL && user->step == SIM_CM_CONNECTED && sim_cm_data_done(user);
-}
-
-void sim_cm_on_progress(struct sim_cm_attempt *attempt)
-{
-    struct sim_cm_user *users[2] = { attempt->caller, attempt->server };
-
-    if (!did_all(users[0]) || !did_all(users[1]))
+    if (end != NULL) /* the other side may be gone, or network faults last too long */
+        end->life->may_fail = end->life->may_time_out = over || !user->attempt->polite;
+    if (step != SIM_CM_CONNECTED)
         return;
-    for (unsigned side = 0; side < 2; side++)
-        if (attempt->leavers & 1u << side && users[side]->due == URO_TIME_NEVER)
-            users[side]->due =
-                now_of(users[side]) +
-                uro_rng_below(&users[side]->endpoint.rng, users[side]->cm->plan->turn_wait_max) +
-                (attempt->stays ? SIM_PLAN_CM_STAY_LONG : 0);
+    end->sends_left = user->attempt->message_count[!user->calls];
+    sim_cm_limit_stay(user);
+}
+
+void sim_cm_on_progress(struct sim_cm_user *user)
+{
+    const struct sim_endpoint *end = sim_cm_end(user);
+    const struct sim_cm_attempt *attempt = user->attempt;
+
+    if (end == NULL || end->peer == NULL || !sim_cm_worked(user))
+        return;
+    struct sim_cm_user *users[2] = { user, sim_cm_user(end->peer) };
+    for (unsigned i = 0; i < 2; i++)
+        if (users[i] == NULL || users[i]->step != SIM_CM_CONNECTED)
+            return;
+    for (unsigned i = 0; i < 2; i++)
+        if (attempt->leavers & (users[i]->calls ? 1u : 2u) && users[i]->due == URO_TIME_NEVER)
+            users[i]->due = sim_cm_now(user) +
+                            uro_rng_below(&users[i]->rng, user->cm->plan->turn_wait_max) +
+                            (attempt->stays ? SIM_PLAN_CM_STAY_LONG : 0);
+}
+
+void sim_cm_release(struct sim_cm_user *user)
+{
+    sim_cm_note(user, "releases its connection");
+    if (user->attempt != NULL)
+        user->attempt->left = true;
+    if (user->conn != NULL)
+        uro_conn_close(user->conn, sim_cm_now(user));
+    user->conn = NULL;
+    destroy_end(user);
+    user->attempt = NULL;
+    sim_cm_rest(user);
 }

@@ -17,10 +17,8 @@
 bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *what)
 {
-    uint32_t family_number = end->life != NULL ? end->life->number : end->number;
-
     sim_world_fail(end->load->world, "%s %u qp 0x%06x %s %" PRIu64 ": %s", end->ops->family,
-                   family_number, end->qpn, kind, number, what);
+                   end->life->number, end->qpn, kind, number, what);
     return false;
 }
 
@@ -41,6 +39,19 @@ void sim_endpoint_init(struct sim_endpoint *end)
     end->next = end->load->endpoints;
     end->load->endpoints = end;
     end->ended = true;
+    end->drain.at = URO_TIME_NEVER;
+    end->requests = calloc(SIM_REQUESTS_MAX, sizeof *end->requests);
+    end->recvs = calloc(SIM_REQUESTS_MAX, sizeof *end->recvs);
+    URO_ASSERT(end->requests != NULL && end->recvs != NULL);
+}
+
+void sim_endpoint_unlist(struct sim_endpoint *end)
+{
+    struct sim_endpoint **at = &end->load->endpoints;
+
+    while (*at != end)
+        at = &(*at)->next;
+    *at = end->next;
 }
 
 void sim_endpoint_fini(struct sim_endpoint *end)
@@ -250,6 +261,5 @@ void sim_drain_init(struct sim_endpoint *end)
 {
     struct sim_workload *load = end->load;
 
-    end->drain.at = URO_TIME_NEVER;
     uro_rng_init_number(&end->drain.rng, load->plan->seed ^ (uint64_t)++load->drain_count << 48);
 }

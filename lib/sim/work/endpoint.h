@@ -6,8 +6,8 @@
  *   judge.c     checks every completion against what was posted
  *   life.c      decides when a queue pair ends, and how
  *
- * struct sim_endpoint_ops has the functions that differ between the types: rc.c (RC and XRC), uc.c, ud.c, cm_qp.c and
- * attacked.c implement them.
+ * struct sim_endpoint_ops has the functions that differ between the types: rc.c (RC and XRC; cm.c has variants of some), uc.c,
+ * ud.c and attacked.c implement them.
  */
 #pragma once
 
@@ -158,7 +158,7 @@ struct sim_endpoint {
     /* The program that posts and drains, and members of frequent use. */
     struct sim_node program;
     const struct sim_endpoint_ops *ops;
-    struct sim_life *life; /* NULL: connections that messages make */
+    struct sim_life *life;
     const struct sim_plan_end *plan;
     enum uro_qp_type type;
     bool alive;       /* the queue pair is connected */
@@ -255,6 +255,8 @@ extern const struct sim_endpoint_ops sim_rc_ops, sim_uc_ops, sim_ud_ops;
 
 /* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
 void sim_endpoint_init(struct sim_endpoint *end);
+/* Takes an endpoint without a queue pair off the list. */
+void sim_endpoint_unlist(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
 /* Creates the queue pair; what @init does not say comes from the plan. */
 void sim_endpoint_create(struct sim_endpoint *end, const struct uro_qp_init *init);
@@ -284,6 +286,9 @@ void sim_drain_run(struct sim_endpoint *end);
 void sim_drain_on_drained(struct sim_endpoint *end);
 
 /* post.c */
+/* Returns when the endpoint's program has work. */
+uro_time sim_post_next(const struct sim_endpoint *end);
+void sim_post_run(struct sim_endpoint *end);
 /* Adds the endpoint's program to the world. */
 void sim_post_init(struct sim_endpoint *end);
 /* UC, UD: draws the flags of the request. */
@@ -328,6 +333,8 @@ void sim_life_init(struct sim_life *life, struct sim_workload *load,
                    const struct sim_endpoint_ops *ops, const struct sim_plan_pair *plan,
                    uint32_t number);
 void sim_life_fini(struct sim_life *life);
+/* Begins a life of one endpoint, with its memory and its queue pair. */
+void sim_life_begin_endpoint(struct sim_endpoint *end);
 /* Ends this life later, since a completion in error was seen. */
 void sim_life_on_failure(struct sim_life *life);
 /* Checks after a completion whether this life has done its work. */

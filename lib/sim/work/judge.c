@@ -357,7 +357,7 @@ void sim_judge_lost(const struct sim_endpoint *end)
 {
     struct sim_tight_due due = { 0 };
 
-    if (end->life == NULL || !end->alive || !sim_tight_uses(end))
+    if (!end->alive || !sim_tight_uses(end))
         return;
     due.fatal = !end->ended && cannot_fail(end);
     uint64_t taken = end->posted - queued(uro_qp_send_queue(end->qp));

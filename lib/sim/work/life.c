@@ -43,7 +43,7 @@ static void clear(struct sim_endpoint *end)
     end->messages_sent = end->messages_taken = end->taken_last = 0;
 }
 
-static void begin_endpoint(struct sim_endpoint *end)
+void sim_life_begin_endpoint(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     uro_time now = end->load->world->now;
@@ -103,7 +103,7 @@ static void begin_life(struct sim_life *life)
     if (!life->last_life && life->plan->life_max > 0)
         life->due = load->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
     for (uint32_t i = 0; i < life->count; i++)
-        begin_endpoint(&life->ends[i]);
+        sim_life_begin_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
         life->ends[i].ops->connect(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)

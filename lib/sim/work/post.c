@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* post.c - posts sends and receives as an application would; see endpoint.h. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
@@ -200,9 +199,8 @@ static void post_receives(struct sim_endpoint *end)
 
 /* ---- the program ------------------------------------------------------------------------------- */
 
-static uro_time program_next(const struct sim_node *node)
+uro_time sim_post_next(const struct sim_endpoint *end)
 {
-    const struct sim_endpoint *end = URO_CONTAINER_OF(node, struct sim_endpoint, program);
     uro_time next = end->drain.at;
 
     if (can_receive(end) && end->receive_at < next)
@@ -212,9 +210,8 @@ static uro_time program_next(const struct sim_node *node)
     return resumes(end) && end->resume_at < next ? end->resume_at : next;
 }
 
-static void program_run(struct sim_node *node)
+void sim_post_run(struct sim_endpoint *end)
 {
-    struct sim_endpoint *end = URO_CONTAINER_OF(node, struct sim_endpoint, program);
     uro_time now = end->load->world->now;
 
     if (can_receive(end) && end->receive_at <= now)
@@ -229,11 +226,18 @@ static void program_run(struct sim_node *node)
         sim_drain_run(end);
 }
 
+static uro_time program_next(const struct sim_node *node)
+{
+    return sim_post_next(URO_CONTAINER_OF(node, struct sim_endpoint, program));
+}
+
+static void program_run(struct sim_node *node)
+{
+    sim_post_run(URO_CONTAINER_OF(node, struct sim_endpoint, program));
+}
+
 void sim_post_init(struct sim_endpoint *end)
 {
-    end->requests = calloc(SIM_REQUESTS_MAX, sizeof *end->requests);
-    end->recvs = calloc(SIM_REQUESTS_MAX, sizeof *end->recvs);
-    URO_ASSERT(end->requests != NULL && end->recvs != NULL);
     end->program = (struct sim_node){ NULL, program_next, program_run };
     sim_world_add(end->load->world, &end->program);
     sim_drain_init(end);

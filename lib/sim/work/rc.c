@@ -36,13 +36,14 @@ static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     const struct sim_life *life = end->life;
+    const struct sim_plan_end *peer = &life->plan->ends[plan == life->plan->ends];
     uint32_t message_max = life->plan->message_max;
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity, sim_memory_room(message_max, plan->send_sges) },
         [SIM_MEMORY_RECVS] = { receives_itself(end) ? plan->recv_capacity : 0,
                                sim_memory_room(message_max, plan->recv_sges) },
-        [SIM_MEMORY_WINDOWS] = { end->peer->plan->send_capacity + 8 + SIM_RC_MWS, window },
+        [SIM_MEMORY_WINDOWS] = { peer->send_capacity + 8 + SIM_RC_MWS, window },
         [SIM_MEMORY_WORDS] = { 1, WORDS_ROOM },
         [SIM_MEMORY_PRIVATE] = { 1, window },
     };
@@ -128,6 +129,21 @@ static void make(struct sim_endpoint *end)
     end->rc->psn = end->wire_psn;
 }
 
+static void init_word(struct sim_endpoint *end)
+{
+    end->rc->word = uro_rng_u64(&end->rng);
+    if (end->peer->memory.memory != NULL)
+        *word_of(end->peer) = end->rc->word;
+}
+
+void sim_rc_meet(struct sim_endpoint *a, struct sim_endpoint *b)
+{
+    a->peer = b;
+    b->peer = a;
+    init_word(a);
+    init_word(b);
+}
+
 static void connect(struct sim_endpoint *end)
 {
     const struct sim_plan_pair *plan = end->life->plan;
@@ -139,8 +155,7 @@ static void connect(struct sim_endpoint *end)
                                 .min_rnr_timer = end->plan->min_rnr_timer,
                                 .address = sim_endpoint_address(end->peer, plan->v6) };
 
-    end->rc->word = uro_rng_u64(&end->rng);
-    *word_of(end->peer) = end->rc->word;
+    init_word(end);
     attr.address.flow_label = plan->v6 ? uro_rng_below(&end->rng, 1u << 20) : 0;
     sim_endpoint_to_rtr(end, &attr);
 }
@@ -209,6 +224,9 @@ static void stop(struct sim_endpoint *end)
 static void check_word(struct sim_endpoint *end)
 {
     const struct sim_rc_state *rc = end->rc;
+
+    if (end->peer == NULL || end->peer->memory.memory == NULL)
+        return; /* a connection of cm.h whose other side is gone */
     uint64_t value = *word_of(end->peer);
     bool known = value == rc->word;
 

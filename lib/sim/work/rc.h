@@ -54,6 +54,9 @@ struct sim_rc_state {
     uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other values it may have */
 };
 
+/* Makes two endpoints each other's peers, which cm.h connects. */
+void sim_rc_meet(struct sim_endpoint *a, struct sim_endpoint *b);
+
 /* rc_choose.c */
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
 

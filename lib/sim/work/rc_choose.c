@@ -319,7 +319,8 @@ static void choose_window(struct sim_endpoint *end, struct sim_request *request,
 
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
 {
-    enum sim_plan_kind kind = choose_kind(end);
+    /* The peer's memory is gone when its user left a connection of cm.h. */
+    enum sim_plan_kind kind = end->peer->memory.memory != NULL ? choose_kind(end) : SIM_PLAN_SEND;
     bool has_imm = kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_WRITE_IMM;
     bool atomic = kind == SIM_PLAN_CMP_SWAP || kind == SIM_PLAN_FETCH_ADD ||
                   kind == SIM_PLAN_SHARED_ADD || kind == SIM_PLAN_ATOMIC_WRITE;

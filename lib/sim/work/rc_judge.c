@@ -62,7 +62,7 @@ static void check_window(struct sim_endpoint *end, const struct sim_request *req
     struct sim_rc_window *window = &end->rc->windows[request->window];
 
     window->users--;
-    if (window->writers == request->writers &&
+    if (window->writers == request->writers && end->peer->memory.memory != NULL &&
         !window_holds(end->peer, request->window, request->at, request->length, request->seed))
         sim_endpoint_fail(end, "send", request->number,
                           request->opcode == URO_WR_RDMA_READ

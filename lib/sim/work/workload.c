@@ -44,6 +44,7 @@ static uint32_t cq_capacity(const struct sim_plan *plan)
     uint32_t capacity =
         1 + (plan->attacked.wait_max > 0 ? attacked->capacity_max + attacked->spare : 0);
 
+    capacity += 2 * SIM_CM_MESSAGES_MAX * SIM_CM_USERS_MAX;
     for (unsigned side = 0; side < 2; side++)
         for (uint32_t i = 0; i < plan->srq_count[side]; i++)
             capacity += plan->srqs[side][i].capacity_max + plan->srqs[side][i].spare;
@@ -304,7 +305,7 @@ static void after_round(void *user, struct sim_host *host)
     URO_ASSERT(host == at_host->host);
     for (uint32_t i = 0; i < at_host->tie_count; i++)
         check_workload(at_host->ties[i].load, at_host->ties[i].side);
-    sim_cm_hear(at_host);
+    sim_cm_events(at_host);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------ */
@@ -332,8 +333,10 @@ static bool is_of(struct sim_workload *load, struct sim_host *host, const struct
 {
     if (frame->op->service == URO_CNP)
         return check_notice(load, host, frame);
-    if (sim_cm_wire(load->cm, host, frame))
+    if (frame->bth.dest_qpn == URO_CM_MAD_QPN && frame->op->service == URO_UD) {
+        sim_cm_check_mad(load->cm, host, frame);
         return true;
+    }
     if (frame->op->service == URO_UD && uro_gid_equal(&frame->ip.source, &frame->ip.dest))
         return true; /* within one host: out of order with what goes over the cable */
     for (struct sim_endpoint *end = load->endpoints; end != NULL; end = end->next) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_hear.c - checks the events of users of connections against the requests and answers; see cm.h.
- */
+/* cm_events.c - checks events and management datagrams against the requests and answers; see cm.h. */
 #include <string.h>
 
 #include "sim/work/cm.h"
-#include "sim/work/workload.h"
 
 #define SIDR_UNSUPPORTED 1
 #define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
@@ -103,15 +101,7 @@ static void keep_forged(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
     uro_conn_close(conn, cm->load->world->now);
 }
 
-static bool is_forged(const struct sim_cm *cm, unsigned side, const struct uro_conn *conn)
-{
-    for (unsigned i = 0; i < SIM_CM_FORGED_MAX; i++)
-        if (cm->forged[side][i] == conn)
-            return true;
-    return false;
-}
-
-void sim_cm_hear_calm(struct sim_cm *cm)
+void sim_cm_reject_forged(struct sim_cm *cm)
 {
     for (unsigned i = 0; i < 2 * SIM_CM_FORGED_MAX; i++) {
         struct uro_conn **conn = &cm->forged[i % 2][i / 2];
@@ -121,7 +111,7 @@ void sim_cm_hear_calm(struct sim_cm *cm)
     }
 }
 
-static void hear_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
+static void on_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
 {
     struct sim_world *world = cm->load->world;
     uint32_t number = number_in(conn);
@@ -146,11 +136,11 @@ static void hear_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn
         return;
     }
     conn->user = server;
-    sim_cm_ask_begin(server, cm->attempts[number], conn);
+    sim_cm_begin(server, cm->attempts[number], conn);
     if (cm->plan->notices)
         uro_conn_noticed(conn);
-    sim_cm_note(server, "hears a request");
-    sim_cm_turn(server, SIM_CM_REQUESTED);
+    sim_cm_note(server, "receives a request");
+    sim_cm_enter(server, SIM_CM_REQUESTED);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------- */
@@ -175,19 +165,7 @@ static const char *response_problem(const struct sim_cm_user *user,
     return NULL;
 }
 
-static void find_server(struct sim_cm_user *caller)
-{
-    struct sim_cm_attempt *attempt = caller->attempt;
-    struct sim_cm *cm = caller->cm;
-
-    for (uint32_t i = 0; i < cm->user_count[attempt->to]; i++) {
-        struct sim_cm_user *user = &cm->users[attempt->to][i];
-        if (!user->calls && user->attempt == attempt && user->answer == caller->answer)
-            attempt->server = user;
-    }
-}
-
-static void hear_response(struct sim_cm_user *user)
+static void on_response(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
     uint32_t number = number_in(user->conn);
@@ -204,21 +182,20 @@ static void hear_response(struct sim_cm_user *user)
     user->answer = number;
     if (attempt->query) {
         user->served = attempt->polite;
-        sim_cm_turn(user, SIM_CM_ENDED);
+        sim_cm_enter(user, SIM_CM_ENDED);
         return;
     }
-    find_server(user);
-    sim_cm_turn(user, SIM_CM_RESPONDED);
+    sim_cm_enter(user, SIM_CM_RESPONDED);
 }
 
-static void hear_confirmed(struct sim_cm_user *user)
+static void on_confirmed(struct sim_cm_user *user)
 {
     if (user->calls || user->step != SIM_CM_ANSWERED || user->attempt->answer != user->answer) {
         sim_cm_fail(user, "was told of a connection that was not made");
         return;
     }
-    sim_cm_turn(user, SIM_CM_CONNECTED);
-    sim_cm_on_progress(user->attempt);
+    sim_cm_enter(user, SIM_CM_CONNECTED);
+    sim_cm_on_progress(user);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------- */
@@ -254,7 +231,7 @@ static bool may_reject(const struct sim_cm_user *user, int status)
             status == (int)URO_CONN_REJ_STALE);
 }
 
-static void hear_rejected(struct sim_cm_user *user, int status)
+static void on_rejected(struct sim_cm_user *user, int status)
 {
     bool waits = user->step == SIM_CM_ASKED || user->step == SIM_CM_RESPONDED ||
                  user->step == SIM_CM_REQUESTED || user->step == SIM_CM_ANSWERED;
@@ -272,7 +249,7 @@ static void hear_rejected(struct sim_cm_user *user, int status)
         sim_cm_fail(user, "found somebody where nobody is");
 }
 
-static void hear_unreachable(const struct sim_cm_user *user)
+static void on_unreachable(const struct sim_cm_user *user)
 {
     if (user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
         sim_cm_fail(user, "could not reach whom it did not ask");
@@ -280,7 +257,7 @@ static void hear_unreachable(const struct sim_cm_user *user)
         sim_cm_fail(user, "could not reach the other side, and both are patient");
 }
 
-static void hear_disconnected(struct sim_cm_user *user)
+static void on_disconnected(struct sim_cm_user *user)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
     bool connected = user->step == SIM_CM_CONNECTED || user->step == SIM_CM_LEAVING;
@@ -291,40 +268,39 @@ static void hear_disconnected(struct sim_cm_user *user)
         sim_cm_fail(user, "was disconnected and nobody left");
     if (!attempt->polite)
         return;
-    if (!connected || !sim_cm_data_done(user))
+    if (!connected || !sim_cm_worked(user))
         sim_cm_fail(user, "was disconnected before all was done");
     user->served = true;
-    user->cm->established++;
 }
 
-static void hear_end(struct sim_cm_user *user, const struct uro_conn_event *event)
+static void on_end(struct sim_cm_user *user, const struct uro_conn_event *event)
 {
     check_time(user);
     if (event->kind == URO_CONN_REJECTED)
-        hear_rejected(user, event->status);
+        on_rejected(user, event->status);
     else if (event->kind == URO_CONN_UNREACHABLE)
-        hear_unreachable(user);
+        on_unreachable(user);
     else
-        hear_disconnected(user);
-    if (uro_rng_below(&user->endpoint.rng, 2) == 0)
-        sim_cm_qp_to_error(user);
-    sim_cm_turn(user, SIM_CM_ENDED);
+        on_disconnected(user);
+    if (uro_rng_below(&user->rng, 2) == 0 && user->own != NULL)
+        sim_endpoint_to_error(sim_cm_end(user));
+    sim_cm_enter(user, SIM_CM_ENDED);
 }
 
 /* ---- all --------------------------------------------------------------------------------------- */
 
 static const char *order_problem(const struct sim_cm_user *user, enum uro_conn_event_kind kind)
 {
-    if (user->heard & KIND(kind))
+    if (user->seen & KIND(kind))
         return "was told the same twice";
-    if (KIND(kind) & ENDS && user->heard & ENDS)
+    if (KIND(kind) & ENDS && user->seen & ENDS)
         return "was told of two ends";
     if (kind == URO_CONN_TIMEWAIT_EXIT)
-        return user->heard & KIND(URO_CONN_DISCONNECTED) ? NULL : "left time-wait too early";
-    return user->heard & ENDS ? "was told something after the end" : NULL;
+        return user->seen & KIND(URO_CONN_DISCONNECTED) ? NULL : "left time-wait too early";
+    return user->seen & ENDS ? "was told something after the end" : NULL;
 }
 
-static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *event)
+static void on_event(struct sim_cm_user *user, const struct uro_conn_event *event)
 {
     static const char *const names[URO_CONN_EVENT_COUNT] = {
         [URO_CONN_REQUEST] = "REQUEST",
@@ -340,15 +316,15 @@ static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *even
     sim_cm_note(user, names[event->kind]);
     if (problem != NULL)
         sim_cm_fail(user, problem);
-    user->heard |= KIND(event->kind);
+    user->seen |= KIND(event->kind);
     if (event->kind == URO_CONN_RESPONSE) {
         check_time(user);
-        hear_response(user);
+        on_response(user);
     } else if (event->kind == URO_CONN_CONFIRMED) {
         check_time(user);
-        hear_confirmed(user);
+        on_confirmed(user);
     } else if (event->kind != URO_CONN_TIMEWAIT_EXIT) {
-        hear_end(user, event);
+        on_end(user, event);
     }
 }
 
@@ -356,12 +332,13 @@ static void hear_one(struct sim_cm_user *user, const struct uro_conn_event *even
 static bool was_forged(const struct sim_host_work *at_host, const struct uro_conn *conn)
 {
     for (uint32_t i = 0; i < at_host->tie_count; i++)
-        if (is_forged(at_host->ties[i].load->cm, at_host->ties[i].side, conn))
-            return true;
+        for (unsigned j = 0; j < SIM_CM_FORGED_MAX; j++)
+            if (at_host->ties[i].load->cm->forged[at_host->ties[i].side][j] == conn)
+                return true;
     return false;
 }
 
-void sim_cm_hear(const struct sim_host_work *at_host)
+void sim_cm_events(const struct sim_host_work *at_host)
 {
     struct sim_world *world = at_host->host->world;
     struct uro_cm *manager = uro_engine_cm(at_host->host->engine);
@@ -371,7 +348,7 @@ void sim_cm_hear(const struct sim_host_work *at_host)
         sim_world_digest(world, &event.kind, sizeof event.kind);
         if (event.kind == URO_CONN_REQUEST) {
             const struct sim_cm_listeners *listener = event.user;
-            hear_request(listener->cm, listener->side, event.conn);
+            on_request(listener->cm, listener->side, event.conn);
             continue;
         }
         struct sim_cm_user *user = event.user;
@@ -381,6 +358,35 @@ void sim_cm_hear(const struct sim_host_work *at_host)
             sim_world_fail(world, "%c is told of a connection that nobody has",
                            at_host->host->config.name);
         else
-            hear_one(user, &event);
+            on_event(user, &event);
+    }
+}
+
+/* ---- management datagrams ---------------------------------------------------------------------- */
+
+/* Decodes and encodes a management datagram, and counts MRAs and REJs of its attempt. */
+void sim_cm_check_mad(struct sim_cm *cm, const struct sim_host *host, const struct uro_frame *frame)
+{
+    struct uro_cm_msg msg;
+    uint8_t again[URO_MAD_LEN];
+    bool good = frame->payload_length == URO_MAD_LEN && frame->deth.qkey == URO_CM_QKEY &&
+                uro_cm_decode(frame->payload, &msg) == URO_CM_OK;
+
+    if (good) {
+        uro_cm_encode(again, &msg);
+        good = memcmp(again, frame->payload, URO_MAD_LEN) == 0;
+    }
+    if (!good) {
+        sim_world_fail(cm->load->world, "%c sent a management datagram that is not right",
+                       host->config.name);
+        return;
+    }
+    for (uint32_t i = 0; i < cm->attempt_count; i++) {
+        struct sim_cm_attempt *attempt = cm->attempts[i];
+        if (attempt->tid != msg.tid)
+            continue;
+        attempt->extensions += msg.kind == URO_CM_MRA;
+        attempt->refusals +=
+            msg.kind == URO_CM_REJ && msg.value[URO_CM_REASON] != URO_CONN_REJ_TIMEOUT;
     }
 }
