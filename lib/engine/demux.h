@@ -8,7 +8,7 @@
 #include "engine/member.h"
 #include "engine/neigh.h"
 
-/* Who may get a frame; all of one engine. */
+/* The parts of one engine that may get a frame. */
 struct uro_demux {
     struct uro_shard *shard;
     struct uro_neigh *neigh;
@@ -25,7 +25,7 @@ struct uro_demux_aim {
 };
 struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt);
 
-/* What uro_demux() will look at for it is asked of memory, step by step: each finds its way by what the one before
- * asked for. */
+/* Prefetches the memory that uro_demux() will read for a frame, in steps: each step reads what the
+ * step before prefetched. */
 enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_PAIR };
 void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step);

@@ -216,7 +216,8 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     }
 }
 
-/* What was kept by the last output: it was written, and so was everything described beside it. */
+/* Delivers the frames to ourselves of the last output: they are written by now, and so is everything
+ * described beside them. */
 static void deliver(struct uro_engine *engine, uro_time now)
 {
     struct uro_loop *loop = &engine->loop;
@@ -227,7 +228,7 @@ static void deliver(struct uro_engine *engine, uro_time now)
     loop->count = 0;
 }
 
-/* What connections and queue pairs have to say, at most @room frames: the number that leaves by the
+/* Describes at most @room frames of connections and queue pairs. Returns the number that leaves by the
  * port. */
 static uint32_t speak(struct uro_engine *engine, struct uro_tx *tx, uint32_t room)
 {

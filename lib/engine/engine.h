@@ -33,7 +33,7 @@
 struct uro_engine;
 
 struct uro_engine_address {
-    struct uro_gid gid; /* also the GID table entry: index 0 is the link-local one */
+    struct uro_gid gid; /* also the GID table entry: index 0 is the link-local GID */
     uint8_t prefix;     /* bits; of an IPv4 address counted from its own start (0..32) */
 };
 
@@ -86,8 +86,8 @@ URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_t
 /* The frames to ourselves that the next output will deliver, lent until then. */
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count);
 
-/* Lets programs see the completions of this round, after transmitting what output() described. Whoever fetches all
- * events has no need of it. Completions of a control call are delivered with it, or with the next round's. */
+/* Lets programs see the completions of this round, after transmitting what output() described. A caller that fetches
+ * all events need not call this. Completions of a control call are delivered with it, or with the next round's. */
 void uro_engine_deliver(struct uro_engine *engine);
 
 /* Whether ACKs are left for the next output(). */
@@ -157,7 +157,7 @@ void uro_engine_resolve_end(struct uro_engine *engine, struct uro_resolve *resol
 /* The next one that is done, or NULL. */
 struct uro_resolve *uro_engine_resolved(struct uro_engine *engine);
 
-/* What somebody listens for, by rdma_cm. */
+/* A service that a process listens for, by rdma_cm. */
 struct uro_listened {
     uint64_t id;
     struct uro_gid address; /* zero: any */
@@ -183,7 +183,7 @@ void uro_engine_lost(struct uro_engine *engine, uint32_t count);
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
 
 /* The largest IP packet that the link carries from now on; never more than in the configuration. Queue pairs
- * keep their path MTU, and those that are connected later get no larger one. rule PORT.MTU */
+ * keep their path MTU. A queue pair that connects later gets no larger MTU. rule PORT.MTU */
 void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu);
 
 /* The link went down or came up, also for the first time: neighbours are asked again, groups

@@ -6,9 +6,9 @@
  *   answer   a query: within the time it names, at a moment of our own, all that was asked for in one
  *            report
  *
- * What is due when its time comes goes into one report for each IP version, which takes as many
- * frames as it needs. While somebody asks in an older version, it is messages of that version, one
- * for each group. A query that names sources is answered as if it named none: we want all of them.
+ * All records that are due at one time go into one report for each IP version, which takes as many
+ * frames as it needs. While a router asks in an older version, each group has a message of that
+ * version. A query that names sources is answered as if it named none: we want all of them.
  */
 #include "engine/member.h"
 
@@ -261,7 +261,7 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
 
 /* ---- reports ------------------------------------------------------------ */
 
-/* What the report says of @group whose changes, or whose answer, are due. */
+/* Returns the record of @group whose changes, or whose answer, are due. */
 static uint8_t record_of(const struct uro_member_group *group, bool changes, bool answers)
 {
     if (changes && group->changes > 0)

@@ -63,7 +63,7 @@ void uro_member_init(struct uro_member *member, const struct uro_engine_config *
  *   -ENOMEM  the engine has joined as many groups as the configuration allows */
 URO_NODISCARD int uro_member_join(struct uro_member *member, const struct uro_gid *group,
                                   uro_time now);
-/* For the last one. */
+/* Leaves a group, when its last member leaves. */
 void uro_member_leave(struct uro_member *member, const struct uro_gid *group, uro_time now);
 
 /* Whether a program joined it. */
@@ -75,7 +75,7 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
 /* The link came up: whoever is there has not heard of us. */
 void uro_member_tell_all(struct uro_member *member, uro_time now);
 
-/* What is due goes into reports. */
+/* Puts the records that are due into reports. */
 void uro_member_run(struct uro_member *member, uro_time now);
 /* Describes at most @room frames; their spans are memory of ours, written again by the next call. */
 URO_NODISCARD uint32_t uro_member_output(struct uro_member *member, struct uro_tx *tx,

@@ -108,8 +108,8 @@ static struct uro_gid source(const struct uro_engine_config *config, bool v6)
     return v6 ? unspecified : uro_gid_from_ipv4(none);
 }
 
-/* Who is told: those who listen for reports; before there were any, the group's own members, and of
- * leaving the routers. */
+/* Returns the destination of a report: the address of all report listeners. In older versions it is the
+ * group, or all routers for a leave. */
 static struct uro_gid dest(const struct uro_member_writer *writer)
 {
     if (!is_old(writer))
