@@ -5,7 +5,7 @@
 #include "base/defs.h"
 #include "wire/opcode.h"
 
-/* Values equal enum ibv_qp_state; lib/verbs/same.c asserts it. */
+/* Values equal enum ibv_qp_state; lib/verbs/abi_asserts.c asserts it. */
 enum uro_qp_state {
     URO_QPS_RESET,
     URO_QPS_INIT,

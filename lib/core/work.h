@@ -11,7 +11,7 @@
 
 #include "base/defs.h"
 
-/* Values equal enum ibv_wr_opcode; lib/verbs/same.c asserts it. */
+/* Values equal enum ibv_wr_opcode; lib/verbs/abi_asserts.c asserts it. */
 enum uro_wr_opcode {
     URO_WR_RDMA_WRITE = 0,
     URO_WR_RDMA_WRITE_WITH_IMM = 1,

@@ -15,10 +15,10 @@
 
 #include "host/fork.h"
 #include "ucma/bind.h"
+#include "ucma/cm_event.h"
 #include "ucma/command.h"
 #include "ucma/got.h"
-#include "ucma/tell.h"
-#include "verbs/caller.h"
+#include "verbs/call_observer.h"
 #include "verbs/fork.h"
 #include "verbs/objects.h"
 
@@ -204,7 +204,7 @@ static void watch_forks(void)
     (void)uro_host_devices();
     uro_fork_join(URO_FORK_OUTER, &commands);
     uro_fork_join(URO_FORK_INNER, &channels);
-    uro_host_set_conn_handlers(&uro_tell_sink);
+    uro_host_set_conn_handlers(&uro_cm_event_handlers);
 }
 
 static void complain(const char *library, int error)

@@ -5,7 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/limits.h"
-#include "ucma/tell.h"
+#include "ucma/cm_event.h"
 
 #define PORT 1u
 
@@ -29,7 +29,7 @@ static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
     out->rnr_retry = attr->rnr_retry;
     if (attr->path_mtu != 0)
         out->path_mtu = uro_conn_mtu_code(attr->path_mtu);
-    uro_tell_path(id, &id->conn->route.remote, &out->ah_attr);
+    uro_cm_event_path(id, &id->conn->route.remote, &out->ah_attr);
 }
 
 /* Before there is a connection, and for datagrams always: what INIT takes. */

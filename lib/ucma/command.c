@@ -10,8 +10,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "ucma/cm_event.h"
 #include "ucma/newer.h"
-#include "ucma/tell.h"
 
 static pthread_mutex_t commands = PTHREAD_MUTEX_INITIALIZER;
 
@@ -140,7 +140,7 @@ static const struct row {
     ROW(REJECT, uro_connect_reject, struct rdma_ucm_reject),
     ROW(DISCONNECT, uro_connect_disconnect, struct rdma_ucm_disconnect),
     ROW(INIT_QP_ATTR, uro_attr_init_qp, struct rdma_ucm_init_qp_attr),
-    [RDMA_USER_CM_CMD_GET_EVENT] = { uro_tell_fetch, sizeof(struct rdma_ucm_get_event),
+    [RDMA_USER_CM_CMD_GET_EVENT] = { uro_cm_event_fetch, sizeof(struct rdma_ucm_get_event),
                                      sizeof(struct rdma_ucm_get_event), true },
     ROW(SET_OPTION, uro_option_set, struct rdma_ucm_set_option),
     ROW(NOTIFY, uro_connect_notify, struct rdma_ucm_notify),
@@ -155,7 +155,7 @@ static const struct row {
     [URO_NEWER_RESOLVE_IB_SERVICE] = { uro_resolve_service,
                                        sizeof(struct uro_newer_resolve_ib_service),
                                        sizeof(struct uro_newer_resolve_ib_service), false },
-    [URO_NEWER_WRITE_CM_EVENT] = { uro_tell_write, sizeof(struct uro_newer_write_cm_event),
+    [URO_NEWER_WRITE_CM_EVENT] = { uro_cm_event_write, sizeof(struct uro_newer_write_cm_event),
                                    sizeof(struct uro_newer_write_cm_event), false },
 };
 

@@ -4,7 +4,7 @@
  *   bind.c     its own address and port; listening
  *   resolve.c  the other address, which device leads there, and whether anybody answers
  *   connect.c  the connection: asked for, accepted, refused, ended
- *   tell.c     what the engine tells becomes an event of its channel
+ *   cm_event.c puts events of the engine into the queue of the channel
  *   mcast.c    groups
  *   remove.c   its device is gone
  *   query.c    what a program may know; option.c: what it may ask for; attr.c: its queue pair's

@@ -7,18 +7,18 @@
 
 #include <infiniband/verbs.h>
 
-#include "ucma/tell.h"
+#include "ucma/cm_event.h"
 
 #define ANY_QPN 0xffffffu
 
 static int tell(struct uro_mcast *mcast, const struct uro_gid *group)
 {
     struct uro_id *id = mcast->id;
-    struct rdma_ucm_event_resp event = { .event = URO_TELL_MULTICAST_JOIN };
+    struct rdma_ucm_event_resp event = { .event = URO_CM_EVENT_MULTICAST_JOIN };
 
     event.param.ud.qp_num = ANY_QPN;
     event.param.ud.qkey = id->qkey;
-    uro_tell_path(id, group, &event.param.ud.ah_attr);
+    uro_cm_event_path(id, group, &event.param.ud.ah_attr);
     return uro_channel_raise(id, NULL, mcast, &event);
 }
 

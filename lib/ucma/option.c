@@ -7,7 +7,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "ucma/tell.h"
+#include "ucma/cm_event.h"
 
 #define ACK_TIMEOUT_MOST 31u
 
@@ -85,7 +85,7 @@ static int set_path(struct uro_id *id, const struct rdma_ucm_set_option *in)
         found = found || paths[i].flags == primary;
     if (!found || id->state != URO_ID_RESOLVED)
         return -EINVAL;
-    int error = uro_tell_simple(id, URO_TELL_ROUTE_RESOLVED, 0);
+    int error = uro_cm_event_simple(id, URO_CM_EVENT_ROUTE_RESOLVED, 0);
     if (error == 0)
         id->state = URO_ID_ROUTED;
     return error;

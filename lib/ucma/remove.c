@@ -5,7 +5,7 @@
  * nobody accepted yet have no owner to be told; what is done with them fails.
  */
 #include "ucma/bind.h"
-#include "ucma/tell.h"
+#include "ucma/cm_event.h"
 
 static void cut_off(struct uro_id *id)
 {
@@ -15,7 +15,7 @@ static void cut_off(struct uro_id *id)
     }
     uro_id_cut_off(id);
     if (id->uid != 0)
-        (void)!uro_tell_simple(id, URO_TELL_DEVICE_REMOVAL, 0);
+        (void)!uro_cm_event_simple(id, URO_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
 void uro_remove_device(struct uro_device *device)

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "ucma/bind.h"
+#include "ucma/cm_event.h"
 #include "ucma/command.h"
 #include "ucma/newer.h"
-#include "ucma/tell.h"
 
 /* How well an address of a device leads to a destination; a subnet the better the longer its
  * prefix. */
@@ -192,7 +192,7 @@ int uro_resolve_route(struct uro_channel *channel, const void *command, uint32_t
     uro_id_lock(id);
     error = id->state == URO_ID_RESOLVED ? 0 : -EINVAL;
     if (error == 0)
-        error = uro_tell_simple(id, URO_TELL_ROUTE_RESOLVED, 0);
+        error = uro_cm_event_simple(id, URO_CM_EVENT_ROUTE_RESOLVED, 0);
     if (error == 0)
         id->state = URO_ID_ROUTED;
     uro_id_unlock(id);

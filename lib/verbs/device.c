@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/caller.h"
+#include "verbs/call_observer.h"
 #include "verbs/fork.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
@@ -42,7 +42,7 @@ static void describe(struct uro_ibv_device *device, struct uro_device *host, int
 static void begin(void)
 {
     (void)uro_host_devices();
-    uro_host_set_event_handlers(&uro_ibv_sink);
+    uro_host_set_event_handlers(&uro_ibv_event_handlers);
     uro_ibv_watch_forks();
 }
 

@@ -338,8 +338,8 @@ struct uro_ibv_device *uro_ibv_device_of(const struct uro_device *device);
 void uro_ibv_contexts_lock(void);
 void uro_ibv_contexts_unlock(void);
 
-/* sink.c: engine and port events into the queues. */
-extern const struct uro_event_handlers uro_ibv_sink;
+/* engine_events.c: puts engine and port events into the queues. */
+extern const struct uro_event_handlers uro_ibv_event_handlers;
 
 /* cq.c: both kinds; of @attr what both have. NULL with errno EINVAL, ENOMEM or why the device does
  * not start. */

@@ -58,7 +58,8 @@ void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count);
 
 static inline void uro_post_copy(struct uro_sge *to, const struct ibv_sge *from, int count)
 {
-    if (count > 0) /* @from may be NULL otherwise; same.c asserts that both are laid out alike */
+    if (count >
+        0) /* @from may be NULL otherwise; abi_asserts.c asserts that both are laid out alike */
         memcpy(to, from, (size_t)count * sizeof *to);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs/caller.h"
+#include "verbs/call_observer.h"
 #include "verbs/objects.h"
 
 /* Not in verbs.h: they are between rdma-core's own libraries. */

@@ -14,9 +14,9 @@
 #include <infiniband/verbs.h>
 
 #include "fuzz_host.h"
+#include "ucma/cm_event.h"
 #include "ucma/command.h"
 #include "ucma/newer.h"
-#include "ucma/tell.h"
 #include "wire/bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -170,7 +170,7 @@ static void fill_option(struct command *command, uint8_t choice)
 /* What else fits, by command. */
 static void fill(struct command *command, uint8_t choice)
 {
-    const uint32_t user = URO_TELL_USER;
+    const uint32_t user = URO_CM_EVENT_USER;
     const uint32_t timeout = TIMEOUT, comm_est = IBV_EVENT_COMM_EST, state = choice % 8;
     const uint64_t uid = 78;
 
@@ -390,7 +390,7 @@ static void prepare(void)
     prepared = true;
     fuzz_demand(fuzz_host_devices()[FUZZ_DEVICES - 1] != NULL);
     ibv_free_device_list(ibv_get_device_list(NULL));
-    uro_host_set_conn_handlers(&uro_tell_sink);
+    uro_host_set_conn_handlers(&uro_cm_event_handlers);
     for (uint32_t i = 0; i < FUZZ_DEVICES; i++)
         fuzz_demand(uro_device_start(fuzz_host_devices()[i]) == 0);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ucma/cm_event.h"
 #include "ucma/newer.h"
-#include "ucma/tell.h"
 
 /* A header, the command, and what a newer librdmacm might add. */
 struct packet {
@@ -136,7 +136,7 @@ static const struct form forms[] = {
       offsetof(struct uro_newer_resolve_ib_service, id), 0, 0, 0, 0 },
     { URO_NEWER_WRITE_CM_EVENT, sizeof(struct uro_newer_write_cm_event),
       offsetof(struct uro_newer_write_cm_event, id),
-      offsetof(struct uro_newer_write_cm_event, event), URO_TELL_USER, 0, 0 },
+      offsetof(struct uro_newer_write_cm_event, event), URO_CM_EVENT_USER, 0, 0 },
 };
 
 static void fill(const struct form *form, uint32_t number, uint8_t body[static 512])
@@ -248,11 +248,11 @@ static void event_of_the_program__is_fetched_with_its_argument(void **state)
 
     (void)state;
     assert_int_equal(create(RDMA_PS_UDP, &number), 0);
-    assert_int_equal(write_event(number, URO_TELL_ESTABLISHED, argument), EINVAL);
-    assert_int_equal(write_event(number, URO_TELL_INTERNAL + 1, argument), EINVAL);
+    assert_int_equal(write_event(number, URO_CM_EVENT_ESTABLISHED, argument), EINVAL);
+    assert_int_equal(write_event(number, URO_CM_EVENT_INTERNAL + 1, argument), EINVAL);
     assert_int_equal(fetch(&event), EAGAIN);
-    assert_int_equal(write_event(number, URO_TELL_USER, argument), 0);
-    assert_int_equal(write_event(number, URO_TELL_INTERNAL, 1), 0);
+    assert_int_equal(write_event(number, URO_CM_EVENT_USER, argument), 0);
+    assert_int_equal(write_event(number, URO_CM_EVENT_INTERNAL, 1), 0);
     assert_int_equal(fetch(&event), 0);
     assert_int_equal(event.event, 18);
     assert_int_equal(event.status, 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sink.c - what the engine has to tell becomes an event that a program can wait for.
+/* engine_events.c - turns events of the engine and the port into events of verbs.
  *
  * Runs with the engine lock held, in whichever thread drove the round: it only queues.
  */
@@ -70,5 +70,5 @@ static void port_event(struct uro_device *device, enum uro_port_event event)
     uro_ibv_contexts_unlock();
 }
 
-const struct uro_event_handlers uro_ibv_sink = { .engine_event = engine_event,
-                                                 .port_event = port_event };
+const struct uro_event_handlers uro_ibv_event_handlers = { .engine_event = engine_event,
+                                                           .port_event = port_event };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kern.c - the kernel's form of attributes, for librdmacm, and the API's. */
+/* marshall.c - converts attributes between the kernel's form, which librdmacm uses, and the
+ * API's. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>

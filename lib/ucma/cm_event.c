@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tell.c - see tell.h. The sink runs with the engine locked, in whichever thread drove the round.
+/* cm_event.c - see cm_event.h. The sink runs with the engine locked, in whichever thread drove the
+ * round.
  *
  * Events of a new connection before its owner accepted it are not reported: librdmacm has no
  * identifier for it yet, and the accept will fail.
  */
-#include "ucma/tell.h"
+#include "ucma/cm_event.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,15 +20,15 @@
 #define PORT      1u
 #define HOP_LIMIT 64u
 
-int uro_tell_simple(struct uro_id *id, enum uro_tell_kind kind, int status)
+int uro_cm_event_simple(struct uro_id *id, enum uro_cm_event_kind kind, int status)
 {
     const struct rdma_ucm_event_resp event = { .event = kind, .status = (uint32_t)status };
 
     return uro_channel_raise(id, NULL, NULL, &event);
 }
 
-void uro_tell_path(const struct uro_id *id, const struct uro_gid *remote,
-                   struct ib_uverbs_ah_attr *ah)
+void uro_cm_event_path(const struct uro_id *id, const struct uro_gid *remote,
+                       struct ib_uverbs_ah_attr *ah)
 {
     const struct uro_conn *conn = id->conn;
 
@@ -84,7 +85,7 @@ static void fill_ud(struct rdma_ucm_ud_param *out, const struct uro_id *id, uint
     out->qp_num = conn->peer.qpn;
     out->qkey = conn->peer.qkey;
     out->private_data_len = copy_data(out->private_data, conn, start);
-    uro_tell_path(id, &conn->route.remote, &out->ah_attr);
+    uro_cm_event_path(id, &conn->route.remote, &out->ah_attr);
 }
 
 static void fill(struct rdma_ucm_event_resp *event, const struct uro_id *id, uint32_t start)
@@ -151,7 +152,7 @@ static struct uro_id *make(const struct uro_id *listening, struct uro_device *de
 
 static void on_request(struct uro_device *device, struct uro_id *listening, struct uro_conn *conn)
 {
-    struct rdma_ucm_event_resp event = { .event = URO_TELL_CONNECT_REQUEST };
+    struct rdma_ucm_event_resp event = { .event = URO_CM_EVENT_CONNECT_REQUEST };
     struct uro_id *made = make(listening, device, conn);
 
     if (made == NULL) {
@@ -168,21 +169,21 @@ static void on_request(struct uro_device *device, struct uro_id *listening, stru
 
 /* ---- the sink ------------------------------------------------------------------------------ */
 
-static enum uro_tell_kind kind_of(const struct uro_id *id, enum uro_conn_event_kind kind)
+static enum uro_cm_event_kind kind_of(const struct uro_id *id, enum uro_conn_event_kind kind)
 {
-    static const enum uro_tell_kind kinds[URO_CONN_EVENT_COUNT] = {
-        [URO_CONN_RESPONSE] = URO_TELL_CONNECT_RESPONSE,
-        [URO_CONN_CONFIRMED] = URO_TELL_ESTABLISHED,
-        [URO_CONN_REJECTED] = URO_TELL_REJECTED,
-        [URO_CONN_UNREACHABLE] = URO_TELL_UNREACHABLE,
-        [URO_CONN_DISCONNECTED] = URO_TELL_DISCONNECTED,
-        [URO_CONN_TIMEWAIT_EXIT] = URO_TELL_TIMEWAIT_EXIT,
+    static const enum uro_cm_event_kind kinds[URO_CONN_EVENT_COUNT] = {
+        [URO_CONN_RESPONSE] = URO_CM_EVENT_CONNECT_RESPONSE,
+        [URO_CONN_CONFIRMED] = URO_CM_EVENT_ESTABLISHED,
+        [URO_CONN_REJECTED] = URO_CM_EVENT_REJECTED,
+        [URO_CONN_UNREACHABLE] = URO_CM_EVENT_UNREACHABLE,
+        [URO_CONN_DISCONNECTED] = URO_CM_EVENT_DISCONNECTED,
+        [URO_CONN_TIMEWAIT_EXIT] = URO_CM_EVENT_TIMEWAIT_EXIT,
     };
 
     if (id->qp_type == IBV_QPT_UD && kind == URO_CONN_RESPONSE)
-        return URO_TELL_ESTABLISHED;
+        return URO_CM_EVENT_ESTABLISHED;
     if (id->qp_type == IBV_QPT_UD && kind == URO_CONN_REJECTED)
-        return URO_TELL_UNREACHABLE;
+        return URO_CM_EVENT_UNREACHABLE;
     return kinds[kind];
 }
 
@@ -217,24 +218,24 @@ static void resolved(struct uro_device *device, struct uro_resolve *resolve)
     id->state = known ? URO_ID_RESOLVED : URO_ID_BOUND;
     if (!known)
         uro_engine_resolve_end(uro_device_engine(device), resolve);
-    (void)!uro_tell_simple(id, known ? URO_TELL_ADDR_RESOLVED : URO_TELL_ADDR_ERROR,
-                           resolve->status);
+    (void)!uro_cm_event_simple(id, known ? URO_CM_EVENT_ADDR_RESOLVED : URO_CM_EVENT_ADDR_ERROR,
+                               resolve->status);
 }
 
-const struct uro_conn_handlers uro_tell_sink = { .conn_event = conn_event,
-                                                 .resolved = resolved,
-                                                 .removed = uro_remove_device };
+const struct uro_conn_handlers uro_cm_event_handlers = { .conn_event = conn_event,
+                                                         .resolved = resolved,
+                                                         .removed = uro_remove_device };
 
 /* ---- what the program tells itself ---------------------------------------------------------- */
 
-int uro_tell_write(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_cm_event_write(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct uro_newer_write_cm_event *in = command;
     struct rdma_ucm_event_resp event = { .event = in->event, .status = in->status };
     struct uro_id *id;
 
     (void)room;
-    if (in->event != URO_TELL_USER && in->event != URO_TELL_INTERNAL)
+    if (in->event != URO_CM_EVENT_USER && in->event != URO_CM_EVENT_INTERNAL)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
     if (error != 0)
@@ -267,7 +268,7 @@ static void introduce(struct uro_id *made)
     uro_id_unlock(made);
 }
 
-int uro_tell_fetch(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_cm_event_fetch(struct uro_channel *channel, const void *command, uint32_t room)
 {
     const struct rdma_ucm_get_event *in = command;
     const size_t least = offsetof(struct rdma_ucm_event_resp, reserved);

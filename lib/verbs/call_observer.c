@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* caller.c - see caller.h. */
-#include "verbs/caller.h"
+/* call_observer.c - see call_observer.h. */
+#include "verbs/call_observer.h"
 
 #include <stddef.h>
 

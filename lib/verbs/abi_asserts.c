@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* same.c - numbers and layouts that the core and the verbs API share, held equal by the
+/* abi_asserts.c - numbers and layouts that the core and the verbs API share, held equal by the
  * compiler. */
 #include "core/cq.h"
 #include "core/key.h"

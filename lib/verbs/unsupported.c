@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refuse.c - verbs that no device of ours has, and how each one says so. */
+/* unsupported.c - verbs that no device of uroce supports, and the error of each verb. */
 #include <errno.h>
 
 #include "verbs/objects.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* caller.h - which library calls us: librdmacm makes itself known by its first call, of
+/* call_observer.h - which library calls us: librdmacm makes itself known by its first call, of
  * ibv_get_sysfs_path() or ibv_get_device_list(), before it opens its own device.
  */
 #pragma once
