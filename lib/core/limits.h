@@ -40,6 +40,10 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 
+/* Answered requests after which the READ window doubles (core/req_reads.c): rare enough that most packets of a queue pair
+ * whose window is too large by one step are not lost. */
+#define URO_READ_ANSWERS 8u
+
 /* Requests that came before their turn, kept by an engine for all its queue pairs together; also how far ahead of its
  * turn one may be. How long a gap may take to close before the peer is told: frames overtake each other inside a
  * switch or a host, which is microseconds. When they are forgotten: the peer's answer to a NAK takes a round trip. */

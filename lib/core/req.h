@@ -9,6 +9,7 @@
  *   req_back.c      moves the cursor back, and forward again
  *   recovery.c      the state machine that decides how much is sent again
  *   req_retry.c     the retry timer: decides when to retransmit
+ *   req_reads.c     the bound on READ responses in flight after a response was lost
  *
  * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest unacknowledged PSN, and the
  * ordinary sending code makes the packets. After a single-packet retransmit the cursor returns to its saved place.
@@ -114,6 +115,16 @@ void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 
 /* The retry timer popped. */
 void uro_req_on_timer(struct uro_qp *qp);
+
+/* Begins or halves the READ window if a READ response was lost. Call before the cursor moves back. */
+void uro_req_reads_lost(struct uro_qp *qp);
+
+/* Shortens a planned READ request to the READ window, and returns whether it can be sent now. Call while there is a window. */
+bool uro_req_reads_fit(const struct uro_qp *qp, struct uro_req_plan *plan);
+
+/* Reports a response of the READ @wqe. @counted: uro_wqe.awaited was reduced for it. Returns whether the response ends the
+ * answer to a request. Its opcode does not tell: a late response to an earlier request can have another one. */
+bool uro_req_reads_answered(struct uro_qp *qp, const struct uro_wqe *wqe, bool counted);
 
 /* PSNs in the longest piece of a READ that one request packet asks for: bounds the responses that
  * can be under way and keeps PSN distances unambiguous for messages of 2^31 octets. */

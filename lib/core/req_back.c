@@ -111,6 +111,7 @@ struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_ret
         break;
     case URO_REQ_RETRY_RESEND:
         uro_count(counters, URO_COUNT_RETRY_ROUNDS);
+        uro_req_reads_lost(qp);
         uro_recovery_on_go_back(&qp->req.recovery);
         return resend(URO_RECOVERY_GO_BACK);
     case URO_REQ_RETRY_PROBE:
@@ -133,6 +134,7 @@ static struct uro_req_outcome resend_gap(struct uro_qp *qp)
 
     if (qp->req.recovery.mode == URO_RECOVERY_NONE)
         uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+    uro_req_reads_lost(qp);
     return resend(step);
 }
 

@@ -242,22 +242,27 @@ static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
 }
 
 /* One more response of the oldest request is in place. */
-static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, bool answer_ends)
+static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, bool last)
 {
     struct uro_req *req = &qp->req;
     uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
 
-    if (wqe->awaited > 0) { /* 0 after going back: it was not asked for again yet */
+    const bool counted = wqe->awaited > 0; /* after going back: false until requested again */
+    bool answered = last;
+
+    if (counted) {
         wqe->awaited--;
         req->read_psns--;
     }
+    if (req->read_window != 0 && wqe->opcode == URO_WR_RDMA_READ)
+        answered = uro_req_reads_answered(qp, wqe, counted);
     uro_psn before = req->una;
     req->una = uro_psn_add(before, 1);
     if (wqe->opcode != URO_WR_RDMA_READ)
         uro_congestion_acked(qp, 1); /* it had a place in the window */
     if (uro_recovery_active(&req->recovery))
         uro_req_recovered(qp, before);
-    if (answer_ends && req->depth_used > 0)
+    if (answered && req->depth_used > 0)
         req->depth_used--;
     if (uro_psn_diff(req->una, end) == 0 && !uro_req_complete_head(qp))
         return overrun;
@@ -274,7 +279,7 @@ static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t in
     enum uro_place place = frame->op->place;
     bool ends = uro_place_ends(place);
     bool must_end = index + 1 == wqe->psn_count;
-    bool may_end = must_end || (index + 1) % URO_REQ_READ_PIECE == 0;
+    bool may_end = must_end || (index + 1) % URO_REQ_READ_PIECE == 0 || qp->req.read_window != 0;
 
     if ((frame->op->ext & URO_EXT_AETH) && frame->aeth.kind != URO_AETH_ACK)
         return false;

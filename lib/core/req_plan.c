@@ -8,6 +8,7 @@
  *   nothing is posted beyond the cursor                                 -> bell
  *   the window is full, or one packet asks what became of it            -> ACK
  *   fence or depth: earlier READs or atomics are in flight              -> response
+ *   the READ window is full                                             -> response
  *
  * UC knows neither windows nor depths: it sends what is posted.
  */
@@ -100,6 +101,8 @@ static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->length = left < piece ? left : (uint32_t)piece;
     plan->place = URO_ONLY;
     plan->ack_req = true;
+    if (qp->req.read_window != 0 && !uro_req_reads_fit(qp, plan))
+        plan->kind = URO_REQ_PLAN_NOTHING;
 }
 
 static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_req_plan *plan)

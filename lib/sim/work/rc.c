@@ -114,6 +114,7 @@ static void begin(struct sim_endpoint *end)
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : end->plan->sends;
     rc->remote = 0;
     rc->msn_sent = 0;
+    rc->read_parts = 0;
     rc->word_maybes = 0;
     memset(rc->revoked, 0, sizeof rc->revoked);
     memset(rc->windows, 0, sizeof rc->windows);

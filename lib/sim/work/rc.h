@@ -46,6 +46,7 @@ struct sim_rc_state {
     uint32_t psn;              /* of the next request to be posted */
     uint32_t msn_sent;         /* by our responder */
     uint64_t remote;           /* requests posted that the peer sees */
+    uint32_t read_parts;       /* READ requests that begin inside a READ: the peer counts them */
     struct uro_key shared_key; /* of the word that all connections share, in our PD */
     struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* in the peer's memory */
     struct sim_rc_mw mws[SIM_RC_MWS];                 /* ours */

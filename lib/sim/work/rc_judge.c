@@ -348,7 +348,7 @@ static bool check_data_request(const struct sim_endpoint *end, const struct sim_
     return true;
 }
 
-static bool check_read_request(const struct sim_endpoint *end, const struct sim_request *request,
+static bool check_read_request(struct sim_endpoint *end, const struct sim_request *request,
                                const struct uro_frame *frame, uint32_t index)
 {
     uint32_t mtu = end->life->plan->path_mtu;
@@ -359,6 +359,7 @@ static bool check_read_request(const struct sim_endpoint *end, const struct sim_
         return frame_fail(end, frame, "wrong RETH");
     if (frame->reth.length != left && (frame->reth.length > left || frame->reth.length % mtu != 0))
         return frame_fail(end, frame, "asks for a part that is no number of packets");
+    end->rc->read_parts += index > 0;
     return frame->bth.ack_req || frame_fail(end, frame, "does not ask for an answer");
 }
 
@@ -433,7 +434,8 @@ static bool check_msn(struct sim_endpoint *end, const struct sim_request *reques
     bool last = (uint32_t)distance(frame->bth.psn, request->psn) + 1 == request->psns;
     uint64_t least = request->remote_number + (acks && (last || frame->op->verb == URO_READ));
 
-    if (frame->aeth.msn < least || frame->aeth.msn > end->peer->rc->remote)
+    if (frame->aeth.msn < least ||
+        frame->aeth.msn > end->peer->rc->remote + end->peer->rc->read_parts)
         return frame_fail(end, frame, "MSN does not fit the PSN");
     if (frame->aeth.msn < end->rc->msn_sent)
         return frame_fail(end, frame, "MSN went back");
