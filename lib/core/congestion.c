@@ -54,11 +54,34 @@ static void decay(struct uro_congestion *congestion, uro_time now)
         congestion->share -= congestion->share / GAIN;
 }
 
-void uro_congestion_told(struct uro_qp *qp)
+static uint32_t window_of(const struct uro_qp *qp)
+{
+    return qp->congestion.window != 0 ? qp->congestion.window : qp->shard->config.window;
+}
+
+/* Reduces the window by @less packets. The present window is the target of its recovery. */
+static void cut(struct uro_qp *qp, uint32_t less)
 {
     struct uro_congestion *congestion = &qp->congestion;
     uint32_t most = qp->shard->config.window;
     uint32_t least = most < URO_WINDOW_LEAST ? most : URO_WINDOW_LEAST;
+    uint32_t window = window_of(qp);
+
+    congestion->target = window;
+    congestion->window = window - less > least ? window - less : least;
+    congestion->rounds = 0;
+    congestion->acked = uro_psn_diff(qp->req.una, qp->req.next) + (int32_t)qp->req.read_psns;
+}
+
+void uro_congestion_timed_out(struct uro_qp *qp)
+{
+    URO_MARK("REQ.TIMEOUT.WINDOW");
+    cut(qp, window_of(qp) / 2);
+}
+
+void uro_congestion_told(struct uro_qp *qp)
+{
+    struct uro_congestion *congestion = &qp->congestion;
     uro_time now = qp->shard->now;
 
     uro_count(&qp->shard->counters, URO_COUNT_CNP_RECEIVED);
@@ -69,14 +92,9 @@ void uro_congestion_told(struct uro_qp *qp)
         congestion->share = WHOLE;
     else
         decay(congestion, now);
-    uint32_t window = congestion->window != 0 ? congestion->window : most;
-    congestion->target = window;
-    window -= (uint32_t)((uint64_t)window * congestion->share / (2 * WHOLE));
-    congestion->window = window > least ? window : least;
+    cut(qp, (uint32_t)((uint64_t)window_of(qp) * congestion->share / (2 * WHOLE)));
     congestion->share = (uint16_t)(congestion->share + (WHOLE - congestion->share) / GAIN);
     congestion->cut_at = now;
-    congestion->rounds = 0;
-    congestion->acked = uro_psn_diff(qp->req.una, qp->req.next) + (int32_t)qp->req.read_psns;
 }
 
 void uro_congestion_acked(struct uro_qp *qp, uint32_t count)

@@ -37,5 +37,9 @@ void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx);
 /* A notification came from the peer. */
 void uro_congestion_told(struct uro_qp *qp);
 
+/* Halves the window after an ACK timeout. A peer that is slower than this side loses most of a full window, and would lose it
+ * again each time. Call before the cursor moves back. */
+void uro_congestion_timed_out(struct uro_qp *qp);
+
 /* @count more packets are acknowledged. */
 void uro_congestion_acked(struct uro_qp *qp, uint32_t count);

@@ -189,6 +189,7 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
         uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
         uro_rxe_other_icrc(qp);
+        uro_congestion_timed_out(qp);
     }
     uro_req_apply(qp, uro_req_retry_outcome(qp, action));
 }

@@ -142,6 +142,40 @@ static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(vo
     scene_close(s);
 }
 
+/* ---- an ACK timeout --------------------------------------------------------- */
+
+/* A peer that is slower than this side would lose most of a full window each time. */
+static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 0, .window = 64, .mtu = 256);
+    const uro_time timeout = UINT64_C(4096) << 14;
+    const uint32_t expected[] = { 32, 16, 8, URO_WINDOW_LEAST, URO_WINDOW_LEAST };
+    uro_time now = 0;
+    uint32_t end = 0;
+
+    for (uint32_t i = 0; i < 5; i++)
+        scene_post_send(s, SEND(.id = i, .length = 256 * 400, .quiet = true));
+    assert_int_equal(sent_while_it_goes(s, 0), 64);
+    for (size_t i = 0; i < URO_ARRAY_LEN(expected); i++) {
+        now += timeout + URO_MS(1);
+        assert_int_equal(sent_while_it_goes(s, now), expected[i]);
+    }
+    scene_expect_mark(s, "REQ.TIMEOUT.WINDOW");
+    for (uint32_t round = 0, flight = URO_WINDOW_LEAST; round < 60; round++) {
+        uint32_t before = flight;
+        end += flight;
+        scene_rx(s, now, PACKET(.op = "RC_ACK", .psn = end - 1));
+        flight = sent_while_it_goes(s, now);
+        assert_in_range(flight, before, before + 1);
+    }
+    assert_true(sent_while_it_goes(s, now) == 0);
+    scene_to_state(s, URO_QPS_RESET);
+    scene_close(s);
+}
+
+/* ---- told by the peer, again ------------------------------------------------- */
+
 /* Copies, or forged ones, do not add up. */
 static void congestion__told_many_times_at_once__counts_as_once(void **state)
 {
@@ -411,6 +445,7 @@ int main(void)
         cmocka_unit_test(congestion__told_after_a_long_time__starts_with_a_small_cut),
         cmocka_unit_test(congestion__told_twice__all_may_be_in_flight_again_in_the_end),
         cmocka_unit_test(congestion__told__half_as_much_is_in_flight_and_slowly_more_again),
+        cmocka_unit_test(congestion__ack_timeouts__half_as_much_is_sent_again_each_time),
         cmocka_unit_test(congestion__told_many_times_at_once__counts_as_once),
         cmocka_unit_test(congestion__told_again_and_again__a_few_packets_remain),
         cmocka_unit_test(congestion__window_shrinks_inside_a_message__one_more_packet_asks),
