@@ -16,6 +16,7 @@
 #define ANSWER_MAX    URO_MS(100)
 #define TIME_MAX      URO_MS(12) /* of the whole attack: each frame costs time */
 #define LAST_SENDS    2u         /* of each end, in a life that begins after the attack */
+#define LAST_TIMEOUT  16u        /* longer than any frame is on its way */
 #define OPENED        0x11u      /* first content of memory that a peer may read */
 #define ACCESS_REMOTE                                                                              \
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
@@ -134,9 +135,10 @@ static void connect(struct sim_endpoint *end)
 static void start(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    const struct uro_qp_attr attr = { .timeout = plan->timeout,
-                                      .retry_count = plan->retry_count,
-                                      .rnr_retry = end->life->last_life ? 7 : plan->rnr_retry,
+    bool last = end->life->last_life;
+    const struct uro_qp_attr attr = { .timeout = last ? LAST_TIMEOUT : plan->timeout,
+                                      .retry_count = last ? 7 : plan->retry_count,
+                                      .rnr_retry = last ? 7 : plan->rnr_retry,
                                       .sq_psn = end->wire_psn,
                                       .max_rd_atomic = plan->rd_atomic };
 
