@@ -15,8 +15,6 @@
 #include "sim/work/cm.h"
 #include "sim/work/workload.h"
 
-_Static_assert(SIM_SETTING_MAX >= SIM_NET_PLAN_TEXT_MAX, "a setting fits");
-
 #define SETTLE         URO_MS(200) /* longer than every delay, so that the last frames have arrived */
 #define IDLE           URO_MS(100000) /* neighbours are resolved again every 30 s */
 #define IDLE_ROUNDS    64u            /* of a host, for each neighbour */
@@ -53,7 +51,7 @@ struct link {
     struct sim_workload load;
     struct sim_cable cables[2]; /* cables[i]: from host i to the other host */
     struct sim_attacker attacker;
-    const struct sim_net_link *plan;
+    const struct sim_plan *plan;
 };
 
 struct sim {
@@ -87,7 +85,7 @@ static void build_cables(struct sim *sim, struct link *link)
 
     for (unsigned i = 0; i < 2; i++) {
         struct sim_host *to = &sim->hosts[ends[!i]];
-        sim_cable_init(&link->cables[i], &sim->world, &link->plan->plan.cables[i], &to->node);
+        sim_cable_init(&link->cables[i], &sim->world, &link->plan->cables[i], &to->node);
         sim_switch_add(&sim->switches[ends[i]], &to->config.engine.mac, &link->cables[i].node);
     }
 }
@@ -96,10 +94,10 @@ static void build_attacker(struct sim *sim, struct link *link, uint32_t number)
 {
     const unsigned *ends = link->plan->hosts;
 
-    sim_attacker_init(&link->attacker, &sim->world, &link->plan->plan.attacker,
-                      &sim->hosts[ends[0]], &sim->hosts[ends[1]], sim_cm_service(number));
+    sim_attacker_init(&link->attacker, &sim->world, &link->plan->attacker, &sim->hosts[ends[0]],
+                      &sim->hosts[ends[1]], sim_cm_service(number));
     for (unsigned i = 0; i < 2; i++) {
-        if (link->plan->plan.attacker.wait_max == 0)
+        if (link->plan->attacker.wait_max == 0)
             break;
         sim->hosts[ends[i]].tap = sim_attacker_overhear;
         sim->hosts[ends[i]].tapper = &link->attacker;
@@ -130,7 +128,7 @@ static void build_faults(struct sim *sim)
                 plug_cables(plug, &sim->links[j]);
     }
     for (uint32_t i = 0; i < net->link_count; i++) {
-        if (net->links[i].plan.clean)
+        if (net->links[i].clean)
             continue;
         plug = sim_faults_add(&sim->faults);
         plug_cables(plug, &sim->links[i]);
@@ -161,9 +159,9 @@ static void build(struct sim *sim)
     for (uint32_t i = 0; i < sim->net.link_count; i++)
         build_attacker(sim, &sim->links[i], i);
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
-        const struct sim_net_link *plan = &sim->net.links[i];
-        sim_workload_init(&sim->links[i].load, world, &plan->plan, i,
-                          &sim->at_hosts[plan->hosts[0]], &sim->at_hosts[plan->hosts[1]]);
+        const struct sim_plan *plan = &sim->net.links[i];
+        sim_workload_init(&sim->links[i].load, world, plan, i, &sim->at_hosts[plan->hosts[0]],
+                          &sim->at_hosts[plan->hosts[1]]);
     }
 }
 
@@ -348,7 +346,7 @@ bool sim_run(const struct sim_options *options, struct sim_result *result)
     sim->options = *options;
     build(sim);
     running = sim;
-    sim_net_plan_text(&sim->net, result->setting);
+    sim_net_plan_text(&sim->net, result->setting, sizeof result->setting);
     note_setting(sim, result->setting);
 
     sim_world_run(&sim->world, sim->net.calm_at);

@@ -18,7 +18,7 @@ struct sim_options {
 };
 
 #define SIM_TEXT_MAX    1024u
-#define SIM_SETTING_MAX 5248u
+#define SIM_SETTING_MAX 16384u
 
 struct sim_result {
     bool passed;

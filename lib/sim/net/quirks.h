@@ -16,7 +16,7 @@
 #define SIM_QUIRK_OPERATIONAL                                                                      \
     (1u << 6) /* NAK 0x63 for an invalid request: rxe, if the request is too long */
 #define SIM_QUIRK_BARE_ACK (1u << 7) /* an occasional ACK without data for a READ */
-#define SIM_QUIRKS_COUNT   9u
+#define SIM_QUIRKS_COUNT   8u
 
 /* Quirks that lose a response, as a fault does. */
 #define SIM_QUIRK_LOSSY SIM_QUIRK_BARE_ACK

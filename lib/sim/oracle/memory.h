@@ -21,6 +21,7 @@ enum sim_memory_section {
     SIM_MEMORY_RECVS,   /* receive buffers */
     SIM_MEMORY_WINDOWS, /* memory for the peer's WRITEs and READs */
     SIM_MEMORY_WORDS,   /* words for the peer's atomics */
+    SIM_MEMORY_FILLED,  /* attacked endpoints: memory that a peer may write, but not read */
     SIM_MEMORY_PRIVATE, /* no remote rights: never accessed */
     SIM_MEMORY_SECTIONS
 };

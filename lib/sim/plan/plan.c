@@ -1,181 +1,510 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - the time limits of a plan, and its description as text; see plan.h. */
+/* plan.c - draws the plan of a run: first each struct from its table, then what depends on several fields; see plan.h.
+ *
+ * Each struct is drawn from random numbers of its own, so that a field that is added to one leaves the others as they
+ * were.
+ */
 #include "sim/plan/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "core/limits.h"
+#include "core/psn.h"
+#include "sim/plan/fields.h"
 
-#define RETRY_MAX       7u
-#define VICTIM_WAIT     URO_MS(1000) /* for the last messages after an attack */
-#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is resolved again */
-#define PS_PER_NS       1000u
-#define TRIES           8u /* of a last attempt that is turned away */
-#define MRA_EXPONENT    24u
-#define EXPONENT_OF_MS  8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
-#define MESSAGES_OF_ONE 24u
+#define TWO_OF_TEN    6u
+#define STARS_ONE_IN  3u /* the first host is linked to all others */
+#define EXTRA_MAX     2u /* links beyond those that connect all hosts */
+#define CLEAN_ONE_IN  8u
+#define MIXED_ONE_IN  2u
+#define SPARED_ONE_IN 3u
+#define CQS_MAX       2u
+#define PARTIES_MAX   3u
+#define SHARED_MAX    256u /* receives of a shared queue: still more than all connections send */
+#define BASIC_MAX     2u
+#define XRC_MAX       3u
+#define SELF_ONE_IN   6u
+#define HOPS          512u /* more than any host needs */
+#define ROUNDED_MAX   64u
+#define FOREVER       7u
 
-static uint32_t larger(uint32_t a, uint32_t b)
+/* The parts that are faults of a link, and those that are faults of a host. */
+#define LINK_FAULTS                                                                                \
+    (SIM_PLAN_PART(LOSE) | SIM_PLAN_PART(DUPLICATE) | SIM_PLAN_PART(CORRUPT) |                     \
+     SIM_PLAN_PART(TRUNCATE) | SIM_PLAN_PART(LATE) | SIM_PLAN_PART(JITTER) | SIM_PLAN_PART(CE) |   \
+     SIM_PLAN_PART(QUEUE) | SIM_PLAN_PART(PARTITION) | SIM_PLAN_PART(DOZE) |                       \
+     SIM_PLAN_PART(TIGHT) | SIM_PLAN_PART(ATTACKER) | SIM_PLAN_PART(ATTACKED) |                    \
+     SIM_PLAN_PART(UNNAMED))
+#define HOST_FAULTS (SIM_PLAN_PART(RING) | SIM_PLAN_PART(STALL) | SIM_PLAN_PART(UNNAMED))
+
+/* Random numbers of one struct of a plan. Kinds from SIM_FIELDS_KINDS on are those of several structs. */
+enum { NUMBERS_NET = SIM_FIELDS_KINDS, NUMBERS_LINK, NUMBERS_HOST };
+
+static struct uro_rng numbers(uint64_t seed, unsigned kind, uint32_t index)
 {
-    return a > b ? a : b;
+    struct uro_rng rng;
+
+    uro_rng_init_number(&rng, seed * UINT64_C(0x9e3779b97f4a7c15) + kind * 256 + index);
+    return rng;
 }
 
-static uint64_t cm_frames(const struct sim_plan *plan)
+static bool one_in(struct uro_rng *rng, uint32_t count)
 {
-    const struct sim_plan_cm *cm = &plan->cm;
-    uint32_t callers = cm->callers[0] + cm->callers[1];
-
-    if (callers == 0)
-        return 0;
-    return 2 * callers *
-           (MESSAGES_OF_ONE + cm->message_count * (cm->message_max / cm->path_mtu + UINT64_C(2)));
+    return uro_rng_below(rng, count) == 0;
 }
 
-uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side)
-{
-    uint32_t window = plan->hosts[side].engine.window;
-    if (window == 0)
-        window = URO_WINDOW_DEFAULT;
-    uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ responses */
+/* ---- every struct of a link ------------------------------------------------------------------------ */
 
-    for (uint32_t i = 0; i < plan->uc_count; i++) {
-        const struct sim_plan_pair *uc = &plan->ucs[i];
-        frames += 4 * (uc->ends[0].sends * (uc->message_max / uc->path_mtu + 1));
+/* What is done with each struct. */
+struct visit {
+    void (*visit)(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
+                  void *object);
+    const struct sim_plan *plan;
+    uint32_t without;
+    uint32_t count;
+    uint32_t work;
+};
+
+static void visit_pairs(const struct visit *visit, struct sim_plan_pair *pairs, uint32_t count,
+                        enum sim_fields_kind end, uint32_t from)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        visit->visit(visit, SIM_FIELDS_PAIR, from + i, &pairs[i]);
+        for (uint32_t j = 0; j < 2; j++)
+            visit->visit(visit, end, (from + i) * 2 + j, &pairs[i].ends[j]);
     }
-    for (uint32_t i = 0; i < plan->party_count; i++)
-        frames += 2 * plan->parties[i].ends[0].sends;
-    return frames + cm_frames(plan);
 }
 
-static uint32_t largest_frame(const struct sim_plan *plan)
+static void visit_all(const struct visit *visit, struct sim_plan *plan)
 {
-    uint32_t mtu = plan->cm.path_mtu;
+    visit->visit(visit, SIM_FIELDS_LINK, 0, plan);
+    for (uint32_t side = 0; side < 2; side++) {
+        visit->visit(visit, SIM_FIELDS_CABLE, side, &plan->cables[side]);
+        for (uint32_t i = 0; i < SIM_PLAN_SRQS_MAX; i++)
+            visit->visit(visit, SIM_FIELDS_SRQ, side * SIM_PLAN_SRQS_MAX + i, &plan->srqs[side][i]);
+    }
+    visit_pairs(visit, plan->pairs, SIM_PLAN_PAIRS_MAX, SIM_FIELDS_END, 0);
+    visit_pairs(visit, plan->ucs, SIM_PLAN_UCS_MAX, SIM_FIELDS_UNRELIABLE, 16);
+    visit_pairs(visit, plan->parties, SIM_PLAN_PARTIES_MAX, SIM_FIELDS_UNRELIABLE, 32);
+    visit->visit(visit, SIM_FIELDS_CM, 0, &plan->cm);
+    visit->visit(visit, SIM_FIELDS_ATTACKED, 0, &plan->attacked);
+}
 
-    for (uint32_t i = 0; i < plan->uc_count; i++)
-        mtu = larger(mtu, plan->ucs[i].path_mtu);
+static void draw_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
+                        void *object)
+{
+    struct uro_rng rng = numbers(visit->plan->seed, kind, index);
+
+    sim_fields_draw(kind, object, &rng, visit->without);
+}
+
+static void clear_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
+                         void *object)
+{
+    (void)index;
+    sim_fields_clear(kind, object, visit->without);
+}
+
+static void divide_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
+                          void *object)
+{
+    (void)index;
+    sim_fields_divide(kind, object, visit->count, visit->work);
+}
+
+/* ---- what depends on several fields ---------------------------------------------------------------- */
+
+static uint32_t draw_size(struct uro_rng *rng, uint32_t mtu, uint32_t packets)
+{
+    return mtu * sim_world_between(rng, 1, packets) - uro_rng_below(rng, ROUNDED_MAX);
+}
+
+static void draw_srq(const struct sim_plan *plan, struct sim_plan_srq *srq, struct uro_rng *rng,
+                     bool xrc, bool first)
+{
+    srq->xrc = xrc;
+    srq->capacity = plan->clean ? srq->capacity_max : sim_world_between(rng, 1, srq->capacity_max);
+    srq->wild = srq->wild && !xrc;
+    if (xrc && first) /* never replaced, for lives that must not fail */
+        srq->replace_probability = 0;
+}
+
+static void draw_srqs(struct sim_plan *plan, unsigned side, struct uro_rng *rng)
+{
+    uint32_t basic = plan->shared ? sim_world_between(rng, 1, BASIC_MAX) : 0;
+    uint32_t count = basic + (plan->xrc ? sim_world_between(rng, 1, XRC_MAX) : 0);
+
+    plan->srq_count[side] = count;
+    for (uint32_t i = 0; i < count; i++)
+        draw_srq(plan, &plan->srqs[side][i], rng, i >= basic, i == basic);
     for (uint32_t i = 0; i < plan->pair_count; i++)
-        mtu = larger(mtu, plan->pairs[i].path_mtu);
-    if (plan->party_count > 0 || plan->others[0] + plan->others[1] > 0)
-        mtu = URO_PATH_MTU_MAX;
-    return mtu + URO_ROCE_OVERHEAD;
+        for (unsigned j = 0; j < 2; j++)
+            if (plan->pairs[i].sides[j] == side && (plan->pairs[i].xrc || basic == 0))
+                plan->pairs[i].ends[j].srq = SIM_PLAN_NO_SRQ;
+            else if (plan->pairs[i].sides[j] == side &&
+                     plan->pairs[i].ends[j].srq != SIM_PLAN_NO_SRQ)
+                plan->pairs[i].ends[j].srq %= basic;
 }
 
-uro_time sim_plan_flight_max(const struct sim_plan *plan)
+static void draw_weights(struct sim_plan_end *end, struct uro_rng *rng, const struct sim_plan *plan,
+                         uint32_t unused)
 {
-    uint32_t largest = largest_frame(plan);
-    uro_time longest = 0;
-
-    for (unsigned side = 0; side < 2; side++) {
-        const struct sim_cable_config *cable = &plan->cables[side];
-        uint64_t frames = sim_plan_frames(plan, side) + plan->others[side];
-        uro_time time = cable->one_way_delay + cable->jitter + cable->late_max +
-                        frames * largest * cable->ps_per_octet / PS_PER_NS +
-                        frames * plan->hosts[side].tx_gap_max +
-                        (plan->hosts[side].threads ? SIM_THREADS_USUAL : 0) +
-                        (plan->hosts[!side].threads ? SIM_THREADS_USUAL : 0);
-        if (time > longest)
-            longest = time;
+    for (unsigned i = 0; i < SIM_PLAN_KINDS; i++) {
+        end->weights[i] = one_in(rng, 2) && !(unused & 1u << i) ? sim_world_between(rng, 1, 10) : 0;
+        if (plan->clean && (i == SIM_PLAN_SEND_IMM || i == SIM_PLAN_WRITE_IMM))
+            end->weights[i] = 0;
     }
-    return longest;
+    for (unsigned i = 0; i < SIM_PLAN_FLUSH; i++)
+        if (end->weights[i] > 0)
+            return;
+    end->weights[SIM_PLAN_SEND] = 1;
 }
 
-uro_time sim_plan_cm_time(uint32_t exponent)
+/* Draws RC and XRC connections. */
+static void draw_pairs(struct sim_plan *plan, struct uro_rng *rng)
 {
-    return URO_MS(1) << (exponent < EXPONENT_OF_MS ? 0 : exponent - EXPONENT_OF_MS);
-}
-
-/* Returns the time for open connections when faults stop, for the last attempt of each caller with a few rejections, and for
- * MRAs. */
-static uro_time cm_patience(const struct sim_plan *plan)
-{
-    const struct sim_plan_cm *cm = &plan->cm;
-    uint32_t callers = cm->callers[0] + cm->callers[1];
-    uro_time asking =
-        (SIM_PLAN_CM_PATIENT_RETRIES + UINT64_C(1)) *
-        (2 * sim_plan_cm_time(cm->ack_timeout) + sim_plan_cm_time(SIM_PLAN_CM_PATIENT_TIMEOUT));
-    uro_time one = 3 * asking + 2 * sim_plan_cm_time(MRA_EXPONENT) + 4 * cm->turn_wait_max +
-                   cm->call_wait_max + URO_US(cm->stay_max) + SIM_PLAN_CM_SLOW +
-                   SIM_PLAN_CM_STAY_LONG + cm->message_count * 4 * sim_plan_flight_max(plan);
-
-    return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
-}
-
-/* The limit is generous: the simulator looks for work that never ends, not for slow work. */
-uro_time sim_plan_patience(const struct sim_plan *plan)
-{
-    uro_time sum = NEIGHBOUR_WAIT;
-    uro_time flight = sim_plan_flight_max(plan);
+    const uint32_t newer = 1u << SIM_PLAN_FLUSH | 1u << SIM_PLAN_ATOMIC_WRITE;
+    const uint32_t windows = UINT32_MAX << SIM_PLAN_BIND;
+    uint32_t unused = (one_in(rng, 2) ? newer : 0) | (one_in(rng, 2) ? windows : 0);
 
     for (uint32_t i = 0; i < plan->pair_count; i++) {
-        const struct sim_plan_pair *pair = &plan->pairs[i];
-        for (unsigned side = 0; side < 2; side++) {
-            const struct sim_plan_end *end = &pair->ends[side];
-            const struct sim_plan_end *peer = &pair->ends[!side];
-            uro_time each = 2 * flight + end->post_wait_max + 2 * plan->poll_wait_max +
-                            peer->recv_wait_max + URO_MS(2); /* one or two RNR waits */
-            if (peer->srq != SIM_PLAN_NO_SRQ || pair->xrc)
-                each *= 2 * plan->pair_count; /* other queue pairs may be served first */
-            sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
-                                        (RETRY_MAX + 2) * SIM_PLAN_ACK_TIMEOUT(end->timeout) * 2);
+        struct sim_plan_pair *pair = &plan->pairs[i];
+        pair->xrc = pair->xrc && plan->xrc;
+        pair->message_max = pair->path_mtu * sim_world_between(rng, 1, 5);
+        if (one_in(rng, 2))
+            pair->message_max -= uro_rng_below(rng, pair->path_mtu / 2);
+        pair->sides[1] = 1;
+        if (one_in(rng, SELF_ONE_IN))
+            pair->sides[0] = pair->sides[1] = uro_rng_below(rng, 2);
+        if (plan->cq_tight > 0 && pair->lives < 2)
+            pair->lives = 2; /* the last life does not use the tight queue */
+        for (unsigned j = 0; j < 2; j++) {
+            struct sim_plan_end *end = &pair->ends[j];
+            if (plan->forever)
+                end->retry_count = end->rnr_retry = FOREVER;
+            end->first_psn = one_in(rng, 2) ? URO_PSN_MASK - uro_rng_below(rng, 200)
+                                            : uro_rng_below(rng, URO_PSN_MASK + 1);
+            draw_weights(end, rng, plan, pair->xrc ? unused | windows : unused);
         }
     }
+}
+
+static void draw_unreliable(struct sim_plan *plan, struct uro_rng *rng)
+{
     for (uint32_t i = 0; i < plan->uc_count; i++) {
-        const struct sim_plan_pair *uc = &plan->ucs[i];
-        sum += URO_MS(100) + 2 * uc->ends[0].sends *
-                                 (2 * flight + 2 * plan->poll_wait_max + uc->ends[0].post_wait_max +
-                                  uc->ends[0].recv_wait_max);
+        struct sim_plan_pair *uc = &plan->ucs[i];
+        uc->seed = uro_rng_u64(rng);
+        uc->life_max /= 2;
+        uc->inject_probability *= 2;
+        uc->message_max = draw_size(rng, uc->path_mtu, 4);
+        uc->sides[0] = uro_rng_below(rng, 2);
+        uc->sides[1] = one_in(rng, 4) ? uc->sides[0] : !uc->sides[0];
+        if (!plan->shared)
+            uc->ends[0].srq = SIM_PLAN_NO_SRQ;
+        uc->ends[1] = uc->ends[0];
     }
     for (uint32_t i = 0; i < plan->party_count; i++) {
-        const struct sim_plan_pair *party = &plan->parties[i];
-        sum += URO_MS(100) + 2 * party->ends[0].sends *
-                                 (2 * flight + 2 * plan->poll_wait_max +
-                                  party->ends[0].post_wait_max + party->ends[0].recv_wait_max);
+        struct sim_plan_pair *party = &plan->parties[i];
+        party->seed = uro_rng_u64(rng);
+        party->life_max /= 2;
+        party->inject_probability *= 2;
+        party->message_max = one_in(rng, 2) ? 256 : URO_PATH_MTU_MAX;
+        party->sides[0] = i < 2 ? i : uro_rng_below(rng, 2);
+        if (!plan->shared)
+            party->ends[0].srq = SIM_PLAN_NO_SRQ;
     }
-    return sum + cm_patience(plan) + (plan->attacked.wait_max > 0 ? VICTIM_WAIT : 0);
 }
 
-uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions)
+static void draw_attacked(struct sim_plan_attacked *attacked, struct sim_plan_srq *srq,
+                          struct uro_rng *rng)
 {
-    uro_time stall = 0;
+    static const enum uro_qp_type types[] = { URO_QPT_RC, URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
+    struct sim_plan_pair *pair = &attacked->pair;
+    struct sim_plan_end *end = &pair->ends[0];
 
-    for (unsigned side = 0; side < 2; side++)
-        if (plan->hosts[side].tx_stall_max > stall)
-            stall = plan->hosts[side].tx_stall_max;
-    for (unsigned side = 0; side < 2; side++)
-        stall += plan->hosts[side].threads ? SIM_THREADS_LATE : 0;
-    return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->faults.jump_max);
+    attacked->type = types[uro_rng_below(rng, URO_ARRAY_LEN(types))];
+    attacked->seed = uro_rng_u64(rng);
+    pair->seed = uro_rng_u64(rng);
+    pair->sides[1] = 1;
+    pair->lives = UINT32_MAX;
+    pair->life_max = 5000;
+    end->batch_max = 1;
+    end->recv_batch_max = 8;
+    end->post_wait_max = URO_US(100);
+    end->srq = SIM_PLAN_NO_SRQ;
+    end->rd_atomic = 4;
+    end->min_rnr_timer = 1;
+    end->timeout = 8;
+    end->retry_count = end->rnr_retry = 3;
+    pair->ends[1] = *end;
+    *srq = (struct sim_plan_srq){
+        .xrc = true, .capacity = 8, .capacity_max = 8, .spare = 8, .sges = 4, .batch_max = 8
+    };
 }
 
-void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_MAX])
+/* Draws the plan of one link, whose fields @seed, @clean and @hosts are set. */
+static void draw_link(struct sim_plan *plan)
 {
-    size_t used = (size_t)snprintf(
-        text, SIM_PLAN_TEXT_MAX, "%u pairs, %s, %s, calm at %" PRIu64 " us", plan->pair_count,
-        plan->clean ? "clean" : "faulty", plan->forever ? "retries for ever" : "retries run out",
-        plan->calm_at / 1000);
-    used += (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
-                             "; %u UC, %u UD%s, %u and %u CM, %u and %u shared queues%s%s",
-                             plan->uc_count, plan->party_count, plan->groups ? " with groups" : "",
-                             plan->cm.callers[0], plan->cm.callers[1], plan->srq_count[0],
-                             plan->srq_count[1], plan->pauses ? ", drains" : "",
-                             plan->revokes ? ", revokes" : "");
-    const struct sim_plan_faults *faults = &plan->faults;
-    used += (size_t)snprintf(text + used, SIM_PLAN_TEXT_MAX - used,
-                             "; down %u jump %u doze %u attacker %u tight %u%s attacked %u",
-                             faults->down_max, faults->jump_max, faults->doze_max,
-                             plan->attacker.wait_max, plan->cq_tight,
-                             plan->cq_tight_all ? " for all" : "", plan->attacked.wait_max);
-    for (unsigned side = 0; side < 2 && !plan->clean; side++) {
-        const struct sim_cable_config *c = &plan->cables[side];
-        used += (size_t)snprintf(
-            text + used, SIM_PLAN_TEXT_MAX - used,
-            "; %c>: lose %u dup %u corrupt %u cut %u late %u ce %u queue %u "
-            "partition %u stall %u threads %u quirks %x",
-            plan->hosts[side].name, c->loss_probability, c->duplicate_probability,
-            c->corrupt_probability, c->truncate_probability,
-            c->keep_order ? 0 : c->late_probability, c->ce_probability, c->queue_octets,
-            (unsigned)(c->partition_for / 1000), (unsigned)(plan->hosts[side].tx_stall_max / 1000),
-            plan->hosts[side].threads, c->quirks);
-        URO_ASSERT(used < SIM_PLAN_TEXT_MAX);
+    const struct visit visit = { .visit = draw_fields,
+                                 .plan = plan,
+                                 .without = plan->clean ? LINK_FAULTS : 0 };
+    struct uro_rng rng = numbers(plan->seed, NUMBERS_LINK, 0);
+
+    visit_all(&visit, plan);
+    plan->calm_at = SIM_PLAN_START + URO_MS(1) + URO_US(sim_fields_skewed(&rng, 100, 60000));
+    for (unsigned side = 0; side < 2 && plan->clean; side++)
+        plan->cables[side].quirks &= ~SIM_QUIRK_LOSSY;
+    if (plan->cq_tight_all && plan->cq_tight == 0)
+        plan->cq_tight = sim_world_between(&rng, 1, 12);
+    draw_pairs(plan, &rng);
+    draw_unreliable(plan, &rng);
+    for (unsigned side = 0; side < 2; side++)
+        draw_srqs(plan, side, &rng);
+    plan->attacker.seed = uro_rng_u64(&rng);
+    draw_attacked(&plan->attacked, &plan->srqs[1][SIM_PLAN_SRQS_MAX], &rng);
+    plan->cm.seed = uro_rng_u64(&rng);
+    plan->cm.message_max = draw_size(&rng, plan->cm.path_mtu, 4);
+    if (plan->cm.callers[0] == 0)
+        plan->cm.callers[1] = 0;
+}
+
+/* Divides about the work of two hosts among all links. */
+static void thin(struct sim_plan *plan, uint32_t links)
+{
+    const struct visit visit = { .visit = divide_fields,
+                                 .count = links,
+                                 .work = links > 2 ? 4 : 2 };
+    uint32_t parties = links > 3 ? PARTIES_MAX - 1 : PARTIES_MAX;
+
+    visit_all(&visit, plan);
+    plan->party_count = plan->party_count > parties ? parties : plan->party_count;
+    plan->cq_count = plan->cq_count > CQS_MAX ? CQS_MAX : plan->cq_count;
+    for (unsigned side = 0; side < 2; side++) {
+        plan->cm.callers[side] = plan->cm.callers[side] > 0;
+        for (uint32_t i = 0; i < plan->srq_count[side]; i++) {
+            struct sim_plan_srq *srq = &plan->srqs[side][i];
+            if (srq->capacity > SHARED_MAX)
+                srq->capacity = srq->capacity_max = srq->batch_max = SHARED_MAX;
+        }
+    }
+    for (uint32_t i = 0; i < plan->pair_count; i++) { /* memory costs more than packets */
+        uint32_t longest = 2 * plan->pairs[i].path_mtu + plan->pairs[i].path_mtu / 2;
+        if (plan->pairs[i].message_max > longest)
+            plan->pairs[i].message_max = longest;
+    }
+}
+
+/* ---- all links and hosts --------------------------------------------------------------------------- */
+
+static bool is_end(const struct sim_plan *plan, unsigned host)
+{
+    return plan->hosts[0] == host || plan->hosts[1] == host;
+}
+
+static void add_link(struct sim_net_plan *net, unsigned a, unsigned b)
+{
+    for (uint32_t i = 0; i < net->link_count; i++)
+        if (is_end(&net->links[i], a) && is_end(&net->links[i], b))
+            return;
+    if (a == b || net->link_count == SIM_NET_LINKS_MAX)
+        return;
+    net->links[net->link_count].hosts[0] = a;
+    net->links[net->link_count++].hosts[1] = b;
+}
+
+/* Links each host to an earlier one, and some to others as well. */
+static void draw_links(struct sim_net_plan *net, struct uro_rng *rng)
+{
+    bool star = one_in(rng, STARS_ONE_IN);
+
+    for (unsigned i = 1; i < net->host_count; i++)
+        add_link(net, star ? 0 : uro_rng_below(rng, i), i);
+    for (uint32_t i = uro_rng_below(rng, EXTRA_MAX + 1); i > 0 && net->host_count > 2; i--)
+        add_link(net, uro_rng_below(rng, net->host_count), uro_rng_below(rng, net->host_count));
+}
+
+bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host)
+{
+    for (uint32_t i = 0; i < net->link_count; i++)
+        if (net->links[i].clean && is_end(&net->links[i], host))
+            return true;
+    return false;
+}
+
+/* Draws a host, whose engine has what its links need. */
+static void draw_host(struct sim_net_plan *net, unsigned number, uint64_t seed)
+{
+    struct sim_host_config *host = &net->hosts[number];
+    struct uro_engine_config *engine = &host->engine;
+    const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)(number + 1) };
+    const struct uro_mac mac = { { 0x02, 0, 0, 0, 0, (uint8_t)(number + 1) } };
+    struct uro_rng rng = numbers(seed, NUMBERS_HOST, number);
+    bool calm = sim_net_plan_is_calm(net, number);
+
+    sim_fields_draw(SIM_FIELDS_HOST, host, &rng, calm ? HOST_FAULTS : 0);
+    host->name = (char)('A' + (char)number);
+    engine->mac = mac;
+    engine->address_count = 2;
+    engine->addresses[0] =
+        (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
+    engine->addresses[1] =
+        (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
+    engine->hops = HOPS;
+    host->thread_seed = uro_rng_u64(&rng);
+    for (size_t i = 0; i < sizeof engine->seed; i++)
+        engine->seed[i] = (uint8_t)uro_rng_u32(&rng);
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        const struct sim_plan *plan = &net->links[i];
+        if (!is_end(plan, number))
+            continue;
+        engine->retry_7_forever |= plan->forever;
+        engine->connections += plan->cm.connections;
+    }
+    if (calm)
+        engine->connections = SIM_PLAN_CALM_CONNECTIONS;
+}
+
+/* Hosts with perfect cables have no attacker and are not attacked; the run has one attacker at most. */
+static void join_attackers(struct sim_net_plan *net)
+{
+    bool has_attacker = false;
+
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        struct sim_plan *plan = &net->links[i];
+        bool calm =
+            sim_net_plan_is_calm(net, plan->hosts[0]) || sim_net_plan_is_calm(net, plan->hosts[1]);
+        if (calm)
+            plan->attacked.wait_max = 0;
+        if (calm || has_attacker)
+            plan->attacker.wait_max = 0;
+        has_attacker |= plan->attacker.wait_max > 0;
+    }
+}
+
+/* Returns the least ACK timeout: a shorter one would retransmit packets that are only slow. */
+static uint32_t least_timeout(const struct sim_plan *plan)
+{
+    uro_time flight = sim_plan_compute_flight(plan);
+    uint32_t least = 6;
+
+    while (SIM_PLAN_ACK_TIMEOUT(least) < 3 * flight)
+        least++;
+    return plan->clean ? least + 2 : least;
+}
+
+static void add_timeouts(struct sim_plan *plan)
+{
+    uint32_t least = least_timeout(plan);
+
+    for (uint32_t i = 0; i < 2 * plan->pair_count; i++)
+        plan->pairs[i / 2].ends[i % 2].timeout =
+            (uint8_t)(plan->pairs[i / 2].ends[i % 2].timeout + least);
+    plan->cm.ack_timeout = (uint8_t)(plan->cm.ack_timeout + least);
+}
+
+/* Leaves parts out, and halves the work. */
+static void shrink(struct sim_plan *plan, uint32_t without, uint32_t less)
+{
+    const struct visit clear = { .visit = clear_fields, .without = without };
+    const struct visit divide = { .visit = divide_fields, .count = 1u << less, .work = 1u << less };
+
+    visit_all(&clear, plan);
+    if (without & SIM_PLAN_PART(SRQ))
+        plan->srq_count[0] = plan->srq_count[1] = 0;
+    visit_all(&divide, plan);
+    plan->calm_at = SIM_PLAN_START + (plan->calm_at - SIM_PLAN_START) / (less + 1);
+}
+
+static void draw_net(struct sim_net_plan *net, uint64_t seed, bool two)
+{
+    struct uro_rng rng = numbers(seed, NUMBERS_NET, 0);
+    struct uro_rng faults = numbers(seed, SIM_FIELDS_FAULTS, 0);
+
+    net->host_count = sim_world_between(&rng, 3, sim_world_between(&rng, 3, SIM_NET_HOSTS_MAX));
+    if (uro_rng_below(&rng, 10) < TWO_OF_TEN || two)
+        net->host_count = 2;
+    bool clean = one_in(&rng, CLEAN_ONE_IN);
+    bool mixed = one_in(&rng, MIXED_ONE_IN) && net->host_count > 2;
+    bool any_clean = false;
+    draw_links(net, &rng);
+    net->clean = true;
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        struct sim_plan *plan = &net->links[i];
+        plan->net = net;
+        plan->seed = i == 0 ? seed : uro_rng_u64(&rng);
+        plan->clean = clean || (mixed && one_in(&rng, SPARED_ONE_IN));
+        net->clean &= plan->clean;
+        any_clean |= plan->clean;
+        draw_link(plan);
+        if (net->host_count > 2)
+            thin(plan, net->link_count);
+    }
+    join_attackers(net);
+    for (unsigned i = 0; i < net->host_count; i++)
+        draw_host(net, i, seed);
+    net->faults.seed = uro_rng_u64(&faults);
+    sim_fields_draw(SIM_FIELDS_FAULTS, &net->faults, &faults, any_clean ? SIM_PLAN_PART(JUMP) : 0);
+    for (uint32_t i = 0; i < net->link_count; i++)
+        add_timeouts(&net->links[i]);
+}
+
+void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less)
+{
+    memset(net, 0, sizeof *net);
+    draw_net(net, seed, without & SIM_PLAN_PART(HOSTS));
+    sim_fields_clear(SIM_FIELDS_FAULTS, &net->faults, without);
+    for (unsigned i = 0; i < net->host_count; i++)
+        sim_fields_clear(SIM_FIELDS_HOST, &net->hosts[i], without);
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        shrink(&net->links[i], without, less);
+        if (net->links[i].calm_at > net->calm_at)
+            net->calm_at = net->links[i].calm_at;
+    }
+    for (uint32_t i = 0; i < net->link_count; i++)
+        net->links[i].flight_max = sim_plan_compute_flight(&net->links[i]);
+}
+
+/* ---- text ------------------------------------------------------------------------------------------ */
+
+struct text {
+    char *text;
+    size_t room;
+    size_t used;
+};
+
+static void add_line(struct text *text, const char *where, enum sim_fields_kind kind,
+                     const void *object)
+{
+    int length = snprintf(text->text + text->used, text->room - text->used, "%s", where);
+
+    text->used += (size_t)length;
+    URO_ASSERT(text->used < text->room);
+    text->used += sim_fields_text(kind, object, text->text + text->used, text->room - text->used);
+    URO_ASSERT(text->used < text->room);
+}
+
+void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t room)
+{
+    struct text out = { .text = text, .room = room };
+    char where[64];
+
+    snprintf(where, sizeof where, "%u hosts, calm at %" PRIu64 " us:", net->host_count,
+             net->calm_at / 1000);
+    add_line(&out, where, SIM_FIELDS_FAULTS, &net->faults);
+    for (unsigned i = 0; i < net->host_count; i++) {
+        snprintf(where, sizeof where, "\n  %c:", net->hosts[i].name);
+        add_line(&out, where, SIM_FIELDS_HOST, &net->hosts[i]);
+    }
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        const struct sim_plan *plan = &net->links[i];
+        char ends[2] = { net->hosts[plan->hosts[0]].name, net->hosts[plan->hosts[1]].name };
+        snprintf(where, sizeof where, "\n  %c-%c: %s,", ends[0], ends[1],
+                 plan->clean ? "clean" : "faulty");
+        add_line(&out, where, SIM_FIELDS_LINK, plan);
+        for (unsigned side = 0; side < 2; side++) {
+            snprintf(where, sizeof where, "\n    %c>%c:", ends[side], ends[!side]);
+            add_line(&out, where, SIM_FIELDS_CABLE, &plan->cables[side]);
+        }
     }
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work are on, and their numbers.
  *
- * Many runs with few kinds of faults find more than runs with all of them. So a seed first switches kinds of faults and work
- * on and off, then draws the numbers.
+ *   fields.c  a table of each struct: how its fields are drawn, and which part each field belongs to
+ *   plan.c    draws a whole plan: the tables, then what depends on more than one field
+ *   limits.c  how long everything may take under a plan
+ *
+ * Many runs with few kinds of faults find more than runs with all of them. So each field is on or off first, and has a
+ * number only when it is on. A link without faults is a link from which all parts are left out that are faults.
  */
 #pragma once
 
@@ -17,6 +21,9 @@
 #define SIM_PLAN_SRQS_MAX         5u
 #define SIM_PLAN_NO_SRQ           UINT32_MAX
 #define SIM_PLAN_START            URO_MS(1) /* clocks seldom start at zero */
+#define SIM_PLAN_JUMPS_MAX        8u
+#define SIM_NET_HOSTS_MAX         8u
+#define SIM_NET_LINKS_MAX         8u
 
 /* Work requests by kind; a weight each. */
 enum sim_plan_kind {
@@ -94,7 +101,7 @@ struct sim_plan_pair {
     uint32_t inject_probability; /* of 65536 requests that are wrong on purpose; last life: none */
     bool v6;
     bool xrc;            /* one end is the initiator, the other the target */
-    unsigned xrc_target; /* end */
+    uint32_t xrc_target; /* end */
     unsigned sides[2];   /* of its ends; the same: with itself */
     struct sim_plan_end ends[2];
 };
@@ -110,13 +117,12 @@ struct sim_plan_cm {
     bool v6;
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t message_count; /* of each side, at most */
-    uint32_t call_wait_max; /* time between two attempts, ns */
-    uint32_t turn_wait_max; /* time until an application acts on an event, ns */
-    uint32_t stay_max;      /* longest connection while there are faults, us */
-    uint32_t shut_wait_max; /* time between closing and opening a service, us; 0: always open */
-    uint32_t
-        leave_probability; /* of 65536 connections, given up without a word whatever their state */
+    uint32_t message_count;     /* of each side, at most */
+    uint32_t call_wait_max;     /* time between two attempts, ns */
+    uint32_t turn_wait_max;     /* time until an application acts on an event, ns */
+    uint32_t stay_max;          /* longest connection while there are faults, us */
+    uint32_t shut_wait_max;     /* time between closing and opening a service, us; 0: always open */
+    uint32_t leave_probability; /* of 65536 connections, given up without a word in any state */
     uint32_t reject_probability;
     uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
     uint32_t nobody_probability;  /* for a service without a listener */
@@ -127,10 +133,9 @@ struct sim_plan_cm {
     uint8_t retries;              /* of impatient ones */
     uint8_t response_timeout;
     uint8_t ack_timeout; /* at least as long as every pair's */
-    uint8_t ack_more;
 };
 
-/* A pair of queue pairs that an attacker attacks, who reads all frames. */
+/* Two endpoints that an attacker attacks, who reads all frames. */
 struct sim_plan_attacked {
     uint64_t seed;
     enum uro_qp_type type; /* XRC_INI: the other queue pair is the target */
@@ -138,77 +143,64 @@ struct sim_plan_attacked {
     struct sim_plan_pair pair;
 };
 
-#define SIM_PLAN_JUMPS_MAX 8u
-
 /* The faults of the whole run; maxima are in us. */
 struct sim_plan_faults {
     uint64_t seed;
-    uint32_t down_wait_max; /* until the link goes down; 0: never */
+    uint32_t down_wait_max; /* until a link goes down; 0: never */
     uint32_t down_max;
     uint32_t jump_wait_max; /* until the clock jumps, JUMPS_MAX times; 0: never */
     uint32_t jump_max;
-    uint32_t doze_probability; /* of 65536 polls, after which the reader does something else */
-    uint32_t doze_max;
 };
 
-/* The plan of one link between two hosts. */
+/* The plan of one link: two hosts, the cables between them, and a workload of their own. */
 struct sim_plan {
+    const struct sim_net_plan *net;
+    unsigned hosts[2];
     uint64_t seed;
-    uint32_t pair_count;
+    bool clean;          /* no faults, no slow receivers, no errors: nothing may be sent twice */
+    bool forever;        /* retries never run out, so nothing may fail */
+    uro_time calm_at;    /* faults stop, errors are no longer injected */
+    uro_time flight_max; /* longest time of a frame in flight */
+    struct sim_cable_config cables[2];
+    struct sim_attacker_config attacker;
+    uint32_t doze_probability;   /* of 65536 polls, after which the reader does something else */
+    uint32_t doze_max;           /* us */
     uint32_t cq_count;           /* of each host */
     uint32_t cq_tight;           /* capacity of the tight CQ, too small for its users; 0: none */
     bool cq_tight_all;           /* also for shared receive queues, UC and UD */
     uint32_t resize_probability; /* of 65536 readings of a completion queue */
     bool cq_events;              /* completions are waited for, not polled */
     uint32_t poll_wait_max;      /* time between a completion and its poll, ns */
-    bool clean;       /* no faults, no slow receivers, no errors: nothing may be sent twice */
-    bool forever;     /* retries never run out, so nothing may fail */
-    uro_time calm_at; /* faults stop, errors are no longer injected */
-    struct sim_cable_config cables[2];
-    struct sim_host_config hosts[2];
-    uint64_t others[2]; /* most frames in flight from each host on other links */
+    bool revokes;                /* memory is deregistered while it is used */
+    bool pauses;                 /* send queues are drained now and then */
+    bool shared;                 /* there are basic shared receive queues */
+    bool xrc;                    /* there are shared receive queues of XRC */
     uint32_t srq_count[2];
     struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
-    bool revokes; /* memory is deregistered while it is used */
-    bool pauses;  /* send queues are drained now and then */
+    uint32_t pair_count;
+    struct sim_plan_pair pairs[SIM_PLAN_PAIRS_MAX];
     uint32_t uc_count;
     struct sim_plan_pair ucs[SIM_PLAN_UCS_MAX];
     bool groups; /* parties write to groups as well */
     uint32_t party_count;
     struct sim_plan_pair parties[SIM_PLAN_PARTIES_MAX];
     struct sim_plan_cm cm;
-    struct sim_plan_faults faults;
-    struct sim_attacker_config attacker;
     struct sim_plan_attacked attacked;
-    struct sim_plan_pair pairs[SIM_PLAN_PAIRS_MAX];
 };
 
-enum sim_plan_manner { SIM_PLAN_ANY, SIM_PLAN_CLEAN, SIM_PLAN_FAULTY };
+/* The plan of a whole run. */
+struct sim_net_plan {
+    uint32_t host_count;
+    struct sim_host_config hosts[SIM_NET_HOSTS_MAX];
+    uint32_t link_count;
+    struct sim_plan links[SIM_NET_LINKS_MAX];
+    bool clean;       /* every link is */
+    uro_time calm_at; /* faults stop everywhere */
+    struct sim_plan_faults faults;
+};
 
-void sim_plan_draw(struct sim_plan *plan, uint64_t seed, enum sim_plan_manner manner);
-/* Sets the name and the addresses of host @number. */
-void sim_plan_identify(struct sim_host_config *host, unsigned number);
-/* Returns the most requests and answers that may be in flight from a side. */
-uint64_t sim_plan_frames(const struct sim_plan *plan, unsigned side);
-/* Replaces a host, which may have @others frames of other links on their way. Lengthens the timeouts as needed. */
-void sim_plan_set_host(struct sim_plan *plan, unsigned side, const struct sim_host_config *host,
-                       uint64_t others);
-
-/* ACK timeout in ns. */
-#define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
-/* Returns the time of a timeout exponent, ns. */
-uro_time sim_plan_cm_time(uint32_t exponent);
-
-/* Patient attempts outlive all faults. */
-#define SIM_PLAN_CM_PATIENT_TIMEOUT 16u
-#define SIM_PLAN_CM_PATIENT_RETRIES 15u
-#define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
-#define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
-
-/* Returns the longest delay by faults of a program with this number of actions, ns. */
-uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
-
-/* The parts that can be left out of a run to find the cause of a failure: faults, work, and all hosts but two. */
+/* The parts that can be left out of a run to find the cause of a failure: faults, work, and all hosts but two. The last
+ * has no name: it is what links without faults do not have either. */
 #define SIM_PLAN_PARTS(X)                                                                          \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \
@@ -240,7 +232,8 @@ uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
     X(UD, "ud")                                                                                    \
     X(GROUPS, "groups")                                                                            \
     X(CM, "cm")                                                                                    \
-    X(HOSTS, "nodes")
+    X(HOSTS, "nodes")                                                                              \
+    X(UNNAMED, NULL)
 
 enum sim_plan_part {
 #define PART(part, name) SIM_PLAN_PART_##part,
@@ -250,56 +243,38 @@ enum sim_plan_part {
 
 #define SIM_PLAN_PART(part) (1u << SIM_PLAN_PART_##part)
 
-/* shrink.c */
 /* Adds the part with this name to the set. Returns false when no part has this name. */
 bool sim_plan_part(const char *name, size_t length, uint32_t *parts);
 /* Returns the name of part @number, or NULL when there are no more. */
 const char *sim_plan_part_name(size_t number);
-/* Leaves a set of parts out of the plan. */
-void sim_plan_without(struct sim_plan *plan, uint32_t parts);
-/* Halves the work @times times. */
-void sim_plan_less(struct sim_plan *plan, uint32_t times);
 
-/* Writes one line of text that describes the plan, for people. */
-#define SIM_PLAN_TEXT_MAX 640u
-void sim_plan_text(const struct sim_plan *plan, char text[static SIM_PLAN_TEXT_MAX]);
-
-/* Returns the longest time of a frame in flight. */
-uro_time sim_plan_flight_max(const struct sim_plan *plan);
-
-/* Returns the time after the end of faults in which all work must be done, ns; see plan.c. */
-uro_time sim_plan_patience(const struct sim_plan *plan);
-
-/* net_plan.c: the plan of a whole run: the number of hosts, the links between them, and the plan of each link.
- */
-#define SIM_NET_HOSTS_MAX 8u
-#define SIM_NET_LINKS_MAX 8u
-
-/* Two hosts, the cables between them, and a workload of their own. */
-struct sim_net_link {
-    unsigned hosts[2];
-    struct sim_plan plan; /* its hosts are copies of those of the whole plan */
-};
-
-struct sim_net_plan {
-    uint32_t host_count;
-    struct sim_host_config hosts[SIM_NET_HOSTS_MAX];
-    uint32_t link_count;
-    struct sim_net_link links[SIM_NET_LINKS_MAX];
-    bool clean;       /* every link is */
-    uro_time calm_at; /* faults stop everywhere */
-    struct sim_plan_faults faults;
-};
-
-/* Draws the plan of a run, with parts left out by sim_plan_without() and work halved by sim_plan_less(). */
+/* Draws the plan of a run, without a set of parts, and with the work halved @less times. The other parts stay as they are. */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
-
 /* Returns whether the host has a link with perfect cables. No fault may then delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
+/* Writes the plan for people: a line for each link. Writes at most @room bytes. */
+void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t room);
 
+/* limits.c */
+/* ACK timeout in ns. */
+#define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
+/* Returns the time of a timeout exponent, ns. */
+uro_time sim_plan_cm_time(uint32_t exponent);
+
+/* Patient attempts outlive all faults. */
+#define SIM_PLAN_CM_PATIENT_TIMEOUT 16u
+#define SIM_PLAN_CM_PATIENT_RETRIES 15u
+#define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
+#define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
+
+/* Computes the longest time of a frame in flight, from all links of its two hosts. */
+uro_time sim_plan_compute_flight(const struct sim_plan *plan);
+/* Returns the longest delay by faults of a program with this number of actions, ns. */
+uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 /* Returns the time after the end of faults in which all work must be done, ns. */
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);
 
-#define SIM_NET_PLAN_TEXT_MAX (SIM_NET_LINKS_MAX * (SIM_PLAN_TEXT_MAX + 8) + 32)
-/* Writes a line for each link. */
-void sim_net_plan_text(const struct sim_net_plan *net, char text[static SIM_NET_PLAN_TEXT_MAX]);
+static inline uro_time sim_plan_flight_max(const struct sim_plan *plan)
+{
+    return plan->flight_max;
+}

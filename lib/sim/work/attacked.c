@@ -58,13 +58,15 @@ static void make_memory(struct sim_endpoint *end)
         [SIM_MEMORY_RECVS] = { plan->recv_capacity, room },
         [SIM_MEMORY_WINDOWS] = { 1, SIM_ATTACKED_RANGE },
         [SIM_MEMORY_WORDS] = { 1, SIM_ATTACKED_RANGE },
+        [SIM_MEMORY_FILLED] = { 1, SIM_ATTACKED_RANGE },
         [SIM_MEMORY_PRIVATE] = { 1, SIM_ATTACKED_RANGE },
     };
     static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_READ,
+        [SIM_MEMORY_SENDS] = URO_ACCESS_LOCAL_WRITE,
         [SIM_MEMORY_RECVS] = URO_ACCESS_LOCAL_WRITE,
         [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | ACCESS_REMOTE,
-        [SIM_MEMORY_WORDS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
+        [SIM_MEMORY_WORDS] = URO_ACCESS_REMOTE_READ,
+        [SIM_MEMORY_FILLED] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
         [SIM_MEMORY_PRIVATE] = URO_ACCESS_LOCAL_WRITE | ACCESS_REMOTE,
     };
     struct sim_memory *memory = &end->memory;
@@ -72,10 +74,9 @@ static void make_memory(struct sim_endpoint *end)
     sim_memory_init(memory, sizes,
                     ADDRESS_SPACE + end->number * ADDRESS_STEP + end->life->life * LIFE_STEP,
                     &end->rng);
-    memset(sim_memory_slot(memory, SIM_MEMORY_SENDS, 0), OPENED,
-           (size_t)plan->send_capacity * room);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), OPENED, SIM_ATTACKED_RANGE);
-    memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
+    memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), OPENED, SIM_ATTACKED_RANGE);
+    memset(sim_memory_slot(memory, SIM_MEMORY_FILLED, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
     for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++) {
         bool other = i == SIM_MEMORY_PRIVATE; /* all rights, but in another protection domain */
         uint32_t pd = other ? end->load->pds + PD + 2 : end->pd;
@@ -166,6 +167,10 @@ static void bury(struct sim_endpoint *end)
     struct sim_attacked_end *known = sim_attacked_end(end);
     struct sim_memory *memory = &end->memory;
 
+    for (uint32_t i = 0; i < SIM_ATTACKED_RANGE; i++)
+        if (sim_memory_slot(memory, SIM_MEMORY_WORDS, 0)[i] != OPENED)
+            sim_endpoint_fail(end, "octet", i,
+                              "of the range to read changed, which nobody may write");
     known->gone_key = uro_key_number(&memory->keys[SIM_MEMORY_WINDOWS]);
     known->gone_range = sim_memory_address(memory, SIM_MEMORY_WINDOWS, 0);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);

@@ -93,7 +93,7 @@ static uro_time poller_next(const struct sim_node *node)
 static void poller_run(struct sim_node *node)
 {
     struct sim_cq *cq = cq_of(node);
-    const struct sim_plan_faults *faults = &cq->load->plan->faults;
+    const struct sim_plan *plan = cq->load->plan;
 
     cq->told = false;
     cq->armed = false;
@@ -106,8 +106,8 @@ static void poller_run(struct sim_node *node)
         sim_cq_poll(cq);
     }
     cq->poll_at = cq->load->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
-    if (!cq->load->calm && sim_world_chance(&cq->rng, faults->doze_probability))
-        cq->poll_at += URO_US(uro_rng_below(&cq->rng, faults->doze_max));
+    if (!cq->load->calm && sim_world_chance(&cq->rng, plan->doze_probability))
+        cq->poll_at += URO_US(uro_rng_below(&cq->rng, plan->doze_max));
 }
 
 static void create(struct sim_cq *cq, uint32_t capacity)

@@ -34,11 +34,10 @@ static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     uint32_t message_max = plan_of(end)->message_max;
-    uint32_t message = sim_memory_room(message_max, plan->send_sges);
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = { plan->send_capacity, message },
-        [SIM_MEMORY_RECVS] = { plan->recv_capacity, message },
+        [SIM_MEMORY_SENDS] = { plan->send_capacity, sim_memory_room(message_max, plan->send_sges) },
+        [SIM_MEMORY_RECVS] = { plan->recv_capacity, sim_memory_room(message_max, plan->recv_sges) },
         [SIM_MEMORY_WINDOWS] = { SIM_REQUESTS_MAX, window },
     };
     struct uro_shard *shard = sim_endpoint_shard(end);
