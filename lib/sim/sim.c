@@ -10,7 +10,6 @@
 #include "io/pcap/pcap_write.h"
 #include "sim/net/attacker.h"
 #include "sim/net/cable.h"
-#include "sim/net/faults.h"
 #include "sim/plan/plan.h"
 #include "sim/work/cm.h"
 #include "sim/work/workload.h"
@@ -62,7 +61,7 @@ struct sim {
     struct sim_switch switches[SIM_NET_HOSTS_MAX];
     struct sim_host_work at_hosts[SIM_NET_HOSTS_MAX];
     struct link links[SIM_NET_LINKS_MAX];
-    struct sim_faults faults;
+    struct sim_outages outages;
     struct sim_world world;
 };
 
@@ -79,61 +78,63 @@ static void build_host(struct sim *sim, unsigned number)
     sim_host_work_init(&sim->at_hosts[number], host);
 }
 
-static void build_cables(struct sim *sim, struct link *link)
+static void build_link(struct sim *sim, uint32_t number)
 {
-    const unsigned *ends = link->plan->hosts;
+    struct link *link = &sim->links[number];
+    const struct sim_plan *plan = &sim->net.links[number];
+    struct sim_host *ends[2] = { &sim->hosts[plan->hosts[0]], &sim->hosts[plan->hosts[1]] };
 
+    link->plan = plan;
     for (unsigned i = 0; i < 2; i++) {
-        struct sim_host *to = &sim->hosts[ends[!i]];
-        sim_cable_init(&link->cables[i], &sim->world, &link->plan->cables[i], &to->node);
-        sim_switch_add(&sim->switches[ends[i]], &to->config.engine.mac, &link->cables[i].node);
+        sim_cable_init(&link->cables[i], &sim->world, &plan->cables[i], &ends[!i]->node);
+        sim_switch_add(&sim->switches[plan->hosts[i]], &ends[!i]->config.engine.mac,
+                       &link->cables[i].node);
     }
+    sim_attacker_init(&link->attacker, &sim->world, &plan->attacker, ends[0], ends[1],
+                      sim_cm_service(number));
+    for (unsigned i = 0; i < 2 && plan->attacker.wait_max > 0; i++) {
+        ends[i]->tap = sim_attacker_overhear;
+        ends[i]->tapper = &link->attacker;
+    }
+    sim_workload_init(&link->load, &sim->world, plan, number, &sim->at_hosts[plan->hosts[0]],
+                      &sim->at_hosts[plan->hosts[1]]);
 }
 
-static void build_attacker(struct sim *sim, struct link *link, uint32_t number)
-{
-    const unsigned *ends = link->plan->hosts;
-
-    sim_attacker_init(&link->attacker, &sim->world, &link->plan->attacker, &sim->hosts[ends[0]],
-                      &sim->hosts[ends[1]], sim_cm_service(number));
-    for (unsigned i = 0; i < 2; i++) {
-        if (link->plan->attacker.wait_max == 0)
-            break;
-        sim->hosts[ends[i]].tap = sim_attacker_overhear;
-        sim->hosts[ends[i]].tapper = &link->attacker;
-    }
-}
-
-static void plug_cables(struct sim_faults_plug *plug, struct link *link)
+static void add_cables(struct sim_outage_link *outage, struct link *link)
 {
     for (unsigned i = 0; i < 2; i++)
-        plug->cables[plug->cable_count++] = &link->cables[i];
+        outage->cables[outage->cable_count++] = &link->cables[i];
 }
 
-/* Sets which cables go down together: all cables of a host, or the cables of one link without a report to the engines. Clean
- * links stay up. */
+/* Sets which cables go down together: all cables of a host, or the cables of one link without a
+ * report to the engines. Clean links stay up. */
 static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;
-    struct sim_faults_plug *plug;
+    const struct sim_plan_faults *faults = &net->faults;
+    struct sim_outage_link *outage;
 
-    sim_faults_init(&sim->faults, &sim->world, &net->faults);
+    if (faults->jump_wait_max > 0)
+        sim_world_let_jump(&sim->world, faults->seed, SIM_PLAN_JUMPS_MAX, faults->jump_wait_max,
+                           faults->jump_max);
+    sim_outages_init(&sim->outages, &sim->world, faults->seed + 1, faults->down_wait_max,
+                     faults->down_max);
     for (unsigned i = 0; i < net->host_count && net->host_count > 2; i++) {
         if (sim_net_plan_is_calm(net, i))
             continue;
-        plug = sim_faults_add(&sim->faults);
-        plug->hosts[plug->host_count++] = &sim->hosts[i];
+        outage = sim_outages_add(&sim->outages);
+        outage->hosts[outage->host_count++] = &sim->hosts[i];
         for (uint32_t j = 0; j < net->link_count; j++)
             if (net->links[j].hosts[0] == i || net->links[j].hosts[1] == i)
-                plug_cables(plug, &sim->links[j]);
+                add_cables(outage, &sim->links[j]);
     }
     for (uint32_t i = 0; i < net->link_count; i++) {
         if (net->links[i].clean)
             continue;
-        plug = sim_faults_add(&sim->faults);
-        plug_cables(plug, &sim->links[i]);
+        outage = sim_outages_add(&sim->outages);
+        add_cables(outage, &sim->links[i]);
         for (unsigned j = 0; j < 2 && net->host_count == 2; j++)
-            plug->hosts[plug->host_count++] = &sim->hosts[j];
+            outage->hosts[outage->host_count++] = &sim->hosts[j];
     }
 }
 
@@ -151,18 +152,9 @@ static void build(struct sim *sim)
     }
     for (unsigned i = 0; i < sim->net.host_count; i++)
         build_host(sim, i);
-    for (uint32_t i = 0; i < sim->net.link_count; i++) {
-        sim->links[i].plan = &sim->net.links[i];
-        build_cables(sim, &sim->links[i]);
-    }
-    build_faults(sim);
     for (uint32_t i = 0; i < sim->net.link_count; i++)
-        build_attacker(sim, &sim->links[i], i);
-    for (uint32_t i = 0; i < sim->net.link_count; i++) {
-        const struct sim_plan *plan = &sim->net.links[i];
-        sim_workload_init(&sim->links[i].load, world, plan, i, &sim->at_hosts[plan->hosts[0]],
-                          &sim->at_hosts[plan->hosts[1]]);
-    }
+        build_link(sim, i);
+    build_faults(sim);
 }
 
 static void tear_down(struct sim *sim)
@@ -185,7 +177,8 @@ static void calm(struct sim *sim)
             sim_cable_calm(&sim->links[i].cables[j]);
     for (unsigned i = 0; i < sim->net.host_count; i++)
         sim_host_calm(&sim->hosts[i]);
-    sim_faults_calm(&sim->faults);
+    sim_outages_calm(&sim->outages);
+    sim_world_calm(&sim->world);
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
         sim_attacker_calm(&sim->links[i].attacker);
         sim_workload_calm(&sim->links[i].load);
@@ -287,7 +280,8 @@ static void end(struct sim *sim)
         sim_workload_check(&sim->links[i].load);
 }
 
-/* Returns whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice. */
+/* Returns whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice.
+ */
 static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
@@ -297,7 +291,8 @@ static bool looks_like_rxe(const struct sim *sim)
     return false;
 }
 
-/* Returns whether the counter may count on perfect cables. Neighbour discovery goes to a group, over every cable. */
+/* Returns whether the counter may count on perfect cables. Neighbour discovery goes to a group,
+ * over every cable. */
 static bool may_count(const struct sim *sim, enum uro_counter counter)
 {
     return (counter == URO_COUNT_DROP_ETHER_DEST && sim->net.host_count > 2) ||
@@ -371,16 +366,6 @@ bool sim_run(const struct sim_options *options, struct sim_result *result)
     tear_down(sim);
     free(sim);
     return result->passed;
-}
-
-bool sim_part(const char *name, size_t length, uint32_t *parts)
-{
-    return sim_plan_part(name, length, parts);
-}
-
-const char *sim_part_name(size_t number)
-{
-    return sim_plan_part_name(number);
 }
 
 void sim_crashed(void)

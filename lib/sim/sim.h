@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks their behaviour.
+/* sim.h - the simulator: runs 2 to 8 engines from a seed, with their links and programs, and checks
+ * their behaviour.
  *
- * This is the header for programs. A run is (commit, seed). tests/mutants/oracle.rules lists the invariants. plan/plan.h defines
- * the meaning of a seed.
+ * This is the header for programs. A run is (commit, seed). tests/mutants/oracle.rules lists the
+ * invariants. plan/plan.h defines the meaning of a seed.
  */
 #pragma once
 
@@ -42,5 +43,6 @@ bool sim_part(const char *name, size_t length, uint32_t *parts);
 /* Returns the name of part @number, or NULL when there are no more. */
 const char *sim_part_name(size_t number);
 
-/* For a handler of SIGABRT, when an assertion failed inside sim_run(): reports the last lines and closes the capture. */
+/* For a handler of SIGABRT, when an assertion failed inside sim_run(): reports the last lines and
+ * closes the capture. */
 void sim_crashed(void);

@@ -10,7 +10,7 @@
 
 #include "io/pcap/pcap_read.h"
 #include "io/pcap/pcap_replay.h"
-#include "sim/oracle/codec.h"
+#include "sim/oracle/model.h"
 #include "wire/frame.h"
 
 #define CAPTURES_MAX 200u

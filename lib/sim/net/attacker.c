@@ -4,9 +4,12 @@
 
 #include <string.h>
 
-#include "sim/net/forger.h"
 #include "wire/bytes.h"
+#include "wire/frame.h"
+#include "wire/icrc.h"
 
+#define ROCE_PORT    4791u
+#define HOP_LIMIT    64u
 #define PAYLOAD_MAX  64u
 #define STRANGER     66u /* last byte of its own addresses */
 #define MTU_CODE_MAX 6u
@@ -16,6 +19,85 @@
 #define AT_LOCAL     24u   /* offsets of the communication IDs of both sides */
 #define AT_REMOTE    28u
 #define FILLER       0x30u
+
+/* ---- forged frames --------------------------------------------------------------------------- */
+
+static size_t header_length(const struct sim_forged *forged)
+{
+    return forged->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+}
+
+void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
+                      const struct sim_host *to, unsigned index)
+{
+    const struct uro_engine_config *there = &to->config.engine;
+    const struct uro_engine_config *here = &from->config.engine;
+
+    forged->ip = (struct uro_ip){ .v6 = index == 0,
+                                  .dont_fragment = true,
+                                  .hop_limit = HOP_LIMIT,
+                                  .protocol = URO_IPPROTO_UDP,
+                                  .source = here->addresses[index].gid,
+                                  .dest = there->addresses[index].gid };
+    const struct uro_ether ether = { .dest = there->mac,
+                                     .source = here->mac,
+                                     .type =
+                                         forged->ip.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
+    forged->bth = (struct uro_bth){ .migrated = true, .pkey = URO_PKEY_DEFAULT };
+    forged->network = uro_ether_put(forged->octets, &ether);
+    forged->length = forged->network + header_length(forged) + URO_UDP_LEN + URO_BTH_LEN;
+}
+
+void sim_forger_pad(struct sim_forged *forged, uint32_t payload)
+{
+    forged->bth.pad_count = (uint8_t)(-payload & 3u);
+    memset(forged->octets + forged->length, 0, forged->bth.pad_count);
+    forged->length += forged->bth.pad_count;
+}
+
+void sim_forger_raw(struct sim_host *to, const uint8_t *octets, uint32_t length)
+{
+    struct sim_world_frame *frame = sim_world_make_frame(to->world, length);
+
+    memcpy(frame->octets, octets, length);
+    sim_journal_frame(to->world->journal, to->world->now, "!>", frame->octets, frame->length);
+    to->node.accept(&to->node, frame);
+}
+
+void sim_forger_sum(uint8_t *octets, uint32_t length)
+{
+    uint8_t *network = octets + URO_ETHER_LEN;
+    bool v6 = network[0] >> 4 == 6;
+    uint32_t summed = length - URO_ETHER_LEN - URO_ICRC_LEN;
+
+    uro_put_le32(network + summed, uro_icrc(network, v6, summed));
+}
+
+void sim_forger_seal(struct sim_forged *forged, uint16_t source_port)
+{
+    size_t header = header_length(forged);
+    uint8_t *network = forged->octets + forged->network;
+    size_t udp_length = forged->length + URO_ICRC_LEN - forged->network - header;
+    const struct uro_udp udp = { .source_port = source_port,
+                                 .dest_port = ROCE_PORT,
+                                 .length = (uint16_t)udp_length };
+
+    forged->ip.payload_length = (uint16_t)udp_length;
+    (void)uro_ip_put(network, &forged->ip);
+    uro_udp_encode(network + header, &udp);
+    uro_bth_encode(network + header + URO_UDP_LEN, &forged->bth);
+    uro_put_le32(forged->octets + forged->length,
+                 uro_icrc(network, forged->ip.v6, forged->length - forged->network));
+    forged->length += URO_ICRC_LEN;
+}
+
+void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t source_port)
+{
+    sim_forger_seal(forged, source_port);
+    sim_forger_raw(to, forged->octets, (uint32_t)forged->length);
+}
+
+/* ---- packets and messages --------------------------------------------------------------------- */
 
 static uint32_t below(struct sim_attacker *attacker, uint32_t bound)
 {
@@ -40,10 +122,10 @@ static void deliver(struct sim_attacker *attacker, struct sim_forged *forged, un
 {
     sim_forger_deliver(forged, attacker->hosts[side],
                        (uint16_t)(0xc000u | below(attacker, 0x4000)));
-    attacker->sent++;
 }
 
-/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's to one that it guesses. */
+/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's to
+ * one that it guesses. */
 static void forge_packet(struct sim_attacker *attacker, unsigned side)
 {
     bool as_peer = below(attacker, 2) == 0;
@@ -55,19 +137,14 @@ static void forge_packet(struct sim_attacker *attacker, unsigned side)
     while (uro_opcodes[opcode].name == NULL);
     address(attacker, &forged, side, as_peer);
     uint32_t length = uro_opcodes[opcode].payload ? below(attacker, PAYLOAD_MAX) : 0;
-    forged.bth =
-        (struct uro_bth){ .opcode = opcode,
-                          .migrated = true,
-                          .pad_count = (uint8_t)(-length & 3u),
-                          .pkey = URO_PKEY_DEFAULT,
-                          .dest_qpn = attacker->qpns[side][below(attacker, SIM_ATTACKER_HEARD)],
-                          .ack_req = below(attacker, 2) == 0,
-                          .psn = below(attacker, 1u << 24) };
+    forged.bth.opcode = opcode;
+    forged.bth.dest_qpn = attacker->qpns[side][below(attacker, SIM_ATTACKER_HEARD)];
     if (as_peer || forged.bth.dest_qpn == 0)
         forged.bth.dest_qpn = 2 + below(attacker, (1u << 24) - 3);
+    forged.bth.ack_req = below(attacker, 2) == 0;
+    forged.bth.psn = below(attacker, 1u << 24);
     put_random(attacker, &forged, uro_opcodes[opcode].ext_length + length);
-    for (uint32_t i = 0; i < forged.bth.pad_count; i++)
-        forged.octets[forged.length++] = 0;
+    sim_forger_pad(&forged, length);
     deliver(attacker, &forged, side);
 }
 
@@ -97,48 +174,49 @@ static void fill_message(struct sim_attacker *attacker, const struct sim_forged 
     memcpy(msg->data, &number, sizeof number);
 }
 
+/* Writes the headers of a message to the connection manager. */
+static void put_headers(struct sim_attacker *attacker, struct sim_forged *forged,
+                        enum uro_service service, uint32_t qkey)
+{
+    const struct uro_deth deth = { .qkey = qkey, .source_qpn = URO_CM_MAD_QPN };
+
+    forged->bth.opcode = (uint8_t)uro_opcode_find(service, URO_REQUEST, URO_SEND, URO_ONLY, 0);
+    forged->bth.dest_qpn = URO_CM_MAD_QPN;
+    forged->bth.psn = below(attacker, 1u << 24);
+    if (service != URO_UD)
+        return;
+    uro_deth_encode(forged->octets + forged->length, &deth);
+    forged->length += URO_DETH_LEN;
+}
+
 static void forge_message(struct sim_attacker *attacker, unsigned side)
 {
-    const struct uro_deth deth = { .qkey = below(attacker, 8) == 0 ? uro_rng_u32(&attacker->rng)
-                                                                   : URO_CM_QKEY,
-                                   .source_qpn = URO_CM_MAD_QPN };
+    bool has_qkey = below(attacker, 8) > 0;
     bool as_peer = below(attacker, 2) == 0;
-    int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, 0);
     struct sim_forged forged;
     struct uro_cm_msg msg;
 
     address(attacker, &forged, side, as_peer);
-    forged.bth = (struct uro_bth){ .opcode = (uint8_t)opcode,
-                                   .migrated = true,
-                                   .pkey = URO_PKEY_DEFAULT,
-                                   .dest_qpn = URO_CM_MAD_QPN,
-                                   .psn = below(attacker, 1u << 24) };
-    uro_deth_encode(forged.octets + forged.length, &deth);
-    forged.length += URO_DETH_LEN;
+    put_headers(attacker, &forged, URO_UD, has_qkey ? URO_CM_QKEY : uro_rng_u32(&attacker->rng));
     fill_message(attacker, &forged, side, as_peer, &msg);
     uro_cm_encode(forged.octets + forged.length, &msg);
-    forged.length += URO_MAD_LEN;
-    if (below(attacker, 8) == 0) {
-        forged.length -= URO_MAD_LEN;
+    if (below(attacker, 8) == 0)
         put_random(attacker, &forged, URO_MAD_LEN);
-    }
+    else
+        forged.length += URO_MAD_LEN;
     deliver(attacker, &forged, side);
 }
 
-/* ---- management datagrams of the two hosts, sent again -------------------------------------- */
+/* ---- management datagrams of the two hosts, sent again ---------------------------------------- */
 
 enum way { AGAIN, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, WAYS };
-
-static uint32_t speaker_below(struct sim_attacker *attacker, uint32_t bound)
-{
-    return uro_rng_below(&attacker->speaker, bound);
-}
 
 /* Returns whether no host can accept a message that was changed in this way. */
 static bool fits(enum way way, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
-    /* The attacker also reads the DREP to a request with a changed ID. Another change could make this DREP correct. */
+    /* The attacker also reads the DREP to a request with a changed ID. Another change could make
+     * this DREP correct. */
     bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
     if (way == AGAIN)
@@ -148,7 +226,7 @@ static bool fits(enum way way, enum uro_cm_kind kind)
 
 static void flip(struct sim_attacker *attacker, uint8_t *octet)
 {
-    *octet ^= (uint8_t)(1u << speaker_below(attacker, 8));
+    *octet ^= (uint8_t)(1u << below(attacker, 8));
 }
 
 /* Returns the receiver's QPN, if the attacker read a message with it; else 0. */
@@ -176,9 +254,9 @@ static void harm(struct sim_attacker *attacker, const struct sim_attacker_mad *k
     if (uro_cm_decode(kept->octets, &msg) != URO_CM_OK)
         return;
     if (kept->kind == URO_CM_REQ) {
-        msg.tid = uro_rng_u64(&attacker->speaker);
-        msg.value[URO_CM_LOCAL_ID] ^= 1u + speaker_below(attacker, UINT16_MAX);
-        msg.value[URO_CM_LOCAL_QPN] ^= 1u + speaker_below(attacker, UINT16_MAX);
+        msg.tid = uro_rng_u64(&attacker->rng);
+        msg.value[URO_CM_LOCAL_ID] ^= 1u + below(attacker, UINT16_MAX);
+        msg.value[URO_CM_LOCAL_QPN] ^= 1u + below(attacker, UINT16_MAX);
     } else if (kept->kind == URO_CM_REP || kept->kind == URO_CM_RTU) {
         msg.value[URO_CM_REMOTE_QPN] = qpn_of(attacker, kept, msg.value[URO_CM_REMOTE_ID]);
         msg.kind = URO_CM_DREQ;
@@ -192,69 +270,45 @@ static void spoil(struct sim_attacker *attacker, const struct sim_attacker_mad *
 {
     memcpy(mad, kept->octets, URO_MAD_LEN);
     if (way == REMOTE_ID)
-        flip(attacker, mad + AT_REMOTE + speaker_below(attacker, 4));
+        flip(attacker, mad + AT_REMOTE + below(attacker, 4));
     else if (way == LOCAL_ID)
-        flip(attacker, mad + AT_LOCAL + speaker_below(attacker, 4));
+        flip(attacker, mad + AT_LOCAL + below(attacker, 4));
     else if (way != AGAIN)
         harm(attacker, kept, mad);
     if (way == CLASS)
-        flip(attacker, mad + speaker_below(attacker, HEADER));
+        flip(attacker, mad + below(attacker, HEADER));
 }
 
 static uint32_t length_of(struct sim_attacker *attacker, enum way way)
 {
     if (way == SHORT)
-        return speaker_below(attacker, URO_MAD_LEN);
-    return way == LONG ? URO_MAD_LEN + 1 + speaker_below(attacker, LONGER_MAX) : URO_MAD_LEN;
-}
-
-static void begin_mad(struct sim_attacker *attacker, struct sim_forged *forged,
-                      const struct sim_attacker_mad *kept, enum way way)
-{
-    enum uro_service service = way != SERVICE                    ? URO_UD
-                               : speaker_below(attacker, 2) == 0 ? URO_RC
-                                                                 : URO_UC;
-    int opcode = uro_opcode_find(service, URO_REQUEST, URO_SEND, URO_ONLY, 0);
-    struct uro_deth deth = { .qkey = URO_CM_QKEY, .source_qpn = URO_CM_MAD_QPN };
-
-    sim_forger_begin(forged, attacker->hosts[!kept->side], attacker->hosts[kept->side],
-                     kept->address);
-    forged->bth = (struct uro_bth){ .opcode = (uint8_t)opcode,
-                                    .migrated = true,
-                                    .pkey = URO_PKEY_DEFAULT,
-                                    .dest_qpn = URO_CM_MAD_QPN,
-                                    .psn = speaker_below(attacker, 1u << 24) };
-    if (way == KEY)
-        deth.qkey ^= 1u << speaker_below(attacker, 32);
-    if (way == SERVICE)
-        return;
-    uro_deth_encode(forged->octets + forged->length, &deth);
-    forged->length += URO_DETH_LEN;
+        return below(attacker, URO_MAD_LEN);
+    return way == LONG ? URO_MAD_LEN + 1 + below(attacker, LONGER_MAX) : URO_MAD_LEN;
 }
 
 static bool say_again(struct sim_attacker *attacker)
 {
-    const struct sim_attacker_mad *kept =
-        &attacker->mads[speaker_below(attacker, SIM_ATTACKER_MADS)];
-    enum way way = (enum way)speaker_below(attacker, WAYS);
+    const struct sim_attacker_mad *kept = &attacker->mads[below(attacker, SIM_ATTACKER_MADS)];
+    enum way way = (enum way)below(attacker, WAYS);
+    enum uro_service other = below(attacker, 2) == 0 ? URO_RC : URO_UC;
     struct sim_forged forged;
 
     if (!kept->heard || !fits(way, kept->kind))
         return false;
-    begin_mad(attacker, &forged, kept, way);
+    sim_forger_begin(&forged, attacker->hosts[!kept->side], attacker->hosts[kept->side],
+                     kept->address);
+    put_headers(attacker, &forged, way == SERVICE ? other : URO_UD,
+                way == KEY ? URO_CM_QKEY ^ 1u << below(attacker, 32) : URO_CM_QKEY);
     uint32_t length = length_of(attacker, way);
     uint8_t *mad = forged.octets + forged.length;
     memset(mad, FILLER, URO_MAD_LEN + LONGER_MAX);
     spoil(attacker, kept, way, mad);
     forged.length += length;
-    forged.bth.pad_count = (uint8_t)(-length & 3u);
-    memset(mad + length, 0, forged.bth.pad_count);
-    forged.length += forged.bth.pad_count;
-    sim_forger_seal(&forged, (uint16_t)speaker_below(attacker, UINT16_MAX));
+    sim_forger_pad(&forged, length);
+    sim_forger_seal(&forged, (uint16_t)below(attacker, UINT16_MAX));
     if (way == CUT)
-        forged.length = 1 + speaker_below(attacker, (uint32_t)forged.length - 1);
+        forged.length = 1 + below(attacker, (uint32_t)forged.length - 1);
     sim_forger_raw(attacker->hosts[kept->side], forged.octets, (uint32_t)forged.length);
-    attacker->sent++;
     return true;
 }
 
@@ -275,7 +329,7 @@ static void overhear_mad(struct sim_attacker *attacker, unsigned side,
     memcpy(kept->octets, frame->payload, URO_MAD_LEN);
 }
 
-/* ---- the node ------------------------------------------------------------------------------- */
+/* ---- the node --------------------------------------------------------------------------------- */
 
 static struct sim_attacker *of_node(const struct sim_node *node)
 {
@@ -292,7 +346,7 @@ static void attacker_run(struct sim_node *node)
     struct sim_attacker *attacker = of_node(node);
     unsigned side = below(attacker, 2);
 
-    bool speaks = attacker->config->speaks && uro_rng_below(&attacker->speaker, 2) == 0;
+    bool speaks = attacker->config->speaks && below(attacker, 2) == 0;
     if (speaks && say_again(attacker))
         ;
     else if (below(attacker, 2) == 0)
@@ -356,7 +410,6 @@ void sim_attacker_init(struct sim_attacker *attacker, struct sim_world *world,
     attacker->hosts[1] = b;
     attacker->service = service;
     uro_rng_init_number(&attacker->rng, config->seed);
-    uro_rng_init_number(&attacker->speaker, config->seed ^ UINT64_C(0x737065616b));
     attacker->due = config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
     attacker->node = (struct sim_node){ NULL, attacker_next, attacker_run };
     sim_world_add(world, &attacker->node);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* attacker.h - an attacker on the network that forges frames between two hosts.
  *
- * The attacker sends from its own address to queue pairs that exist, or from the address of a host to queue pairs that it
- * guesses. It sends messages of connections that it does not have. It repeats management datagrams that it read, with the
- * addresses of the two hosts. The datagrams are unchanged, or changed so that no host may accept them. A repeated request
- * would be a new request after its connection has ended, so requests are always changed. The attack may only change
+ * The attacker sends from its own address to queue pairs that exist, or from the address of a host
+ * to queue pairs that it guesses. It sends messages of connections that it does not have. It
+ * repeats management datagrams that it read, with the addresses of the two hosts. The datagrams are
+ * unchanged, or changed so that no host may accept them. A repeated request would be a new request
+ * after its connection has ended, so requests are always changed. The attack may only change
  * counters, and take the time and room of an honest request.
  *
- * An attacker that uses the addresses of a peer and reads all frames can do more: no protocol without secrets stops it.
- * work/attacked.h simulates such attacks.
+ * An attacker that uses the addresses of a peer and reads all frames can do more: no protocol
+ * without secrets stops it. work/attacked.h simulates such attacks.
  */
 #pragma once
 
 #include "sim/net/host.h"
+#include "wire/bth.h"
 #include "wire/cm_msg.h"
+#include "wire/ip.h"
 
 #define SIM_ATTACKER_HEARD  16u
 #define SIM_ATTACKER_MADS   32u
@@ -33,15 +36,13 @@ struct sim_attacker {
     struct sim_host *hosts[2]; /* attacked hosts; borrowed */
     uint64_t service;          /* first of three service IDs that the attacker requests */
     uro_time due;
-    /* Recent numbers that the attacker read from each host: QPNs, and connections with both their IDs. */
+    /* Recent numbers that the attacker read from each host: QPNs, and connections with both their
+     * IDs. */
     uint32_t qpns[2][SIM_ATTACKER_HEARD];
     struct sim_attacker_ids {
         uint32_t own;
         uint32_t peers;
     } ids[2][SIM_ATTACKER_HEARD];
-    uint64_t sent;
-
-    struct uro_rng speaker;
     uint32_t mad_count; /* ever */
     struct sim_attacker_mad {
         bool heard;
@@ -62,3 +63,35 @@ void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_w
 
 /* Stops the attack. */
 void sim_attacker_calm(struct sim_attacker *attacker);
+
+/* Frames that no engine sends: with any addresses and any content, then with lengths and an ICRC
+ * that are correct. */
+#define SIM_FORGER_ROOM 4400u
+
+struct sim_forged {
+    uint8_t octets[SIM_FORGER_ROOM];
+    size_t network; /* where the IP header begins */
+    size_t length;  /* end of the frame: headers behind the BTH are appended here */
+    struct uro_ip ip;
+    struct uro_bth bth; /* written last */
+};
+
+/* Begins a frame from address @index of @from to that of @to. The caller may change @forged->ip,
+ * except the version. */
+void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
+                      const struct sim_host *to, unsigned index);
+
+/* Appends the padding of a payload of @payload bytes, and notes its length in the BTH. */
+void sim_forger_pad(struct sim_forged *forged, uint32_t payload);
+
+/* Delivers the bytes unchanged. */
+void sim_forger_raw(struct sim_host *to, const uint8_t *octets, uint32_t length);
+
+/* Corrects the ICRC of a frame that was changed after its IP header. */
+void sim_forger_sum(uint8_t *octets, uint32_t length);
+
+/* Writes the lengths and the ICRC. */
+void sim_forger_seal(struct sim_forged *forged, uint16_t source_port);
+
+/* Seals the frame and delivers it to @to at once. */
+void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t source_port);

@@ -251,7 +251,9 @@ void sim_cable_calm(struct sim_cable *cable)
     cable->losing = 0;
 }
 
-static void fork_accept(struct sim_node *node, struct sim_world_frame *frame)
+/* ---- switches -------------------------------------------------------------------------------- */
+
+static void switch_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     struct sim_switch *sw = URO_CONTAINER_OF(node, struct sim_switch, node);
     struct sim_node *last = sw->ways[sw->way_count - 1].to;
@@ -273,11 +275,79 @@ static void fork_accept(struct sim_node *node, struct sim_world_frame *frame)
 
 void sim_switch_init(struct sim_switch *sw, struct sim_world *world)
 {
-    *sw = (struct sim_switch){ .node.accept = fork_accept, .world = world };
+    *sw = (struct sim_switch){ .node.accept = switch_accept, .world = world };
 }
 
 void sim_switch_add(struct sim_switch *sw, const struct uro_mac *mac, struct sim_node *to)
 {
     URO_ASSERT(sw->way_count < SIM_SWITCH_PORTS_MAX);
     sw->ways[sw->way_count++] = (struct sim_switch_port){ *mac, to };
+}
+
+/* ---- outages --------------------------------------------------------------------------------- */
+
+static struct sim_outages *outages_of(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_outages, node);
+}
+
+static void set_link(struct sim_outages *outages, const struct sim_outage_link *link, bool up)
+{
+    struct sim_world *world = outages->world;
+
+    outages->down = up ? NULL : link;
+    sim_journal_note(world->journal, world->now, "link %u is %s", (unsigned)(link - outages->links),
+                     up ? "up" : "down");
+    for (uint32_t i = 0; i < link->cable_count; i++)
+        link->cables[i]->down = !up;
+    for (uint32_t i = 0; i < link->host_count; i++) {
+        uro_engine_link(link->hosts[i]->engine, up, world->now);
+        sim_host_events(link->hosts[i]);
+    }
+}
+
+static uro_time outages_next(const struct sim_node *node)
+{
+    const struct sim_outages *outages = outages_of(node);
+
+    return outages->link_count > 0 ? outages->due : URO_TIME_NEVER;
+}
+
+static void outages_run(struct sim_node *node)
+{
+    struct sim_outages *outages = outages_of(node);
+    bool up = outages->down != NULL;
+    uint32_t chosen = uro_rng_below(&outages->rng, outages->link_count);
+
+    set_link(outages, up ? outages->down : &outages->links[chosen], up);
+    outages->due =
+        outages->world->now +
+        URO_US(1 + uro_rng_below(&outages->rng, up ? outages->wait_max : outages->down_max));
+}
+
+void sim_outages_init(struct sim_outages *outages, struct sim_world *world, uint64_t seed,
+                      uint32_t wait_max, uint32_t down_max)
+{
+    memset(outages, 0, sizeof *outages);
+    outages->node = (struct sim_node){ NULL, outages_next, outages_run };
+    outages->world = world;
+    outages->wait_max = wait_max;
+    outages->down_max = down_max;
+    uro_rng_init_number(&outages->rng, seed);
+    outages->due = wait_max == 0 ? URO_TIME_NEVER
+                                 : world->now + URO_US(1 + uro_rng_below(&outages->rng, wait_max));
+    sim_world_add(world, &outages->node);
+}
+
+struct sim_outage_link *sim_outages_add(struct sim_outages *outages)
+{
+    URO_ASSERT(outages->link_count < SIM_OUTAGES_LINKS_MAX);
+    return &outages->links[outages->link_count++];
+}
+
+void sim_outages_calm(struct sim_outages *outages)
+{
+    outages->due = URO_TIME_NEVER;
+    if (outages->down != NULL)
+        set_link(outages, outages->down, true);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cable.h - one direction of a link, with its faults.
  *
- * The faults apply in this order: partition, loss, truncation, corruption, a bottleneck with a finite queue, CE marking,
- * delay. Frames are duplicated at the entry, so that each copy is lost or damaged on its own. Corruption and truncation do
- * not affect ARP and ND, which rely on the checksum of the link. RoCE must not rely on that checksum.
+ * The faults apply in this order: partition, loss, truncation, corruption, a bottleneck with a
+ * finite queue, CE marking, delay. Frames are duplicated at the entry, so that each copy is lost or
+ * damaged on its own. Corruption and truncation do not affect ARP and ND, which rely on the
+ * checksum of the link. RoCE must not rely on that checksum.
  *
- * A switch stands where the cables of a host begin: it sends a frame over the cable to its destination, and a
- * frame to a group, or to an unknown address, over all of them.
+ * A switch stands where the cables of a host begin: it sends a frame over the cable to its
+ * destination, and a frame to a group, or to an unknown address, over all of them.
  */
 #pragma once
 
+#include "sim/net/host.h"
 #include "sim/net/quirks.h"
 #include "wire/gid.h"
 
@@ -20,8 +22,7 @@ struct sim_cable_config {
     uint32_t loss_probability;
     uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
     uint32_t duplicate_probability;
-    uint32_t
-        corrupt_probability; /* probability of 1..3 wrong bits; a CRC detects at most 3 for certain */
+    uint32_t corrupt_probability; /* 1..3 wrong bits; a CRC detects at most 3 for certain */
     uint32_t truncate_probability;
     uint32_t ce_probability;
     uint32_t late_probability; /* probability that later frames overtake a frame */
@@ -87,3 +88,32 @@ struct sim_switch {
 
 void sim_switch_init(struct sim_switch *sw, struct sim_world *world);
 void sim_switch_add(struct sim_switch *sw, const struct uro_mac *mac, struct sim_node *to);
+
+/* Links that go down and come up again, one at a time. */
+#define SIM_OUTAGES_CABLES_MAX 16u
+#define SIM_OUTAGES_LINKS_MAX  16u
+
+struct sim_outages {
+    struct sim_node node;
+    struct sim_world *world;
+    struct uro_rng rng;
+    uint32_t wait_max; /* longest time until a link goes down, us; 0: no link ever does */
+    uint32_t down_max; /* longest time until it comes up again, us */
+    uint32_t link_count;
+    struct sim_outage_link {
+        uint32_t cable_count;
+        struct sim_cable *cables[SIM_OUTAGES_CABLES_MAX]; /* that go down together; borrowed */
+        uint32_t host_count;
+        struct sim_host *hosts[2]; /* hosts whose engines are informed; borrowed */
+    } links[SIM_OUTAGES_LINKS_MAX];
+    const struct sim_outage_link *down; /* NULL: all are up */
+    uro_time due;                       /* next time at which a link goes down or comes up */
+};
+
+/* Adds the node to @world. */
+void sim_outages_init(struct sim_outages *outages, struct sim_world *world, uint64_t seed,
+                      uint32_t wait_max, uint32_t down_max);
+/* Adds a link that may go down; the caller fills it. */
+struct sim_outage_link *sim_outages_add(struct sim_outages *outages);
+/* From here on all links stay up. */
+void sim_outages_calm(struct sim_outages *outages);

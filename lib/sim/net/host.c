@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/oracle/codec.h"
 #include "sim/oracle/memory.h"
+#include "sim/oracle/model.h"
 #include "wire/ether.h"
 #include "wire/frame.h"
 
@@ -67,7 +67,8 @@ static uro_time host_next(const struct sim_node *node)
     return next < host->tx_free ? host->tx_free : next;
 }
 
-/* One of these counts each datagram that arrives; datagrams that are refused later are counted again. */
+/* One of these counts each datagram that arrives; datagrams that are refused later are counted
+ * again. */
 static const enum uro_counter names[] = {
     URO_COUNT_RX_ROCE,       URO_COUNT_DROP_ETHER_DEST, URO_COUNT_DROP_IP_DEST,
     URO_COUNT_DROP_UDP_PORT, URO_COUNT_DROP_ICRC,       URO_COUNT_DROP_OPCODE,
@@ -124,8 +125,9 @@ static uint32_t receive(struct sim_host *host)
     return count;
 }
 
-/* Returns whether a frame has a long row of SIM_MEMORY_UNZEROED (initial memory of the engine) or SIM_MEMORY_CANARY (memory
- * around registered ranges). The gaps of a region are SIM_MEMORY_CANARY too, and a READ may send those bytes. */
+/* Returns whether a frame has a long row of SIM_MEMORY_UNZEROED (initial memory of the engine) or
+ * SIM_MEMORY_CANARY (memory around registered ranges). The gaps of a region are SIM_MEMORY_CANARY
+ * too, and a READ may send those bytes. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {
     const uint8_t *octets = frame->octets;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite transmit ring, and checks
- * every frame that the engine sends.
- */
+/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite
+ * transmit ring, and checks every frame that the engine sends. */
 #pragma once
 
 #include "engine/engine.h"
@@ -18,11 +17,9 @@ struct sim_host_config {
     uint32_t rx_ring;    /* size of the receive ring, frames; further frames are dropped */
     uint32_t tx_burst;   /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
     uint32_t tx_gap_max; /* after a burst the transmit ring is full for up to this many ns */
-    uint32_t
-        tx_stall_probability; /* probability that the ring is full for longer after a burst, of 65536 */
+    uint32_t tx_stall_probability; /* of 65536 bursts, after which the ring is full for longer */
     uro_time tx_stall_max;
-    bool
-        threads; /* threads of lib/host run the engine, as net/threads.h says; false: it runs at once */
+    bool threads; /* threads of lib/host run the engine (net/threads.h); false: it runs at once */
     bool threads_wait;    /* now and then a thread waits for a processor */
     bool call_per_send;   /* each send is a system call */
     uint64_t thread_seed; /* seed of the threads */
@@ -63,18 +60,19 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
 void sim_host_fini(struct sim_host *host);
 
-/* Receives frames if @receives, sends frames and passes on events. Returns the number of received frames; writes the number of
- * received and sent frames to @moved. */
+/* Receives frames if @receives, sends frames and passes on events. Returns the number of received
+ * frames; writes the number of received and sent frames to @moved. */
 uint32_t sim_host_round(struct sim_host *host, bool receives, uint32_t *moved);
 
-/* Returns the time of the engine's next timer, or a past time when a round has work beside frames and doorbells. */
+/* Returns the time of the engine's next timer, or a past time when a round has work beside frames
+ * and doorbells. */
 uro_time sim_host_due(const struct sim_host *host);
 
 /* Passes on the events of the engine. Called after every command and every round. */
 void sim_host_events(struct sim_host *host);
 
-/* Returns whether frames were dropped because a next hop was not found. Only a sender that waits for a response detects
- * this. */
+/* Returns whether frames were dropped because a next hop was not found. Only a sender that waits
+ * for a response detects this. */
 bool sim_host_swallows(const struct sim_host *host);
 
 /* Stops the faults: the receive ring takes all frames, and the transmit ring soon has room. */

@@ -75,7 +75,7 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
                              : uro_icrc(network, decoded->ip.v6, length));
 }
 
-/* ---- answers that are others ------------------------------------------------------------------- */
+/* ---- answers that are others ----------------------------------------------------------------- */
 
 /* Changes the packet's opcode, and its length to @body_length bytes from the BTH on. */
 static void become(struct sim_world_frame *frame, const struct uro_frame *decoded, uint8_t opcode,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* quirks.h - rewrites frames to look like frames of other implementations: Linux rxe, and NICs.
  *
- * uroce itself sends no such frames. The standard allows most of these frames. The others lose a response, as a network may.
+ * uroce itself sends no such frames. The standard allows most of these frames. The others lose a
+ * response, as a network may.
  */
 #pragma once
 
@@ -33,7 +34,7 @@ struct sim_quirks {
     uint32_t next_read;
 };
 
-/* Rewrites a whole RoCE frame, which may become shorter; leaves other frames alone. @number differs from frame to
- * frame. */
+/* Rewrites a whole RoCE frame, which may become shorter; leaves other frames alone. @number differs
+ * from frame to frame. */
 void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
                         uint32_t number);

@@ -22,6 +22,7 @@ void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start)
     memset(world, 0, sizeof *world);
     world->now = start;
     world->digest = FNV_START;
+    world->jump_at = URO_TIME_NEVER;
     uro_rng_init_number(&world->rng, seed);
     world->journal = sim_journal_make();
 }
@@ -95,6 +96,46 @@ bool sim_world_run(struct sim_world *world, uro_time until)
     if (!world->failed && until != URO_TIME_NEVER && until > world->now)
         world->now = until;
     return next != URO_TIME_NEVER;
+}
+
+static uro_time some_us(struct uro_rng *rng, uint32_t most)
+{
+    return URO_US(1 + uro_rng_below(rng, most));
+}
+
+static uro_time jumper_next(const struct sim_node *node)
+{
+    return URO_CONTAINER_OF(node, struct sim_world, jumper)->jump_at;
+}
+
+/* Jumps the clock. Nodes that were due in between run afterwards, late. */
+static void jumper_run(struct sim_node *node)
+{
+    struct sim_world *world = URO_CONTAINER_OF(node, struct sim_world, jumper);
+
+    world->now += some_us(&world->jump_rng, world->jump_max);
+    world->jumped_at = world->now;
+    sim_journal_note(world->journal, world->now, "the clock has jumped");
+    world->jump_at = URO_TIME_NEVER;
+    if (--world->jumps_left > 0)
+        world->jump_at = world->now + some_us(&world->jump_rng, world->jump_wait_max);
+}
+
+void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, uint32_t wait_max,
+                        uint32_t jump_max)
+{
+    uro_rng_init_number(&world->jump_rng, seed);
+    world->jumps_left = count;
+    world->jump_wait_max = wait_max;
+    world->jump_max = jump_max;
+    world->jump_at = world->now + some_us(&world->jump_rng, wait_max);
+    world->jumper = (struct sim_node){ NULL, jumper_next, jumper_run };
+    sim_world_add(world, &world->jumper);
+}
+
+void sim_world_calm(struct sim_world *world)
+{
+    world->jump_at = URO_TIME_NEVER;
 }
 
 void sim_world_digest(struct sim_world *world, const void *octets, size_t length)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* world.h - the nodes of a simulation, its only clock, and the journal of the last events.
  *
- * A node has three functions. Engines (net/host.h) and programs (work/endpoint.h) are nodes. A link is a chain of nodes.
- * Time jumps to the earliest `next` of a node. The same nodes with the same seed have the same results, byte for byte.
+ * A node has three functions. Engines (net/host.h) and programs (work/endpoint.h) are nodes. A link
+ * is a chain of nodes. Time jumps to the earliest `next` of a node. The same nodes with the same
+ * seed have the same results, byte for byte.
  */
 #pragma once
 
@@ -13,7 +14,8 @@
 
 struct sim_world;
 
-/* A frame between two nodes. The node that holds the frame owns it and frees it with sim_world_free_frame(). */
+/* A frame between two nodes. The node that holds the frame owns it and frees it with
+ * sim_world_free_frame(). */
 struct sim_world_frame {
     struct sim_world_frame *next;
     uro_time due; /* for use by the node that holds the frame */
@@ -38,6 +40,12 @@ struct sim_world {
     uint32_t frames_alive;
     uint32_t node_count;
     struct sim_node *nodes[SIM_WORLD_NODES_MAX];
+    struct sim_node jumper; /* makes the clock jump */
+    struct uro_rng jump_rng;
+    uint32_t jump_wait_max; /* time between two jumps, us */
+    uint32_t jump_max;      /* us */
+    uint32_t jumps_left;
+    uro_time jump_at;
     bool failed;
     char failure[512]; /* first failure; "": none */
 };
@@ -51,8 +59,14 @@ void sim_world_add(struct sim_world *world, struct sim_node *node);
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
 
-/* Runs all work that is due up to and including @until, or until a failure; then the time is @until. Returns false when no
- * work was left before @until. */
+/* Makes the clock jump @count times, as for a process that was stopped, by at most @jump_max us. */
+void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, uint32_t wait_max,
+                        uint32_t jump_max);
+/* Stops the jumps. */
+void sim_world_calm(struct sim_world *world);
+
+/* Runs all work that is due up to and including @until, or until a failure; then the time is
+ * @until. Returns false when no work was left before @until. */
 bool sim_world_run(struct sim_world *world, uro_time until);
 
 /* Returns the time of the next event. */
@@ -83,7 +97,8 @@ void sim_journal_follow(struct sim_journal *journal, void (*tell)(const char *li
 void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
     URO_PRINTF(3);
 
-/* Adds a frame, which is described only when the line is reported. @where has the direction, such as "A>". */
+/* Adds a frame, which is described only when the line is reported. @where has the direction, such
+ * as "A>". */
 void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
                        const uint8_t *octets, uint32_t length);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.h - tracked memory of one queue pair. Every byte has known content, so that every stray write is detected.
+/* memory.h - tracked memory of one queue pair. Every byte has known content, so that every stray
+ * write is detected.
  *
- * The memory has sections, each a registered range of its own, with unregistered memory between them. A section has slots. A
- * slot holds one message, scattered over pieces; all bytes outside the pieces are canary. The addresses in work requests
- * come from the seed, not from the process, so that a run can be repeated byte for byte.
+ * The memory has sections, each a registered range of its own, with unregistered memory between
+ * them. A section has slots. A slot holds one message, scattered over pieces; all bytes outside the
+ * pieces are canary. The addresses in work requests come from the seed, not from the process, so
+ * that a run can be repeated byte for byte.
  */
 #pragma once
 
@@ -51,7 +53,8 @@ struct sim_memory_layout {
     } pieces[URO_SGE_MAX];
 };
 
-/* Allocates memory for an engine or its objects, filled with SIM_MEMORY_UNZEROED instead of zeroes. Release it with free(). */
+/* Allocates memory for an engine or its objects, filled with SIM_MEMORY_UNZEROED instead of zeroes.
+ * Release it with free(). */
 void *sim_memory_unzeroed(size_t size);
 
 /* Initialises the memory: all canary, nothing registered. @base is a multiple of 4096. */
@@ -89,7 +92,8 @@ uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_sectio
 void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
 
-/* Returns true when the slot has the content of sim_memory_fill(); else @at is the first wrong byte. */
+/* Returns true when the slot has the content of sim_memory_fill(); else @at is the first wrong
+ * byte. */
 bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                       const struct sim_memory_layout *layout, uint32_t length, uint64_t seed,
                       uint32_t *at);

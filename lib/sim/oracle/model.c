@@ -2,84 +2,93 @@
 /* model.c - see model.h for the contract. */
 #include "sim/oracle/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/oracle/memory.h"
+#include "wire/arp.h"
+#include "wire/icmp.h"
+
+#define HEADERS_MAX 160u
+#define LRH_LEN     8u /* absent in RoCEv2, counted as ones by the ICRC */
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* Properties of operations. */
+#define TAKES    (1u << 0) /* the payload goes into a receive of the peer */
+#define IMM      (1u << 1)
+#define WRITES   (1u << 2)
+#define ATOMIC   (1u << 3)
+#define ANSWERED (1u << 4) /* with a response other than an ACK */
+#define LOCAL    (1u << 5)
+
+static const struct {
+    enum uro_wc_opcode completion;
+    enum uro_verb operation;
+    unsigned properties;
+} operations[] = {
+    [URO_WR_RDMA_WRITE] = { URO_WC_RDMA_WRITE, URO_WRITE, WRITES },
+    [URO_WR_RDMA_WRITE_WITH_IMM] = { URO_WC_RDMA_WRITE, URO_WRITE, WRITES | IMM },
+    [URO_WR_SEND] = { URO_WC_SEND, URO_SEND, TAKES },
+    [URO_WR_SEND_WITH_IMM] = { URO_WC_SEND, URO_SEND, TAKES | IMM },
+    [URO_WR_RDMA_READ] = { URO_WC_RDMA_READ, URO_READ, ANSWERED },
+    [URO_WR_ATOMIC_CMP_AND_SWP] = { URO_WC_COMP_SWAP, URO_CMP_SWAP, ATOMIC | ANSWERED },
+    [URO_WR_ATOMIC_FETCH_AND_ADD] = { URO_WC_FETCH_ADD, URO_FETCH_ADD, ATOMIC | ANSWERED },
+    [URO_WR_LOCAL_INV] = { URO_WC_LOCAL_INV, URO_WRITE, LOCAL },
+    [URO_WR_BIND_MW] = { URO_WC_BIND_MW, URO_WRITE, LOCAL },
+    [URO_WR_SEND_WITH_INV] = { URO_WC_SEND, URO_SEND, TAKES },
+    [URO_WR_FLUSH] = { URO_WC_FLUSH, URO_FLUSH, ANSWERED },
+    [URO_WR_ATOMIC_WRITE] = { URO_WC_ATOMIC_WRITE, URO_ATOMIC_WRITE, ANSWERED },
+};
+
+static bool has(uint8_t opcode, unsigned properties)
+{
+    return operations[opcode].properties & properties;
+}
 
 enum uro_wc_opcode sim_model_wc_opcode(uint8_t opcode)
 {
-    static const enum uro_wc_opcode table[] = {
-        [URO_WR_RDMA_WRITE] = URO_WC_RDMA_WRITE,
-        [URO_WR_RDMA_WRITE_WITH_IMM] = URO_WC_RDMA_WRITE,
-        [URO_WR_SEND] = URO_WC_SEND,
-        [URO_WR_SEND_WITH_IMM] = URO_WC_SEND,
-        [URO_WR_RDMA_READ] = URO_WC_RDMA_READ,
-        [URO_WR_ATOMIC_CMP_AND_SWP] = URO_WC_COMP_SWAP,
-        [URO_WR_ATOMIC_FETCH_AND_ADD] = URO_WC_FETCH_ADD,
-        [URO_WR_LOCAL_INV] = URO_WC_LOCAL_INV,
-        [URO_WR_BIND_MW] = URO_WC_BIND_MW,
-        [URO_WR_SEND_WITH_INV] = URO_WC_SEND,
-        [URO_WR_FLUSH] = URO_WC_FLUSH,
-        [URO_WR_ATOMIC_WRITE] = URO_WC_ATOMIC_WRITE,
-    };
-    return table[opcode];
+    return operations[opcode].completion;
 }
 
 bool sim_model_takes_receive(uint8_t opcode)
 {
-    return opcode == URO_WR_SEND || opcode == URO_WR_SEND_WITH_IMM ||
-           opcode == URO_WR_SEND_WITH_INV;
+    return has(opcode, TAKES);
 }
 
 bool sim_model_is_message(uint8_t opcode)
 {
-    return sim_model_takes_receive(opcode) || opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    return has(opcode, TAKES) || opcode == URO_WR_RDMA_WRITE_WITH_IMM;
 }
 
 bool sim_model_has_imm(uint8_t opcode)
 {
-    return opcode == URO_WR_SEND_WITH_IMM || opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    return has(opcode, IMM);
 }
 
 bool sim_model_is_write(uint8_t opcode)
 {
-    return opcode == URO_WR_RDMA_WRITE || opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    return has(opcode, WRITES);
 }
 
 bool sim_model_is_atomic(uint8_t opcode)
 {
-    return opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
+    return has(opcode, ATOMIC);
 }
 
 bool sim_model_has_response(uint8_t opcode)
 {
-    return sim_model_is_atomic(opcode) || opcode == URO_WR_RDMA_READ || opcode == URO_WR_FLUSH ||
-           opcode == URO_WR_ATOMIC_WRITE;
+    return has(opcode, ANSWERED);
 }
 
 bool sim_model_is_local(uint8_t opcode)
 {
-    return opcode == URO_WR_BIND_MW || opcode == URO_WR_LOCAL_INV;
+    return has(opcode, LOCAL);
 }
 
 enum uro_verb sim_model_operation(uint8_t opcode)
 {
-    if (sim_model_takes_receive(opcode))
-        return URO_SEND;
-    switch (opcode) {
-    case URO_WR_FLUSH:
-        return URO_FLUSH;
-    case URO_WR_ATOMIC_WRITE:
-        return URO_ATOMIC_WRITE;
-    case URO_WR_RDMA_READ:
-        return URO_READ;
-    case URO_WR_ATOMIC_CMP_AND_SWP:
-        return URO_CMP_SWAP;
-    case URO_WR_ATOMIC_FETCH_AND_ADD:
-        return URO_FETCH_ADD;
-    default:
-        return URO_WRITE;
-    }
+    return operations[opcode].operation;
 }
 
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu)
@@ -94,20 +103,235 @@ enum uro_place sim_model_place(uint32_t index, uint32_t count)
     return index == 0 ? URO_FIRST : index + 1 == count ? URO_LAST : URO_MIDDLE;
 }
 
+static bool is_part(const uint8_t *bytes, uint32_t from, uint32_t length, uint64_t seed)
+{
+    uint8_t message[URO_PATH_MTU_MAX];
+
+    sim_memory_message(message, from, length, seed);
+    return memcmp(bytes, message, length) == 0;
+}
+
 bool sim_model_carries(const struct uro_frame *frame, uint32_t from, uint32_t length, uint64_t seed)
 {
-    uint8_t bytes[URO_PATH_MTU_MAX];
-
-    if (frame->payload_length != length)
-        return false;
-    sim_memory_message(bytes, from, length, seed);
-    return memcmp(bytes, frame->payload, length) == 0;
+    return frame->payload_length == length && is_part(frame->payload, from, length, seed);
 }
 
 bool sim_model_holds(const uint8_t *bytes, uint32_t length, uint64_t seed)
 {
-    uint8_t message[URO_PATH_MTU_MAX];
+    return is_part(bytes, 0, length, seed);
+}
 
-    sim_memory_message(message, 0, length, seed);
-    return memcmp(bytes, message, length) == 0;
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static bool bad(struct sim_codec *result, const char *what)
+{
+    snprintf(result->problem, sizeof result->problem, "%s", what);
+    return false;
+}
+
+/* CRC-32 of one byte, one bit at a time. */
+static uint32_t bits(uint32_t crc)
+{
+    for (unsigned i = 0; i < 8; i++)
+        crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320u : 0);
+    return crc;
+}
+
+/* ahead[k][v]: what byte v does to the register after k more bytes. */
+static uint32_t ahead[4][256];
+
+static void make_tables(void)
+{
+    if (ahead[0][1] == 0)
+        for (unsigned k = 0; k < 4; k++)
+            for (uint32_t v = 0; v < 256; v++)
+                ahead[k][v] =
+                    k == 0 ? bits(v) : bits(ahead[k - 1][v] & 0xff) ^ ahead[k - 1][v] >> 8;
+}
+
+static uint32_t feed(uint32_t crc, uint8_t octet)
+{
+    return ahead[0][(uint8_t)(crc ^ octet)] ^ crc >> 8;
+}
+
+static uint32_t feed_all(uint32_t crc, const uint8_t *octets, size_t length)
+{
+    for (; length >= 4; octets += 4, length -= 4) {
+        crc ^= uro_get_le32(octets);
+        crc = ahead[3][crc & 0xff] ^ ahead[2][crc >> 8 & 0xff] ^ ahead[1][crc >> 16 & 0xff] ^
+              ahead[0][crc >> 24];
+    }
+    for (; length > 0; octets++, length--)
+        crc = feed(crc, *octets);
+    return crc;
+}
+
+/* The bytes that may change on the way (IBTA Annex A17) count as ones. */
+static bool masked(bool v6, size_t at)
+{
+    size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    bool network = v6 ? at < 4 || at == 7 /* class, flow label; hop limit */
+                      : at == 1 || at == 8 || at == 10 || at == 11; /* TOS, TTL, checksum */
+
+    return network || at == udp + 6 || at == udp + 7 || at == udp + URO_UDP_LEN + 4;
+}
+
+/* Returns the ICRC of @length bytes from the IP header on. @twice: the headers from the BTH on
+ * count twice. */
+static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
+{
+    uint32_t crc = 0xffffffff;
+
+    make_tables();
+    for (size_t i = 0; i < LRH_LEN; i++)
+        crc = feed(crc, 0xff);
+    size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN, headers = udp + URO_UDP_LEN + URO_BTH_LEN;
+
+    for (size_t i = 0; i < length && i < headers; i++) {
+        uint8_t octet = network[i];
+        if (v6 && i == 0)
+            octet |= 0x0f; /* the version itself is not masked */
+        else if (masked(v6, i))
+            octet = 0xff;
+        crc = feed(crc, octet);
+    }
+    if (length > headers)
+        crc = feed_all(crc, network + headers, length - headers);
+    if (twice && length > udp + URO_UDP_LEN)
+        crc = feed_all(crc, network + udp + URO_UDP_LEN, length - udp - URO_UDP_LEN);
+    return ~crc;
+}
+
+static uint8_t *encode_ext(uint8_t *at, const struct uro_frame *frame, unsigned one)
+{
+    switch (one) {
+    case URO_EXT_XRCETH:
+        uro_put_be32(at, frame->xrc_srqn);
+        break;
+    case URO_EXT_DETH:
+        uro_deth_encode(at, &frame->deth);
+        break;
+    case URO_EXT_FETH:
+        uro_feth_encode(at, &frame->feth);
+        break;
+    case URO_EXT_RETH:
+        uro_reth_encode(at, &frame->reth);
+        break;
+    case URO_EXT_ATOMIC:
+        uro_atomic_eth_encode(at, &frame->atomic);
+        break;
+    case URO_EXT_AETH:
+        uro_aeth_encode(at, &frame->aeth);
+        break;
+    case URO_EXT_ATOMIC_ACK:
+        uro_put_be64(at, frame->atomic_ack);
+        break;
+    case URO_EXT_IMM:
+        memcpy(at, &frame->imm, URO_IMM_LEN);
+        break;
+    case URO_EXT_INV:
+        uro_put_be32(at, frame->inv_rkey);
+        break;
+    case URO_EXT_CNP:
+        memset(at, 0, URO_CNP_LEN);
+        break;
+    default:
+        break;
+    }
+    return at + uro_ext_length(one);
+}
+
+/* All headers of a frame, from Ethernet on; returns their length. */
+static size_t encode(const struct uro_frame *frame, bool roce, uint8_t *out)
+{
+    uint8_t *at = out;
+
+    at += uro_ether_put(at, &frame->ether);
+    at += uro_ip_put(at, &frame->ip);
+    if (frame->ip.protocol == URO_IPPROTO_UDP) {
+        uro_udp_encode(at, &frame->udp);
+        at += URO_UDP_LEN;
+    }
+    if (roce) {
+        uro_bth_encode(at, &frame->bth);
+        at += URO_BTH_LEN;
+        for (unsigned i = 0; i < URO_EXT_COUNT; i++)
+            if (frame->op->ext & 1u << i)
+                at = encode_ext(at, frame, 1u << i);
+    }
+    return (size_t)(at - out);
+}
+
+static bool check_arp(const struct uro_frame *frame, struct sim_codec *result)
+{
+    struct uro_arp arp;
+    uint8_t encoded[URO_ARP_LEN];
+
+    if (!uro_arp_decode(frame->body, frame->body_length, &arp))
+        return bad(result, "malformed ARP");
+    uro_arp_encode(encoded, &arp);
+    if (memcmp(encoded, frame->body, URO_ARP_LEN) != 0)
+        return bad(result, "ARP encodes to other octets");
+    return true;
+}
+
+/* What follows the headers: payload, zero padding, ICRC. */
+static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
+{
+    static const uint8_t zeros[3];
+    const uint8_t *pad = frame->payload + frame->payload_length;
+    const uint8_t *crc = pad + frame->bth.pad_count;
+    bool flush = frame->op->verb == URO_FLUSH;
+    size_t covered = (size_t)(crc - frame->network);
+
+    if (memcmp(pad, zeros, frame->bth.pad_count) != 0)
+        return bad(result, "padding is not zero");
+    if (((frame->payload_length + frame->bth.pad_count) & 3) != 0)
+        return bad(result, "payload and padding are not whole words");
+    if (crc + URO_ICRC_LEN != frame->body + frame->body_length)
+        return bad(result, "octets between padding and ICRC");
+
+    uint32_t stored = uro_get_le32(crc);
+    uint32_t right = icrc(frame->network, frame->ip.v6, covered, false);
+    result->rxe_flush =
+        flush && stored != right && stored == icrc(frame->network, frame->ip.v6, covered, true);
+    if (stored == right || result->rxe_flush)
+        return true;
+    snprintf(result->problem, sizeof result->problem, "ICRC is %08x, should be %08x", stored,
+             right);
+    return false;
+}
+
+bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *result)
+{
+    struct uro_frame frame;
+    uint8_t headers[HEADERS_MAX];
+    struct uro_icmp icmp;
+
+    *result = (struct sim_codec){ .roce = false };
+    enum uro_frame_result decoded = uro_frame_network(octets, length, &frame);
+    if (decoded != URO_FRAME_OK)
+        return bad(result, uro_frame_result_text(decoded));
+    if (frame.ether.type == URO_ETHERTYPE_ARP)
+        return check_arp(&frame, result);
+    if (frame.ip.protocol == URO_IPPROTO_ICMPV6 &&
+        !uro_icmp_decode(&frame.ip, frame.body, frame.body_length, &icmp))
+        return bad(result, "malformed ICMPv6");
+    result->roce = frame.ip.protocol == URO_IPPROTO_UDP && frame.udp.dest_port == URO_ROCE_PORT;
+    if (result->roce) {
+        decoded = uro_frame_roce(&frame);
+        if (decoded != URO_FRAME_OK)
+            return bad(result, uro_frame_result_text(decoded));
+        result->read_response = frame.op->verb == URO_READ && frame.op->role == URO_RESPONSE;
+    }
+
+    size_t encoded = encode(&frame, result->roce, headers);
+    for (size_t i = 0; i < encoded; i++) {
+        if (headers[i] == octets[i])
+            continue;
+        snprintf(result->problem, sizeof result->problem,
+                 "octet %zu of the headers is %02x, encodes to %02x", i, octets[i], headers[i]);
+        return false;
+    }
+    return !result->roce || check_tail(&frame, result);
 }

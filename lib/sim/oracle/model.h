@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model.h - the properties of each operation, taken from the standard independently of lib/core. */
+/* model.h - what the standard says of operations and frames, written independently of lib/core. */
 #pragma once
 
 #include "core/cq.h"
@@ -31,3 +31,17 @@ bool sim_model_carries(const struct uro_frame *frame, uint32_t from, uint32_t le
                        uint64_t seed);
 /* Returns whether the bytes are those of message @seed. */
 bool sim_model_holds(const uint8_t *bytes, uint32_t length, uint64_t seed);
+
+#define SIM_CODEC_TEXT_MAX 160u
+
+struct sim_codec {
+    bool roce; /* UDP to the RoCE port */
+    bool read_response;
+    bool rxe_flush; /* the ICRC is that of Linux rxe for FLUSH, not of the standard */
+    char problem[SIM_CODEC_TEXT_MAX]; /* first problem; "": none */
+};
+
+/* Decodes the frame, checks its checksums and its ICRC by plain bitwise arithmetic that shares
+ * nothing with base/crc32, encodes all headers again and compares every byte. Reserved bits that
+ * are not zero are a problem. Returns true when the frame has no problem. */
+bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *result);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "sim/sim.h"
 
 enum shape {
     EVEN,   /* each number of the range as often */
@@ -327,9 +328,9 @@ static const char *const names[] = {
 #undef NAME
 };
 
-bool sim_plan_part(const char *name, size_t length, uint32_t *parts)
+bool sim_part(const char *name, size_t length, uint32_t *parts)
 {
-    for (size_t i = 0; sim_plan_part_name(i) != NULL; i++) {
+    for (size_t i = 0; sim_part_name(i) != NULL; i++) {
         if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
             *parts |= 1u << i;
             return true;
@@ -338,7 +339,7 @@ bool sim_plan_part(const char *name, size_t length, uint32_t *parts)
     return false;
 }
 
-const char *sim_plan_part_name(size_t number)
+const char *sim_part_name(size_t number)
 {
     return number < URO_ARRAY_LEN(names) ? names[number] : NULL;
 }

@@ -18,14 +18,16 @@ enum sim_fields_kind {
     SIM_FIELDS_KINDS
 };
 
-/* Draws the fields. Fields of a part in @without are off; the other fields do not depend on @without. */
+/* Draws the fields. Fields of a part in @without are off; the other fields do not depend on
+ * @without. */
 void sim_fields_draw(enum sim_fields_kind kind, void *object, struct uro_rng *rng,
                      uint32_t without);
 /* Switches the fields of these parts off. */
 void sim_fields_clear(enum sim_fields_kind kind, void *object, uint32_t without);
 /* Divides the number of objects by @count, and the work of each by @work; something is left. */
 void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, uint32_t work);
-/* Writes the names and values of the fields that are on. Returns the length; at most @room bytes are written. */
+/* Writes the names and values of the fields that are on. Returns the length; at most @room bytes
+ * are written. */
 size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t room);
 
 /* @low .. @high, small numbers more often than large ones. */

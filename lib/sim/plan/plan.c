@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - draws the plan of a run: first each struct from its table, then what depends on several fields; see plan.h.
+/* plan.c - draws the plan of a run: first each struct from its table, then what depends on several
+ * fields; see plan.h.
  *
- * Each struct is drawn from random numbers of its own, so that a field that is added to one leaves the others as they
- * were.
+ * Each struct is drawn from random numbers of its own, so that a field that is added to one leaves
+ * the others as they were.
  */
 #include "sim/plan/plan.h"
 
@@ -10,24 +11,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/limits.h"
 #include "core/psn.h"
 #include "sim/plan/fields.h"
 
-#define TWO_OF_TEN    6u
-#define STARS_ONE_IN  3u /* the first host is linked to all others */
-#define EXTRA_MAX     2u /* links beyond those that connect all hosts */
-#define CLEAN_ONE_IN  8u
-#define MIXED_ONE_IN  2u
-#define SPARED_ONE_IN 3u
-#define CQS_MAX       2u
-#define PARTIES_MAX   3u
-#define SHARED_MAX    256u /* receives of a shared queue: still more than all connections send */
-#define BASIC_MAX     2u
-#define XRC_MAX       3u
-#define SELF_ONE_IN   6u
-#define HOPS          512u /* more than any host needs */
-#define ROUNDED_MAX   64u
-#define FOREVER       7u
+#define TWO_OF_TEN      6u
+#define STARS_ONE_IN    3u /* the first host is linked to all others */
+#define EXTRA_MAX       2u /* links beyond those that connect all hosts */
+#define CLEAN_ONE_IN    8u
+#define MIXED_ONE_IN    2u
+#define SPARED_ONE_IN   3u
+#define CQS_MAX         2u
+#define PARTIES_MAX     3u
+#define SHARED_MAX      256u /* receives of a shared queue: still more than all connections send */
+#define BASIC_MAX       2u
+#define XRC_MAX         3u
+#define SELF_ONE_IN     6u
+#define HOPS            512u /* more than any host needs */
+#define ROUNDED_MAX     64u
+#define RETRY_MAX       7u
+#define ATTACKED_WAIT   URO_MS(1000) /* for the last messages after an attack */
+#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is resolved again */
+#define PS_PER_NS       1000u
+#define TRIES           8u /* of a last attempt that is turned away */
+#define MRA_EXPONENT    24u
+#define EXPONENT_OF_MS  8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
+#define MESSAGES_OF_ONE 24u
+#define FOREVER         7u
 
 /* The parts that are faults of a link, and those that are faults of a host. */
 #define LINK_FAULTS                                                                                \
@@ -38,7 +48,8 @@
      SIM_PLAN_PART(UNNAMED))
 #define HOST_FAULTS (SIM_PLAN_PART(RING) | SIM_PLAN_PART(STALL) | SIM_PLAN_PART(UNNAMED))
 
-/* Random numbers of one struct of a plan. Kinds from SIM_FIELDS_KINDS on are those of several structs. */
+/* Random numbers of one struct of a plan. Kinds from SIM_FIELDS_KINDS on are those of several
+ * structs. */
 enum { NUMBERS_NET = SIM_FIELDS_KINDS, NUMBERS_LINK, NUMBERS_HOST };
 
 static struct uro_rng numbers(uint64_t seed, unsigned kind, uint32_t index)
@@ -54,7 +65,7 @@ static bool one_in(struct uro_rng *rng, uint32_t count)
     return uro_rng_below(rng, count) == 0;
 }
 
-/* ---- every struct of a link ------------------------------------------------------------------------ */
+/* ---- every struct of a link ------------------------------------------------------------------- */
 
 /* What is done with each struct. */
 struct visit {
@@ -113,7 +124,7 @@ static void divide_fields(const struct visit *visit, enum sim_fields_kind kind, 
     sim_fields_divide(kind, object, visit->count, visit->work);
 }
 
-/* ---- what depends on several fields ---------------------------------------------------------------- */
+/* ---- what depends on several fields ----------------------------------------------------------- */
 
 static uint32_t draw_size(struct uro_rng *rng, uint32_t mtu, uint32_t packets)
 {
@@ -295,7 +306,168 @@ static void thin(struct sim_plan *plan, uint32_t links)
     }
 }
 
-/* ---- all links and hosts --------------------------------------------------------------------------- */
+/* ---- how long everything may take ------------------------------------------------------------- */
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static const struct sim_host_config *host_of(const struct sim_plan *plan, unsigned side)
+{
+    return &plan->net->hosts[plan->hosts[side]];
+}
+
+static uint64_t cm_frames(const struct sim_plan *plan)
+{
+    const struct sim_plan_cm *cm = &plan->cm;
+    uint32_t callers = cm->callers[0] + cm->callers[1];
+
+    if (callers == 0)
+        return 0;
+    return 2 * callers *
+           (MESSAGES_OF_ONE + cm->message_count * (cm->message_max / cm->path_mtu + UINT64_C(2)));
+}
+
+/* Returns the most requests and answers that may be in flight from a host because of one link. */
+static uint64_t link_frames(const struct sim_plan *plan, unsigned side)
+{
+    uint32_t window = host_of(plan, side)->engine.window;
+    if (window == 0)
+        window = URO_WINDOW_DEFAULT;
+    uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ responses */
+
+    for (uint32_t i = 0; i < plan->uc_count; i++) {
+        const struct sim_plan_pair *uc = &plan->ucs[i];
+        frames += 4 * (uc->ends[0].sends * (uc->message_max / uc->path_mtu + 1));
+    }
+    for (uint32_t i = 0; i < plan->party_count; i++)
+        frames += 2 * plan->parties[i].ends[0].sends;
+    return frames + cm_frames(plan);
+}
+
+static uint32_t largest_frame(const struct sim_plan *plan)
+{
+    uint32_t mtu = plan->cm.path_mtu;
+
+    for (uint32_t i = 0; i < plan->uc_count; i++)
+        mtu = larger(mtu, plan->ucs[i].path_mtu);
+    for (uint32_t i = 0; i < plan->pair_count; i++)
+        mtu = larger(mtu, plan->pairs[i].path_mtu);
+    if (plan->party_count > 0 || plan->net->link_count > 1)
+        mtu = URO_PATH_MTU_MAX;
+    return mtu + URO_ROCE_OVERHEAD;
+}
+
+/* Returns the most frames that may be in flight from a host, over all its links. */
+static uint64_t host_frames(const struct sim_net_plan *net, unsigned host)
+{
+    uint64_t frames = 0;
+
+    for (uint32_t i = 0; i < net->link_count; i++)
+        for (unsigned side = 0; side < 2; side++)
+            if (net->links[i].hosts[side] == host)
+                frames += link_frames(&net->links[i], side);
+    return frames;
+}
+
+/* Returns the longest time of a frame in flight, from all links of the two hosts. */
+static uro_time compute_flight(const struct sim_plan *plan)
+{
+    uint32_t largest = largest_frame(plan);
+    uro_time longest = 0;
+
+    for (unsigned side = 0; side < 2; side++) {
+        const struct sim_cable_config *cable = &plan->cables[side];
+        uint64_t frames = host_frames(plan->net, plan->hosts[side]);
+        uro_time time = cable->one_way_delay + cable->jitter + cable->late_max +
+                        frames * largest * cable->ps_per_octet / PS_PER_NS +
+                        frames * host_of(plan, side)->tx_gap_max +
+                        (host_of(plan, side)->threads ? SIM_THREADS_USUAL : 0) +
+                        (host_of(plan, !side)->threads ? SIM_THREADS_USUAL : 0);
+        if (time > longest)
+            longest = time;
+    }
+    return longest;
+}
+
+uro_time sim_plan_cm_time(uint32_t exponent)
+{
+    return URO_MS(1) << (exponent < EXPONENT_OF_MS ? 0 : exponent - EXPONENT_OF_MS);
+}
+
+/* Returns the time for open connections when faults stop, for the last attempt of each caller with
+ * a few rejections, and for MRAs. */
+static uro_time cm_patience(const struct sim_plan *plan)
+{
+    const struct sim_plan_cm *cm = &plan->cm;
+    uint32_t callers = cm->callers[0] + cm->callers[1];
+    uro_time asking =
+        (SIM_PLAN_CM_PATIENT_RETRIES + UINT64_C(1)) *
+        (2 * sim_plan_cm_time(cm->ack_timeout) + sim_plan_cm_time(SIM_PLAN_CM_PATIENT_TIMEOUT));
+    uro_time one = 3 * asking + 2 * sim_plan_cm_time(MRA_EXPONENT) + 4 * cm->turn_wait_max +
+                   cm->call_wait_max + URO_US(cm->stay_max) + SIM_PLAN_CM_SLOW +
+                   SIM_PLAN_CM_STAY_LONG + cm->message_count * 4 * sim_plan_flight_max(plan);
+
+    return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
+}
+
+/* The limit is generous: the simulator looks for work that never ends, not for slow work. */
+static uro_time link_patience(const struct sim_plan *plan)
+{
+    uro_time sum = NEIGHBOUR_WAIT;
+    uro_time flight = sim_plan_flight_max(plan);
+
+    for (uint32_t i = 0; i < plan->pair_count; i++) {
+        const struct sim_plan_pair *pair = &plan->pairs[i];
+        for (unsigned side = 0; side < 2; side++) {
+            const struct sim_plan_end *end = &pair->ends[side];
+            const struct sim_plan_end *peer = &pair->ends[!side];
+            uro_time each = 2 * flight + end->post_wait_max + 2 * plan->poll_wait_max +
+                            peer->recv_wait_max + URO_MS(2); /* one or two RNR waits */
+            if (peer->srq != SIM_PLAN_NO_SRQ || pair->xrc)
+                each *= 2 * plan->pair_count; /* other queue pairs may be served first */
+            sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
+                                        (RETRY_MAX + 2) * SIM_PLAN_ACK_TIMEOUT(end->timeout) * 2);
+        }
+    }
+    for (uint32_t i = 0; i < plan->uc_count; i++) {
+        const struct sim_plan_pair *uc = &plan->ucs[i];
+        sum += URO_MS(100) + 2 * uc->ends[0].sends *
+                                 (2 * flight + 2 * plan->poll_wait_max + uc->ends[0].post_wait_max +
+                                  uc->ends[0].recv_wait_max);
+    }
+    for (uint32_t i = 0; i < plan->party_count; i++) {
+        const struct sim_plan_pair *party = &plan->parties[i];
+        sum += URO_MS(100) + 2 * party->ends[0].sends *
+                                 (2 * flight + 2 * plan->poll_wait_max +
+                                  party->ends[0].post_wait_max + party->ends[0].recv_wait_max);
+    }
+    return sum + cm_patience(plan) + (plan->attacked.wait_max > 0 ? ATTACKED_WAIT : 0);
+}
+
+uro_time sim_net_plan_patience(const struct sim_net_plan *net)
+{
+    uro_time sum = 0;
+
+    for (uint32_t i = 0; i < net->link_count; i++)
+        sum += link_patience(&net->links[i]);
+    return sum;
+}
+
+uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions)
+{
+    uro_time stall = 0;
+
+    for (unsigned side = 0; side < 2; side++)
+        if (host_of(plan, side)->tx_stall_max > stall)
+            stall = host_of(plan, side)->tx_stall_max;
+    for (unsigned side = 0; side < 2; side++)
+        stall += host_of(plan, side)->threads ? SIM_THREADS_LATE : 0;
+    return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->net->faults.jump_max);
+}
+
+/* ---- all links and hosts ---------------------------------------------------------------------- */
 
 static bool is_end(const struct sim_plan *plan, unsigned host)
 {
@@ -365,7 +537,8 @@ static void draw_host(struct sim_net_plan *net, unsigned number, uint64_t seed)
         engine->connections = SIM_PLAN_CALM_CONNECTIONS;
 }
 
-/* Hosts with perfect cables have no attacker and are not attacked; the run has one attacker at most. */
+/* Hosts with perfect cables have no attacker and are not attacked; the run has one attacker at
+ * most. */
 static void join_attackers(struct sim_net_plan *net)
 {
     bool has_attacker = false;
@@ -385,7 +558,7 @@ static void join_attackers(struct sim_net_plan *net)
 /* Returns the least ACK timeout: a shorter one would retransmit packets that are only slow. */
 static uint32_t least_timeout(const struct sim_plan *plan)
 {
-    uro_time flight = sim_plan_compute_flight(plan);
+    uro_time flight = compute_flight(plan);
     uint32_t least = 6;
 
     while (SIM_PLAN_ACK_TIMEOUT(least) < 3 * flight)
@@ -462,10 +635,10 @@ void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without
             net->calm_at = net->links[i].calm_at;
     }
     for (uint32_t i = 0; i < net->link_count; i++)
-        net->links[i].flight_max = sim_plan_compute_flight(&net->links[i]);
+        net->links[i].flight_max = compute_flight(&net->links[i]);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------- */
 
 struct text {
     char *text;

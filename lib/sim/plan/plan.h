@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work are on, and their numbers.
+/* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work are on, and their
+ * numbers.
  *
- *   fields.c  a table of each struct: how its fields are drawn, and which part each field belongs to
- *   plan.c    draws a whole plan: the tables, then what depends on more than one field
- *   limits.c  how long everything may take under a plan
+ *   fields.c  a table of each struct: how its fields are drawn, and the part of each field
+ *   plan.c    draws a whole plan from the tables; says how long everything may take under it
  *
- * Many runs with few kinds of faults find more than runs with all of them. So each field is on or off first, and has a
- * number only when it is on. A link without faults is a link from which all parts are left out that are faults.
+ * Many runs with few kinds of faults find more than runs with all of them. So each field is on or
+ * off first, and has a number only when it is on. A link without faults is a link from which all
+ * parts are left out that are faults.
  */
 #pragma once
 
@@ -199,8 +200,8 @@ struct sim_net_plan {
     struct sim_plan_faults faults;
 };
 
-/* The parts that can be left out of a run to find the cause of a failure: faults, work, and all hosts but two. The last
- * has no name: it is what links without faults do not have either. */
+/* The parts that can be left out of a run to find the cause of a failure: faults, work, and all
+ * hosts but two. The last has no name: it is what links without faults do not have either. */
 #define SIM_PLAN_PARTS(X)                                                                          \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \
@@ -243,19 +244,14 @@ enum sim_plan_part {
 
 #define SIM_PLAN_PART(part) (1u << SIM_PLAN_PART_##part)
 
-/* Adds the part with this name to the set. Returns false when no part has this name. */
-bool sim_plan_part(const char *name, size_t length, uint32_t *parts);
-/* Returns the name of part @number, or NULL when there are no more. */
-const char *sim_plan_part_name(size_t number);
-
-/* Draws the plan of a run, without a set of parts, and with the work halved @less times. The other parts stay as they are. */
+/* Draws the plan of a run, without a set of parts, and with the work halved @less times. The other
+ * parts stay as they are. */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
 /* Returns whether the host has a link with perfect cables. No fault may then delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
 /* Writes the plan for people: a line for each link. Writes at most @room bytes. */
 void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t room);
 
-/* limits.c */
 /* ACK timeout in ns. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
 /* Returns the time of a timeout exponent, ns. */
@@ -267,8 +263,6 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 #define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
 #define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
 
-/* Computes the longest time of a frame in flight, from all links of its two hosts. */
-uro_time sim_plan_compute_flight(const struct sim_plan *plan);
 /* Returns the longest delay by faults of a program with this number of actions, ns. */
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 /* Returns the time after the end of faults in which all work must be done, ns. */

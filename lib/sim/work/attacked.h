@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked.h - two connected queue pairs under attack by an attacker that reads all frames. The attacker knows the
- * addresses, the QPNs, the keys, and PSNs near the expected PSNs.
+/* attacked.h - two connected queue pairs under attack by an attacker that reads all frames. The
+ * attacker knows the addresses, the QPNs, the keys, and PSNs near the expected PSNs.
  *
- *   attacked.c        the two endpoints
- *   attacked_forge.c  the frames of the attacker
- *
- * No protocol without secrets stops such an attacker. Arriving messages may be forged, and queue pairs of RC and XRC may
- * fail; those of UC and UD never do. Memory without a key is neither changed nor sent. Other queue pairs are not affected.
- * A life of UC or UD that survives the attack is the last life. When faults have stopped, its ends send each other one more
- * message, which must arrive.
+ * No protocol without secrets stops such an attacker. Arriving messages may be forged, and queue
+ * pairs of RC and XRC may fail; those of UC and UD never do. Memory without a key is neither
+ * changed nor sent. Other queue pairs are not affected. A life of UC or UD that survives the attack
+ * is the last life. When faults have stopped, its ends send each other one more message, which must
+ * arrive.
  */
 #pragma once
 
@@ -20,7 +18,7 @@
 #define SIM_ATTACKED_FRAME  4600u /* bytes of such a frame */
 #define SIM_ATTACKED_RANGE  4096u /* bytes of a range that a peer may access, or may not */
 #define SIM_ATTACKED_QKEY   0x11223344u
-#define SIM_ATTACKED_SRQ    SIM_PLAN_SRQS_MAX /* index of the shared receive queue of an XRC target */
+#define SIM_ATTACKED_SRQ    SIM_PLAN_SRQS_MAX /* index of an XRC target's queue */
 
 struct sim_attacked {
     struct sim_node attacker;
@@ -57,17 +55,3 @@ bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *hos
                        const struct uro_frame *frame);
 /* Checks the shared receive queue after all work has ended. */
 void sim_attacked_check(struct sim_attacked *attacked);
-
-/* attacked_forge.c */
-/* Sends one frame to one of the ends, both of which are alive. */
-void sim_attacked_forge(struct sim_attacked *attacked);
-/* Records a frame for the attacker. */
-void sim_attacked_remember(struct sim_attacked *attacked, const struct sim_endpoint *to,
-                           const struct uro_frame *frame);
-
-static inline struct sim_attacked_end *sim_attacked_end(const struct sim_endpoint *end)
-{
-    struct sim_attacked *attacked = end->load->attacked;
-
-    return &attacked->ends[end == &attacked->life.ends[1]];
-}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/oracle/codec.h"
+#include "sim/oracle/model.h"
 
 /* The CNP of a ConnectX-4 Lx, from a public capture; the ICRC is the last four octets. */
 static const uint8_t cnp[74] = {
@@ -71,5 +71,5 @@ int main(void)
         cmocka_unit_test(codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way),
         cmocka_unit_test(codec__octet_behind_the_frame__is_no_problem),
     };
-    return cmocka_run_group_tests_name("sim/codec", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sim/model", tests, NULL, NULL);
 }
