@@ -3,7 +3,7 @@
  *
  * A network that reorders lets a packet be overtaken; a network that loses lets all behind the lost one
  * arrive. Without a place to keep them the peer has to send all of them again. A queue pair with kept
- * packets has a gap: if it does not close soon the peer is told (rsp_serve.c), if it does not close at
+ * packets has a gap: if it does not close soon the peer is told (rsp_execute.c), if it does not close at
  * all they are forgotten. Nothing is judged, written or answered before its turn.
  *
  * The memory is of the engine, for all queue pairs together, and touched first when it is needed.

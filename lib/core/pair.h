@@ -98,8 +98,8 @@ static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
 
 /* The receiving side. */
 struct uro_rsp {
-    uro_psn expected;   /* rsp_serve.c */
-    uint32_t msn;       /* rsp_serve.c; 24 bits */
+    uro_psn expected;   /* rsp_execute.c */
+    uint32_t msn;       /* rsp_execute.c; 24 bits */
     uint32_t offset;    /* octets received of the message in progress */
     enum uro_verb verb; /* of it */
     uint64_t va;        /* WRITE in progress */
@@ -109,7 +109,7 @@ struct uro_rsp {
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
     struct uro_gap *gap;        /* requests that came before their turn; early.c */
-    bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_serve.c */
+    bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
     bool established;  /* COMM_EST was raised */
     bool ack_due;      /* rsp_ack.c, until it is sent */
     bool nak_due;
@@ -117,22 +117,22 @@ struct uro_rsp {
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
-    bool in_message;   /* rsp_serve.c: between FIRST and LAST */
+    bool in_message;   /* rsp_execute.c: between FIRST and LAST */
     bool dropped;      /* a request was dropped: the reorder buffer was full; early.c */
     bool ack_deferred; /* an ACK is deferred; rxe.c */
-    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_serve.c, early.c */
-    uint8_t read_log2;   /* log2 of the PSNs of the longest READ so far, rounded up; rsp_serve.c */
-    bool rxe;            /* the last request came from Linux rxe; rsp_serve.c */
-    bool ack_twice;      /* the ACK that is due is sent twice; rsp_ack.c */
-    uro_psn dropped_psn; /* PSN of the last dropped request */
-    uint32_t rd_pending; /* responder resources with a response pending */
-    uint32_t rd_oldest;  /* index of the oldest entry of rd; not reduced modulo the ring size */
-    uint32_t rd_newest;  /* index behind the newest entry */
+    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_execute.c, early.c */
+    uint8_t read_log2; /* log2 of the PSNs of the longest READ so far, rounded up; rsp_execute.c */
+    bool rxe;          /* the last request came from Linux rxe; rsp_execute.c */
+    bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */
+    uro_psn dropped_psn;   /* PSN of the last dropped request */
+    uint32_t rd_pending;   /* responder resources with a response pending */
+    uint32_t rd_oldest;    /* index of the oldest entry of rd; not reduced modulo the ring size */
+    uint32_t rd_newest;    /* index behind the newest entry */
     uint32_t rd_forgotten; /* URO_RD_FORGOT | PSN behind the last reused entry; 0: none */
     uint16_t rd_mask;
     uint16_t depth; /* most entries of rd: max_dest_rd_atomic rounded up to 2^n */
     struct uro_rd *
-        rd; /* ring, lent, NULL while nothing is answered; rsp_serve.c adds, rsp_replay.c rewinds, rsp_ack.c sends */
+        rd; /* ring, lent, NULL while nothing is answered; rsp_execute.c adds, rsp_execute.c rewinds, rsp_ack.c sends */
 };
 
 /* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets: what both sides

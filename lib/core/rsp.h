@@ -1,69 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp.h - the responder of RC, XRC and UC: the functions that its files offer to the rest of core.
  *
- *   rsp_judge.c    checks a request in the order of the specification and returns a verdict; changes nothing
- *   rsp_verdict.c  carries out each verdict: NAK, completion, event, failed queue pair
- *   rsp_serve.c    executes an accepted request
- *   rsp_replay.c   answers a repeated request again, without executing it
- *   rsp_ack.c      the answers that are due, in PSN order
+ *   rsp_judge.c    checks a request in the order of the specification and returns a verdict; changes nothing. It also has
+ *                  the table of the consequences of each verdict: NAK, completion, event, failed queue pair
+ *   rsp_execute.c  executes an accepted request, answers a repeated request again, refuses all others; RC, XRC and UC
+ *   rsp_ack.c      sends the pending responses in PSN order
  *   rxe.c          special treatment of Linux rxe, and the deferred ACK
  *   early.c        the reorder buffer: keeps requests that arrive before their turn
- *   rsp_uc.c       UC: the same checks and actions, without order and without responses
  */
 #pragma once
 
+#include "core/cq.h"
+#include "core/event.h"
 #include "core/pair.h"
-#include "core/rsp_verdict.h"
+#include "core/why.h"
+#include "wire/ext.h"
 
-/* Where an accepted request acts, found out by the judge. */
-struct uro_rsp_target {
-    uint8_t *memory;     /* WRITE: for this packet's payload; atomic: the operand; else NULL */
-    uint32_t pd;         /* whose keys count */
-    struct uro_srq *srq; /* where the message's receive comes from; NULL: the own queue */
+/* ---- rsp_judge.c ---------------------------------------------------------- */
+
+enum uro_rsp_verdict {
+    URO_RSP_ACCEPT,
+    URO_RSP_OVERRUN,      /* executed, but its completion found the CQ full: the queue pair fails */
+    URO_RSP_DUPLICATE,    /* PSN already served: answer again, do not execute again */
+    URO_RSP_PSN_GAP,      /* a packet before this one was lost */
+    URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside one */
+    URO_RSP_UNSUPPORTED,  /* an operation this queue pair does not offer */
+    URO_RSP_NO_SRQ,       /* XRC: no such shared receive queue in the domain */
+    URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
+    URO_RSP_TOO_DEEP,     /* more READs and atomics than max_dest_rd_atomic */
+    URO_RSP_BAD_LENGTH,   /* packet length does not fit its place, the MTU or the RETH */
+    URO_RSP_MISALIGNED,   /* atomic on an address that is no multiple of 8 */
+    URO_RSP_NO_RECEIVE,   /* no receive work request posted */
+    URO_RSP_TOO_LONG,     /* the message is longer than the receive */
+    URO_RSP_BAD_ACCESS,   /* remote key, range or right of the memory does not allow it */
+    URO_RSP_BAD_LOCAL,    /* the receive's own buffers may not be written */
+    URO_RSP_VERDICT_COUNT
 };
 
+struct uro_rsp_consequence {
+    bool answers;            /* a NAK or RNR NAK is sent */
+    enum uro_aeth_kind kind; /* of that answer */
+    uint8_t nak;             /* URO_NAK_*, when kind is URO_AETH_NAK */
+    bool fails;              /* the queue pair goes to ERR */
+    bool completes;          /* a receive in use completes with @status instead of a flush */
+    enum uro_wc_status status;
+    int event; /* enum uro_event_kind to raise, or -1 */
+    enum uro_why why;
+};
+
+/* The place where an accepted request acts, found by the judge. */
+struct uro_rsp_target {
+    uint8_t
+        *memory; /* WRITE: destination of this packet's payload; atomic: the operand; else NULL */
+    uint32_t pd; /* protection domain that the keys must belong to */
+    struct uro_srq *srq; /* source of the message's receive; NULL: the queue pair's own queue */
+};
+
+/* Checks a request of an RC or XRC queue pair. Writes @target. */
 enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
                                    struct uro_rsp_target *target);
 
-/* The questions behind the sequence: rights, length, receive, memory. */
+/* Checks what follows the sequence check: rights, length, receive, memory. */
 enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
                                            struct uro_rsp_target *target);
 
-/* Whether the packet goes on with the message in progress, or begins one when there is none. */
+/* Returns whether the packet continues the message in progress, or begins a message when there is none. */
 bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame);
 
-/* Writes a SEND or WRITE packet to memory and completes its receive. Returns URO_RSP_ACCEPT,
- * URO_RSP_BAD_LOCAL, URO_RSP_BAD_ACCESS or URO_RSP_OVERRUN. */
-enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
-                                     const struct uro_rsp_target *target);
+/* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict follows. */
+void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict);
 
-/* Returns URO_RSP_ACCEPT, or what went wrong while writing to memory or completing the receive. */
-enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
-                                   const struct uro_rsp_target *target);
+/* For RC. @verdict is neither ACCEPT, OVERRUN nor DUPLICATE. */
+const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict);
 
-void uro_rsp_replay(struct uro_qp *qp, const struct uro_frame *frame);
+/* Returns whether the queue pair goes to ERR; any verdict. */
+bool uro_rsp_verdict_fails(enum uro_rsp_verdict verdict);
 
-/* Answers with the consequence of a verdict other than ACCEPT, OVERRUN and DUPLICATE. */
-void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
-                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict);
+/* ---- rsp_execute.c -------------------------------------------------------- */
 
-/* A request came before the application moved the queue pair to RTS: COMM_EST, once. */
-void uro_rsp_established(struct uro_qp *qp);
-
-/* UC. */
-void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame);
-
-/* Gaps that did not close by themselves are told to the peer. */
-void uro_rsp_on_gaps(struct uro_shard *shard);
-
-/* A request for this queue pair that passed the checks of receive.c. */
+/* Handles a request of an RC or XRC queue pair that passed the checks of receive.c. */
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Makes an acknowledgement up to @psn due; later ones replace earlier ones. @twice: it is sent twice. */
+/* Handles a request of a UC queue pair that passed the checks of receive.c. */
+void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame);
+
+/* Sends a NAK for each gap that did not close in time. Called when the timer of the reorder buffer fires. */
+void uro_rsp_on_gaps(struct uro_shard *shard);
+
+/* ---- rsp_ack.c ------------------------------------------------------------ */
+
+/* Makes an ACK up to @psn due. A later call replaces an earlier one. @twice: the ACK is sent twice. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */
 void uro_rsp_on_late(struct uro_shard *shard);
 
-/* Describes the next answer; false when none is due. */
+/* Describes the next pending response. Returns false when there is none. */
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx);

@@ -11,7 +11,7 @@
 #include "core/path.h"
 #include "core/psn.h"
 #include "core/qp_state.h"
-#include "core/rsp_verdict.h"
+#include "core/rsp.h"
 #include "core/sgl.h"
 #include "core/shard.h"
 #include "support/check.h"

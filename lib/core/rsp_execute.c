@@ -1,5 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_serve.c - executes accepted requests and refuses the others. */
+/* rsp_execute.c - executes accepted requests, answers repeated ones again, and refuses all others.
+ *
+ * A repeated request is never executed again:
+ *   SEND, WRITE   The ACK has the PSN of the last executed request. But the ACK stays before a READ or atomic behind the
+ *                 repeated packet, whose response may have been lost. A sender with wrong PSNs never sent the PSN of the
+ *                 ACK, and so detects the error. No ACK is sent if a READ or atomic behind the packet no longer has a
+ *                 responder resource: the sender has its response, which acknowledged the packet. Linux rxe gets other
+ *                 ACKs (rxe.h).
+ *   READ          The requested part is sent again from memory.
+ *   atomic        The stored original value is sent again.
+ *
+ * UC sends no responses and does not wait for missing packets. A message is delivered completely or not at all. Every packet
+ * that begins a message begins one, whatever was received before (B19). Any other packet must follow its predecessor, or the
+ * message is dropped. A refused UC packet is counted, and the queue pair continues: a peer cannot fail it.
+ */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -15,6 +29,8 @@
 #include "core/touch.h"
 
 #define MSN_MASK 0xffffffu
+
+/* ---- executing ------------------------------------------------------------ */
 
 /* The flags and the value of a packet's immediate or invalidate header. */
 static uint8_t extra(const struct uro_frame *frame, uint32_t *value)
@@ -58,8 +74,8 @@ static void next_message(struct uro_qp *qp)
     qp->rsp.msn = (qp->rsp.msn + 1) & MSN_MASK;
 }
 
-static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame *frame,
-                                       const struct uro_rsp_target *target)
+static enum uro_rsp_verdict execute_send(struct uro_qp *qp, const struct uro_frame *frame,
+                                         const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -88,8 +104,8 @@ static enum uro_rsp_verdict serve_send(struct uro_qp *qp, const struct uro_frame
     return URO_RSP_ACCEPT;
 }
 
-static enum uro_rsp_verdict serve_write(struct uro_qp *qp, const struct uro_frame *frame,
-                                        const struct uro_rsp_target *target)
+static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_frame *frame,
+                                          const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -118,11 +134,11 @@ static enum uro_rsp_verdict serve_write(struct uro_qp *qp, const struct uro_fram
     return URO_RSP_ACCEPT;
 }
 
-enum uro_rsp_verdict uro_rsp_execute(struct uro_qp *qp, const struct uro_frame *frame,
-                                     const struct uro_rsp_target *target)
+static enum uro_rsp_verdict execute_message(struct uro_qp *qp, const struct uro_frame *frame,
+                                            const struct uro_rsp_target *target)
 {
-    return frame->op->verb == URO_SEND ? serve_send(qp, frame, target)
-                                       : serve_write(qp, frame, target);
+    return frame->op->verb == URO_SEND ? execute_send(qp, frame, target)
+                                       : execute_write(qp, frame, target);
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
@@ -141,7 +157,7 @@ static struct uro_rd *remember(struct uro_qp *qp)
     return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
 }
 
-static uint32_t serve_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
+static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
     struct uro_rd *rd = remember(qp);
@@ -196,8 +212,8 @@ static void modify(void *argument)
 }
 
 /* Atomics, ATOMIC_WRITE and FLUSH: executed once, answered with one packet, remembered. */
-static enum uro_rsp_verdict serve_word(struct uro_qp *qp, const struct uro_frame *frame,
-                                       uint8_t *memory)
+static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_frame *frame,
+                                         uint8_t *memory)
 {
     bool atomic = frame->op->ext & URO_EXT_ATOMIC;
     struct word word = { frame, memory, 0 };
@@ -216,8 +232,8 @@ static enum uro_rsp_verdict serve_word(struct uro_qp *qp, const struct uro_frame
     return URO_RSP_ACCEPT;
 }
 
-enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *frame,
-                                   const struct uro_rsp_target *target)
+static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *frame,
+                                    const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
     enum uro_response_form form = uro_operation_traits[frame->op->verb].form;
@@ -227,11 +243,11 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
 
     if (acknowledged)
-        verdict = uro_rsp_execute(qp, frame, target);
+        verdict = execute_message(qp, frame, target);
     else if (form == URO_RESPOND_READ)
-        psns = serve_read(qp, frame, target->pd);
+        psns = execute_read(qp, frame, target->pd);
     else
-        verdict = serve_word(qp, frame, target->memory);
+        verdict = execute_word(qp, frame, target->memory);
     if (verdict != URO_RSP_ACCEPT)
         return verdict;
     if (!acknowledged) {
@@ -249,6 +265,134 @@ enum uro_rsp_verdict uro_rsp_serve(struct uro_qp *qp, const struct uro_frame *fr
     }
     return URO_RSP_ACCEPT;
 }
+
+/* ---- repeated requests ---------------------------------------------------- */
+
+static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
+{
+    if (!uro_rd_due(rd)) {
+        qp->rsp.rd_pending++;
+        rd->what |= URO_RD_DUE | URO_RD_AGAIN;
+    }
+    rd->what &= ~URO_RD_BEGUN;
+    rd->at = begin;
+    uro_ready_response(qp);
+}
+
+/* The part of a remembered READ that a repeated request asks for; false when it asks for
+ * something else than was asked before. */
+static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t index,
+                      const struct uro_frame *frame)
+{
+    uint32_t skipped = index * qp->path.mtu;
+    uint32_t length = frame->reth.length;
+
+    if (uro_rd_verb(rd) != frame->op->verb || rd->rkey != frame->reth.rkey)
+        return false;
+    if (frame->reth.va != rd->va + skipped || length > rd->read.length - skipped) {
+        URO_MARK("RSP.DUP.READ.RANGE");
+        return false;
+    }
+    if (length == 0)
+        URO_MARK("RSP.DUP.READ.ZERO");
+    return true;
+}
+
+/* Returns whether a repeated atomic, ATOMIC_WRITE or FLUSH is the same request as @rd. */
+static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
+{
+    uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
+
+    if (uro_rd_verb(rd) != frame->op->verb)
+        return false;
+    return uro_rxe_repeats_flush(uro_rd_verb(rd), va) || rd->va == va;
+}
+
+/* True when @frame repeats the request that @rd remembers; it is then due again. */
+static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame *frame)
+{
+    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_rd_first(rd));
+
+    if (index < 0 || index >= (int32_t)uro_rd_responses(rd, qp->path.mtu))
+        return false;
+    if (uro_operation_traits[frame->op->verb].form == URO_RESPOND_READ) {
+        if (!same_read(qp, rd, (uint32_t)index, frame))
+            return false;
+        URO_MARK("RSP.DUP.READ");
+        rd->read.stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
+    } else {
+        if (!same_other(rd, frame))
+            return false;
+        URO_MARK("RSP.DUP.ATOMIC");
+    }
+    answer_again(qp, rd, (uint32_t)index);
+    return true;
+}
+
+/* Returns whether a READ or atomic behind @psn no longer has a responder resource. */
+static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
+{
+    const uro_psn end = uro_psn_make(rsp->rd_forgotten & URO_PSN_MASK);
+
+    return rsp->rd_forgotten != 0 && uro_psn_diff(end, psn) > 0 &&
+           uro_psn_diff(end, rsp->expected) <= 0;
+}
+
+/* Returns the PSN up to which the repeated packet at @psn is acknowledged. */
+static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+    uro_psn end = rsp->expected;
+
+    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--) {
+        uro_psn first = uro_rd_first(&rsp->rd[(i - 1) & rsp->rd_mask]);
+        if (uro_psn_diff(first, psn) <= 0 || uro_psn_diff(first, end) > 0)
+            break; /* before it, or so old that it is half the circle away */
+        end = first;
+    }
+    return uro_psn_make((end.value - 1) & URO_PSN_MASK);
+}
+
+/* Acknowledges a repeated SEND or WRITE. */
+static void answer_data(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    const uro_psn psn = uro_psn_make(frame->bth.psn);
+
+    switch (uro_rxe_ack_repeated(qp, frame)) {
+    case URO_RXE_ACK_NOT_RXE:
+        if (passes_forgotten(&qp->rsp, psn)) {
+            URO_MARK("RSP.DUP.FORGOTTEN");
+            break;
+        }
+        URO_MARK("RSP.DUP.LAST");
+        uro_rsp_ack(qp, acknowledged(qp, psn), false);
+        break;
+    case URO_RXE_ACK_ITSELF:
+        uro_rsp_ack(qp, psn, uro_rxe_ack_twice(frame));
+        break;
+    case URO_RXE_ACK_LATER:
+        uro_rxe_defer(qp, psn, uro_rxe_ack_twice(frame));
+        break;
+    }
+}
+
+static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+
+    uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
+    if (!uro_operation_has_response(frame->op->verb)) {
+        URO_MARK("RSP.DUP.SEND");
+        answer_data(qp, frame);
+        return;
+    }
+    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--)
+        if (replay(qp, &rsp->rd[(i - 1) & rsp->rd_mask], frame))
+            return;
+    uro_count(&qp->shard->counters, URO_COUNT_DROP_REPLAY);
+}
+
+/* ---- refusing ------------------------------------------------------------- */
 
 /* A NAK or RNR NAK with the expected PSN. */
 static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
@@ -271,8 +415,8 @@ static void report_gap(struct uro_qp *qp)
     owe_nak(qp, URO_RSP_PSN_GAP);
 }
 
-void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
-                    const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
+static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
+                      const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
 {
     const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
@@ -304,7 +448,10 @@ void uro_rsp_refuse(struct uro_qp *qp, const struct uro_frame *frame,
     }
 }
 
-void uro_rsp_established(struct uro_qp *qp)
+/* ---- RC and XRC ----------------------------------------------------------- */
+
+/* Raises COMM_EST once, for a request that came before the application moved the queue pair to RTS. */
+static void raise_established(struct uro_qp *qp)
 {
     if (qp->rsp.established || uro_pair_state(qp) != URO_QPS_RTR)
         return;
@@ -345,13 +492,13 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     enum uro_rsp_verdict verdict = uro_rsp_judge(qp, frame, &target);
 
     if (verdict == URO_RSP_ACCEPT)
-        verdict = uro_rsp_serve(qp, frame, &target);
+        verdict = execute(qp, frame, &target);
     if (verdict == URO_RSP_DUPLICATE)
-        uro_rsp_replay(qp, frame);
+        answer_repeated(qp, frame);
     else if (verdict == URO_RSP_OVERRUN)
         uro_pair_overrun(qp);
     else if (verdict != URO_RSP_ACCEPT && !(verdict == URO_RSP_PSN_GAP && waits(qp, frame)))
-        uro_rsp_refuse(qp, frame, &target, verdict);
+        refuse_rc(qp, frame, &target, verdict);
     return verdict;
 }
 
@@ -401,10 +548,66 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
     const bool told = qp->rsp.gap_reported && !qp->rsp.nak_due;
 
     notice_far(qp, frame);
-    uro_rsp_established(qp);
+    raise_established(qp);
     qp->rsp.rxe = uro_rxe_sent(frame);
     if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL) {
         uro_rxe_goes_back(qp, frame, told);
         catch_up(qp);
     }
+}
+
+/* ---- UC ------------------------------------------------------------------- */
+
+/* Whether the packet may be looked at; when not, a message in progress has lost it. */
+static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp *rsp = &qp->rsp;
+    uro_psn psn = uro_psn_make(frame->bth.psn);
+    bool next = uro_psn_diff(psn, rsp->expected) == 0;
+
+    rsp->expected = uro_psn_add(psn, 1);
+    if (uro_place_begins(frame->op->place)) {
+        if (rsp->in_message)
+            URO_MARK("UC.FRESH");
+        rsp->in_message = false;
+        return true;
+    }
+    if (next && uro_rsp_in_sequence(rsp, frame))
+        return true;
+    URO_MARK("UC.LOSS");
+    rsp->in_message = false;
+    uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_SEQUENCE);
+    return false;
+}
+
+static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
+{
+    if (verdict == URO_RSP_OVERRUN) {
+        uro_pair_overrun(qp);
+        return;
+    }
+    if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
+        const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
+        uro_pair_fail_recv(qp, what->status, what->why);
+        return;
+    }
+    URO_MARK("UC.REFUSE");
+    qp->rsp.in_message = false;
+    uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_REFUSED);
+}
+
+void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    struct uro_rsp_target target;
+
+    if (frame->bth.ack_req)
+        URO_MARK("UC.SILENT");
+    raise_established(qp);
+    if (!follows(qp, frame))
+        return;
+    enum uro_rsp_verdict verdict = uro_rsp_judge_content(qp, frame, &target);
+    if (verdict == URO_RSP_ACCEPT)
+        verdict = execute_message(qp, frame, &target);
+    if (verdict != URO_RSP_ACCEPT)
+        refuse_uc(qp, verdict);
 }
