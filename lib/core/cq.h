@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.h - completion queues: the engine writes, one application thread at a time reads.
+/* cq.h - completion queues, and the events of all objects. The engine writes a CQ, one application thread at a time reads it.
  *
  * uro_cq_push() is the engine's; uro_cq_poll() and uro_cq_arm() belong to the reader, who holds
  * the CQ's lock in lib/verbs. No lock is shared between the two sides.
@@ -131,3 +131,31 @@ void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
 
 /* Engine locked. Forgets completions of @qpn that were not polled yet, as ibv_destroy_qp asks. */
 void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);
+
+/* ---- events: notifications for the process, fetched after each round -----------
+ *
+ * Events are bits on their objects: none is lost, and none is repeated while it waits. */
+
+enum uro_event_kind {
+    URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
+    URO_EVENT_CQ_ERR,     /* IBV_EVENT_CQ_ERR */
+    URO_EVENT_QP_FATAL,
+    URO_EVENT_QP_REQ_ERR,
+    URO_EVENT_QP_ACCESS_ERR,
+    URO_EVENT_COMM_EST,
+    URO_EVENT_SQ_DRAINED,
+    URO_EVENT_LAST_WQE,  /* in ERR, and no more receives come from its shared receive queue */
+    URO_EVENT_SRQ_LIMIT, /* of an SRQ: fewer receives are left than uro_srq_arm() asked for */
+};
+
+struct uro_event {
+    enum uro_event_kind kind;
+    void *user; /* of the CQ, QP or SRQ, as given at its creation */
+};
+
+/* Engine locked. Lets programs see the completions that were made since the last call of this or uro_shard_event().
+ * Their events stay. */
+void uro_shard_deliver(struct uro_shard *shard);
+
+/* Engine locked. Takes the next event; false when there is none. Delivers as well. */
+bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

@@ -8,14 +8,14 @@
 #include "base/bells.h"
 #include "base/table.h"
 #include "core/congestion.h"
-#include "core/event.h"
+#include "core/cq.h"
 #include "core/operation.h"
 #include "core/path.h"
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/recovery.h"
 #include "core/req_retry.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "core/why.h"
 #include "wire/ext.h"
 #include "wire/frame.h"
@@ -209,13 +209,7 @@ static inline struct uro_wqe *uro_pair_wqe(const struct uro_qp *qp, uint32_t ind
     return uro_wq_slot(&qp->send, index);
 }
 
-/* pair_fail.c: for the rest of core. */
-
-/* Posters on other threads see it before they look away: they publish, then look. */
-void uro_pair_set_state(struct uro_qp *qp, enum uro_qp_state state);
-
-/* ERR: nothing is sent as a requester any more; answers that are due still are. */
-void uro_pair_enter_error(struct uro_qp *qp);
+/* qp.c: for the rest of core. */
 
 /* Records why the queue pair fails, unless it failed before. */
 static inline void uro_pair_note_failure(struct uro_qp *qp, enum uro_why why)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* path.h - how a queue pair's packets look from the Ethernet header to the UDP header. */
+/* path.h - the headers of a queue pair's packets from Ethernet to UDP, and address handles. */
 #pragma once
 
+#include "base/table.h"
 #include "core/qp.h"
 #include "core/tx.h"
 #include "wire/bth.h"
@@ -67,3 +68,27 @@ void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth
 /* Likewise, from another UDP port than the template's, unless the link has only one. */
 void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t source_port,
                         struct uro_bth *bth, uint32_t ext_length);
+
+/* ---- address handles: the path of a datagram, with a number ------------------
+ *
+ * Work requests carry the number. A handle that was destroyed too early causes an error completion, never a dangling pointer. */
+
+/* The caller (lib/verbs) owns the memory of the struct. */
+struct uro_ah {
+    struct uro_table_node node; /* node.number names the handle in work requests; never 0 */
+    uint32_t pd;
+    struct uro_path path;
+};
+
+/* Creates a handle. address->hop is set (engine/engine.h does both). Engine locked. */
+void uro_ah_create(struct uro_shard *shard, struct uro_ah *ah, uint32_t pd,
+                   const struct uro_address *address);
+void uro_ah_destroy(struct uro_shard *shard, struct uro_ah *ah);
+
+/* Returns the handle with @number in protection domain @pd, or NULL when there is none. */
+struct uro_ah *uro_ah_find(const struct uro_shard *shard, uint32_t number, uint32_t pd);
+
+static inline uint32_t uro_ah_number(const struct uro_ah *ah)
+{
+    return ah->node.number;
+}

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - the life of a queue pair: create, modify, query, fail, destroy. */
+/* qp.c - the life of a queue pair: create, fail, modify, query, destroy; and its invariants. */
 #include "core/qp.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/event.h"
+#include "core/cq.h"
 #include "core/key.h"
 #include "core/limits.h"
 #include "core/pair.h"
 #include "core/ready.h"
+#include "core/rq.h"
 #include "core/rsp.h"
 #include "core/rxe.h"
 #include "core/schedule.h"
@@ -220,6 +221,172 @@ void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
     uro_bell_ring(&shard->bells, &qp->bell);
 }
 
+/* ---- failure: how a queue pair goes to ERR, and what happens to the posted work  */
+
+void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
+{
+    qp->events |= 1u << event_kind;
+    if (!uro_link_used(&qp->event_link))
+        uro_list_append(&qp->shard->qp_events, &qp->event_link);
+}
+
+void uro_pair_drained(struct uro_qp *qp)
+{
+    qp->attr.sq_draining = false;
+    if (qp->attr.sqd_notify)
+        uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+}
+
+/* Changes the state. Posters on other threads publish work and then read the state: each sees the change in time, or the
+ * engine sees the work. */
+static void set_state(struct uro_qp *qp, enum uro_qp_state state)
+{
+    atomic_store(&qp->state, (int)state);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
+                        enum uro_why why)
+{
+    const struct uro_wqe *wqe = uro_pair_wqe(qp, index);
+    const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
+                                 .status = (uint8_t)status,
+                                 .vendor_error = why,
+                                 .qpn = uro_pair_number(qp) };
+
+    uro_wq_finish(&qp->send, index + 1);
+    if (!uro_cq_push(qp->shard, qp->send_cq, &cqe, true))
+        URO_MARK("CQ.OVERRUN.FLUSH"); /* the CQ is in error and says so itself */
+}
+
+static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
+                        enum uro_wc_status status, enum uro_why why)
+{
+    const struct uro_cqe cqe = { .wr_id = wr_id,
+                                 .status = (uint8_t)status,
+                                 .opcode = URO_WC_RECV,
+                                 .vendor_error = why,
+                                 .qpn = uro_pair_number(qp) };
+
+    if (!uro_cq_push(qp->shard, cq, &cqe, true))
+        URO_MARK("CQ.OVERRUN.FLUSH");
+}
+
+/* The receive that a message was using. */
+static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+{
+    struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
+    uint64_t wr_id;
+
+    if (qp->rsp.recv == NULL)
+        return;
+    wr_id = qp->rsp.recv->wr_id;
+    uro_rq_finish(qp);
+    finish_recv(qp, cq, wr_id, status, why);
+}
+
+/* Everything that waits; @guilty with @status. From SQE the queue pair may go on: it then starts
+ * behind what was flushed. */
+static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+                         enum uro_why why)
+{
+    for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
+        finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
+                    i == guilty ? why : URO_WHY_FLUSHED);
+    qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
+}
+
+/* What waits in a shared queue stays. */
+static void finish_recvs(struct uro_qp *qp)
+{
+    if (qp->srq != NULL)
+        URO_MARK("SRQ.FLUSH");
+    finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
+        const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);
+        uint64_t wr_id = rqe->wr_id;
+        uro_wq_finish(&qp->recv, i + 1);
+        finish_recv(qp, qp->recv_cq, wr_id, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    }
+}
+
+/* Enters ERR: the requester sends no more; pending responses are still sent. */
+static void enter_error(struct uro_qp *qp)
+{
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return; /* again, while it pays what it owes: told once */
+    set_state(qp, URO_QPS_ERR);
+    uro_early_forget(qp);
+    uro_rxe_defer_forget(qp);
+    qp->attr.sq_draining = false;
+    uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
+    uro_list_remove(&qp->request_link);
+    uro_list_remove(&qp->sent_link);
+    uro_count(&qp->shard->counters, URO_COUNT_QP_FAILED);
+    if (qp->srq != NULL) {
+        URO_MARK("SRQ.LAST.WQE");
+        uro_pair_raise(qp, URO_EVENT_LAST_WQE);
+    }
+}
+
+static void enter_overrun(struct uro_qp *qp)
+{
+    URO_MARK("CQ.OVERRUN");
+    uro_pair_note_failure(qp, URO_WHY_CQ_OVERRUN);
+    uro_pair_raise(qp, URO_EVENT_QP_FATAL);
+    enter_error(qp);
+}
+
+void uro_pair_flush(struct uro_qp *qp)
+{
+    URO_MARK("QP.FLUSH");
+    finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    if (uro_pair_state(qp) == URO_QPS_SQE) {
+        if (!qp->send_cq->overrun)
+            return;
+        enter_overrun(qp);
+    }
+    finish_recvs(qp);
+}
+
+/* UC and UD: what was sent was sent, and receiving goes on; only the send queue stops. */
+static void enter_send_error(struct uro_qp *qp)
+{
+    URO_MARK("QP.SQE");
+    set_state(qp, URO_QPS_SQE);
+    qp->attr.sq_draining = false;
+    uro_list_remove(&qp->request_link);
+}
+
+void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+                        enum uro_why why)
+{
+    uro_pair_note_failure(qp, why);
+    if (uro_pair_reliable(qp))
+        enter_error(qp);
+    else
+        enter_send_error(qp);
+    finish_sends(qp, guilty, status, why);
+    uro_pair_flush(qp);
+}
+
+void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+{
+    uro_pair_note_failure(qp, why);
+    enter_error(qp);
+    if (status != URO_WC_WR_FLUSH_ERR)
+        finish_in_use(qp, status, why);
+    uro_pair_flush(qp);
+}
+
+void uro_pair_overrun(struct uro_qp *qp)
+{
+    if (uro_pair_state(qp) == URO_QPS_ERR)
+        return;
+    enter_overrun(qp);
+    uro_pair_flush(qp);
+}
+
 /* ---- modify ------------------------------------------------------------- */
 
 static_assert(URO_ROCE_OVERHEAD == URO_IPV6_LEN + URO_UDP_LEN + URO_BTH_LEN + URO_XRCETH_LEN +
@@ -388,7 +555,7 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         URO_MARK("QP.SQE.RESUME");
     if (mask & (URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_DEST_RD))
         configure(qp);
-    uro_pair_set_state(qp, to);
+    set_state(qp, to);
     if (to == URO_QPS_SQD && from == URO_QPS_RTS) {
         qp->attr.sqd_notify = (mask & URO_ATTR_SQD_NOTIFY) && qp->attr.sqd_notify;
         qp->attr.sq_draining = uro_wq_head(&qp->send) != qp->req.started;
@@ -428,11 +595,11 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         URO_MARK("QP.RESET");
         reset(qp);
         qp->failed_for = URO_WHY_NONE;
-        uro_pair_set_state(qp, to);
+        set_state(qp, to);
     } else if (to == URO_QPS_ERR) {
         if (from != URO_QPS_ERR) {
             uro_pair_note_failure(qp, URO_WHY_MODIFIED);
-            uro_pair_enter_error(qp);
+            enter_error(qp);
             uro_ready_forget(qp);
             forget_answers(qp);
         }
@@ -456,4 +623,146 @@ void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
     uro_schedule_hear(shard); /* its bell may be on the way */
     reset(qp);
     uro_table_remove(&shard->qps, &qp->node);
+}
+
+/* ---- invariants ------------------------------------------------------------- */
+
+/* The invariants of a queue pair between two calls of the engine. The simulator checks them after every round. A broken
+ * invariant often shows on the wire only much later or never. */
+
+static bool before(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) <= 0;
+}
+
+/* The send queue: finished | started | at the cursor | posted. */
+static const char *check_indices(const struct uro_qp *qp)
+{
+    uint32_t head = uro_wq_head(&qp->send);
+    const struct uro_req *req = &qp->req;
+
+    if (!before(head, req->cursor) || !before(req->cursor, req->started))
+        return "cursor is not between the oldest and the newest started request";
+    if (!before(req->started, uro_wq_tail(&qp->send)))
+        return "a request was started that is not posted";
+    if (uro_psn_diff(req->next, req->una) < 0 || uro_psn_diff(req->max, req->next) < 0)
+        return "not una <= next <= max";
+    return NULL;
+}
+
+/* Started requests follow each other in PSN space, `una` is in the oldest, `next` at the cursor. */
+static const char *check_psns(const struct uro_qp *qp)
+{
+    const struct uro_req *req = &qp->req;
+    uint32_t head = uro_wq_head(&qp->send);
+    uint32_t answers = 0;
+    uro_psn end = req->una;
+
+    for (uint32_t i = head; i != req->started; i++) {
+        const struct uro_wqe *wqe = uro_pair_wqe(qp, i);
+        uro_psn first = uro_psn_make(wqe->first_psn);
+        if (wqe->status != URO_WC_SUCCESS)
+            return NULL; /* the rest waits to be flushed */
+        if (i == head && (uro_psn_diff(req->una, first) < 0 ||
+                          uro_psn_diff(req->una, first) >= (int32_t)wqe->psn_count))
+            return "una is not in the oldest request";
+        if (i != head && uro_psn_diff(first, end) != 0)
+            return "a gap in the PSNs of started requests";
+        end = uro_psn_add(first, wqe->psn_count);
+        if (i == req->cursor && wqe->psn_count > 0 &&
+            (uro_psn_diff(req->next, first) < 0 || uro_psn_diff(req->next, end) >= 0))
+            return "next is not in the request at the cursor";
+        if (wqe->awaited > wqe->psn_count)
+            return "a READ expects more responses than it has";
+        answers += wqe->awaited;
+    }
+    if (req->cursor == req->started && uro_psn_diff(req->next, end) != 0)
+        return "next is not behind the last started request";
+    return answers == req->read_psns ? NULL : "the count of READ responses to come is wrong";
+}
+
+static const char *check_waits(const struct uro_qp *qp)
+{
+    const struct uro_req *req = &qp->req;
+
+    if (!uro_pair_reliable(qp)) {
+        if (uro_timer_armed(&req->retry.timer) || req->retry.wait != URO_REQ_WAIT_NOTHING)
+            return "UC and UD wait for nobody";
+        bool sent = uro_psn_diff(req->next, req->una) > 0;
+        return sent && !uro_link_used(&qp->sent_link) ? "nobody will say that it was sent" : NULL;
+    }
+    const struct uro_req_retry *retry = &req->retry;
+    int32_t flight = uro_psn_diff(req->next, req->una) - (int32_t)req->read_psns;
+
+    if (flight > (int32_t)qp->shard->config.window)
+        return "more packets in flight than the window allows";
+    if (req->depth_used > qp->attr.max_rd_atomic)
+        return "more READs and atomics in flight than max_rd_atomic";
+    if (uro_psn_diff(req->next, req->una) > 0 && retry->wait == URO_REQ_WAIT_NOTHING)
+        return "packets are in flight and nothing waits for their ACK";
+    if (retry->wait == URO_REQ_WAIT_NOTHING || retry->deadline == URO_TIME_NEVER)
+        return NULL;
+    if (!uro_timer_armed(&retry->timer))
+        return "waits without a timer";
+    return retry->timer.due_tick <= (retry->deadline >> URO_WHEEL_TICK_SHIFT) + 1
+               ? NULL
+               : "the timer is later than what it waits for";
+}
+
+/* What is sent next is none of its responses. */
+static bool outside(const struct uro_rd *rd, uint32_t mtu)
+{
+    bool beyond = uro_rd_verb(rd) == URO_READ && (rd->read.stop > rd->read.length ||
+                                                  (uro_rd_due(rd) && rd->at * mtu > rd->read.stop));
+
+    return beyond || rd->at >= uro_rd_responses(rd, mtu);
+}
+
+static const char *check_answers(const struct uro_qp *qp)
+{
+    const struct uro_rsp *rsp = &qp->rsp;
+    uint32_t pending = 0;
+
+    const char *problem = uro_early_problem(qp);
+    if (problem != NULL)
+        return problem;
+    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask + 1u)
+        return "more answers remembered than there is room for";
+    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
+        const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
+        if (outside(rd, qp->path.mtu))
+            return "an answer is outside its request";
+        pending += uro_rd_due(rd);
+    }
+    if (pending != rsp->rd_pending)
+        return "the count of pending answers is wrong";
+    bool owes = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
+    bool waits = qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
+                 uro_pair_state(qp) == URO_QPS_ERR; /* by modify: the debt is forgotten */
+    if (owes && !waits && !uro_link_used(&qp->response_link))
+        return "an answer is due and nobody will send it";
+    return NULL;
+}
+
+const char *uro_qp_problem(const struct uro_qp *qp)
+{
+    enum uro_qp_state state = uro_pair_state(qp);
+    const char *problem = NULL;
+    bool may_wait = state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_ERR;
+
+    if (qp->rsp.ack_deferred != uro_link_used(&qp->deferred_link) ||
+        (qp->rsp.ack_deferred && !may_wait))
+        return "an answer that waits is in no list, or for nobody";
+    if (state == URO_QPS_RESET || state == URO_QPS_INIT || state == URO_QPS_RTR ||
+        state == URO_QPS_ERR || state == URO_QPS_SQE) {
+        if (uro_timer_armed(&qp->req.retry.timer))
+            return "a timer runs in a state that sends no requests";
+    } else {
+        problem = check_indices(qp);
+        if (problem == NULL && uro_pair_reliable(qp))
+            problem = check_psns(qp);
+        if (problem == NULL)
+            problem = check_waits(qp);
+    }
+    return problem != NULL || state == URO_QPS_RESET ? problem : check_answers(qp);
 }

@@ -8,7 +8,6 @@
 
 #include "base/mark.h"
 #include "core/datagram.h"
-#include "core/mcast.h"
 #include "core/pair.h"
 #include "core/req.h"
 #include "core/rsp.h"

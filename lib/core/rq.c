@@ -1,16 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rq.c - hands receives to messages.
+/* rq.c - the life of shared receive queues, and the receive that a message uses.
  *
- * A receive of the queue pair's own queue is used in its slot. One of a shared queue is copied to
- * the queue pair, because others finish in another order than they began.
+ * A message uses a receive of the queue pair's own queue in its slot. A receive of a shared queue is copied to the queue
+ * pair, because messages end in another order than they began.
  */
 #include "core/rq.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/limits.h"
+#include "core/pair.h"
 #include "core/shard.h"
-#include "core/srq.h"
+
+#define NUMBER_BITS 24u
+
+/* ---- shared receive queues ------------------------------------------------ */
+
+size_t uro_srq_slots_size(uint32_t capacity, uint32_t sge_max)
+{
+    struct uro_wq wq;
+
+    return uro_wq_layout_recv(&wq, capacity, sge_max);
+}
+
+void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct uro_srq_init *init,
+                    void *slots)
+{
+    URO_ASSERT((uintptr_t)srq % _Alignof(struct uro_srq) == 0);
+    URO_ASSERT(init->capacity >= 1 && init->capacity <= URO_WR_MAX);
+    memset(srq, 0, sizeof *srq);
+    srq->pd = init->pd;
+    srq->xrcd = init->xrcd;
+    srq->cq = init->cq;
+    srq->user = init->user;
+    uro_wq_layout_recv(&srq->wq, init->capacity, init->sge_max);
+    uro_wq_lend(&srq->wq, slots);
+    if (srq->xrcd != 0) {
+        srq->node.number = uro_shard_unused(shard, &shard->srqs, NUMBER_BITS, 1);
+        uro_table_insert(&shard->srqs, &srq->node);
+    }
+}
+
+/* Detaches @srq, which is destroyed, from all queue pairs. */
+static void forget(struct uro_shard *shard, const struct uro_srq *srq)
+{
+    struct uro_table_node *node = uro_table_first(&shard->qps);
+
+    for (; node != NULL; node = uro_table_next(&shard->qps, node)) {
+        struct uro_rsp *rsp = &URO_CONTAINER_OF(node, struct uro_qp, node)->rsp;
+        if (rsp->srq != srq)
+            continue;
+        rsp->recv = NULL;
+        rsp->srq = NULL;
+        rsp->in_message = false;
+    }
+}
+
+void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq)
+{
+    if (srq->xrcd != 0) {
+        forget(shard, srq);
+        uro_table_remove(&shard->srqs, &srq->node);
+    }
+    uro_list_remove(&srq->event_link);
+}
+
+int uro_srq_arm(struct uro_srq *srq, uint32_t limit)
+{
+    if (limit > srq->wq.capacity)
+        return -EINVAL;
+    srq->limit = limit;
+    return 0;
+}
+
+int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots)
+{
+    struct uro_wq *old = &srq->wq;
+    uint32_t head = uro_wq_head(old);
+    uint32_t waiting = uro_wq_tail(old) - head;
+    struct uro_wq wq;
+
+    if (capacity < waiting || capacity < srq->limit)
+        return -EINVAL;
+    URO_MARK("SRQ.RESIZE");
+    uro_wq_layout_recv(&wq, capacity, old->sge_max);
+    uro_wq_lend(&wq, slots);
+    for (uint32_t i = 0; i < waiting; i++)
+        memcpy(uro_wq_slot(&wq, i), uro_wq_slot(old, head + i), wq.slots.stride);
+    uro_wq_replace(old, &wq, waiting);
+    return 0;
+}
+
+/* ---- the receive of a message ---------------------------------------------- */
 
 static const struct uro_wq *queue(const struct uro_qp *qp, const struct uro_srq *srq)
 {
@@ -26,7 +109,7 @@ const struct uro_rqe *uro_rq_look(const struct uro_qp *qp, const struct uro_srq 
     return uro_wq_tail(wq) == uro_wq_head(wq) ? NULL : uro_wq_slot(wq, uro_wq_head(wq));
 }
 
-/* Fewer receives are left than the owner wants to know of. */
+/* Raises the limit event when fewer receives are left than the limit. */
 static void check_limit(struct uro_shard *shard, struct uro_srq *srq)
 {
     if (srq->limit == 0 || uro_wq_tail(&srq->wq) - uro_wq_head(&srq->wq) >= srq->limit)
@@ -73,18 +156,4 @@ struct uro_cq *uro_rq_cq(const struct uro_qp *qp, const struct uro_srq *srq)
 uint32_t uro_rq_pd(const struct uro_qp *qp, const struct uro_srq *srq)
 {
     return srq != NULL ? srq->pd : qp->pd;
-}
-
-void uro_rq_forget(struct uro_shard *shard, const struct uro_srq *srq)
-{
-    struct uro_table_node *node = uro_table_first(&shard->qps);
-
-    for (; node != NULL; node = uro_table_next(&shard->qps, node)) {
-        struct uro_rsp *rsp = &URO_CONTAINER_OF(node, struct uro_qp, node)->rsp;
-        if (rsp->srq != srq)
-            continue;
-        rsp->recv = NULL;
-        rsp->srq = NULL;
-        rsp->in_message = false;
-    }
 }

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "core/cq.h"
-#include "core/event.h"
 #include "core/pair.h"
 #include "core/why.h"
 #include "wire/ext.h"

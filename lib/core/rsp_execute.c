@@ -26,7 +26,6 @@
 #include "core/rxe.h"
 #include "core/sgl.h"
 #include "core/shard.h"
-#include "core/touch.h"
 
 #define MSN_MASK 0xffffffu
 

@@ -9,7 +9,7 @@
 #include "base/table.h"
 #include "base/wheel.h"
 #include "core/early.h"
-#include "core/touch.h"
+#include "core/sgl.h"
 #include "wire/gid.h"
 
 /* Of an address that several processes use: the upper bits of a number that peers send to say whose it is.
@@ -54,7 +54,7 @@ struct uro_shard {
     struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */
     struct uro_table ahs;                            /* address handles, by number */
     struct uro_table srqs;                           /* XRC shared receive queues, by number */
-    struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; mcast.c */
+    struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; datagram.c */
     struct uro_list acks;       /* queue pairs whose next response is an ACK or a NAK */
     struct uro_list responses;  /* other queue pairs with responses to send */
     struct uro_list requests;   /* queue pairs that may have something to send */

@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/touch.h"
+#include "core/sgl.h"
 #include "host/host.h"
 #include "host/progress.h"
 
@@ -153,6 +153,6 @@ void uro_unmapped_watch(void);
  * @device from now on. NULL: of no device. One store, since each round calls this. */
 void uro_unmapped_touch(struct uro_device *device);
 
-/* Touches on-demand memory, as uro_touch_attempt in core/touch.h says. The attempt fails when
+/* Touches on-demand memory, as uro_touch_attempt in core/sgl.h says. The attempt fails when
  * another thread unmaps, protects or truncates the memory meanwhile. */
 uro_touch_attempt uro_unmapped_attempt;

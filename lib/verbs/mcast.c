@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/datagram.h"
 #include "core/limits.h"
-#include "core/mcast.h"
 #include "verbs/objects.h"
 
 /* One queue pair in one group; changed under the engine lock, as the list it is in. */

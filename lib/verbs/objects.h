@@ -21,10 +21,10 @@
 
 #include <infiniband/verbs.h>
 
-#include "core/ah.h"
 #include "core/key.h"
+#include "core/path.h"
 #include "core/qp.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "host/host.h"
 #include "verbs/errors.h"
 #include "verbs/events.h"

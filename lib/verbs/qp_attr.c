@@ -131,7 +131,7 @@ static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
 
 /* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM;
  * @unused is to be freed. */
-static int lend_answers(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr, unsigned bits,
+static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr, unsigned bits,
                         void **unused)
 {
     struct uro_ibv_pair *pair = qp->pair;
@@ -163,7 +163,7 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 
     from_ibv(wanted, bits, &attr);
     uro_ibv_qp_lock(qp);
-    int error = lend_answers(qp, &attr, bits, &unused);
+    int error = lend_resources(qp, &attr, bits, &unused);
     if (error == 0)
         error = uro_engine_qp_modify(uro_device_engine(device), qp->core, &attr, bits,
                                      uro_device_now());

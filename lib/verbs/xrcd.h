@@ -12,7 +12,7 @@ struct uro_ibv_domain {
     int inode; /* descriptor that keeps the inode from being used again; -1: it has none */
     dev_t inode_device;
     ino_t inode_number;
-    uint32_t number;         /* never 0, never reused; core/srq.h */
+    uint32_t number;         /* never 0, never reused; core/rq.h */
     uint32_t references;     /* handles */
     struct uro_list targets; /* struct uro_ibv_pair of XRC_RECV; engine lock */
 };

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/key.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "engine/engine.h"
 
 #define SIDES_WINDOW 128u  /* requests outstanding */

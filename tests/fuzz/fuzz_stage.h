@@ -2,9 +2,9 @@
 /* fuzz_stage.h - one engine with a queue pair of each kind, for fuzz_engine_input.c and others. */
 #pragma once
 
+#include "core/datagram.h"
 #include "core/key.h"
-#include "core/mcast.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "engine/engine.h"
 
 #define STAGE_FRAME  2100u /* octets of the longest packet with its headers */

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "core/mcast.h"
+#include "core/datagram.h"
 #include "core/qp.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "engine/engine.h"
 #include "plan.h"
 #include "script/play.h"

@@ -12,11 +12,11 @@
 
 #include "base/mark.h"
 #include "base/time.h"
-#include "core/ah.h"
+#include "core/datagram.h"
 #include "core/key.h"
-#include "core/mcast.h"
+#include "core/path.h"
 #include "core/qp.h"
-#include "core/srq.h"
+#include "core/rq.h"
 #include "engine/engine.h"
 #include "support/check.h"
 

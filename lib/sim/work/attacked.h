@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "core/ah.h"
+#include "core/path.h"
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 

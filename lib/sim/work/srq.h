@@ -2,7 +2,7 @@
 /* srq.h - shared receive queues, their posters, and the checks of their receives. */
 #pragma once
 
-#include "core/srq.h"
+#include "core/rq.h"
 #include "sim/net/host.h"
 #include "sim/oracle/memory.h"
 #include "sim/plan/plan.h"

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "core/event.h"
 #include "core/shard.h"
 #include "support/check.h"
 
