@@ -40,61 +40,65 @@ struct uro_req {
     struct uro_req_retry retry;   /* req_retry.c */
 };
 
-/* A READ, atomic, FLUSH or ATOMIC_WRITE that was executed: remembered so that it can be answered again. A queue pair
- * has at least as many of these as its peer may have outstanding, so nothing is in them that follows from the rest. */
-struct uro_rd {
+/* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a repeated request can be
+ * answered again. A queue pair has at least as many as its peer may have requests outstanding. They are most of the memory of
+ * a queue pair, so no field holds what follows from other fields. */
+struct uro_resource {
     uint64_t va;
     union {
         struct {
-            uint32_t length; /* octets */
-            uint32_t stop;   /* octets from va: where the present answer ends */
+            uint32_t length; /* bytes */
+            uint32_t stop;   /* bytes from va to the end of the current response */
         } read;
-        uint64_t original; /* atomic: the value before */
+        uint64_t original; /* atomic: value before the operation */
     };
     uint32_t rkey;
     uint32_t pd;
-    uint32_t at;   /* response to send next, from the first one */
-    uint32_t what; /* PSN of the first response, URO_RD_*, enum uro_verb */
+    uint32_t next_response; /* index of the response packet to send next */
+    uint32_t packed;        /* PSN of the first response, URO_RESOURCE_*, operation */
 };
 
-#define URO_RD_DUE   (1u << 24) /* the present answer is not all sent */
-#define URO_RD_BEGUN (1u << 25) /* some of the present answer is: neither FIRST nor ONLY comes */
-#define URO_RD_AGAIN (1u << 26) /* the present answer is not the first one */
-#define URO_RD_VERB  28u        /* bits below it */
+#define URO_RESOURCE_DUE (1u << 24) /* the current response is not sent completely */
+#define URO_RESOURCE_BEGUN                                                                         \
+    (1u << 25) /* a part of it was sent: the next packet is neither FIRST nor ONLY */
+#define URO_RESOURCE_REPEATED                                                                      \
+    (1u << 26) /* the request was repeated: the current response is not the first one */
+#define URO_RESOURCE_OPERATION_SHIFT 28u
 
-static_assert(sizeof(struct uro_rd) == 32, "most of what a queue pair takes");
-static_assert(URO_VERB_COUNT <= 1u << (32 - URO_RD_VERB), "there is room for every verb");
+static_assert(sizeof(struct uro_resource) == 32, "responder resources are most of a queue pair");
+static_assert(URO_VERB_COUNT <= 1u << (32 - URO_RESOURCE_OPERATION_SHIFT), "every operation fits");
 
-/* One whose first answer is due. */
-static inline uint32_t uro_rd_what(enum uro_verb verb, uro_psn psn)
+/* Returns `packed` of a resource whose first response is due. */
+static inline uint32_t uro_resource_pack(enum uro_verb verb, uro_psn psn)
 {
-    return (uint32_t)verb << URO_RD_VERB | URO_RD_DUE | psn.value;
+    return (uint32_t)verb << URO_RESOURCE_OPERATION_SHIFT | URO_RESOURCE_DUE | psn.value;
 }
 
-static inline uro_psn uro_rd_first(const struct uro_rd *rd)
+static inline uro_psn uro_resource_first_psn(const struct uro_resource *resource)
 {
-    return uro_psn_make(rd->what & URO_PSN_MASK);
+    return uro_psn_make(resource->packed & URO_PSN_MASK);
 }
 
-static inline enum uro_verb uro_rd_verb(const struct uro_rd *rd)
+static inline enum uro_verb uro_resource_operation(const struct uro_resource *resource)
 {
-    return (enum uro_verb)(rd->what >> URO_RD_VERB);
+    return (enum uro_verb)(resource->packed >> URO_RESOURCE_OPERATION_SHIFT);
 }
 
-static inline bool uro_rd_due(const struct uro_rd *rd)
+static inline bool uro_resource_due(const struct uro_resource *resource)
 {
-    return rd->what & URO_RD_DUE;
+    return resource->packed & URO_RESOURCE_DUE;
 }
 
-/* Packets that answer all of it. */
-static inline uint32_t uro_rd_responses(const struct uro_rd *rd, uint32_t mtu)
+/* Returns the number of packets in the complete response. */
+static inline uint32_t uro_resource_responses(const struct uro_resource *resource, uint32_t mtu)
 {
-    if (uro_operation_traits[uro_rd_verb(rd)].form != URO_RESPOND_READ || rd->read.length == 0)
+    if (uro_operation_traits[uro_resource_operation(resource)].form != URO_RESPOND_READ ||
+        resource->read.length == 0)
         return 1;
-    return (uint32_t)(((uint64_t)rd->read.length + mtu - 1) / mtu);
+    return (uint32_t)(((uint64_t)resource->read.length + mtu - 1) / mtu);
 }
 
-#define URO_RD_FORGOT (1u << 31) /* flag in rsp.rd_forgotten */
+#define URO_RESOURCE_REUSED (1u << 31) /* flag in rsp.resources_reused */
 
 /* The receiving side. */
 struct uro_rsp {
@@ -124,15 +128,17 @@ struct uro_rsp {
     uint8_t read_log2; /* log2 of the PSNs of the longest READ so far, rounded up; rsp_execute.c */
     bool rxe;          /* the last request came from Linux rxe; rsp_execute.c */
     bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */
-    uro_psn dropped_psn;   /* PSN of the last dropped request */
-    uint32_t rd_pending;   /* responder resources with a response pending */
-    uint32_t rd_oldest;    /* index of the oldest entry of rd; not reduced modulo the ring size */
-    uint32_t rd_newest;    /* index behind the newest entry */
-    uint32_t rd_forgotten; /* URO_RD_FORGOT | PSN behind the last reused entry; 0: none */
-    uint16_t rd_mask;
-    uint16_t depth; /* most entries of rd: max_dest_rd_atomic rounded up to 2^n */
-    struct uro_rd *
-        rd; /* ring, lent, NULL while nothing is answered; rsp_execute.c adds, rsp_execute.c rewinds, rsp_ack.c sends */
+    uro_psn dropped_psn;        /* PSN of the last dropped request */
+    uint32_t resources_pending; /* responder resources with a response pending */
+    uint32_t
+        resources_oldest; /* index of the oldest resource in use; not reduced modulo the ring size */
+    uint32_t resources_newest; /* index behind the newest resource; as resources_oldest */
+    uint32_t
+        resources_reused; /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
+    uint16_t resources_mask; /* ring size - 1 */
+    uint16_t
+        rd_atomic_max; /* requests that the peer may have outstanding: max_dest_rd_atomic, rounded up to 2^n */
+    struct uro_resource *resources; /* ring, lent; NULL before the queue pair needs one */
 };
 
 /* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets: what both sides
@@ -156,7 +162,7 @@ struct uro_qp {
     struct uro_cq *recv_cq;
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */
-    uint32_t rd_room;                 /* entries that rsp.rd has room for */
+    uint32_t resources_lent;          /* entries of the lent ring rsp.resources */
     uro_psn deferred_psn;             /* PSN of the deferred ACK, while rsp.ack_deferred; rxe.c */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
@@ -183,7 +189,7 @@ struct uro_qp {
 URO_QP_SAME_LINE(node, path.dest);
 URO_QP_SAME_LINE(send_cq, attr.access);
 URO_QP_SAME_LINE(response_link, rsp.length);
-URO_QP_SAME_LINE(rsp.gap, rsp.rd_pending);
+URO_QP_SAME_LINE(rsp.gap, rsp.resources_pending);
 URO_QP_SAME_LINE(request_link, req.read_psns);
 static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE,
               "nothing is lost between what has its lines");

@@ -25,8 +25,8 @@
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
      URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL |                         \
      URO_ACCESS_FLUSH_PERSISTENT | URO_ACCESS_OPTIONAL)
-/* READ, atomics, FLUSH; ATOMIC_WRITE is a WRITE to them. */
-#define ACCESS_ANSWERED                                                                            \
+/* Rights to operations that use a responder resource: READ, atomics, FLUSH, ATOMIC_WRITE. */
+#define ACCESS_RESOURCES                                                                           \
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
@@ -44,7 +44,7 @@ struct layout {
     size_t send_at;
     size_t recv_at;
     size_t taken_at;
-    size_t rd_at;
+    size_t resources_at;
     size_t size;
 };
 
@@ -55,15 +55,15 @@ static bool within_limits(const struct uro_qp_init *init)
            init->recv_sge_max <= URO_SGE_MAX && init->inline_max <= URO_INLINE_MAX;
 }
 
-/* Whether it answers READs and atomics. */
-static bool remembers(enum uro_qp_type type)
+/* Returns whether the queue pair answers READs and atomics. */
+static bool has_resources(enum uro_qp_type type)
 {
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
-/* How many are remembered; a power of two. Of few there are twice as many: behind one that is asked for again, although its
- * answer was only late, the next ones may come. */
-static uint32_t remembered(uint32_t access, uint8_t max_dest_rd_atomic)
+/* Returns the number of responder resources, a power of two. A small number is doubled: when a request is repeated although
+ * its response was only late, the next requests may arrive behind it. */
+static uint32_t resource_count(uint32_t access, uint8_t max_dest_rd_atomic)
 {
     const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
     const bool flushes = (access & (URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)) != 0;
@@ -73,12 +73,13 @@ static uint32_t remembered(uint32_t access, uint8_t max_dest_rd_atomic)
     return flushes ? URO_RXE_FLUSHES : 2 * depth;
 }
 
-size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic)
+size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic)
 {
-    return remembered(0, max_dest_rd_atomic) * sizeof(struct uro_rd);
+    return resource_count(0, max_dest_rd_atomic) * sizeof(struct uro_resource);
 }
 
-size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr, unsigned mask)
+size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
+                               unsigned mask)
 {
     uint32_t access = mask & URO_ATTR_ACCESS ? attr->access : qp->attr.access;
     enum uro_qp_state state = uro_qp_state_now(qp);
@@ -86,10 +87,10 @@ size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *
     uint8_t depth =
         mask & URO_ATTR_DEST_RD ? attr->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
 
-    if (!remembers(qp->type) || !known || (access & ACCESS_ANSWERED) == 0 ||
+    if (!has_resources(qp->type) || !known || (access & ACCESS_RESOURCES) == 0 ||
         depth > URO_RD_ATOMIC_MAX)
         return 0;
-    return remembered(access, depth) * sizeof(struct uro_rd);
+    return resource_count(access, depth) * sizeof(struct uro_resource);
 }
 
 static void lay_out(const struct uro_qp_init *init, struct layout *layout)
@@ -103,9 +104,9 @@ static void lay_out(const struct uro_qp_init *init, struct layout *layout)
     layout->size = layout->taken_at;
     if (init->srq != NULL || init->type == URO_QPT_XRC_TGT)
         layout->size += sizeof(struct uro_rqe) + URO_SGE_MAX * sizeof(struct uro_sge);
-    layout->rd_at = align64(layout->size);
-    if (remembers(init->type) && !init->answers_lent)
-        layout->size = layout->rd_at + uro_qp_answers_size(URO_RD_ATOMIC_MAX);
+    layout->resources_at = align64(layout->size);
+    if (has_resources(init->type) && !init->lends_resources)
+        layout->size = layout->resources_at + uro_qp_resources_size(URO_RD_ATOMIC_MAX);
 }
 
 size_t uro_qp_size(const struct uro_qp_init *init)
@@ -158,9 +159,9 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     qp->recv = layout.recv;
     uro_wq_lend(&qp->recv, octets + layout.recv_at);
     qp->taken = (struct uro_rqe *)(void *)(octets + layout.taken_at);
-    if (remembers(init->type) && !init->answers_lent)
-        (void)uro_qp_lend_answers(qp, octets + layout.rd_at,
-                                  uro_qp_answers_size(URO_RD_ATOMIC_MAX));
+    if (has_resources(init->type) && !init->lends_resources)
+        (void)uro_qp_lend_resources(qp, octets + layout.resources_at,
+                                    uro_qp_resources_size(URO_RD_ATOMIC_MAX));
     atomic_init(&qp->state, URO_QPS_RESET);
 
     do
@@ -171,16 +172,16 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
     return qp;
 }
 
-void *uro_qp_lend_answers(struct uro_qp *qp, void *memory, size_t size)
+void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size)
 {
-    struct uro_rd *before = qp->rsp.rd;
-    uint32_t room = (uint32_t)(size / sizeof(struct uro_rd));
+    struct uro_resource *before = qp->rsp.resources;
+    uint32_t count = (uint32_t)(size / sizeof(struct uro_resource));
 
-    URO_ASSERT(remembers(qp->type) && room >= qp->rd_room);
+    URO_ASSERT(has_resources(qp->type) && count >= qp->resources_lent);
     if (before != NULL)
-        memcpy(memory, before, qp->rd_room * sizeof *before);
-    qp->rsp.rd = memory;
-    qp->rd_room = room;
+        memcpy(memory, before, qp->resources_lent * sizeof *before);
+    qp->rsp.resources = memory;
+    qp->resources_lent = count;
     return before;
 }
 
@@ -428,7 +429,8 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         { URO_ATTR_RD_ATOMIC, attr->max_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_RD, attr->max_dest_rd_atomic <= URO_RD_ATOMIC_MAX },
         { URO_ATTR_DEST_RD | URO_ATTR_ACCESS,
-          uro_qp_answers_needed(qp, attr, mask) <= qp->rd_room * sizeof(struct uro_rd) },
+          uro_qp_resources_needed(qp, attr, mask) <=
+              qp->resources_lent * sizeof(struct uro_resource) },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
         { URO_ATTR_ALT_PATH, false }, /* there is no migration */
         { URO_ATTR_CAP, false },
@@ -473,7 +475,7 @@ static void store(struct uro_qp_attr *to, const struct uro_qp_attr *from, unsign
 
 static void reset(struct uro_qp *qp)
 {
-    struct uro_rd *rd = qp->rsp.rd;
+    struct uro_resource *resource = qp->rsp.resources;
 
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_ready_forget(qp);
@@ -491,7 +493,7 @@ static void reset(struct uro_qp *qp)
     memset(&qp->congestion, 0, sizeof qp->congestion);
     memset(&qp->attr, 0, sizeof qp->attr);
     memset(&qp->path, 0, sizeof qp->path);
-    qp->rsp.rd = rd;
+    qp->rsp.resources = resource;
     qp->events = 0;
     uro_list_remove(&qp->event_link);
 }
@@ -518,18 +520,18 @@ static void configure(struct uro_qp *qp)
         .rnr_retry_max = qp->attr.rnr_retry,
         .retry_7_forever = qp->shard->config.retry_7_forever,
     };
-    uint32_t ring = remembered(qp->attr.access, qp->attr.max_dest_rd_atomic);
+    uint32_t ring = resource_count(qp->attr.access, qp->attr.max_dest_rd_atomic);
 
     if (qp->req.retry.wait == URO_REQ_WAIT_NOTHING) {
         uro_wheel_cancel(&qp->shard->wheel, &qp->req.retry.timer);
         uro_req_retry_init(&qp->req.retry, &config);
     }
-    qp->rsp.depth = qp->attr.max_dest_rd_atomic == 0
-                        ? 0
-                        : (uint16_t)uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
+    qp->rsp.rd_atomic_max = qp->attr.max_dest_rd_atomic == 0
+                                ? 0
+                                : (uint16_t)uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
     /* Nothing that the peer may ask for again is forgotten. */
-    if (qp->rsp.rd_mask < ring - 1 && qp->rsp.rd_oldest == qp->rsp.rd_newest)
-        qp->rsp.rd_mask = (uint16_t)(ring - 1);
+    if (qp->rsp.resources_mask < ring - 1 && qp->rsp.resources_oldest == qp->rsp.resources_newest)
+        qp->rsp.resources_mask = (uint16_t)(ring - 1);
 }
 
 static void start_sending(struct uro_qp *qp)
@@ -566,16 +568,16 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         uro_ready_request(qp);
 }
 
-/* The application is done with it: nothing is answered any more. */
-static void forget_answers(struct uro_qp *qp)
+/* Drops all pending responses: the application has stopped the queue pair. */
+static void forget_responses(struct uro_qp *qp)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
     qp->congestion.notify_due = false;
     rsp->ack_due = false;
     rsp->nak_due = false;
-    rsp->rd_pending = 0;
-    rsp->rd_oldest = rsp->rd_newest;
+    rsp->resources_pending = 0;
+    rsp->resources_oldest = rsp->resources_newest;
 }
 
 int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_qp_attr *attr,
@@ -601,7 +603,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
             uro_pair_note_failure(qp, URO_WHY_MODIFIED);
             enter_error(qp);
             uro_ready_forget(qp);
-            forget_answers(qp);
+            forget_responses(qp);
         }
         uro_pair_flush(qp);
     } else {
@@ -710,15 +712,17 @@ static const char *check_waits(const struct uro_qp *qp)
 }
 
 /* What is sent next is none of its responses. */
-static bool outside(const struct uro_rd *rd, uint32_t mtu)
+static bool outside(const struct uro_resource *resource, uint32_t mtu)
 {
-    bool beyond = uro_rd_verb(rd) == URO_READ && (rd->read.stop > rd->read.length ||
-                                                  (uro_rd_due(rd) && rd->at * mtu > rd->read.stop));
+    bool beyond =
+        uro_resource_operation(resource) == URO_READ &&
+        (resource->read.stop > resource->read.length ||
+         (uro_resource_due(resource) && resource->next_response * mtu > resource->read.stop));
 
-    return beyond || rd->at >= uro_rd_responses(rd, mtu);
+    return beyond || resource->next_response >= uro_resource_responses(resource, mtu);
 }
 
-static const char *check_answers(const struct uro_qp *qp)
+static const char *check_responses(const struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
     uint32_t pending = 0;
@@ -726,21 +730,21 @@ static const char *check_answers(const struct uro_qp *qp)
     const char *problem = uro_early_problem(qp);
     if (problem != NULL)
         return problem;
-    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask + 1u)
-        return "more answers remembered than there is room for";
-    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
-        const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        if (outside(rd, qp->path.mtu))
-            return "an answer is outside its request";
-        pending += uro_rd_due(rd);
+    if (rsp->resources_newest - rsp->resources_oldest > rsp->resources_mask + 1u)
+        return "more responder resources in use than there are";
+    for (uint32_t i = rsp->resources_oldest; i != rsp->resources_newest; i++) {
+        const struct uro_resource *resource = &rsp->resources[i & rsp->resources_mask];
+        if (outside(resource, qp->path.mtu))
+            return "a response is outside its request";
+        pending += uro_resource_due(resource);
     }
-    if (pending != rsp->rd_pending)
-        return "the count of pending answers is wrong";
+    if (pending != rsp->resources_pending)
+        return "the count of pending responses is wrong";
     bool owes = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
     bool waits = qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
                  uro_pair_state(qp) == URO_QPS_ERR; /* by modify: the debt is forgotten */
     if (owes && !waits && !uro_link_used(&qp->response_link))
-        return "an answer is due and nobody will send it";
+        return "a response is due and the queue pair is on no list";
     return NULL;
 }
 
@@ -752,7 +756,7 @@ const char *uro_qp_problem(const struct uro_qp *qp)
 
     if (qp->rsp.ack_deferred != uro_link_used(&qp->deferred_link) ||
         (qp->rsp.ack_deferred && !may_wait))
-        return "an answer that waits is in no list, or for nobody";
+        return "a deferred ACK is on no list, or its queue pair cannot send it";
     if (state == URO_QPS_RESET || state == URO_QPS_INIT || state == URO_QPS_RTR ||
         state == URO_QPS_ERR || state == URO_QPS_SQE) {
         if (uro_timer_armed(&qp->req.retry.timer))
@@ -764,5 +768,5 @@ const char *uro_qp_problem(const struct uro_qp *qp)
         if (problem == NULL)
             problem = check_waits(qp);
     }
-    return problem != NULL || state == URO_QPS_RESET ? problem : check_answers(qp);
+    return problem != NULL || state == URO_QPS_RESET ? problem : check_responses(qp);
 }

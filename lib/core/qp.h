@@ -30,8 +30,8 @@ struct uro_qp_init {
     bool signal_all;
     bool block_self_multicast; /* UD: its own multicasts do not come back to it */
     bool
-        answers_lent; /* RC, XRC_TGT: what it answers with is lent before max_dest_rd_atomic is set */
-    void *user;       /* the owner's handle, for events */
+        lends_resources; /* RC, XRC_TGT: the caller lends responder resources before it sets max_dest_rd_atomic */
+    void *user; /* the owner's handle, for events */
 };
 
 struct uro_hop;
@@ -85,22 +85,23 @@ uint32_t uro_qp_most(const struct uro_shard *shard);
 /* Creates a queue pair in RESET in @memory, with a random unused QPN. The shard has fewer than uro_qp_most() queue pairs. */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
-/* Octets in which READs and atomics are remembered, of which the peer may have @max_dest_rd_atomic outstanding. Without
- * answers_lent a queue pair has those of the most there may be. */
-size_t uro_qp_answers_size(uint8_t max_dest_rd_atomic);
+/* Returns the bytes of responder resources for a peer that may have @max_dest_rd_atomic READs and atomics outstanding. A queue
+ * pair without lends_resources has the largest number that is possible. */
+size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
-/* How many of them uro_qp_modify() with these takes: none of a queue pair that gives the peer no right to anything
- * that is remembered, and more of one that it may FLUSH by. */
-size_t uro_qp_answers_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
-                             unsigned mask);
+/* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none for a queue pair that
+ * gives the peer no right to use one, and more for a queue pair that gives the right to FLUSH. */
+size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
+                               unsigned mask);
 
-/* Lends that memory, aligned to 8, to a queue pair that was created for it. What was lent before, or NULL, is the
- * caller's again; what it held is kept. @size is not below what was lent before. */
-void *uro_qp_lend_answers(struct uro_qp *qp, void *memory, size_t size);
+/* Lends memory for responder resources, aligned to 8, to a queue pair that was created with lends_resources. Returns the
+ * memory that was lent before, or NULL; it belongs to the caller again, and its content is kept. @size is not below the size
+ * lent before. */
+void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size);
 
 /* Returns 0, or
- *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer answers are lent
- *            than it needs */
+ *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer responder
+ *            resources are lent than it needs */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 

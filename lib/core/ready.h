@@ -13,7 +13,7 @@
 static inline void uro_ready_response(struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
-    bool acks = (rsp->ack_due || rsp->nak_due) && rsp->rd_pending == 0;
+    bool acks = (rsp->ack_due || rsp->nak_due) && rsp->resources_pending == 0;
 
     if (acks)
         uro_list_remove(&qp->response_link);

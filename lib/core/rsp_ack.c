@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp_ack.c - the answers an RC responder owes, in PSN order.
  *
- * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RD_DUE), one
+ * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RESOURCE_DUE), one
  * acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
  * overtakes the data of an earlier READ or atomic, since it would acknowledge it.
  */
@@ -59,52 +59,52 @@ static void acknowledge(struct uro_qp *qp, struct uro_tx *tx, uro_psn psn, enum 
     seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_ACK, URO_ONLY, 0), psn);
 }
 
-static struct uro_rd *oldest_pending(struct uro_rsp *rsp)
+static struct uro_resource *oldest_pending(struct uro_rsp *rsp)
 {
-    if (rsp->rd_pending == 0)
+    if (rsp->resources_pending == 0)
         return NULL;
-    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
-        struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        if (uro_rd_due(rd))
-            return rd;
+    for (uint32_t i = rsp->resources_oldest; i != rsp->resources_newest; i++) {
+        struct uro_resource *resource = &rsp->resources[i & rsp->resources_mask];
+        if (uro_resource_due(resource))
+            return resource;
     }
     URO_ASSERT(false);
     return NULL;
 }
 
-static uro_psn psn_of(const struct uro_rd *rd)
+static uro_psn psn_of(const struct uro_resource *resource)
 {
-    return uro_psn_add(uro_rd_first(rd), rd->at);
+    return uro_psn_add(uro_resource_first_psn(resource), resource->next_response);
 }
 
-static enum uro_place place_in(const struct uro_rd *rd, bool last)
+static enum uro_place place_in(const struct uro_resource *resource, bool last)
 {
     URO_MARK("RSP.READ.FORM");
-    if (!(rd->what & URO_RD_BEGUN))
+    if (!(resource->packed & URO_RESOURCE_BEGUN))
         return last ? URO_ONLY : URO_FIRST;
     return last ? URO_LAST : URO_MIDDLE;
 }
 
-static void sent_all(struct uro_rsp *rsp, struct uro_rd *rd)
+static void sent_all(struct uro_rsp *rsp, struct uro_resource *resource)
 {
-    rd->what &= ~URO_RD_DUE;
-    rsp->rd_pending--;
+    resource->packed &= ~URO_RESOURCE_DUE;
+    rsp->resources_pending--;
 }
 
 /* The key was good when the READ was accepted and is not any more: the READ fails instead. */
-static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
+static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
     URO_MARK("RSP.READ.REVOKED");
     uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     rsp->nak_due = true;
-    rsp->nak_psn = psn_of(rd);
+    rsp->nak_psn = psn_of(resource);
     rsp->nak_kind = URO_AETH_NAK;
     rsp->nak_value = URO_NAK_ACCESS;
     rsp->ack_due = false;
-    rsp->rd_pending = 0;
-    rsp->rd_oldest = rsp->rd_newest;
+    rsp->resources_pending = 0;
+    rsp->resources_oldest = rsp->resources_newest;
     uro_pair_raise(qp, URO_EVENT_QP_ACCESS_ERR);
     uro_pair_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
 }
@@ -112,7 +112,7 @@ static void lose_access(struct uro_qp *qp, struct uro_rd *rd)
 /* Likewise of a READ that is answered again. Who asks may have the first answer, and the key may be
  * gone because of that: a copy that the network made late fails nobody. Who has no answer yet is
  * told. */
-static void lose_repeated(struct uro_qp *qp, struct uro_rd *rd)
+static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -120,31 +120,31 @@ static void lose_repeated(struct uro_qp *qp, struct uro_rd *rd)
     uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     if (!rsp->nak_due) {
         rsp->nak_due = true;
-        rsp->nak_psn = psn_of(rd);
+        rsp->nak_psn = psn_of(resource);
         rsp->nak_kind = URO_AETH_NAK;
         rsp->nak_value = URO_NAK_ACCESS;
     }
-    sent_all(rsp, rd);
+    sent_all(rsp, resource);
 }
 
 /* False when the memory may no longer be read. */
-static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+static bool read_response(struct uro_qp *qp, struct uro_resource *resource, struct uro_tx *tx)
 {
-    uint32_t offset = rd->at * qp->path.mtu;
-    uint32_t left = rd->read.stop - offset;
+    uint32_t offset = resource->next_response * qp->path.mtu;
+    uint32_t left = resource->read.stop - offset;
     bool last = left <= qp->path.mtu;
     uint32_t length = last ? left : qp->path.mtu;
-    enum uro_place place = place_in(rd, last);
+    enum uro_place place = place_in(resource, last);
 
     tx->payload_length = length;
     tx->span_count = length > 0;
     if (length > 0) {
         tx->spans[0].length = length;
-        const struct uro_key_claim claim = { rd->rkey, rd->pd, uro_pair_number(qp),
+        const struct uro_key_claim claim = { resource->rkey, resource->pd, uro_pair_number(qp),
                                              URO_ACCESS_REMOTE_READ };
-        tx->spans[0].at = uro_key_remote(qp->shard, &claim, rd->va + offset, length);
+        tx->spans[0].at = uro_key_remote(qp->shard, &claim, resource->va + offset, length);
         if (tx->spans[0].at != NULL)
-            tx->spans[0].at = uro_touch_read(qp->shard, rd->rkey, tx->spans[0].at, length);
+            tx->spans[0].at = uro_touch_read(qp->shard, resource->rkey, tx->spans[0].at, length);
         if (tx->spans[0].at == NULL)
             return false;
     }
@@ -154,16 +154,16 @@ static bool read_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
                                        .msn = qp->rsp.msn };
         uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
     }
-    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0), psn_of(rd));
-    rd->what |= URO_RD_BEGUN;
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0), psn_of(resource));
+    resource->packed |= URO_RESOURCE_BEGUN;
     if (last)
-        sent_all(&qp->rsp, rd);
+        sent_all(&qp->rsp, resource);
     else
-        rd->at++;
+        resource->next_response++;
     return true;
 }
 
-static void atomic_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+static void atomic_response(struct uro_qp *qp, struct uro_resource *resource, struct uro_tx *tx)
 {
     const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
                                    .value = URO_CREDITS_UNLIMITED,
@@ -173,14 +173,14 @@ static void atomic_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx 
     tx->payload_length = 0;
     tx->span_count = 0;
     uro_aeth_encode(ext, &aeth);
-    uro_put_be64(ext + URO_AETH_LEN, rd->original);
+    uro_put_be64(ext + URO_AETH_LEN, resource->original);
     seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_ATOMIC_ACK, URO_ONLY, 0),
-         psn_of(rd));
-    sent_all(&qp->rsp, rd);
+         psn_of(resource));
+    sent_all(&qp->rsp, resource);
 }
 
 /* FLUSH and ATOMIC_WRITE: a READ response without octets says that it is done. */
-static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *tx)
+static void done_response(struct uro_qp *qp, struct uro_resource *resource, struct uro_tx *tx)
 {
     const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
                                    .value = URO_CREDITS_UNLIMITED,
@@ -189,14 +189,15 @@ static void done_response(struct uro_qp *qp, struct uro_rd *rd, struct uro_tx *t
     tx->payload_length = 0;
     tx->span_count = 0;
     uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
-    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, URO_ONLY, 0), psn_of(rd));
-    sent_all(&qp->rsp, rd);
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, URO_ONLY, 0),
+         psn_of(resource));
+    sent_all(&qp->rsp, resource);
 }
 
-/* Returns whether the pending ACK is sent before the response @rd. */
-static bool ack_first(struct uro_rsp *rsp, const struct uro_rd *rd)
+/* Returns whether the pending ACK is sent before the response @resource. */
+static bool ack_first(struct uro_rsp *rsp, const struct uro_resource *resource)
 {
-    if (!rsp->ack_due || uro_psn_diff(rsp->ack_psn, uro_rd_first(rd)) >= 0)
+    if (!rsp->ack_due || uro_psn_diff(rsp->ack_psn, uro_resource_first_psn(resource)) >= 0)
         return false;
     if (!uro_rxe_response_acks(rsp))
         return true;
@@ -209,26 +210,26 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    struct uro_rd *rd = oldest_pending(rsp);
-    while (rd != NULL && !ack_first(rsp, rd)) {
+    struct uro_resource *resource = oldest_pending(rsp);
+    while (resource != NULL && !ack_first(rsp, resource)) {
         if (rsp->ack_due || rsp->nak_due)
             URO_MARK("RSP.ACK.ORDER");
-        enum uro_response_form form = uro_operation_traits[uro_rd_verb(rd)].form;
+        enum uro_response_form form = uro_operation_traits[uro_resource_operation(resource)].form;
         if (form == URO_RESPOND_EMPTY) {
-            done_response(qp, rd, tx);
+            done_response(qp, resource, tx);
             return true;
         }
         if (form == URO_RESPOND_ATOMIC) {
-            atomic_response(qp, rd, tx);
+            atomic_response(qp, resource, tx);
             return true;
         }
-        if (read_response(qp, rd, tx))
+        if (read_response(qp, resource, tx))
             return true;
-        if (rd->what & URO_RD_AGAIN)
-            lose_repeated(qp, rd);
+        if (resource->packed & URO_RESOURCE_REPEATED)
+            lose_repeated(qp, resource);
         else
-            lose_access(qp, rd);
-        rd = oldest_pending(rsp);
+            lose_access(qp, resource);
+        resource = oldest_pending(rsp);
     }
     if (rsp->ack_due) {
         if (rsp->ack_twice)

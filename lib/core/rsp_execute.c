@@ -141,31 +141,33 @@ static enum uro_rsp_verdict execute_message(struct uro_qp *qp, const struct uro_
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
-static struct uro_rd *remember(struct uro_qp *qp)
+static struct uro_resource *remember(struct uro_qp *qp)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    if (rsp->rd_newest - rsp->rd_oldest > rsp->rd_mask) {
-        const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest++ & rsp->rd_mask];
-        rsp->rd_pending -= uro_rd_due(oldest);
-        const uro_psn end =
-            uro_psn_add(uro_rd_first(oldest), uro_rd_responses(oldest, qp->path.mtu));
-        rsp->rd_forgotten = end.value | URO_RD_FORGOT;
+    if (rsp->resources_newest - rsp->resources_oldest > rsp->resources_mask) {
+        const struct uro_resource *oldest =
+            &rsp->resources[rsp->resources_oldest++ & rsp->resources_mask];
+        rsp->resources_pending -= uro_resource_due(oldest);
+        const uro_psn end = uro_psn_add(uro_resource_first_psn(oldest),
+                                        uro_resource_responses(oldest, qp->path.mtu));
+        rsp->resources_reused = end.value | URO_RESOURCE_REUSED;
     }
-    rsp->rd_pending++;
-    return &rsp->rd[rsp->rd_newest++ & rsp->rd_mask];
+    rsp->resources_pending++;
+    return &rsp->resources[rsp->resources_newest++ & rsp->resources_mask];
 }
 
 static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
-    struct uro_rd *rd = remember(qp);
-    *rd = (struct uro_rd){ .va = frame->reth.va,
-                           .read = { .length = length, .stop = length },
-                           .rkey = frame->reth.rkey,
-                           .pd = pd,
-                           .what = uro_rd_what(URO_READ, uro_psn_make(frame->bth.psn)) };
-    const uint32_t psns = uro_rd_responses(rd, qp->path.mtu);
+    struct uro_resource *resource = remember(qp);
+    *resource = (struct uro_resource){ .va = frame->reth.va,
+                                       .read = { .length = length, .stop = length },
+                                       .rkey = frame->reth.rkey,
+                                       .pd = pd,
+                                       .packed = uro_resource_pack(URO_READ,
+                                                                   uro_psn_make(frame->bth.psn)) };
+    const uint32_t psns = uro_resource_responses(resource, qp->path.mtu);
     while (psns > 1u << qp->rsp.read_log2) /* at most 23 times in the life of a queue pair */
         qp->rsp.read_log2++;
     return psns;
@@ -223,11 +225,11 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
 
-    *remember(qp) =
-        (struct uro_rd){ .va = atomic ? frame->atomic.va : frame->reth.va,
-                         .original = word.original,
-                         .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
-                         .what = uro_rd_what(frame->op->verb, uro_psn_make(frame->bth.psn)) };
+    *remember(qp) = (struct uro_resource){ .va = atomic ? frame->atomic.va : frame->reth.va,
+                                           .original = word.original,
+                                           .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
+                                           .packed = uro_resource_pack(
+                                               frame->op->verb, uro_psn_make(frame->bth.psn)) };
     return URO_RSP_ACCEPT;
 }
 
@@ -267,28 +269,28 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
 
 /* ---- repeated requests ---------------------------------------------------- */
 
-static void answer_again(struct uro_qp *qp, struct uro_rd *rd, uint32_t begin)
+static void answer_again(struct uro_qp *qp, struct uro_resource *resource, uint32_t begin)
 {
-    if (!uro_rd_due(rd)) {
-        qp->rsp.rd_pending++;
-        rd->what |= URO_RD_DUE | URO_RD_AGAIN;
+    if (!uro_resource_due(resource)) {
+        qp->rsp.resources_pending++;
+        resource->packed |= URO_RESOURCE_DUE | URO_RESOURCE_REPEATED;
     }
-    rd->what &= ~URO_RD_BEGUN;
-    rd->at = begin;
+    resource->packed &= ~URO_RESOURCE_BEGUN;
+    resource->next_response = begin;
     uro_ready_response(qp);
 }
 
 /* The part of a remembered READ that a repeated request asks for; false when it asks for
  * something else than was asked before. */
-static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t index,
+static bool same_read(const struct uro_qp *qp, const struct uro_resource *resource, uint32_t index,
                       const struct uro_frame *frame)
 {
     uint32_t skipped = index * qp->path.mtu;
     uint32_t length = frame->reth.length;
 
-    if (uro_rd_verb(rd) != frame->op->verb || rd->rkey != frame->reth.rkey)
+    if (uro_resource_operation(resource) != frame->op->verb || resource->rkey != frame->reth.rkey)
         return false;
-    if (frame->reth.va != rd->va + skipped || length > rd->read.length - skipped) {
+    if (frame->reth.va != resource->va + skipped || length > resource->read.length - skipped) {
         URO_MARK("RSP.DUP.READ.RANGE");
         return false;
     }
@@ -297,43 +299,43 @@ static bool same_read(const struct uro_qp *qp, const struct uro_rd *rd, uint32_t
     return true;
 }
 
-/* Returns whether a repeated atomic, ATOMIC_WRITE or FLUSH is the same request as @rd. */
-static bool same_other(const struct uro_rd *rd, const struct uro_frame *frame)
+/* Returns whether a repeated atomic, ATOMIC_WRITE or FLUSH is the same request as @resource. */
+static bool same_other(const struct uro_resource *resource, const struct uro_frame *frame)
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
 
-    if (uro_rd_verb(rd) != frame->op->verb)
+    if (uro_resource_operation(resource) != frame->op->verb)
         return false;
-    return uro_rxe_repeats_flush(uro_rd_verb(rd), va) || rd->va == va;
+    return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
 
-/* True when @frame repeats the request that @rd remembers; it is then due again. */
-static bool replay(struct uro_qp *qp, struct uro_rd *rd, const struct uro_frame *frame)
+/* True when @frame repeats the request that @resource remembers; it is then due again. */
+static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struct uro_frame *frame)
 {
-    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_rd_first(rd));
+    int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_resource_first_psn(resource));
 
-    if (index < 0 || index >= (int32_t)uro_rd_responses(rd, qp->path.mtu))
+    if (index < 0 || index >= (int32_t)uro_resource_responses(resource, qp->path.mtu))
         return false;
     if (uro_operation_traits[frame->op->verb].form == URO_RESPOND_READ) {
-        if (!same_read(qp, rd, (uint32_t)index, frame))
+        if (!same_read(qp, resource, (uint32_t)index, frame))
             return false;
         URO_MARK("RSP.DUP.READ");
-        rd->read.stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
+        resource->read.stop = (uint32_t)index * qp->path.mtu + frame->reth.length;
     } else {
-        if (!same_other(rd, frame))
+        if (!same_other(resource, frame))
             return false;
         URO_MARK("RSP.DUP.ATOMIC");
     }
-    answer_again(qp, rd, (uint32_t)index);
+    answer_again(qp, resource, (uint32_t)index);
     return true;
 }
 
 /* Returns whether a READ or atomic behind @psn no longer has a responder resource. */
 static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
 {
-    const uro_psn end = uro_psn_make(rsp->rd_forgotten & URO_PSN_MASK);
+    const uro_psn end = uro_psn_make(rsp->resources_reused & URO_PSN_MASK);
 
-    return rsp->rd_forgotten != 0 && uro_psn_diff(end, psn) > 0 &&
+    return rsp->resources_reused != 0 && uro_psn_diff(end, psn) > 0 &&
            uro_psn_diff(end, rsp->expected) <= 0;
 }
 
@@ -343,8 +345,8 @@ static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
     const struct uro_rsp *rsp = &qp->rsp;
     uro_psn end = rsp->expected;
 
-    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--) {
-        uro_psn first = uro_rd_first(&rsp->rd[(i - 1) & rsp->rd_mask]);
+    for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--) {
+        uro_psn first = uro_resource_first_psn(&rsp->resources[(i - 1) & rsp->resources_mask]);
         if (uro_psn_diff(first, psn) <= 0 || uro_psn_diff(first, end) > 0)
             break; /* before it, or so old that it is half the circle away */
         end = first;
@@ -385,8 +387,8 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
         answer_data(qp, frame);
         return;
     }
-    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--)
-        if (replay(qp, &rsp->rd[(i - 1) & rsp->rd_mask], frame))
+    for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--)
+        if (replay(qp, &rsp->resources[(i - 1) & rsp->resources_mask], frame))
             return;
     uro_count(&qp->shard->counters, URO_COUNT_DROP_REPLAY);
 }
@@ -464,7 +466,7 @@ static void raise_established(struct uro_qp *qp)
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const int64_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
-    const int64_t reads = (int64_t)qp->rsp.depth << qp->rsp.read_log2;
+    const int64_t reads = (int64_t)qp->rsp.rd_atomic_max << qp->rsp.read_log2;
 
     if (distance > URO_PSN_FAR + reads || distance < -(URO_PSN_FAR + reads)) {
         URO_MARK("RSP.FAR");

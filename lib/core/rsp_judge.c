@@ -128,23 +128,25 @@ static bool has_depth(const struct uro_rsp *rsp)
 {
     uint32_t fresh = 0;
 
-    if (rsp->rd_pending < rsp->depth)
+    if (rsp->resources_pending < rsp->rd_atomic_max)
         return true;
-    for (uint32_t i = rsp->rd_oldest; i != rsp->rd_newest; i++) {
-        const struct uro_rd *rd = &rsp->rd[i & rsp->rd_mask];
-        fresh += (rd->what & (URO_RD_DUE | URO_RD_AGAIN)) == URO_RD_DUE &&
-                 !uro_rxe_beyond_depth(uro_rd_verb(rd));
+    for (uint32_t i = rsp->resources_oldest; i != rsp->resources_newest; i++) {
+        const struct uro_resource *resource = &rsp->resources[i & rsp->resources_mask];
+        fresh +=
+            (resource->packed & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) == URO_RESOURCE_DUE &&
+            !uro_rxe_beyond_depth(uro_resource_operation(resource));
     }
-    return fresh < rsp->depth;
+    return fresh < rsp->rd_atomic_max;
 }
 
 /* One more answer can be remembered without forgetting one that was never given. */
 static bool has_room(const struct uro_rsp *rsp)
 {
-    if (rsp->rd_newest - rsp->rd_oldest <= rsp->rd_mask)
+    if (rsp->resources_newest - rsp->resources_oldest <= rsp->resources_mask)
         return true;
-    const struct uro_rd *oldest = &rsp->rd[rsp->rd_oldest & rsp->rd_mask];
-    return (oldest->what & (URO_RD_DUE | URO_RD_AGAIN)) != URO_RD_DUE;
+    const struct uro_resource *oldest =
+        &rsp->resources[rsp->resources_oldest & rsp->resources_mask];
+    return (oldest->packed & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) != URO_RESOURCE_DUE;
 }
 
 /* Reports a request without a free responder resource as lost: the peer then sends the request again. */

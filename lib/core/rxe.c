@@ -31,12 +31,12 @@ static bool read_behind(const struct uro_qp *qp, uro_psn psn)
 {
     const struct uro_rsp *rsp = &qp->rsp;
 
-    for (uint32_t i = rsp->rd_newest; i != rsp->rd_oldest; i--) {
-        const struct uro_rd *rd = &rsp->rd[(i - 1) & rsp->rd_mask];
-        if (uro_psn_diff(uro_rd_first(rd), psn) <= 0 ||
-            uro_psn_diff(uro_rd_first(rd), rsp->expected) >= 0)
+    for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--) {
+        const struct uro_resource *resource = &rsp->resources[(i - 1) & rsp->resources_mask];
+        if (uro_psn_diff(uro_resource_first_psn(resource), psn) <= 0 ||
+            uro_psn_diff(uro_resource_first_psn(resource), rsp->expected) >= 0)
             return false; /* before @psn, or so old that the PSNs have wrapped */
-        if (uro_rd_responses(rd, qp->path.mtu) > 1)
+        if (uro_resource_responses(resource, qp->path.mtu) > 1)
             return true;
     }
     return false;

@@ -168,7 +168,7 @@ static bool ask(struct uro_shard *shard, struct round *round)
 /* An ACK, unless it waits for the data of a READ; then requests. */
 static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
 {
-    if (qp->rsp.ack_due && qp->rsp.rd_pending == 0 && next_answer(qp, tx)) {
+    if (qp->rsp.ack_due && qp->rsp.resources_pending == 0 && next_answer(qp, tx)) {
         URO_MARK("RSP.ACK.OWN");
         return true;
     }

@@ -30,5 +30,5 @@ static inline void uro_warm_requester(const struct uro_qp *qp)
 static inline void uro_warm_responder(const struct uro_qp *qp)
 {
     uro_warm_lines(qp, &qp->attr);
-    uro_warm_lines(&qp->response_link, &qp->rsp.rd_oldest);
+    uro_warm_lines(&qp->response_link, &qp->rsp.resources_oldest);
 }

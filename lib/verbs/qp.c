@@ -236,7 +236,7 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
         .recv_sge_max = qp->cap.max_recv_sge,
         .inline_max = qp->cap.max_inline_data,
         .signal_all = qp->signal_all,
-        .answers_lent = true, /* when the depth is known; qp_attr.c */
+        .lends_resources = true, /* when the depth is known; qp_attr.c */
     };
 }
 

@@ -135,14 +135,14 @@ static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr 
                         void **unused)
 {
     struct uro_ibv_pair *pair = qp->pair;
-    size_t size = uro_qp_answers_needed(pair->core, attr, bits);
+    size_t size = uro_qp_resources_needed(pair->core, attr, bits);
 
     if (size <= pair->answers_size)
         return 0;
     void *memory = malloc(size);
     if (memory == NULL)
         return -ENOMEM;
-    *unused = uro_qp_lend_answers(pair->core, memory, size);
+    *unused = uro_qp_lend_resources(pair->core, memory, size);
     pair->answers = memory;
     pair->answers_size = size;
     return 0;

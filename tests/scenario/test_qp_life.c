@@ -334,20 +334,20 @@ static void modify__more_answers_than_were_lent__einval_until_they_are(void **st
     const unsigned to_rtr = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
                             URO_ATTR_RQ_PSN | URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
 
-    init.answers_lent = true;
-    assert_true(uro_qp_size(&init) + uro_qp_answers_size(128) <= uro_qp_size(&whole));
+    init.lends_resources = true;
+    assert_true(uro_qp_size(&init) + uro_qp_resources_size(128) <= uro_qp_size(&whole));
     void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
-    void *answers = malloc(uro_qp_answers_size(16));
-    void *more = malloc(uro_qp_answers_size(17));
+    void *answers = malloc(uro_qp_resources_size(16));
+    void *more = malloc(uro_qp_resources_size(17));
     struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
     assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_init, s->now), 0);
     attr.state = URO_QPS_RTR;
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), -22);
-    assert_null(uro_qp_lend_answers(qp, answers, uro_qp_answers_size(16)));
+    assert_null(uro_qp_lend_resources(qp, answers, uro_qp_resources_size(16)));
     attr.max_dest_rd_atomic = 17;
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), -22);
-    assert_ptr_equal(uro_qp_lend_answers(qp, more, uro_qp_answers_size(17)), answers);
+    assert_ptr_equal(uro_qp_lend_resources(qp, more, uro_qp_resources_size(17)), answers);
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rtr, s->now), 0);
     uro_engine_qp_destroy(s->engine, qp);
     free(more);
@@ -365,7 +365,7 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
                                 URO_ACCESS_REMOTE_ATOMIC, URO_ACCESS_FLUSH_GLOBAL,
                                 URO_ACCESS_FLUSH_PERSISTENT };
     const struct uro_qp_init init = {
-        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .answers_lent = true
+        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .lends_resources = true
     };
     struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                 .port = 1,
@@ -374,7 +374,7 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
                                 .max_dest_rd_atomic = 128,
                                 .address = { .sgid_index = 1 } };
     void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
-    void *answers = malloc(uro_qp_answers_size(128));
+    void *answers = malloc(uro_qp_resources_size(128));
     struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
 
     assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
@@ -396,13 +396,13 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
                             URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN | URO_ATTR_RD_ATOMIC;
     for (size_t i = 0; i < URO_ARRAY_LEN(rights); i++) {
         attr.access = rights[i];
-        assert_int_equal(uro_qp_answers_needed(qp, &attr, URO_ATTR_ACCESS),
-                         uro_qp_answers_size(128));
+        assert_int_equal(uro_qp_resources_needed(qp, &attr, URO_ATTR_ACCESS),
+                         uro_qp_resources_size(128));
         assert_int_equal(
             uro_engine_qp_modify(s->engine, qp, &attr, to_rts | URO_ATTR_ACCESS, s->now), -22);
     }
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, to_rts, s->now), 0);
-    assert_null(uro_qp_lend_answers(qp, answers, uro_qp_answers_size(128)));
+    assert_null(uro_qp_lend_resources(qp, answers, uro_qp_resources_size(128)));
     assert_int_equal(uro_engine_qp_modify(s->engine, qp, &attr, URO_ATTR_ACCESS, s->now), 0);
     assert_null(uro_qp_problem(qp));
     uro_engine_qp_destroy(s->engine, qp);
@@ -426,7 +426,7 @@ static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(vo
                  { URO_ACCESS_FLUSH_PERSISTENT, 20, 32 },
                  { URO_ACCESS_LOCAL_WRITE, 128, 0 } };
     const struct uro_qp_init init = {
-        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .answers_lent = true
+        .type = URO_QPT_RC, .send_cq = s->send_cq, .recv_cq = s->recv_cq, .lends_resources = true
     };
     void *memory = aligned_alloc(64, (uro_qp_size(&init) + 63) & ~(size_t)63);
     struct uro_qp *qp = uro_qp_create(uro_engine_shard(s->engine), &init, memory);
@@ -435,9 +435,10 @@ static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(vo
         const struct uro_qp_attr attr = { .access = rows[i].access,
                                           .max_dest_rd_atomic = rows[i].depth };
         const unsigned mask = URO_ATTR_ACCESS | URO_ATTR_DEST_RD;
-        assert_int_equal(uro_qp_answers_needed(qp, &attr, mask),
-                         rows[i].answers * (uro_qp_answers_size(128) / 128));
-        assert_int_equal(uro_qp_answers_needed(qp, &attr, URO_ATTR_ACCESS), 0); /* not known yet */
+        assert_int_equal(uro_qp_resources_needed(qp, &attr, mask),
+                         rows[i].answers * (uro_qp_resources_size(128) / 128));
+        assert_int_equal(uro_qp_resources_needed(qp, &attr, URO_ATTR_ACCESS),
+                         0); /* not known yet */
     }
     uro_engine_qp_destroy(s->engine, qp);
     free(memory);

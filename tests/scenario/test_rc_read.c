@@ -19,14 +19,14 @@ static void rc_read__memory_of_answers_is_another__they_are_known_as_before(void
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
-    const size_t size = uro_qp_answers_size(128);
+    const size_t size = uro_qp_resources_size(128);
     void *other = malloc(size);
 
     scene_fill(s->remote, 0, 2048);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2048));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
-    void *before = uro_qp_lend_answers(s->qp, other, size);
+    void *before = uro_qp_lend_resources(s->qp, other, size);
     assert_non_null(before);
     memset(before, 0xa5, size);
     scene_expect_tx(
