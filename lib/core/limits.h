@@ -26,17 +26,17 @@
  * 4096; small enough for the default receive ring of the ports (512 descriptors). */
 #define URO_WINDOW_DEFAULT 256u
 #define URO_WINDOW_MAX     65536u
-/* Inside long messages one packet in this many asks for an ACK, so that the window moves. */
+/* Inside a long message, one packet of this many requests an ACK, so that the window moves. */
 #define URO_ACK_EVERY 32u
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
 
-/* A request whose PSN is further than this from the expected one is counted: a peer has seldom so
- * much in flight. What its READs may take is added. */
+/* Distance from the expected PSN beyond which a request is counted as far: a peer seldom has so much in flight. The PSNs of
+ * READs are added. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
-/* A queue pair tells its peer of congestion no more often, and obeys no more often; the window that remains to a
- * requester who is told again and again. */
+/* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester that keeps receiving
+ * CNPs, in packets. */
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 
@@ -44,23 +44,24 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
  * whose window is too large by one step are not lost. */
 #define URO_READ_ANSWERS 8u
 
-/* Requests that came before their turn, kept by an engine for all its queue pairs together; also how far ahead of its
- * turn one may be. How long a gap may take to close before the peer is told: frames overtake each other inside a
- * switch or a host, which is microseconds. When they are forgotten: the peer's answer to a NAK takes a round trip. */
-#define URO_EARLY_DEFAULT URO_WINDOW_DEFAULT
-#define URO_EARLY_MAX     4096u
-#define URO_EARLY_WAIT    URO_US(32)
-#define URO_EARLY_KEPT    URO_MS(20)
+/* Packets of the reorder buffer, which all queue pairs of an engine share; also the largest distance of a kept packet from
+ * the expected PSN. WAIT: time for a gap to close before it is reported to the peer. Frames overtake each other inside a
+ * switch or a host, which takes microseconds. KEPT: time before the packets are dropped. The peer's answer to a NAK takes a
+ * round trip. */
+#define URO_REORDER_DEFAULT URO_WINDOW_DEFAULT
+#define URO_REORDER_MAX     4096u
+#define URO_REORDER_WAIT    URO_US(32)
+#define URO_REORDER_KEPT    URO_MS(20)
 
-/* An ACK that Linux rxe may not need waits so long at least, and twice as long at most: longer than a host takes to send
- * again what it goes back to (an emulated one 4 ms between two packets), shorter than it waits before it does (67 ms by
+/* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. Longer than a host takes to send again
+ * what it went back to (an emulated host takes 4 ms between two packets). Shorter than the host waits before that (67 ms by
  * default). */
-#define URO_LATE_WAIT URO_MS(16)
+#define URO_ACK_DEFER URO_MS(16)
 
-/* The least ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its thread has a processor, and
- * a scheduler does not promise one in less than some time slices of 3 to 4 ms. Eight tries then last as long as
- * local_ca_ack_delay says that an ACK may take. A lost packet is not sent again later for it: probes find that out. */
+/* Shortest ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its thread has a processor, and a
+ * scheduler may take some time slices of 3 to 4 ms to provide a processor. Eight tries last as long as local_ca_ack_delay
+ * allows for an ACK. Probes detect a lost packet before this timeout. */
 #define URO_TIMEOUT_LEAST 12u
 
-/* Packets one queue pair may send before the next one has its turn. */
+/* Most packets that a queue pair sends in one turn. */
 #define URO_SCHEDULE_BUDGET 16u

@@ -112,7 +112,7 @@ struct uro_rsp {
     uint32_t pd;                /* whose keys the receive in use names; uro_rq_pd() */
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
-    struct uro_gap *gap;        /* requests that came before their turn; early.c */
+    struct uro_gap *gap;        /* requests that came before their turn; reorder.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
     bool established;  /* COMM_EST was raised */
     bool ack_due;      /* rsp_ack.c, until it is sent */
@@ -122,9 +122,9 @@ struct uro_rsp {
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
     bool in_message;   /* rsp_execute.c: between FIRST and LAST */
-    bool dropped;      /* a request was dropped: the reorder buffer was full; early.c */
+    bool dropped;      /* a request was dropped: the reorder buffer was full; reorder.c */
     bool ack_deferred; /* an ACK is deferred; rxe.c */
-    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_execute.c, early.c */
+    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_execute.c, reorder.c */
     uint8_t read_log2; /* log2 of the PSNs of the longest READ so far, rounded up; rsp_execute.c */
     bool rxe;          /* the last request came from Linux rxe; rsp_execute.c */
     bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */

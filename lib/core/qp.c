@@ -317,7 +317,7 @@ static void enter_error(struct uro_qp *qp)
     if (uro_pair_state(qp) == URO_QPS_ERR)
         return; /* again, while it pays what it owes: told once */
     set_state(qp, URO_QPS_ERR);
-    uro_early_forget(qp);
+    uro_reorder_forget(qp);
     uro_rxe_defer_forget(qp);
     qp->attr.sq_draining = false;
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
@@ -486,7 +486,7 @@ static void reset(struct uro_qp *qp)
         uro_cq_forget(qp->recv_cq, uro_qp_number(qp));
     uro_wq_finish(&qp->send, uro_wq_tail(&qp->send));
     uro_wq_finish(&qp->recv, uro_wq_tail(&qp->recv));
-    uro_early_forget(qp);
+    uro_reorder_forget(qp);
     uro_rxe_defer_forget(qp);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->rsp, 0, sizeof qp->rsp);
@@ -727,7 +727,7 @@ static const char *check_responses(const struct uro_qp *qp)
     const struct uro_rsp *rsp = &qp->rsp;
     uint32_t pending = 0;
 
-    const char *problem = uro_early_problem(qp);
+    const char *problem = uro_reorder_problem(qp);
     if (problem != NULL)
         return problem;
     if (rsp->resources_newest - rsp->resources_oldest > rsp->resources_mask + 1u)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* early.c - places for requests that came before their turn; see early.h. */
-#include "core/early.h"
+/* reorder.c - the reorder buffer; see reorder.h. */
+#include "core/reorder.h"
 
 #include <string.h>
 
@@ -10,68 +10,68 @@
 
 static size_t packets_size(uint32_t capacity)
 {
-    return (capacity * sizeof(struct uro_early_packet) + 63) & ~(size_t)63;
+    return (capacity * sizeof(struct uro_reorder_packet) + 63) & ~(size_t)63;
 }
 
-size_t uro_early_size(uint32_t capacity)
+size_t uro_reorder_size(uint32_t capacity)
 {
     return packets_size(capacity) + capacity * sizeof(struct uro_gap);
 }
 
-void uro_early_init(struct uro_early *early, uint32_t capacity, void *memory)
+void uro_reorder_init(struct uro_reorder *reorder, uint32_t capacity, void *memory)
 {
     uint8_t *octets = memory;
 
-    *early =
-        (struct uro_early){ .packets = memory,
-                            .gaps = (struct uro_gap *)(void *)(octets + packets_size(capacity)),
-                            .capacity = capacity };
-    uro_list_init(&early->free_packets);
-    uro_list_init(&early->free_gaps);
-    uro_list_init(&early->young);
-    uro_list_init(&early->old);
+    *reorder =
+        (struct uro_reorder){ .packets = memory,
+                              .gaps = (struct uro_gap *)(void *)(octets + packets_size(capacity)),
+                              .capacity = capacity };
+    uro_list_init(&reorder->free_packets);
+    uro_list_init(&reorder->free_gaps);
+    uro_list_init(&reorder->unreported);
+    uro_list_init(&reorder->reported);
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------- */
 
-static struct uro_early_packet *packet_of(struct uro_link *link)
+static struct uro_reorder_packet *packet_of(struct uro_link *link)
 {
-    return URO_CONTAINER_OF(link, struct uro_early_packet, link);
+    return URO_CONTAINER_OF(link, struct uro_reorder_packet, link);
 }
 
-static struct uro_early_packet *new_packet(struct uro_early *early)
+static struct uro_reorder_packet *new_packet(struct uro_reorder *reorder)
 {
-    struct uro_link *link = uro_list_pop(&early->free_packets);
+    struct uro_link *link = uro_list_pop(&reorder->free_packets);
 
     if (link != NULL)
         return packet_of(link);
-    if (early->packets_touched == early->capacity)
+    if (reorder->packets_touched == reorder->capacity)
         return NULL;
-    struct uro_early_packet *packet = &early->packets[early->packets_touched++];
+    struct uro_reorder_packet *packet = &reorder->packets[reorder->packets_touched++];
     packet->link = (struct uro_link){ 0 };
     return packet;
 }
 
-/* There is always one: a packet was to be had. */
-static struct uro_gap *new_gap(struct uro_early *early)
+/* Returns a free gap. There is one: the caller got a free packet, and there are as many gaps as packets. */
+static struct uro_gap *new_gap(struct uro_reorder *reorder)
 {
-    struct uro_link *link = uro_list_pop(&early->free_gaps);
+    struct uro_link *link = uro_list_pop(&reorder->free_gaps);
     struct uro_gap *gap;
 
     if (link != NULL) {
         gap = URO_CONTAINER_OF(link, struct uro_gap, link);
     } else {
-        URO_ASSERT(early->gaps_touched < early->capacity);
-        gap = &early->gaps[early->gaps_touched++];
+        URO_ASSERT(reorder->gaps_touched < reorder->capacity);
+        gap = &reorder->gaps[reorder->gaps_touched++];
         gap->link = (struct uro_link){ 0 };
     }
     uro_list_init(&gap->packets);
     return gap;
 }
 
-void uro_early_release(struct uro_shard *shard, struct uro_early_packet *packet)
+void uro_reorder_release(struct uro_shard *shard, struct uro_reorder_packet *packet)
 {
-    uro_list_append(&shard->early.free_packets, &packet->link);
+    uro_list_append(&shard->reorder.free_packets, &packet->link);
 }
 
 /* ---- time ---------------------------------------------------------------- */
@@ -85,65 +85,67 @@ static uro_time first_due(const struct uro_list *list)
 
 static void arm(struct uro_shard *shard)
 {
-    struct uro_early *early = &shard->early;
-    uro_time young = first_due(&early->young);
-    uro_time old = first_due(&early->old);
-    uro_time due = young < old ? young : old;
+    struct uro_reorder *reorder = &shard->reorder;
+    uro_time unreported = first_due(&reorder->unreported);
+    uro_time reported = first_due(&reorder->reported);
+    uro_time due = unreported < reported ? unreported : reported;
 
     if (due == URO_TIME_NEVER)
-        uro_wheel_cancel(&shard->wheel, &early->timer);
+        uro_wheel_cancel(&shard->wheel, &reorder->timer);
     else
-        uro_wheel_arm(&shard->wheel, &early->timer, due);
+        uro_wheel_arm(&shard->wheel, &reorder->timer, due);
 }
 
 static void wait_for(struct uro_shard *shard, struct uro_gap *gap, struct uro_list *list,
-                     uro_time how_long)
+                     uro_time duration)
 {
     uro_list_remove(&gap->link);
-    gap->due = shard->now + how_long;
+    gap->due = shard->now + duration;
     uro_list_append(list, &gap->link);
     arm(shard);
 }
 
-void uro_early_again(struct uro_qp *qp)
+void uro_reorder_restart(struct uro_qp *qp)
 {
-    wait_for(qp->shard, qp->rsp.gap, &qp->shard->early.young, URO_EARLY_WAIT);
+    wait_for(qp->shard, qp->rsp.gap, &qp->shard->reorder.unreported, URO_REORDER_WAIT);
 }
 
-struct uro_qp *uro_early_overdue(struct uro_shard *shard)
+struct uro_qp *uro_reorder_overdue(struct uro_shard *shard)
 {
-    struct uro_early *early = &shard->early;
+    struct uro_reorder *reorder = &shard->reorder;
 
-    while (first_due(&early->old) <= shard->now) {
+    while (first_due(&reorder->reported) <= shard->now) {
         URO_MARK("RSP.EARLY.FORGET");
-        uro_early_forget(URO_CONTAINER_OF(early->old.head.next, struct uro_gap, link)->qp);
+        uro_reorder_forget(URO_CONTAINER_OF(reorder->reported.head.next, struct uro_gap, link)->qp);
     }
-    if (first_due(&early->young) > shard->now) {
+    if (first_due(&reorder->unreported) > shard->now) {
         arm(shard);
         return NULL;
     }
-    struct uro_gap *gap = URO_CONTAINER_OF(early->young.head.next, struct uro_gap, link);
-    wait_for(shard, gap, &early->old, URO_EARLY_KEPT);
+    struct uro_gap *gap = URO_CONTAINER_OF(reorder->unreported.head.next, struct uro_gap, link);
+    wait_for(shard, gap, &reorder->reported, URO_REORDER_KEPT);
     return gap->qp;
 }
 
 /* ---- packets ------------------------------------------------------------- */
 
-static uro_psn psn_of(const struct uro_early_packet *packet)
+static uro_psn psn_of(const struct uro_reorder_packet *packet)
 {
     return uro_psn_make(packet->frame.bth.psn);
 }
 
-static void copy(struct uro_early_packet *packet, const struct uro_frame *frame)
+static void copy(struct uro_reorder_packet *packet, const struct uro_frame *frame)
 {
     packet->frame = *frame;
-    packet->frame.network = packet->frame.body = NULL; /* lent for the call only */
+    packet->frame.network = packet->frame.body =
+        NULL; /* the caller lends these only for the call */
     packet->frame.payload = packet->payload;
     memcpy(packet->payload, frame->payload, frame->payload_length);
 }
 
-/* The packet behind which one with @psn belongs, or the head; NULL when there is one with it. */
-static struct uro_link *place_of(struct uro_gap *gap, uro_psn psn)
+/* Returns the packet behind which a packet with @psn belongs, or the head of the list. Returns NULL when @psn is in the list
+ * already. */
+static struct uro_link *predecessor_of(struct uro_gap *gap, uro_psn psn)
 {
     struct uro_link *at = gap->packets.head.prev;
 
@@ -171,28 +173,28 @@ static bool keep(struct uro_qp *qp, const struct uro_frame *frame, uro_psn psn)
     struct uro_rsp *rsp = &qp->rsp;
     struct uro_link *behind = NULL;
 
-    if (uro_psn_diff(psn, rsp->expected) > (int32_t)shard->early.capacity ||
+    if (uro_psn_diff(psn, rsp->expected) > (int32_t)shard->reorder.capacity ||
         frame->payload_length > URO_PATH_MTU_MAX)
         return false;
-    if (rsp->gap != NULL && (behind = place_of(rsp->gap, psn)) == NULL)
+    if (rsp->gap != NULL && (behind = predecessor_of(rsp->gap, psn)) == NULL)
         return true;
-    struct uro_early_packet *packet = new_packet(&shard->early);
+    struct uro_reorder_packet *packet = new_packet(&shard->reorder);
     if (packet == NULL)
         return false;
     copy(packet, frame);
     if (rsp->gap == NULL) {
-        rsp->gap = new_gap(&shard->early);
+        rsp->gap = new_gap(&shard->reorder);
         rsp->gap->qp = qp;
         behind = &rsp->gap->packets.head;
         rsp->dropped = rsp->back = false;
-        uro_early_again(qp);
+        uro_reorder_restart(qp);
     }
     insert_behind(behind, &packet->link);
     uro_count(&shard->counters, URO_COUNT_RX_EARLY);
     return true;
 }
 
-bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
+bool uro_reorder_keep(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;
     uro_psn psn = uro_psn_make(frame->bth.psn);
@@ -206,7 +208,7 @@ bool uro_early_keep(struct uro_qp *qp, const struct uro_frame *frame)
     return false;
 }
 
-bool uro_early_dropped(const struct uro_qp *qp)
+bool uro_reorder_dropped(const struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;
 
@@ -218,18 +220,18 @@ static void close_gap(struct uro_qp *qp)
     struct uro_gap *gap = qp->rsp.gap;
 
     uro_list_remove(&gap->link);
-    uro_list_append(&qp->shard->early.free_gaps, &gap->link);
+    uro_list_append(&qp->shard->reorder.free_gaps, &gap->link);
     qp->rsp.gap = NULL;
     arm(qp->shard);
 }
 
-struct uro_early_packet *uro_early_take(struct uro_qp *qp)
+struct uro_reorder_packet *uro_reorder_take(struct uro_qp *qp)
 {
     struct uro_gap *gap = qp->rsp.gap;
-    struct uro_early_packet *taken = NULL;
+    struct uro_reorder_packet *taken = NULL;
 
     while (gap != NULL && taken == NULL) {
-        struct uro_early_packet *packet = packet_of(gap->packets.head.next);
+        struct uro_reorder_packet *packet = packet_of(gap->packets.head.next);
         int32_t distance = uro_psn_diff(psn_of(packet), qp->rsp.expected);
         if (distance > 0)
             break;
@@ -237,7 +239,9 @@ struct uro_early_packet *uro_early_take(struct uro_qp *qp)
         if (distance == 0)
             taken = packet;
         else
-            uro_early_release(qp->shard, packet); /* it came in its turn, too, or inside a READ */
+            uro_reorder_release(
+                qp->shard,
+                packet); /* executed already: a copy arrived in order, or its PSN belongs to a READ */
         if (uro_list_empty(&gap->packets)) {
             close_gap(qp);
             break;
@@ -246,18 +250,18 @@ struct uro_early_packet *uro_early_take(struct uro_qp *qp)
     return taken;
 }
 
-void uro_early_forget(struct uro_qp *qp)
+void uro_reorder_forget(struct uro_qp *qp)
 {
     struct uro_link *link;
 
     if (qp->rsp.gap == NULL)
         return;
     while ((link = uro_list_pop(&qp->rsp.gap->packets)) != NULL)
-        uro_early_release(qp->shard, packet_of(link));
+        uro_reorder_release(qp->shard, packet_of(link));
     close_gap(qp);
 }
 
-const char *uro_early_problem(const struct uro_qp *qp)
+const char *uro_reorder_problem(const struct uro_qp *qp)
 {
     const struct uro_gap *gap = qp->rsp.gap;
     uro_psn before = qp->rsp.expected;
@@ -265,10 +269,10 @@ const char *uro_early_problem(const struct uro_qp *qp)
     if (gap == NULL)
         return NULL;
     if (gap->qp != qp || uro_list_empty(&gap->packets))
-        return "a gap of nobody";
+        return "a gap belongs to another queue pair, or is empty";
     for (struct uro_link *at = gap->packets.head.next; at != &gap->packets.head; at = at->next) {
         if (uro_psn_diff(psn_of(packet_of(at)), before) <= 0)
-            return "packets that came early are not in order, or not early";
+            return "packets in the reorder buffer are out of order, or executed already";
         before = psn_of(packet_of(at));
     }
     return NULL;

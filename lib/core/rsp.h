@@ -6,7 +6,7 @@
  *   rsp_execute.c  executes an accepted request, answers a repeated request again, refuses all others; RC, XRC and UC
  *   rsp_ack.c      sends the pending responses in PSN order
  *   rxe.c          special treatment of Linux rxe, and the deferred ACK
- *   early.c        the reorder buffer: keeps requests that arrive before their turn
+ *   reorder.c        the reorder buffer: keeps requests that arrive before their turn
  */
 #pragma once
 
@@ -92,7 +92,7 @@ void uro_rsp_on_gaps(struct uro_shard *shard);
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */
-void uro_rsp_on_late(struct uro_shard *shard);
+void uro_rsp_on_deferred(struct uro_shard *shard);
 
 /* Describes the next pending response. Returns false when there is none. */
 bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx);

@@ -26,7 +26,7 @@ void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice)
     uro_ready_response(qp);
 }
 
-void uro_rsp_on_late(struct uro_shard *shard)
+void uro_rsp_on_deferred(struct uro_shard *shard)
 {
     struct uro_qp *qp;
 

@@ -483,7 +483,7 @@ static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
     if (uro_psn_diff(uro_psn_make(frame->bth.psn), rsp->expected) <= 0 ||
         (rsp->gap_reported && rsp->gap == NULL))
         return false;
-    return uro_early_keep(qp, frame);
+    return uro_reorder_keep(qp, frame);
 }
 
 /* Carries it out, or answers why not. */
@@ -508,21 +508,21 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
 static void catch_up(struct uro_qp *qp)
 {
     const struct uro_rsp before = qp->rsp;
-    struct uro_early_packet *packet;
+    struct uro_reorder_packet *packet;
     enum uro_rsp_verdict verdict = URO_RSP_ACCEPT;
     uro_psn last = qp->rsp.expected;
     bool acknowledged = false;
 
-    while (verdict == URO_RSP_ACCEPT && (packet = uro_early_take(qp)) != NULL) {
+    while (verdict == URO_RSP_ACCEPT && (packet = uro_reorder_take(qp)) != NULL) {
         URO_MARK("RSP.EARLY");
         verdict = act(qp, &packet->frame);
         last = uro_psn_make(packet->frame.bth.psn);
         acknowledged = !uro_operation_has_response(packet->frame.op->verb);
-        uro_early_release(qp->shard, packet);
+        uro_reorder_release(qp->shard, packet);
     }
     if (verdict != URO_RSP_ACCEPT)
-        uro_early_forget(qp); /* the peer sends again from there */
-    else if (qp->rsp.gap == NULL && uro_early_dropped(qp)) {
+        uro_reorder_forget(qp); /* the peer sends again from there */
+    else if (qp->rsp.gap == NULL && uro_reorder_dropped(qp)) {
         URO_MARK("RSP.EARLY.NEXT");
         report_gap(qp);
     } else if (acknowledged)
@@ -530,14 +530,14 @@ static void catch_up(struct uro_qp *qp)
     if (!uro_rsp_verdict_fails(verdict))
         uro_rxe_defer_kept(qp, &before);
     if (qp->rsp.gap != NULL)
-        uro_early_again(qp);
+        uro_reorder_restart(qp);
 }
 
 void uro_rsp_on_gaps(struct uro_shard *shard)
 {
     struct uro_qp *qp;
 
-    while ((qp = uro_early_overdue(shard)) != NULL)
+    while ((qp = uro_reorder_overdue(shard)) != NULL)
         if (!qp->rsp.gap_reported) {
             URO_MARK("RSP.EARLY.TOLD");
             report_gap(qp);

@@ -84,7 +84,7 @@ static void wait(struct uro_qp *qp)
 
     uro_list_append(&deferred->waiting[deferred->young], &qp->deferred_link);
     if (!uro_timer_armed(&deferred->timer))
-        uro_wheel_arm(&shard->wheel, &deferred->timer, shard->now + URO_LATE_WAIT);
+        uro_wheel_arm(&shard->wheel, &deferred->timer, shard->now + URO_ACK_DEFER);
 }
 
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice)
@@ -116,7 +116,7 @@ void uro_rxe_defer_turn(struct uro_shard *shard)
 
     deferred->young ^= 1;
     if (!uro_list_empty(&deferred->waiting[deferred->young ^ 1]))
-        uro_wheel_arm(&shard->wheel, &deferred->timer, shard->now + URO_LATE_WAIT);
+        uro_wheel_arm(&shard->wheel, &deferred->timer, shard->now + URO_ACK_DEFER);
 }
 
 struct uro_qp *uro_rxe_defer_take(struct uro_shard *shard)

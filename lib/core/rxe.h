@@ -87,7 +87,7 @@ static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *
  * that was pending in @before is pending again. */
 void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
-/* ---- the deferred ACK: one for each queue pair, sent after URO_LATE_WAIT unless a response says as much before ---- */
+/* ---- the deferred ACK: one for each queue pair, sent after URO_ACK_DEFER unless a response says as much before ---- */
 
 /* Defers an ACK up to @psn. @twice: the ACK is later sent twice. */
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice);

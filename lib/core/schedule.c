@@ -67,10 +67,10 @@ static void expire(struct uro_shard *shard)
     struct uro_timer *timer;
 
     while ((timer = uro_wheel_pop(&shard->wheel, shard->now)) != NULL)
-        if (timer == &shard->early.timer)
+        if (timer == &shard->reorder.timer)
             uro_rsp_on_gaps(shard);
         else if (timer == &shard->deferred.timer)
-            uro_rsp_on_late(shard);
+            uro_rsp_on_deferred(shard);
         else
             uro_req_on_timer(URO_CONTAINER_OF(timer, struct uro_qp, req.retry.timer));
 }

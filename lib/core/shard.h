@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/wheel.h"
-#include "core/early.h"
+#include "core/reorder.h"
 #include "core/sgl.h"
 #include "wire/gid.h"
 
@@ -46,8 +46,9 @@ struct uro_deferred {
 struct uro_shard {
     struct uro_counters counters;
     struct uro_shard_config config;
-    struct uro_wheel wheel; /* one timer per queue pair, one of early, one of late */
-    struct uro_early early;
+    struct uro_wheel
+        wheel; /* a timer for each queue pair, one for the gaps, one for the deferred ACKs */
+    struct uro_reorder reorder;
     struct uro_deferred deferred;
     struct uro_rng rng;
     struct uro_table qps;                            /* by QPN */

@@ -79,7 +79,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
         from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
-        from->reorder_buffer > URO_EARLY_MAX)
+        from->reorder_buffer > URO_REORDER_MAX)
         return -EINVAL;
     *to = (struct uro_engine_config){ .mtu = from->mtu,
                                       .address_count = from->address_count + 1,
@@ -87,7 +87,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
                                       .gateway6 = gid_of(from->gateway6),
                                       .window = from->window,
                                       .vlan = from->vlan,
-                                      .early = from->reorder_buffer,
+                                      .reorder_buffer = from->reorder_buffer,
                                       .connections = 1 };
     memcpy(to->mac.octets, from->mac, sizeof to->mac.octets);
     memcpy(to->seed, from->seed, sizeof to->seed);

@@ -81,7 +81,7 @@ struct layout {
     size_t tables;
     size_t loop;
     size_t cm;
-    size_t early;
+    size_t reorder_buffer;
     size_t hops;
     size_t size;
 };
@@ -94,8 +94,8 @@ static struct layout lay_out(const struct uro_engine_config *config)
 
     layout.loop = layout.tables + align(uro_shard_table_size(&shard));
     layout.cm = layout.loop + align(uro_loop_size(config->mtu));
-    layout.early = layout.cm + align(uro_cm_size(&cm));
-    layout.hops = layout.early + align(uro_early_size(config->early));
+    layout.reorder_buffer = layout.cm + align(uro_cm_size(&cm));
+    layout.hops = layout.reorder_buffer + align(uro_reorder_size(config->reorder_buffer));
     layout.size = layout.hops + align(uro_neigh_size(config));
     return layout;
 }
@@ -109,7 +109,7 @@ static bool valid(const struct uro_engine_config *config)
 {
     return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
            config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
-           config->early <= URO_EARLY_MAX && config->hops <= URO_NEIGH_HOPS_MAX &&
+           config->reorder_buffer <= URO_REORDER_MAX && config->hops <= URO_NEIGH_HOPS_MAX &&
            config->groups <= URO_MCAST_GROUPS_MAX && config->share < URO_SHARES - 1 &&
            config->vlan <= URO_VLAN_MAX && table_bits(config) >= 4 && table_bits(config) <= 20;
 }
@@ -151,7 +151,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     const struct layout layout = lay_out(config);
     uint8_t *octets = memory;
     uro_shard_init(&e->shard, &shard, octets + layout.tables, now);
-    uro_early_init(&e->shard.early, config->early, octets + layout.early);
+    uro_reorder_init(&e->shard.reorder, config->reorder_buffer, octets + layout.reorder_buffer);
     uro_neigh_init(&e->neigh, &e->config, &e->shard.counters, octets + layout.hops);
     uro_resolver_init(&e->resolver, &e->neigh);
     uro_loop_init(&e->loop, config->mtu, octets + layout.loop);

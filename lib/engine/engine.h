@@ -50,9 +50,8 @@ struct uro_engine_config {
     uint16_t source_port; /* UDP port that every frame leaves from; 0: many, for load to spread */
     bool
         link_routes; /* the link finds the way itself: no neighbour is asked, none is out of reach */
-    uint32_t
-        early; /* requests that came before their turn, kept at once; 0: none, the peer sends them again */
-    bool retry_7_forever; /* read retry_cnt 7 as Linux rxe does: never give up */
+    uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer, the peer retransmits */
+    bool retry_7_forever;    /* read retry_cnt 7 as Linux rxe does: never give up */
     uint8_t
         timeout_least; /* shorter ACK timeouts of queue pairs are this long, as their attribute; 0: none */
     uint32_t hops;        /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */

@@ -199,7 +199,7 @@ static int build_engine(struct uro_device *device)
         .gateway4 = config->gateway4,
         .gateway6 = config->gateway6,
         .window = config->window != 0 ? config->window : device->port->window,
-        .early = URO_EARLY_DEFAULT,
+        .reorder_buffer = URO_REORDER_DEFAULT,
         .retry_7_forever = config->retry_7_forever,
         .timeout_least = URO_TIMEOUT_LEAST,
         .share = device->port->share,

@@ -61,7 +61,7 @@ struct uro_engine_config sides_config(unsigned number)
                                        .mtu = SIDES_MTU + 104,
                                        .addresses = { { address(number), 24 } },
                                        .address_count = 1,
-                                       .early = URO_EARLY_DEFAULT,
+                                       .reorder_buffer = URO_REORDER_DEFAULT,
                                        .seed = { (uint8_t)number } };
 }
 

@@ -165,9 +165,12 @@ static void meet(struct stage *stage)
 
 static void open_engine(struct stage *stage)
 {
-    struct uro_engine_config config = {
-        .mac = stage_mac, .mtu = 1500, .address_count = 1, .table_bits = 4, .window = 16, .early = 4
-    };
+    struct uro_engine_config config = { .mac = stage_mac,
+                                        .mtu = 1500,
+                                        .address_count = 1,
+                                        .table_bits = 4,
+                                        .window = 16,
+                                        .reorder_buffer = 4 };
 
     stage_check(uro_gid_parse("10.0.0.1", &stage_gid));
     stage_check(uro_gid_parse("10.0.0.2", &stage_peer_gid));

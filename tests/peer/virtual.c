@@ -37,7 +37,7 @@ static struct uro_engine *open_engine(void **memory, uint8_t last, uro_time now)
                                         .mtu = 4500,
                                         .address_count = 2,
                                         .table_bits = 6,
-                                        .early = URO_EARLY_DEFAULT };
+                                        .reorder_buffer = URO_REORDER_DEFAULT };
     struct uro_engine *engine;
 
     config.seed[0] = last;

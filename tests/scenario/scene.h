@@ -69,10 +69,10 @@ struct scene_options {
     uint8_t dest_depth;    /* max_dest_rd_atomic, 4 */
     uint32_t access;       /* all remote rights */
     uint32_t window;
-    uint32_t early;       /* requests kept that came before their turn; none when left 0 */
-    uint32_t cq_capacity; /* 256 */
-    uint32_t srq;         /* receives that a shared queue holds; 0: there is none */
-    uint32_t qkey;        /* SCENE_QKEY */
+    uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer */
+    uint32_t cq_capacity;    /* 256 */
+    uint32_t srq;            /* receives that a shared queue holds; 0: there is none */
+    uint32_t qkey;           /* SCENE_QKEY */
     bool block_self_multicast;
     bool retry_7_forever;
     uint8_t timeout_least;     /* none when left 0 */

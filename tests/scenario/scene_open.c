@@ -27,7 +27,7 @@ static void open_engine(struct scene *scene, const struct scene_options *options
                                         .vlan = options->vlan,
                                         .address_count = 2,
                                         .window = options->window,
-                                        .early = options->early,
+                                        .reorder_buffer = options->reorder_buffer,
                                         .retry_7_forever = options->retry_7_forever,
                                         .timeout_least = options->timeout_least,
                                         .table_bits = 4,

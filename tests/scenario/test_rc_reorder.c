@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_early.c - requests that come before their turn are kept, carried out in their turn, and forgotten. */
+/* test_rc_reorder.c - requests that come before their turn are kept, carried out in their turn, and forgotten. */
 #include "core/limits.h"
 #include "scene.h"
 
@@ -7,7 +7,7 @@
 
 static struct scene *open_with(uint32_t early, uint32_t receives)
 {
-    struct scene *s = scene_rc(.rq_psn = 100, .early = early);
+    struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = early);
 
     for (uint32_t i = 0; i < receives; i++)
         scene_post_recv(s, i, 8);
@@ -61,8 +61,8 @@ static void rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet(
     struct scene *s = open_with(8, 3);
 
     scene_rx(s, 0, ONLY(101));
-    scene_expect_silence(s, URO_EARLY_WAIT - URO_US(2));
-    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(2),
+    scene_expect_silence(s, URO_REORDER_WAIT - URO_US(2));
+    scene_expect_tx(s, URO_REORDER_WAIT + URO_US(2),
                     PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_expect_mark(s, "RSP.EARLY.TOLD");
     assert_int_equal(scene_counter(s, URO_COUNT_RX_OUT_OF_SEQ), 1);
@@ -85,8 +85,8 @@ static void rc_early__another_gap_behind_the_first__waits_its_own_time(void **st
     scene_rx(s, 0, ONLY(103));
     scene_rx(s, URO_US(20), ONLY(100));
     scene_expect_tx(s, URO_US(20), PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
-    scene_expect_silence(s, URO_EARLY_WAIT + URO_US(2));
-    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(22),
+    scene_expect_silence(s, URO_REORDER_WAIT + URO_US(2));
+    scene_expect_tx(s, URO_REORDER_WAIT + URO_US(22),
                     PACKET(.op = "RC_ACK", .psn = 102, .syndrome = 0x60, .msn = 2));
     scene_rx(s, URO_US(60), ONLY(102));
     scene_expect_tx(s, URO_US(60), PACKET(.op = "RC_ACK", .psn = 103, .msn = 4));
@@ -169,7 +169,7 @@ static struct scene *rxe_was_told(uro_time told)
 static void rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_back(void **state)
 {
     (void)state;
-    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    const uro_time told = URO_REORDER_WAIT + URO_US(2);
     for (int asks = 0; asks < 2; asks++) {
         struct scene *s = rxe_was_told(told);
         scene_rx(s, told, BY_RXE(100, .ack_req = asks));
@@ -191,13 +191,13 @@ static void rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_bac
 static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(void **state)
 {
     (void)state;
-    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    const uro_time told = URO_REORDER_WAIT + URO_US(2);
     struct scene *s = rxe_was_told(told);
 
     scene_rx(s, told, BY_RXE(100));
     expect_received(s, 0, 2);
-    scene_expect_silence(s, told + URO_LATE_WAIT + URO_US(2));
-    scene_expect_tx(s, told + 2 * URO_LATE_WAIT + URO_US(4),
+    scene_expect_silence(s, told + URO_ACK_DEFER + URO_US(2));
+    scene_expect_tx(s, told + 2 * URO_ACK_DEFER + URO_US(4),
                     PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
     scene_close(s);
 }
@@ -206,7 +206,7 @@ static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(voi
 static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back(void **state)
 {
     (void)state;
-    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    const uro_time told = URO_REORDER_WAIT + URO_US(2);
     struct scene *s = open_with(8, 8);
 
     scene_rx(s, 0, BY_RXE(101));
@@ -234,7 +234,7 @@ static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_
 static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(void **state)
 {
     (void)state;
-    const uro_time later = URO_EARLY_WAIT + URO_US(2);
+    const uro_time later = URO_REORDER_WAIT + URO_US(2);
     struct scene *s = open_with(8, 3);
 
     scene_rx(s, 0, BY_RXE(101, .ack_req = true));
@@ -262,12 +262,12 @@ static void rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too
 {
     (void)state;
     struct scene *s = open_with(4, 3);
-    const uro_time later = URO_EARLY_WAIT + URO_EARLY_KEPT + URO_US(10);
+    const uro_time later = URO_REORDER_WAIT + URO_REORDER_KEPT + URO_US(10);
 
     scene_rx(s, 0, ONLY(101));
     scene_rx(s, 0, ONLY(109));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
-    scene_expect_silence(s, URO_EARLY_WAIT + URO_US(2));
+    scene_expect_silence(s, URO_REORDER_WAIT + URO_US(2));
     scene_expect_silence(s, later);
     scene_expect_mark(s, "RSP.EARLY.FORGET");
     scene_rx(s, later, ONLY(100));
@@ -287,7 +287,7 @@ static void rc_early__too_far_or_too_long__is_not_kept(void **state)
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_close(s);
 
-    s = scene_rc(.rq_psn = 100, .early = 8, .link_mtu = 9000);
+    s = scene_rc(.rq_psn = 100, .reorder_buffer = 8, .link_mtu = 9000);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .length = 4097));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 0);
@@ -298,10 +298,10 @@ static void rc_early__gap_never_closes__what_was_kept_is_forgotten(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
-    const uro_time later = URO_EARLY_WAIT + URO_EARLY_KEPT + URO_US(10);
+    const uro_time later = URO_REORDER_WAIT + URO_REORDER_KEPT + URO_US(10);
 
     scene_rx(s, 0, ONLY(101));
-    scene_expect_tx(s, URO_EARLY_WAIT + URO_US(2),
+    scene_expect_tx(s, URO_REORDER_WAIT + URO_US(2),
                     PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_expect_silence(s, later);
     scene_expect_mark(s, "RSP.EARLY.FORGET");
@@ -357,7 +357,7 @@ static void rc_early__what_came_inside_a_read__leaves_its_place(void **state)
 static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged(void **state)
 {
     (void)state;
-    struct scene *s = scene_rc(.rq_psn = 100, .early = 8, .cq_capacity = 1);
+    struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8, .cq_capacity = 1);
 
     scene_post_recv(s, 0, 8);
     scene_post_recv(s, 1, 8);

@@ -12,7 +12,7 @@
 #include "scene.h"
 
 /* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then sent. */
-#define TURN (URO_LATE_WAIT + URO_US(2))
+#define TURN (URO_ACK_DEFER + URO_US(2))
 
 #define SEND_BY_RXE(...)                                                                           \
     PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)

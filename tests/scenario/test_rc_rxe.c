@@ -292,7 +292,7 @@ static void expect_all_well(enum rxe_kernel kernel, struct weather weather)
     for (uint32_t seed = 1; seed <= runs; seed++) {
         run = (struct run){ .weather = weather, .source = malloc(MESSAGES * MESSAGE_MAX) };
         uro_rng_init_number(&run.rng, seed);
-        run.scene = scene_rc(.mtu = MTU, .rq_psn = 0xffff00, .early = 256);
+        run.scene = scene_rc(.mtu = MTU, .rq_psn = 0xffff00, .reorder_buffer = 256);
         rxe_init(&run.rxe, kernel, MTU, 0xffff00, 4);
         const char *why = play(&run);
         if (why != NULL) {

@@ -11,7 +11,7 @@
 
 #define SEND_BY_RXE(...)                                                                           \
     PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
-#define TURN (URO_LATE_WAIT + URO_US(2))
+#define TURN (URO_ACK_DEFER + URO_US(2))
 
 /* A message of rxe that has two packets; its LAST asks for an ACK. */
 static void rx_two(struct scene *s, const char *first, const char *last, uint32_t psn, bool rxe)
@@ -103,10 +103,10 @@ static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_tw
 static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice(void **state)
 {
     (void)state;
-    const uro_time told = URO_EARLY_WAIT + URO_US(2);
+    const uro_time told = URO_REORDER_WAIT + URO_US(2);
 
     for (uint32_t late = 0; late < 2; late++) {
-        struct scene *s = scene_rc(.rq_psn = 100, .early = 8);
+        struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8);
         uro_time at = late ? told : 0;
         scene_rx(
             s, 0,
@@ -118,8 +118,8 @@ static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged
             scene_expect_tx(s, at, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x60));
         scene_rx(s, at, PACKET(.op = "RC_WRITE_MIDDLE", .rxe = true, .length = 1024, .psn = 101));
         if (late) {
-            scene_expect_silence(s, at + URO_LATE_WAIT + URO_US(2));
-            at += 2 * URO_LATE_WAIT + URO_US(4);
+            scene_expect_silence(s, at + URO_ACK_DEFER + URO_US(2));
+            at += 2 * URO_ACK_DEFER + URO_US(4);
         }
         expect_acks(s, at, 102, 1, 2);
         scene_close(s);
@@ -131,8 +131,8 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
     void **state)
 {
     (void)state;
-    const uro_time told = URO_EARLY_WAIT + URO_US(2);
-    struct scene *s = scene_rc(.rq_psn = 100, .early = 8);
+    const uro_time told = URO_REORDER_WAIT + URO_US(2);
+    struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8);
 
     scene_rx(s, 0,
              PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 1034, .length = 1024, .psn = 100));

@@ -105,7 +105,7 @@ static const struct field host_fields[] = {
     { FIELD(call_per_send), 2, EVEN, 1, 1, 0, 0 },
     { FIELD(engine.mtu), 1, EVEN, URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD, 9000, 0, 0 },
     { FIELD(engine.window), 2, SKEWED, 1, 300, 0, 0 },
-    { FIELD(engine.early), 2, SKEWED, 0, 16, 64, 0 }, /* 64: enough for most windows */
+    { FIELD(engine.reorder_buffer), 2, SKEWED, 0, 16, 64, 0 }, /* 64: enough for most windows */
     { FIELD(engine.table_bits), 1, EVEN, 4, 8, 0, 0 },
 };
 #undef OBJECT
