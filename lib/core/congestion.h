@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* congestion.h - marks of the network, notifications of peers, and the window that they make smaller.
+/* congestion.h - marks of the network, notifications of peers, and the window that they make
+ * smaller.
  *
- * Switches mark packets (ECN CE, RFC 3168) when their queues grow. Who receives such a packet tells its
- * sender by a congestion notification packet (IBTA Annex A17), and who is told has fewer packets in
- * flight. How many fewer is not said by the spec; this is the way of DCQCN (Zhu et al., SIGCOMM 2015)
- * with a window in place of a rate: a cut by a share that grows with each notification and shrinks with time,
- * then in steps of one full window each half-way back, then beyond, packet by packet.
+ * Switches mark packets (ECN CE, RFC 3168) when their queues grow. Who receives such a packet tells
+ * its sender by a congestion notification packet (IBTA Annex A17), and who is told has fewer
+ * packets in flight. How many fewer is not said by the spec; this is the way of DCQCN (Zhu et al.,
+ * SIGCOMM 2015) with a window in place of a rate: a cut by a share that grows with each
+ * notification and shrinks with time, then in steps of one full window each half-way back, then
+ * beyond, packet by packet.
  *
- * Marks are counted for all services. UD has no peer to tell; UC, UD and the answers of READs have no window.
+ * Marks are counted for all services. UD has no peer to tell; UC, UD and the answers of READs have
+ * no window.
  */
 #pragma once
 

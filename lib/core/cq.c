@@ -86,8 +86,8 @@ void uro_cq_deliver(struct uro_cq *cq)
 }
 
 /* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
- * full fence on both sides at least one of us sees the other. Ours takes as long as all else that a completion costs: one
- * is for all completions of a round. */
+ * full fence on both sides at least one of us sees the other. Ours takes as long as all else that a
+ * completion costs: one is for all completions of a round. */
 void uro_cq_look(struct uro_cq *cq)
 {
     const bool solicited = cq->fresh_solicited;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.h - completion queues, and the events of all objects. The engine writes a CQ, one application thread at a time reads it.
+/* cq.h - completion queues, and the events of all objects. The engine writes a CQ, one application
+ * thread at a time reads it.
  *
  * uro_cq_push() is the engine's; uro_cq_poll() and uro_cq_arm() belong to the reader, who holds
  * the CQ's lock in lib/verbs. No lock is shared between the two sides.
  *
- * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The engine's driver calls one of them
- * after it has transmitted: by then the peer's ACK is on its way, whatever the program does next.
+ * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The engine's
+ * driver calls one of them after it has transmitted: by then the peer's ACK is on its way, whatever
+ * the program does next.
  */
 #pragma once
 
@@ -113,12 +115,13 @@ void uro_cq_fini(struct uro_cq *cq);
 /* Engine. Lets the reader see all completions. */
 void uro_cq_deliver(struct uro_cq *cq);
 
-/* Engine, for each of shard->cq_events. Delivers, and then notes an event if the reader armed the CQ. */
+/* Engine, for each of shard->cq_events. Delivers, and then notes an event if the reader armed the
+ * CQ. */
 void uro_cq_look(struct uro_cq *cq);
 
-/* Engine. Appends a completion; uro_shard_event() tells whoever armed the CQ. False when the CQ is full: the CQ is
- * then in error and the caller must fail the QP (nothing is silently lost: B10), unless overruns
- * are ignored. */
+/* Engine. Appends a completion; uro_shard_event() tells whoever armed the CQ. False when the CQ is
+ * full: the CQ is then in error and the caller must fail the QP (nothing is silently lost: B10),
+ * unless overruns are ignored. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
@@ -153,8 +156,8 @@ struct uro_event {
     void *user; /* of the CQ, QP or SRQ, as given at its creation */
 };
 
-/* Engine locked. Lets programs see the completions that were made since the last call of this or uro_shard_event().
- * Their events stay. */
+/* Engine locked. Lets programs see the completions that were made since the last call of this or
+ * uro_shard_event(). Their events stay. */
 void uro_shard_deliver(struct uro_shard *shard);
 
 /* Engine locked. Takes the next event; false when there is none. Delivers as well. */

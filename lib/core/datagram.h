@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* datagram.h - UD queue pairs: each message is one packet, to and from any queue pair; and their multicast groups. */
+/* datagram.h - UD queue pairs: each message is one packet, to and from any queue pair; and their
+ * multicast groups. */
 #pragma once
 
 #include "base/list.h"
@@ -9,7 +10,8 @@ struct uro_qp;
 struct uro_shard;
 struct uro_tx;
 
-/* Top bit of the Q_Key of a work request: send the Q_Key of the queue pair instead (IBTA Vol. 1, "Q_Key"). */
+/* Top bit of the Q_Key of a work request: send the Q_Key of the queue pair instead (IBTA Vol. 1,
+ * "Q_Key"). */
 #define URO_QKEY_PRIVILEGED 0x80000000u
 
 /* Describes the next datagram. Returns false when there is none now. */
@@ -27,8 +29,8 @@ struct uro_mcast {
     struct uro_gid group;
 };
 
-/* Adds @qp, a UD queue pair that is not in @group yet. Returns true for the first member: the host must then receive the
- * frames of the group. */
+/* Adds @qp, a UD queue pair that is not in @group yet. Returns true for the first member: the host
+ * must then receive the frames of the group. */
 bool uro_mcast_attach(struct uro_shard *shard, struct uro_mcast *member, struct uro_qp *qp,
                       const struct uro_gid *group);
 
@@ -42,6 +44,7 @@ struct uro_mcast *uro_mcast_find(const struct uro_shard *shard, const struct uro
 /* Returns the number of members of @group. */
 uint32_t uro_mcast_members(const struct uro_shard *shard, const struct uro_gid *group);
 
-/* Returns the member of @group behind @after, or the first member if @after is NULL. Returns NULL at the end. */
+/* Returns the member of @group behind @after, or the first member if @after is NULL. Returns NULL
+ * at the end. */
 struct uro_mcast *uro_mcast_next(struct uro_shard *shard, const struct uro_mcast *after,
                                  const struct uro_gid *group);

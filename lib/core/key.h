@@ -33,9 +33,9 @@ enum uro_key_kind {
 
 #define URO_KEY_LOW_BITS 8u /* the consumer's part of a key */
 
-/* Memory of the struct is the caller's (lib/verbs); valid from register to deregister. The lkey
- * and rkey of a region are the same number. Programs have many: what a region needs and what a window needs are in the
- * same place. */
+/* Memory of the struct is the caller's (lib/verbs); valid from register to deregister. The lkey and
+ * rkey of a region are the same number. Programs have many: what a region needs and what a window
+ * needs are in the same place. */
 struct uro_key {
     struct uro_table_node node; /* node.number is the key's upper 24 bits; key.c */
     uint32_t pd;
@@ -53,8 +53,8 @@ struct uro_key {
     uint8_t *memory; /* where base is in this process; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then
                         as many octets that nobody reads */
     union {
-        /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range about
-         * the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
+        /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range
+         * about the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
         bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
         struct uro_key *region; /* bound window: to what; key.c */
     };
@@ -88,12 +88,13 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
-/* Engine locked. Whether one of these @length octets, at least one, of this process is in a region that is trusted to be
- * there: of its own memory, not on demand. Looks at all keys; takes no lock and does nothing that a signal handler may
- * not do. */
+/* Engine locked. Whether one of these @length octets, at least one, of this process is in a region
+ * that is trusted to be there: of its own memory, not on demand. Looks at all keys; takes no lock
+ * and does nothing that a signal handler may not do. */
 bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length);
 
-/* Whether the memory of that key may vanish at any moment: an on-demand region, or a window into one. */
+/* Whether the memory of that key may vanish at any moment: an on-demand region, or a window into
+ * one. */
 bool uro_key_may_fault(const struct uro_shard *shard, uint32_t number);
 
 /* What a peer claims. */

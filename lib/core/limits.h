@@ -31,36 +31,38 @@
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
 
-/* Distance from the expected PSN beyond which a request is counted as far: a peer seldom has so much in flight. The PSNs of
- * READs are added. */
+/* Distance from the expected PSN beyond which a request is counted as far: a peer seldom has so
+ * much in flight. The PSNs of READs are added. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
-/* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester that keeps receiving
- * CNPs, in packets. */
+/* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester
+ * that keeps receiving CNPs, in packets. */
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 
-/* Answered requests after which the READ window doubles (core/req_reads.c): rare enough that most packets of a queue pair
- * whose window is too large by one step are not lost. */
+/* Answered requests after which the READ window doubles (core/req_reads.c): rare enough that most
+ * packets of a queue pair whose window is too large by one step are not lost. */
 #define URO_READ_ANSWERS 8u
 
-/* Packets of the reorder buffer, which all queue pairs of an engine share; also the largest distance of a kept packet from
- * the expected PSN. WAIT: time for a gap to close before it is reported to the peer. Frames overtake each other inside a
- * switch or a host, which takes microseconds. KEPT: time before the packets are dropped. The peer's answer to a NAK takes a
- * round trip. */
+/* Packets of the reorder buffer, which all queue pairs of an engine share; also the largest
+ * distance of a kept packet from the expected PSN. WAIT: time for a gap to close before it is
+ * reported to the peer. Frames overtake each other inside a switch or a host, which takes
+ * microseconds. KEPT: time before the packets are dropped. The peer's answer to a NAK takes a round
+ * trip. */
 #define URO_REORDER_DEFAULT URO_WINDOW_DEFAULT
 #define URO_REORDER_MAX     4096u
 #define URO_REORDER_WAIT    URO_US(32)
 #define URO_REORDER_KEPT    URO_MS(20)
 
-/* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. Longer than a host takes to send again
- * what it went back to (an emulated host takes 4 ms between two packets). Shorter than the host waits before that (67 ms by
- * default). */
+/* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. Longer than a
+ * host takes to send again what it went back to (an emulated host takes 4 ms between two packets).
+ * Shorter than the host waits before that (67 ms by default). */
 #define URO_ACK_DEFER URO_MS(16)
 
-/* Shortest ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its thread has a processor, and a
- * scheduler may take some time slices of 3 to 4 ms to provide a processor. Eight tries last as long as local_ca_ack_delay
- * allows for an ACK. Probes detect a lost packet before this timeout. */
+/* Shortest ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its
+ * thread has a processor, and a scheduler may take some time slices of 3 to 4 ms to provide a
+ * processor. Eight tries last as long as local_ca_ack_delay allows for an ACK. Probes detect a lost
+ * packet before this timeout. */
 #define URO_TIMEOUT_LEAST 12u
 
 /* Most packets that a queue pair sends in one turn. */

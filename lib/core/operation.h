@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* operation.h - the traits of each operation on the wire, and of each kind of send work request.
  *
- * wire/opcode.c has the traits of single packets. Whoever adds an operation adds a row to both tables of operation.c.
+ * wire/opcode.c has the traits of single packets. Whoever adds an operation adds a row to both
+ * tables of operation.c.
  */
 #pragma once
 
@@ -26,8 +27,8 @@ struct uro_operation_traits {
 
 extern const struct uro_operation_traits uro_operation_traits[URO_VERB_COUNT];
 
-/* Returns whether the request has a response of its own. Such a request takes a responder resource: max_rd_atomic limits
- * how many are in flight, and a fence waits for them. */
+/* Returns whether the request has a response of its own. Such a request takes a responder resource:
+ * max_rd_atomic limits how many are in flight, and a fence waits for them. */
 static inline bool uro_operation_has_response(enum uro_verb verb)
 {
     return uro_operation_traits[verb].form != URO_RESPOND_ACK;

@@ -40,9 +40,10 @@ struct uro_req {
     struct uro_req_retry retry;   /* req_retry.c */
 };
 
-/* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a repeated request can be
- * answered again. A queue pair has at least as many as its peer may have requests outstanding. They are most of the memory of
- * a queue pair, so no field holds what follows from other fields. */
+/* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a
+ * repeated request can be answered again. A queue pair has at least as many as its peer may have
+ * requests outstanding. They are most of the memory of a queue pair, so no field holds what follows
+ * from other fields. */
 struct uro_resource {
     uint64_t va;
     union {
@@ -55,7 +56,7 @@ struct uro_resource {
     uint32_t rkey;
     uint32_t pd;
     uint32_t next_response; /* index of the response packet to send next */
-    uint32_t packed;        /* PSN of the first response, URO_RESOURCE_*, operation */
+    uint32_t bits;          /* PSN of the first response, URO_RESOURCE_*, operation */
 };
 
 #define URO_RESOURCE_DUE (1u << 24) /* the current response is not sent completely */
@@ -68,7 +69,7 @@ struct uro_resource {
 static_assert(sizeof(struct uro_resource) == 32, "responder resources are most of a queue pair");
 static_assert(URO_VERB_COUNT <= 1u << (32 - URO_RESOURCE_OPERATION_SHIFT), "every operation fits");
 
-/* Returns `packed` of a resource whose first response is due. */
+/* Returns `bits` of a resource whose first response is due. */
 static inline uint32_t uro_resource_pack(enum uro_verb verb, uro_psn psn)
 {
     return (uint32_t)verb << URO_RESOURCE_OPERATION_SHIFT | URO_RESOURCE_DUE | psn.value;
@@ -76,17 +77,17 @@ static inline uint32_t uro_resource_pack(enum uro_verb verb, uro_psn psn)
 
 static inline uro_psn uro_resource_first_psn(const struct uro_resource *resource)
 {
-    return uro_psn_make(resource->packed & URO_PSN_MASK);
+    return uro_psn_make(resource->bits & URO_PSN_MASK);
 }
 
 static inline enum uro_verb uro_resource_operation(const struct uro_resource *resource)
 {
-    return (enum uro_verb)(resource->packed >> URO_RESOURCE_OPERATION_SHIFT);
+    return (enum uro_verb)(resource->bits >> URO_RESOURCE_OPERATION_SHIFT);
 }
 
 static inline bool uro_resource_due(const struct uro_resource *resource)
 {
-    return resource->packed & URO_RESOURCE_DUE;
+    return resource->bits & URO_RESOURCE_DUE;
 }
 
 /* Returns the number of packets in the complete response. */
@@ -141,8 +142,9 @@ struct uro_rsp {
     struct uro_resource *resources; /* ring, lent; NULL before the queue pair needs one */
 };
 
-/* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets: what both sides
- * need comes first, then what receiving requests needs, then what sending them does. warm.h fetches them ahead. */
+/* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets:
+ * what both sides need comes first, then what receiving requests needs, then what sending them
+ * does. warm.h fetches them ahead. */
 struct uro_qp {
     struct uro_table_node node; /* node.number is the QPN */
     struct uro_shard *shard;
@@ -226,11 +228,12 @@ static inline void uro_pair_note_failure(struct uro_qp *qp, enum uro_why why)
 
 /* Appends an asynchronous event for the owner. */
 void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);
-/* Everything that was started before SQD is done: raises SQ_DRAINED if the application asked for it. */
+/* Everything that was started before SQD is done: raises SQ_DRAINED if the application asked for
+ * it. */
 void uro_pair_drained(struct uro_qp *qp);
 
-/* To ERR, or of UC and UD to SQE. The send request at index @guilty completes with @status, the others and all receives
- * are flushed in queue order. URO_PAIR_NOBODY: only flushes. */
+/* To ERR, or of UC and UD to SQE. The send request at index @guilty completes with @status, the
+ * others and all receives are flushed in queue order. URO_PAIR_NOBODY: only flushes. */
 #define URO_PAIR_NOBODY UINT32_MAX
 void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
                         enum uro_why why);

@@ -43,7 +43,8 @@ struct uro_path {
     uint8_t head[URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN];
 };
 
-/* Makes the template from an address vector. A link that has one source port wins over @source_port. */
+/* Makes the template from an address vector. A link that has one source port wins over
+ * @source_port. */
 void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                    const struct uro_address *address, uint32_t mtu, uint16_t source_port);
 

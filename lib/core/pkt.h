@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pkt.h - a received frame, lent to the engine for one call.
  *
- * It is in one piece, unless another process may still write it: then its head is a copy, which is all that is judged,
- * and its payload is read from where it is, once to be summed and once into a queue pair's memory.
+ * It is in one piece, unless another process may still write it: then its head is a copy, which is
+ * all that is judged, and its payload is read from where it is, once to be summed and once into a
+ * queue pair's memory.
  */
 #pragma once
 

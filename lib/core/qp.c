@@ -61,8 +61,9 @@ static bool has_resources(enum uro_qp_type type)
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
-/* Returns the number of responder resources, a power of two. A small number is doubled: when a request is repeated although
- * its response was only late, the next requests may arrive behind it. */
+/* Returns the number of responder resources, a power of two. A small number is doubled: when a
+ * request is repeated although its response was only late, the next requests may arrive behind
+ * it. */
 static uint32_t resource_count(uint32_t access, uint8_t max_dest_rd_atomic)
 {
     const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
@@ -238,8 +239,8 @@ void uro_pair_drained(struct uro_qp *qp)
         uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
 }
 
-/* Changes the state. Posters on other threads publish work and then read the state: each sees the change in time, or the
- * engine sees the work. */
+/* Changes the state. Posters on other threads publish work and then read the state: each sees the
+ * change in time, or the engine sees the work. */
 static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
     atomic_store(&qp->state, (int)state);
@@ -629,8 +630,8 @@ void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
 
 /* ---- invariants ------------------------------------------------------------- */
 
-/* The invariants of a queue pair between two calls of the engine. The simulator checks them after every round. A broken
- * invariant often shows on the wire only much later or never. */
+/* The invariants of a queue pair between two calls of the engine. The simulator checks them after
+ * every round. A broken invariant often shows on the wire only much later or never. */
 
 static bool before(uint32_t a, uint32_t b)
 {

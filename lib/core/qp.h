@@ -75,28 +75,31 @@ struct uro_qp_attr {
 /* Octets of memory for a queue pair, aligned to 64; 0 when a limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
-/* Most queue pairs of an engine when other processes also use its address. The engine then has 2^18 QPNs. One in 16 stays
- * unused, so that a few random draws find an unused QPN. */
+/* Most queue pairs of an engine when other processes also use its address. The engine then has 2^18
+ * QPNs. One in 16 stays unused, so that a few random draws find an unused QPN. */
 #define URO_QP_SHARED_MAX 245760u
 
 /* Returns the largest number of queue pairs of the shard. */
 uint32_t uro_qp_most(const struct uro_shard *shard);
 
-/* Creates a queue pair in RESET in @memory, with a random unused QPN. The shard has fewer than uro_qp_most() queue pairs. */
+/* Creates a queue pair in RESET in @memory, with a random unused QPN. The shard has fewer than
+ * uro_qp_most() queue pairs. */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
-/* Returns the bytes of responder resources for a peer that may have @max_dest_rd_atomic READs and atomics outstanding. A queue
- * pair without lends_resources has the largest number that is possible. */
+/* Returns the bytes of responder resources for a peer that may have @max_dest_rd_atomic READs and
+ * atomics outstanding. A queue pair without lends_resources has the largest number that is
+ * possible. */
 size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
-/* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none for a queue pair that
- * gives the peer no right to use one, and more for a queue pair that gives the right to FLUSH. */
+/* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none
+ * for a queue pair that gives the peer no right to use one, and more for a queue pair that gives
+ * the right to FLUSH. */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 
-/* Lends memory for responder resources, aligned to 8, to a queue pair that was created with lends_resources. Returns the
- * memory that was lent before, or NULL; it belongs to the caller again, and its content is kept. @size is not below the size
- * lent before. */
+/* Lends memory for responder resources, aligned to 8, to a queue pair that was created with
+ * lends_resources. Returns the memory that was lent before, or NULL; it belongs to the caller
+ * again, and its content is kept. @size is not below the size lent before. */
 void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size);
 
 /* Returns 0, or

@@ -52,8 +52,8 @@ enum uro_qp_type {
 
 enum uro_service uro_qp_type_service(enum uro_qp_type type);
 
-/* Returns 0 when a queue pair of @type may go @from -> @to with exactly the attributes @given (URO_ATTR_STATE
- * is implied), or
+/* Returns 0 when a queue pair of @type may go @from -> @to with exactly the attributes @given
+ * (URO_ATTR_STATE is implied), or
  *   -EINVAL  no such transition, a required attribute is missing, or an extra one is given.
  * Source: IBTA Vol. 1, QP modify tables; man ibv_modify_qp. */
 URO_NODISCARD int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from,

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ready.h - the lists of queue pairs that have packets to send. schedule.c chooses the next queue pair.
+/* ready.h - the lists of queue pairs that have packets to send. schedule.c chooses the next queue
+ * pair.
  *
- * All files of core add queue pairs to these lists. Only schedule.c takes queue pairs off to send. For core/ only.
+ * All files of core add queue pairs to these lists. Only schedule.c takes queue pairs off to send.
+ * For core/ only.
  */
 #pragma once
 
 #include "core/pair.h"
 #include "core/shard.h"
 
-/* Adds the queue pair to a response list, unless it is on such a list already. A queue pair whose next response is an ACK or
- * a NAK moves to the list of ACKs. An ACK behind a READ waits for the data of the READ. */
+/* Adds the queue pair to a response list, unless it is on such a list already. A queue pair whose
+ * next response is an ACK or a NAK moves to the list of ACKs. An ACK behind a READ waits for the
+ * data of the READ. */
 static inline void uro_ready_response(struct uro_qp *qp)
 {
     const struct uro_rsp *rsp = &qp->rsp;

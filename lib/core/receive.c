@@ -91,8 +91,8 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-/* Gives a packet for QPN 0xffffff to every member of its group. Skips the sender of the packet if it has
- * block_self_multicast (qp.h). */
+/* Gives a packet for QPN 0xffffff to every member of its group. Skips the sender of the packet if
+ * it has block_self_multicast (qp.h). */
 static void receive_multicast(struct uro_shard *shard, const struct uro_frame *frame)
 {
     struct uro_mcast *member = uro_mcast_next(shard, NULL, &frame->ip.dest);

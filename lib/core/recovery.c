@@ -22,9 +22,9 @@
  *   (3) unless everything before the saved cursor is acknowledged
  *   (4) if more than the probed packet was acknowledged, the packets behind it were not lost
  *
- * The requester learns from ACKs whether the peer has a reorder buffer. A peer has a reorder buffer if, with a gap open, it
- * acknowledges more packets than were retransmitted. A peer has none if the packet behind a single-packet retransmit is also
- * missing.
+ * The requester learns from ACKs whether the peer has a reorder buffer. A peer has a reorder buffer
+ * if, with a gap open, it acknowledges more packets than were retransmitted. A peer has none if the
+ * packet behind a single-packet retransmit is also missing.
  */
 #include "core/recovery.h"
 
@@ -52,8 +52,9 @@ enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_
     return URO_RECOVERY_AHEAD;
 }
 
-/* Returns whether one packet is enough to close the gap at una, because the peer keeps the packets behind the gap.
- * Outstanding READs and atomics need a full go-back-N. An ACK timeout is required: it detects a peer that kept no packet. */
+/* Returns whether one packet is enough to close the gap at una, because the peer keeps the packets
+ * behind the gap. Outstanding READs and atomics need a full go-back-N. An ACK timeout is required:
+ * it detects a peer that kept no packet. */
 static bool one_closes_gap(struct uro_recovery *recovery, const struct uro_recovery_view *view)
 {
     if (!recovery->peer_buffers || view->rd_atomic_used > 0 || !view->ack_timeout ||
@@ -80,8 +81,8 @@ enum uro_recovery_step uro_recovery_on_resend(struct uro_recovery *recovery,
     return URO_RECOVERY_GO_BACK;
 }
 
-/* Returns whether the last probe did not help: no request behind the probed request was answered, so more than one packet
- * was lost. */
+/* Returns whether the last probe did not help: no request behind the probed request was answered,
+ * so more than one packet was lost. */
 static bool probed_in_vain(const struct uro_recovery *recovery, uint32_t head)
 {
     return recovery->read_probed && head - recovery->read_probed_at <= 1;
@@ -95,7 +96,8 @@ enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
     if (first)
         save(recovery, view);
     if (first && view->rd_atomic_used > 0 && !probed_in_vain(recovery, view->head)) {
-        /* Send one packet and go on. Waiting for its answer would mean requesting all other READs again. */
+        /* Send one packet and go on. Waiting for its answer would mean requesting all other READs
+         * again. */
         URO_MARK("REQ.PROBE.READ");
         recovery->mode = URO_RECOVERY_SINGLE;
         recovery->read_probed = true;
@@ -119,11 +121,13 @@ void uro_recovery_on_go_back(struct uro_recovery *recovery)
 enum uro_recovery_step uro_recovery_on_single_done(struct uro_recovery *recovery, uro_psn una)
 {
     recovery->mode = URO_RECOVERY_NONE;
-    /* If everything up to the saved cursor is acknowledged, a local request at that cursor may be complete: stay. */
+    /* If everything up to the saved cursor is acknowledged, a local request at that cursor may be
+     * complete: stay. */
     return uro_psn_diff(recovery->saved.next, una) > 0 ? URO_RECOVERY_RESUME : URO_RECOVERY_STAY;
 }
 
-/* Returns whether no packet was lost and only the answer was late: the peer acknowledged more than the probed packet. */
+/* Returns whether no packet was lost and only the answer was late: the peer acknowledged more than
+ * the probed packet. */
 static bool answer_was_late(const struct uro_recovery *recovery, uro_psn una, uro_psn probed)
 {
     return recovery->saved_idle && uro_psn_diff(una, probed) >= 2 &&

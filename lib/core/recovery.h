@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* recovery.h - decides what an RC requester retransmits, and where its cursor continues afterwards.
  *
- * req_retry.h decides when to retransmit. This file decides how much: everything in flight (go-back-N) or one packet. The
- * functions report events and return decisions, which req_back.c carries out.
+ * req_retry.h decides when to retransmit. This file decides how much: everything in flight
+ * (go-back-N) or one packet. The functions report events and return decisions, which req_back.c
+ * carries out.
  */
 #pragma once
 
@@ -62,7 +63,8 @@ struct uro_recovery {
 enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_psn psn,
                                              bool paused);
 
-/* Begins the retransmission for a new gap. Returns GO_BACK. In mode SINGLE only one packet is sent. */
+/* Begins the retransmission for a new gap. Returns GO_BACK. In mode SINGLE only one packet is
+ * sent. */
 enum uro_recovery_step uro_recovery_on_resend(struct uro_recovery *recovery,
                                               const struct uro_recovery_view *view);
 

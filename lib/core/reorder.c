@@ -52,7 +52,8 @@ static struct uro_reorder_packet *new_packet(struct uro_reorder *reorder)
     return packet;
 }
 
-/* Returns a free gap. There is one: the caller got a free packet, and there are as many gaps as packets. */
+/* Returns a free gap. There is one: the caller got a free packet, and there are as many gaps as
+ * packets. */
 static struct uro_gap *new_gap(struct uro_reorder *reorder)
 {
     struct uro_link *link = uro_list_pop(&reorder->free_gaps);
@@ -143,8 +144,8 @@ static void copy(struct uro_reorder_packet *packet, const struct uro_frame *fram
     memcpy(packet->payload, frame->payload, frame->payload_length);
 }
 
-/* Returns the packet behind which a packet with @psn belongs, or the head of the list. Returns NULL when @psn is in the list
- * already. */
+/* Returns the packet behind which a packet with @psn belongs, or the head of the list. Returns NULL
+ * when @psn is in the list already. */
 static struct uro_link *predecessor_of(struct uro_gap *gap, uro_psn psn)
 {
     struct uro_link *at = gap->packets.head.prev;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reorder.h - the reorder buffer: requests that arrived before their turn, kept until the missing requests arrive.
+/* reorder.h - the reorder buffer: requests that arrived before their turn, kept until the missing
+ * requests arrive.
  *
- * A network that reorders lets packets overtake each other. A network that loses a packet delivers the packets behind it.
- * Without this buffer the peer has to send all of these again. A queue pair with packets in the buffer has a gap. If the gap
- * does not close soon, it is reported to the peer (rsp_execute.c). If it does not close at all, the packets are dropped.
- * No packet is judged, executed or answered before its turn.
+ * A network that reorders lets packets overtake each other. A network that loses a packet delivers
+ * the packets behind it. Without this buffer the peer has to send all of these again. A queue pair
+ * with packets in the buffer has a gap. If the gap does not close soon, it is reported to the peer
+ * (rsp_execute.c). If it does not close at all, the packets are dropped. No packet is judged,
+ * executed or answered before its turn.
  *
- * The engine owns the memory, for all queue pairs together. A page is touched when it is first needed.
+ * The engine owns the memory, for all queue pairs together. A page is touched when it is first
+ * needed.
  */
 #pragma once
 
@@ -53,17 +56,18 @@ size_t uro_reorder_size(uint32_t capacity);
 /* Builds an empty buffer in @memory: uro_reorder_size() bytes, aligned to 64. */
 void uro_reorder_init(struct uro_reorder *reorder, uint32_t capacity, void *memory);
 
-/* Keeps a copy of a request beyond the expected PSN. Returns true when the request is in the buffer, also when it was there
- * already. Returns false when the buffer is full; uro_reorder_dropped() then knows of it. */
+/* Keeps a copy of a request beyond the expected PSN. Returns true when the request is in the
+ * buffer, also when it was there already. Returns false when the buffer is full;
+ * uro_reorder_dropped() then knows of it. */
 URO_NODISCARD bool uro_reorder_keep(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Removes and returns the request with the expected PSN, or NULL. Drops the requests before it. The caller returns the packet
- * with uro_reorder_release(). */
+/* Removes and returns the request with the expected PSN, or NULL. Drops the requests before it. The
+ * caller returns the packet with uro_reorder_release(). */
 struct uro_reorder_packet *uro_reorder_take(struct uro_qp *qp);
 void uro_reorder_release(struct uro_shard *shard, struct uro_reorder_packet *packet);
 
-/* Returns whether a request at or behind the expected PSN was dropped because the buffer was full: the peer must retransmit
- * it. */
+/* Returns whether a request at or behind the expected PSN was dropped because the buffer was full:
+ * the peer must retransmit it. */
 bool uro_reorder_dropped(const struct uro_qp *qp);
 
 /* Starts the time of the gap again: another packet is missing now, and it may still arrive. */
@@ -72,7 +76,8 @@ void uro_reorder_restart(struct uro_qp *qp);
 /* Drops all packets of the queue pair. */
 void uro_reorder_forget(struct uro_qp *qp);
 
-/* Returns the next queue pair whose gap must be reported to the peer, or NULL. Called after the timer fired. */
+/* Returns the next queue pair whose gap must be reported to the peer, or NULL. Called after the
+ * timer fired. */
 struct uro_qp *uro_reorder_overdue(struct uro_shard *shard);
 
 /* Returns a violated invariant, or NULL. */

@@ -11,8 +11,9 @@
  *   req_retry.c     the retry timer: decides when to retransmit
  *   req_reads.c     the bound on READ responses in flight after a response was lost
  *
- * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest unacknowledged PSN, and the
- * ordinary sending code makes the packets. After a single-packet retransmit the cursor returns to its saved place.
+ * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest
+ * unacknowledged PSN, and the ordinary sending code makes the packets. After a single-packet
+ * retransmit the cursor returns to its saved place.
  */
 #pragma once
 
@@ -50,8 +51,8 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
 /* Executes a request that sends nothing; returns its status. */
 enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
 
-/* Completes the oldest request with success, and the local requests right behind it. Returns false when the CQ overflowed:
- * the caller then fails the queue pair (uro_pair_overrun()). */
+/* Completes the oldest request with success, and the local requests right behind it. Returns false
+ * when the CQ overflowed: the caller then fails the queue pair (uro_pair_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
 /* UC and UD: a packet was described and will be in the port's buffer before the engine is called
@@ -95,13 +96,14 @@ static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_
                                      .failed_wqe = failed_wqe };
 }
 
-/* Carries out an outcome. Only this function fails the queue pair or moves the cursor back after a response or a timeout. */
+/* Carries out an outcome. Only this function fails the queue pair or moves the cursor back after a
+ * response or a timeout. */
 void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
 
 /* Something before the newest response is missing: send again, once until there is progress, so
  * that a burst of late responses does not start a burst of retries. A responder may answer all it
- * was asked before it turns to what is asked again: while it does, and the @psn of its responses grows, its time
- * is not up. */
+ * was asked before it turns to what is asked again: while it does, and the @psn of its responses
+ * grows, its time is not up. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* Moves the cursor to its saved place after the packet of a single-packet retransmit was sent. */
@@ -110,7 +112,8 @@ void uro_req_single_sent(struct uro_qp *qp);
 /* Converts a decision of req_retry.c into an outcome. */
 struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action);
 
-/* Moves the cursor if progress ended a recovery: una moved from @before. Call while uro_recovery_active(). */
+/* Moves the cursor if progress ended a recovery: una moved from @before. Call while
+ * uro_recovery_active(). */
 void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 
 /* The retry timer popped. */

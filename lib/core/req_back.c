@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* req_back.c - moves the cursor of an RC requester back, and forward again.
  *
- * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from there. Responses
- * (req_complete.c) and the timer (req_retry.c) cause this. recovery.c decides how much is sent again.
+ * The cursor moves to the oldest unacknowledged PSN, and the ordinary sending code sends from
+ * there. Responses (req_complete.c) and the timer (req_retry.c) cause this. recovery.c decides how
+ * much is sent again.
  */
 #include "base/mark.h"
 #include "core/ready.h"
@@ -51,8 +52,8 @@ static void rewind_cursor(struct uro_qp *qp)
     uro_ready_request(qp);
 }
 
-/* Moves the cursor to the saved place. The retransmitted packet requested an ACK. Packets before the saved place may still
- * have requested none. */
+/* Moves the cursor to the saved place. The retransmitted packet requested an ACK. Packets before
+ * the saved place may still have requested none. */
 static void resume(struct uro_req *req)
 {
     req->next = req->recovery.saved.next;

@@ -93,7 +93,8 @@ enum reach {
     REACH_OVERRUN, /* at a request whose completion did not fit in the CQ */
 };
 
-/* Acknowledges requests before @until, up to the first READ or atomic: an ACK without data does not complete those requests. */
+/* Acknowledges requests before @until, up to the first READ or atomic: an ACK without data does not
+ * complete those requests. */
 static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
 {
     struct uro_req *req = &qp->req;

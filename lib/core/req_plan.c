@@ -17,7 +17,8 @@
 #include "core/req.h"
 #include "core/shard.h"
 
-/* Returns whether the message may have several PSNs. Of all other operations request and answer are one packet. */
+/* Returns whether the message may have several PSNs. Of all other operations request and answer are
+ * one packet. */
 static bool has_segments(enum uro_verb verb)
 {
     return uro_operation_traits[verb].form == URO_RESPOND_ACK ||
@@ -74,7 +75,8 @@ static bool window_full(const struct uro_qp *qp)
         return uro_psn_diff(qp->req.next, qp->req.una) > 0;
     int32_t flight = flight_of(qp);
 
-    /* When the window became smaller there may be nobody in flight that asks for an ACK: one more does. */
+    /* When the window became smaller there may be nobody in flight that asks for an ACK: one more
+     * does. */
     return flight >= (int32_t)qp->shard->config.window ||
            (congested(qp, flight) && qp->req.since_ack_req == 0) ||
            uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);

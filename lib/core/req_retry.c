@@ -12,15 +12,17 @@
  *   probe expiry   long after an answer is usual: ask with one packet, without using up a retry
  *   ACK expiry     send everything outstanding again, retry_max times, then fail the QP
  *
- * A NAK that is lost, a packet that is lost again, and the last packet of a burst are told by nobody;
- * ACK timeouts are thousands of round trips long. So the time that answers take is measured, and when
- * one is late by far the oldest packet is sent again, at twice the interval each time. An answer that
- * was only late shows that nothing was lost (req_complete.c). Measured from the first transmission
- * whatever happened since: after trouble the estimate is too long, never too short.
+ * A NAK that is lost, a packet that is lost again, and the last packet of a burst are told by
+ * nobody; ACK timeouts are thousands of round trips long. So the time that answers take is
+ * measured, and when one is late by far the oldest packet is sent again, at twice the interval each
+ * time. An answer that was only late shows that nothing was lost (req_complete.c). Measured from
+ * the first transmission whatever happened since: after trouble the estimate is too long, never too
+ * short.
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
- * early is armed again. Of thousands the one that pops is in no cache any more, though, and neither are its
- * neighbors: then who waits for nothing takes its own away. No other file arms, cancels or reads this timer.
+ * early is armed again. Of thousands the one that pops is in no cache any more, though, and neither
+ * are its neighbors: then who waits for nothing takes its own away. No other file arms, cancels or
+ * reads this timer.
  */
 #include "core/req_retry.h"
 

@@ -45,8 +45,8 @@ struct uro_req_retry {
 /* Full budgets, no wait. The timer must be idle. */
 void uro_req_retry_init(struct uro_req_retry *retry, const struct uro_req_retry_config *config);
 
-/* Events: call each one when it happens. @next is the PSN behind what was sent, @una the oldest that is not
- * acknowledged. */
+/* Events: call each one when it happens. @next is the PSN behind what was sent, @una the oldest
+ * that is not acknowledged. */
 void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
                            uro_psn next);
 void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rq.c - the life of shared receive queues, and the receive that a message uses.
  *
- * A message uses a receive of the queue pair's own queue in its slot. A receive of a shared queue is copied to the queue
- * pair, because messages end in another order than they began.
+ * A message uses a receive of the queue pair's own queue in its slot. A receive of a shared queue
+ * is copied to the queue pair, because messages end in another order than they began.
  */
 #include "core/rq.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rq.h - receive queues: the shared ones (basic and XRC), and the receive that a message uses.
  *
- * Posting to a shared queue works as posting to a queue pair's own queue (core/work.h). A receive leaves a shared queue when
- * a message begins to use it.
+ * Posting to a shared queue works as posting to a queue pair's own queue (core/work.h). A receive
+ * leaves a shared queue when a message begins to use it.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ struct uro_shard;
 
 /* ---- shared receive queues ------------------------------------------------ */
 
-/* The caller (lib/verbs) owns the memory of the struct and of the slots. The struct is aligned to 64, more than malloc()
- * promises. */
+/* The caller (lib/verbs) owns the memory of the struct and of the slots. The struct is aligned to
+ * 64, more than malloc() promises. */
 struct uro_srq {
     struct uro_table_node
         node; /* node.number: number of an XRC SRQ, 24 bits; 0: basic, in no table */
@@ -46,16 +46,17 @@ size_t uro_srq_slots_size(uint32_t capacity, uint32_t sge_max);
 void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct uro_srq_init *init,
                     void *slots);
 
-/* Destroys a shared receive queue, and drops its unused receives. No queue pair uses a basic SRQ any more. Engine locked. */
+/* Destroys a shared receive queue, and drops its unused receives. No queue pair uses a basic SRQ
+ * any more. Engine locked. */
 void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq);
 
-/* Arms the limit event. It is raised once, when fewer than @limit receives are left after one was taken.
- * 0 disarms. Returns 0, or
+/* Arms the limit event. It is raised once, when fewer than @limit receives are left after one was
+ * taken. 0 disarms. Returns 0, or
  *   -EINVAL  more than the capacity */
 URO_NODISCARD int uro_srq_arm(struct uro_srq *srq, uint32_t limit);
 
-/* Moves the waiting receives, in order, into @slots (uro_srq_slots_size(@capacity, wq.sge_max) bytes). Engine locked, and
- * no poster active. Returns 0, or
+/* Moves the waiting receives, in order, into @slots (uro_srq_slots_size(@capacity, wq.sge_max)
+ * bytes). Engine locked, and no poster active. Returns 0, or
  *   -EINVAL  more receives wait, or a higher limit is armed, than @capacity: nothing has changed */
 URO_NODISCARD int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots);
 
@@ -69,7 +70,8 @@ static inline uint32_t uro_srq_number(const struct uro_srq *srq)
  * @srq is the shared queue that the message uses; NULL: the queue pair's own queue. A receive in use by a message that is
  * dropped stays in use for the next message (UC). */
 
-/* Returns the receive in use, or the one that would be taken next. Returns NULL when none is posted. */
+/* Returns the receive in use, or the one that would be taken next. Returns NULL when none is
+ * posted. */
 const struct uro_rqe *uro_rq_look(const struct uro_qp *qp, const struct uro_srq *srq);
 
 /* Takes the receive that uro_rq_look() returned into use. A shared receive leaves its queue. */

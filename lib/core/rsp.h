@@ -63,7 +63,8 @@ enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_fra
 enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
                                            struct uro_rsp_target *target);
 
-/* Returns whether the packet continues the message in progress, or begins a message when there is none. */
+/* Returns whether the packet continues the message in progress, or begins a message when there is
+ * none. */
 bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame);
 
 /* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict follows. */
@@ -83,12 +84,14 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame);
 /* Handles a request of a UC queue pair that passed the checks of receive.c. */
 void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Sends a NAK for each gap that did not close in time. Called when the timer of the reorder buffer fires. */
+/* Sends a NAK for each gap that did not close in time. Called when the timer of the reorder buffer
+ * fires. */
 void uro_rsp_on_gaps(struct uro_shard *shard);
 
 /* ---- rsp_ack.c ------------------------------------------------------------ */
 
-/* Makes an ACK up to @psn due. A later call replaces an earlier one. @twice: the ACK is sent twice. */
+/* Makes an ACK up to @psn due. A later call replaces an earlier one. @twice: the ACK is sent
+ * twice. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp_ack.c - the answers an RC responder owes, in PSN order.
  *
- * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RESOURCE_DUE), one
- * acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
+ * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RESOURCE_DUE),
+ * one acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
  * overtakes the data of an earlier READ or atomic, since it would acknowledge it.
  */
 #include "base/mark.h"
@@ -80,14 +80,14 @@ static uro_psn psn_of(const struct uro_resource *resource)
 static enum uro_place place_in(const struct uro_resource *resource, bool last)
 {
     URO_MARK("RSP.READ.FORM");
-    if (!(resource->packed & URO_RESOURCE_BEGUN))
+    if (!(resource->bits & URO_RESOURCE_BEGUN))
         return last ? URO_ONLY : URO_FIRST;
     return last ? URO_LAST : URO_MIDDLE;
 }
 
 static void sent_all(struct uro_rsp *rsp, struct uro_resource *resource)
 {
-    resource->packed &= ~URO_RESOURCE_DUE;
+    resource->bits &= ~URO_RESOURCE_DUE;
     rsp->resources_pending--;
 }
 
@@ -155,7 +155,7 @@ static bool read_response(struct uro_qp *qp, struct uro_resource *resource, stru
         uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
     }
     seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0), psn_of(resource));
-    resource->packed |= URO_RESOURCE_BEGUN;
+    resource->bits |= URO_RESOURCE_BEGUN;
     if (last)
         sent_all(&qp->rsp, resource);
     else
@@ -225,7 +225,7 @@ bool uro_rsp_next(struct uro_qp *qp, struct uro_tx *tx)
         }
         if (read_response(qp, resource, tx))
             return true;
-        if (resource->packed & URO_RESOURCE_REPEATED)
+        if (resource->bits & URO_RESOURCE_REPEATED)
             lose_repeated(qp, resource);
         else
             lose_access(qp, resource);

@@ -10,9 +10,10 @@
  *   READ          The requested part is sent again from memory.
  *   atomic        The stored original value is sent again.
  *
- * UC sends no responses and does not wait for missing packets. A message is delivered completely or not at all. Every packet
- * that begins a message begins one, whatever was received before (B19). Any other packet must follow its predecessor, or the
- * message is dropped. A refused UC packet is counted, and the queue pair continues: a peer cannot fail it.
+ * UC sends no responses and does not wait for missing packets. A message is delivered completely or
+ * not at all. Every packet that begins a message begins one, whatever was received before (B19).
+ * Any other packet must follow its predecessor, or the message is dropped. A refused UC packet is
+ * counted, and the queue pair continues: a peer cannot fail it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -161,12 +162,12 @@ static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, u
 {
     uint32_t length = frame->reth.length;
     struct uro_resource *resource = remember(qp);
-    *resource = (struct uro_resource){ .va = frame->reth.va,
-                                       .read = { .length = length, .stop = length },
-                                       .rkey = frame->reth.rkey,
-                                       .pd = pd,
-                                       .packed = uro_resource_pack(URO_READ,
-                                                                   uro_psn_make(frame->bth.psn)) };
+    *resource =
+        (struct uro_resource){ .va = frame->reth.va,
+                               .read = { .length = length, .stop = length },
+                               .rkey = frame->reth.rkey,
+                               .pd = pd,
+                               .bits = uro_resource_pack(URO_READ, uro_psn_make(frame->bth.psn)) };
     const uint32_t psns = uro_resource_responses(resource, qp->path.mtu);
     while (psns > 1u << qp->rsp.read_log2) /* at most 23 times in the life of a queue pair */
         qp->rsp.read_log2++;
@@ -228,7 +229,7 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
     *remember(qp) = (struct uro_resource){ .va = atomic ? frame->atomic.va : frame->reth.va,
                                            .original = word.original,
                                            .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
-                                           .packed = uro_resource_pack(
+                                           .bits = uro_resource_pack(
                                                frame->op->verb, uro_psn_make(frame->bth.psn)) };
     return URO_RSP_ACCEPT;
 }
@@ -273,9 +274,9 @@ static void answer_again(struct uro_qp *qp, struct uro_resource *resource, uint3
 {
     if (!uro_resource_due(resource)) {
         qp->rsp.resources_pending++;
-        resource->packed |= URO_RESOURCE_DUE | URO_RESOURCE_REPEATED;
+        resource->bits |= URO_RESOURCE_DUE | URO_RESOURCE_REPEATED;
     }
-    resource->packed &= ~URO_RESOURCE_BEGUN;
+    resource->bits &= ~URO_RESOURCE_BEGUN;
     resource->next_response = begin;
     uro_ready_response(qp);
 }
@@ -451,7 +452,8 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
 
 /* ---- RC and XRC ----------------------------------------------------------- */
 
-/* Raises COMM_EST once, for a request that came before the application moved the queue pair to RTS. */
+/* Raises COMM_EST once, for a request that came before the application moved the queue pair to
+ * RTS. */
 static void raise_established(struct uro_qp *qp)
 {
     if (qp->rsp.established || uro_pair_state(qp) != URO_QPS_RTR)
@@ -461,8 +463,8 @@ static void raise_established(struct uro_qp *qp)
     uro_pair_raise(qp, URO_EVENT_COMM_EST);
 }
 
-/* Treated as any other, since it may be the peer's. A peer whose READs are long has as many PSNs in flight, and asks for
- * them again when an answer is late: that is not counted. */
+/* Treated as any other, since it may be the peer's. A peer whose READs are long has as many PSNs in
+ * flight, and asks for them again when an answer is late: that is not counted. */
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const int64_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
@@ -474,8 +476,8 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-/* Whether a request beyond the expected one is kept. Behind one that was refused for another reason, or when the
- * peer was told already, all is sent again. */
+/* Whether a request beyond the expected one is kept. Behind one that was refused for another
+ * reason, or when the peer was told already, all is sent again. */
 static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -503,8 +505,9 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     return verdict;
 }
 
-/* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is told at once
- * how far; and what is missing next, when that came and had no place: it may not come by itself. */
+/* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is
+ * told at once how far; and what is missing next, when that came and had no place: it may not come
+ * by itself. */
 static void catch_up(struct uro_qp *qp)
 {
     const struct uro_rsp before = qp->rsp;

@@ -133,7 +133,7 @@ static bool has_depth(const struct uro_rsp *rsp)
     for (uint32_t i = rsp->resources_oldest; i != rsp->resources_newest; i++) {
         const struct uro_resource *resource = &rsp->resources[i & rsp->resources_mask];
         fresh +=
-            (resource->packed & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) == URO_RESOURCE_DUE &&
+            (resource->bits & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) == URO_RESOURCE_DUE &&
             !uro_rxe_beyond_depth(uro_resource_operation(resource));
     }
     return fresh < rsp->rd_atomic_max;
@@ -146,10 +146,11 @@ static bool has_room(const struct uro_rsp *rsp)
         return true;
     const struct uro_resource *oldest =
         &rsp->resources[rsp->resources_oldest & rsp->resources_mask];
-    return (oldest->packed & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) != URO_RESOURCE_DUE;
+    return (oldest->bits & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) != URO_RESOURCE_DUE;
 }
 
-/* Reports a request without a free responder resource as lost: the peer then sends the request again. */
+/* Reports a request without a free responder resource as lost: the peer then sends the request
+ * again. */
 static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
 {
     if (!uro_operation_has_response(verb))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.c - see rxe.h.
  *
- * Deferred ACKs wait in two lists. When the timer fires, the ACKs that waited when it was armed are sent. ACKs deferred
- * since then wait for the next timer.
+ * Deferred ACKs wait in two lists. When the timer fires, the ACKs that waited when it was armed are
+ * sent. ACKs deferred since then wait for the next timer.
  */
 #include "core/rxe.h"
 

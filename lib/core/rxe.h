@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.h - the special treatment of Linux rxe (the kernel's software RoCE). For core/ only.
  *
- * Each entry names a deviation of rxe, then the functions that handle the deviation. docs/decisions/0038 has the reasons.
+ * Each entry names a deviation of rxe, then the functions that handle the deviation.
+ * docs/decisions/0038 has the reasons.
  *
  *   MigReq is 0 in every packet of rxe; other endpoints that we know of send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
@@ -75,7 +76,8 @@ enum uro_rxe_ack {
 };
 enum uro_rxe_ack uro_rxe_ack_repeated(const struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Handles a request that filled the gap. If the gap was @reported to rxe, rxe sends this request and all behind it again. */
+/* Handles a request that filled the gap. If the gap was @reported to rxe, rxe sends this request
+ * and all behind it again. */
 static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *frame,
                                      bool reported)
 {
@@ -83,8 +85,8 @@ static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *
         qp->rsp.back = true;
 }
 
-/* Handles the ACK of packets from the reorder buffer. If rxe sends these packets again, their ACK is deferred, and the ACK
- * that was pending in @before is pending again. */
+/* Handles the ACK of packets from the reorder buffer. If rxe sends these packets again, their ACK
+ * is deferred, and the ACK that was pending in @before is pending again. */
 void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
 /* ---- the deferred ACK: one for each queue pair, sent after URO_ACK_DEFER unless a response says as much before ---- */
@@ -98,9 +100,10 @@ void uro_rxe_defer_forget(struct uro_qp *qp);
 /* Drops the deferred ACK if a response with @psn, sent meanwhile, acknowledges the same packets. */
 void uro_rxe_defer_answered(struct uro_qp *qp, uro_psn psn);
 
-/* Ends one interval of the timer of deferred ACKs. Call uro_rxe_defer_take() until it returns NULL before any ACK is
- * deferred again. */
+/* Ends one interval of the timer of deferred ACKs. Call uro_rxe_defer_take() until it returns NULL
+ * before any ACK is deferred again. */
 void uro_rxe_defer_turn(struct uro_shard *shard);
 
-/* Takes a queue pair whose ACK was deferred long enough off the list. Returns NULL when there is none. */
+/* Takes a queue pair whose ACK was deferred long enough off the list. Returns NULL when there is
+ * none. */
 struct uro_qp *uro_rxe_defer_take(struct uro_shard *shard);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* schedule.c - one round of sending.
  *
- * A queue pair with responses to send is in `acks` or `responses`, a queue pair with requests is in `requests`. It has
- * its turn from the front of the list, URO_SCHEDULE_BUDGET packets long. A queue pair that runs dry leaves the list. An
- * ACK, a bell, a timer or a next hop puts it back.
+ * A queue pair with responses to send is in `acks` or `responses`, a queue pair with requests is in
+ * `requests`. It has its turn from the front of the list, URO_SCHEDULE_BUDGET packets long. A queue
+ * pair that runs dry leaves the list. An ACK, a bell, a timer or a next hop puts it back.
  *
- * `acks` has the queue pairs whose next response is an ACK or a NAK. These leave first: all acknowledgements of what a
- * round received are in its first burst, and none leaves behind a request of its own queue pair.
+ * `acks` has the queue pairs whose next response is an ACK or a NAK. These leave first: all
+ * acknowledgements of what a round received are in its first burst, and none leaves behind a
+ * request of its own queue pair.
  */
 #include "core/schedule.h"
 

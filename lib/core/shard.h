@@ -12,8 +12,9 @@
 #include "core/sgl.h"
 #include "wire/gid.h"
 
-/* Of an address that several processes use: the upper bits of a number that peers send to say whose it is.
- * 0 is nobody's, for queue pair 1 begins so; neither is the last, for that of multicast does. */
+/* Of an address that several processes use: the upper bits of a number that peers send to say whose
+ * it is. 0 is nobody's, for queue pair 1 begins so; neither is the last, for that of multicast
+ * does. */
 #define URO_SHARE_BITS 6u
 #define URO_SHARES     (1u << URO_SHARE_BITS)
 
@@ -86,10 +87,12 @@ bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address
 /* The largest IP packet that the link carries now; any thread. */
 uint32_t uro_shard_mtu(const struct uro_shard *shard);
 
-/* Octets of the largest payload of one packet that fits into an IP packet of @packet, or the least there is. */
+/* Octets of the largest payload of one packet that fits into an IP packet of @packet, or the least
+ * there is. */
 uint32_t uro_shard_payload_of(uint32_t packet);
 
-/* Octets of the largest payload of one packet that the link carries now, any thread, and that it ever will. */
+/* Octets of the largest payload of one packet that the link carries now, any thread, and that it
+ * ever will. */
 uint32_t uro_shard_path_mtu(const struct uro_shard *shard);
 uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);
 

@@ -48,6 +48,6 @@ static inline uint32_t uro_tx_length(const struct uro_tx *tx)
 /* Writes the whole frame, uro_tx_length() octets. */
 void uro_tx_write(const struct uro_tx *tx, uint8_t *out);
 
-/* Writes it without its first @skip octets, which are the headers up to UDP, and with the ICRC of a packet
- * with the IPv4 identification @ident; 0 with IPv6. Only when icrc. */
+/* Writes it without its first @skip octets, which are the headers up to UDP, and with the ICRC of a
+ * packet with the IPv4 identification @ident; 0 with IPv6. Only when icrc. */
 void uro_tx_write_from(const struct uro_tx *tx, uint32_t skip, uint16_t ident, uint8_t *out);

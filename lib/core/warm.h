@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* warm.h - thousands of queue pairs do not fit into a cache: what the next ones need is asked of memory while others
- * have their turn. Changes nothing but time. */
+/* warm.h - thousands of queue pairs do not fit into a cache: what the next ones need is asked of
+ * memory while others have their turn. Changes nothing but time. */
 #pragma once
 
 #include "core/pair.h"

@@ -97,9 +97,9 @@ struct uro_wq_slots {
     uint32_t mask;   /* slots - 1 */
 };
 
-/* A cache line for each side: the poster looks at the engine's when the queue seems full, the engine at the
- * poster's for `tail` only. Who has one aligns it to a line; the engine's may be used to its end by what is the engine's,
- * too. */
+/* A cache line for each side: the poster looks at the engine's when the queue seems full, the
+ * engine at the poster's for `tail` only. Who has one aligns it to a line; the engine's may be used
+ * to its end by what is the engine's, too. */
 struct uro_wq {
     struct uro_wq_slots to_fill;
     uint32_t capacity; /* requests accepted at once, at most the slots there are */

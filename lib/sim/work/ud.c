@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/path.h"
-#include "core/limits.h"
 #include "core/datagram.h"
+#include "core/limits.h"
+#include "core/path.h"
 #include "core/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
