@@ -25,17 +25,17 @@
 /* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
  * going back next may be anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;                  /* oldest unacknowledged PSN; req_complete.c */
-    uro_psn next;                 /* PSN to send next; req_send.c, and req_back.c when going back */
-    uro_psn max;                  /* req_send.c */
-    uint32_t cursor;              /* send queue index of the request that `next` belongs to */
-    uint32_t started;             /* index behind the newest request that has PSNs */
-    uint32_t since_ack_req;       /* packets sent since the last packet with AckReq */
-    uint32_t depth_used;          /* READs and atomics in flight */
-    uint32_t read_psns;           /* PSNs of [una, next) of outstanding READ responses */
-    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; req_back.c */
-    uint8_t read_answers;         /* requests answered since read_window changed; req_reads.c */
-    uint16_t read_window;         /* limit of read_psns; 0: no limit; req_reads.c */
+    uro_psn una;            /* oldest unacknowledged PSN; req_complete.c */
+    uro_psn next;           /* PSN to send next; req_transmit.c, and recovery.c when going back */
+    uro_psn max;            /* req_transmit.c */
+    uint32_t cursor;        /* send queue index of the request that `next` belongs to */
+    uint32_t started;       /* index behind the newest request that has PSNs */
+    uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
+    uint32_t depth_used;    /* READs and atomics in flight */
+    uint32_t read_psns;     /* PSNs of [una, next) of outstanding READ responses */
+    bool flush_doubled;     /* FLUSH packets have rxe's ICRC; recovery.c */
+    uint8_t read_answers;   /* requests answered since read_window changed; req_reads.c */
+    uint16_t read_window;   /* limit of read_psns; 0: no limit; req_reads.c */
     struct uro_recovery recovery; /* recovery.c */
     struct uro_req_retry retry;   /* req_retry.c */
 };
@@ -172,7 +172,7 @@ struct uro_qp {
     struct uro_req req;
 
     _Alignas(URO_QP_LINE) struct uro_wq send;
-    struct uro_link sent_link; /* req_sent.c */
+    struct uro_link sent_link; /* req_transmit.c */
     struct uro_link event_link;
     void *user;
 

@@ -2,7 +2,7 @@
 /* recovery.h - decides what an RC requester retransmits, and where its cursor continues afterwards.
  *
  * req_retry.h decides when to retransmit. This file decides how much: everything in flight
- * (go-back-N) or one packet. The functions report events and return decisions, which req_back.c
+ * (go-back-N) or one packet. The functions report events and return decisions, which recovery.c
  * carries out.
  */
 #pragma once

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* req.h - the requester of RC, XRC and UC: the functions that its files offer to the rest of core.
  *
- *   req_plan.c      chooses the next packet, if any; changes nothing
- *   req_send.c      makes that packet and moves the cursor
- *   req_local.c     requests that send nothing: BIND_MW, LOCAL_INV
- *   req_sent.c      UC and UD: completes requests whose packets were sent
+ *   req_transmit.c  chooses the next packet, describes it, and moves the cursor; executes requests
+ *                   that send nothing; completes UC and UD requests that were sent
  *   req_complete.c  handles responses: completes requests, reports failures and gaps
- *   req_back.c      moves the cursor back, and forward again
- *   recovery.c      the state machine that decides how much is sent again
- *   req_retry.c     the retry timer: decides when to retransmit
  *   req_reads.c     the bound on READ responses in flight after a response was lost
+ *   req_retry.c     the retry timer: decides when to retransmit
+ *   recovery.c      decides how much is sent again, and moves the cursor back and forward
  *
  * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest
  * unacknowledged PSN, and the ordinary sending code makes the packets. After a single-packet
@@ -41,15 +38,9 @@ struct uro_req_plan {
     bool ack_req;
 };
 
-/* What to send next. */
-void uro_req_plan(const struct uro_qp *qp, struct uro_req_plan *plan);
-
 /* Names octets of a request's buffers as payload; false when a local key does not allow it. */
 bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
-
-/* Executes a request that sends nothing; returns its status. */
-enum uro_wc_status uro_req_do_local(struct uro_qp *qp, struct uro_wqe *wqe);
 
 /* Completes the oldest request with success, and the local requests right behind it. Returns false
  * when the CQ overflowed: the caller then fails the queue pair (uro_pair_overrun()). */
@@ -119,14 +110,17 @@ void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 /* The retry timer popped. */
 void uro_req_on_timer(struct uro_qp *qp);
 
-/* Begins or halves the READ window if a READ response was lost. Call before the cursor moves back. */
+/* Begins or halves the READ window if a READ response was lost. Call before the cursor moves
+ * back. */
 void uro_req_reads_lost(struct uro_qp *qp);
 
-/* Shortens a planned READ request to the READ window, and returns whether it can be sent now. Call while there is a window. */
+/* Shortens a planned READ request to the READ window, and returns whether it can be sent now. Call
+ * while there is a window. */
 bool uro_req_reads_fit(const struct uro_qp *qp, struct uro_req_plan *plan);
 
-/* Reports a response of the READ @wqe. @counted: uro_wqe.awaited was reduced for it. Returns whether the response ends the
- * answer to a request. Its opcode does not tell: a late response to an earlier request can have another one. */
+/* Reports a response of the READ @wqe. @counted: uro_wqe.awaited was reduced for it. Returns
+ * whether the response ends the answer to a request. Its opcode does not tell: a late response to
+ * an earlier request can have another one. */
 bool uro_req_reads_answered(struct uro_qp *qp, const struct uro_wqe *wqe, bool counted);
 
 /* PSNs in the longest piece of a READ that one request packet asks for: bounds the responses that

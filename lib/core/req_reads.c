@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* req_reads.c - the READ window: the most READ responses in flight after a response was lost.
  *
- * The responder sends READ responses as fast as its link takes them. If the receive buffer of the requester overflows, a
- * retransmitted request for all outstanding READs overflows the buffer again. So after the first lost response, the requester
- * has no more responses in flight than the window of the device has packets. Each further loss halves the READ window. After
- * some answered requests it doubles again, up to the window of the device. The READ window stays until RESET.
+ * The responder sends READ responses as fast as its link takes them. If the receive buffer of the
+ * requester overflows, a retransmitted request for all outstanding READs overflows the buffer
+ * again. So after the first lost response, the requester has no more responses in flight than the
+ * window of the device has packets. Each further loss halves the READ window. After some answered
+ * requests it doubles again, up to the window of the device. The READ window stays until RESET.
  *
- * The first loss still costs the responses to all outstanding READs once: no packet makes a responder stop.
+ * The first loss still costs the responses to all outstanding READs once: no packet makes a
+ * responder stop.
  *
  * A READ that is larger than the READ window is requested in parts. Two rules hold for parts:
  *   - A part is requested when no READ is outstanding: a responder answers only the newest part of a request.

@@ -140,7 +140,8 @@ void uro_req_retry_stop(struct uro_req_retry *retry, struct uro_wheel *wheel)
 void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
                            uro_psn next)
 {
-    URO_ASSERT(retry->wait != URO_REQ_WAIT_RNR); /* req_plan.c plans nothing during an RNR wait */
+    URO_ASSERT(retry->wait !=
+               URO_REQ_WAIT_RNR); /* req_transmit.c plans nothing during an RNR wait */
     if (!retry->timed) {
         retry->timed = true;
         retry->timed_end = next;
