@@ -6,7 +6,7 @@
 
 #include "base/mark.h"
 #include "core/limits.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/ready.h"
 #include "core/shard.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/mark.h"
 #include "core/limits.h"
-#include "core/pair.h"
 #include "core/path.h"
+#include "core/qp_private.h"
 #include "core/req.h"
 #include "core/rq.h"
 #include "core/sgl.h"
@@ -60,7 +60,7 @@ static uint32_t qkey_of(const struct uro_qp *qp, const struct uro_wqe *wqe)
 
 static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah, struct uro_tx *tx)
 {
-    const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_pair_number(qp) };
+    const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_qp_qpn(qp) };
     unsigned ext = uro_request_kind(wqe)->ext;
     int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, ext);
     uint8_t *at = uro_path_ext(tx, &ah->path);
@@ -74,7 +74,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
     uro_deth_encode(at, &deth);
     if (ext != 0)
         memcpy(at + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
-    uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_pair_number(qp)), &bth,
+    uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_qpn(qp)), &bth,
                        uro_opcodes[opcode].ext_length);
 }
 
@@ -82,8 +82,8 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
 {
     struct uro_req *req = &qp->req;
 
-    while (uro_pair_state(qp) == URO_QPS_RTS && req->cursor != uro_wq_tail(&qp->send)) {
-        struct uro_wqe *wqe = uro_pair_wqe(qp, req->cursor);
+    while (uro_qp_state_of(qp) == URO_QPS_RTS && req->cursor != uro_wq_tail(&qp->send)) {
+        struct uro_wqe *wqe = uro_qp_wqe(qp, req->cursor);
         struct uro_ah *ah = uro_ah_find(qp->shard, wqe->to.ah, qp->pd);
 
         wqe->status = (uint16_t)examine(wqe, ah);
@@ -96,8 +96,8 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
         if (wqe->status != URO_WC_SUCCESS) {
             if (req->cursor != uro_wq_head(&qp->send))
                 return false; /* its turn comes when those before it are complete */
-            uro_pair_fail_send(qp, req->cursor, (enum uro_wc_status)wqe->status,
-                               (enum uro_why)wqe->why);
+            uro_qp_fail_send(qp, req->cursor, (enum uro_wc_status)wqe->status,
+                             (enum uro_why)wqe->why);
             return false;
         }
         URO_MARK("UD.ONE");
@@ -123,13 +123,13 @@ static void complete(struct uro_qp *qp, const struct uro_frame *frame)
         .service_level = frame->ip.v6 ? SL_IPV6 : SL_IPV4,
         .byte_len = URO_GRH_LEN + frame->payload_length,
         .imm = imm ? frame->imm : 0,
-        .qpn = uro_pair_number(qp),
+        .qpn = uro_qp_qpn(qp),
         .source_qpn = frame->deth.source_qpn,
     };
 
     uro_rq_finish(qp);
     if (!uro_cq_push(qp->shard, qp->recv_cq, &cqe, frame->bth.solicited))
-        uro_pair_overrun(qp);
+        uro_qp_overrun(qp);
 }
 
 void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
@@ -164,7 +164,7 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
     if (!uro_sgl_scatter(qp->shard, &sgl, 0, grh, sizeof grh) ||
         !uro_sgl_scatter(qp->shard, &sgl, sizeof grh, frame->payload, frame->payload_length)) {
         URO_MARK("UD.LOCAL");
-        uro_pair_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        uro_qp_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
         return;
     }
     complete(qp, frame);

@@ -27,7 +27,7 @@ struct uro_hop {
     uint32_t version; /* changes with mac: templates are then made again */
 };
 
-/* What a packet received is compared with first; pair.h says why the order matters. */
+/* What a packet received is compared with first; qp_private.h says why the order matters. */
 struct uro_path {
     struct uro_gid source;
     struct uro_gid dest;

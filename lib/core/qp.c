@@ -9,7 +9,7 @@
 #include "core/cq.h"
 #include "core/key.h"
 #include "core/limits.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/ready.h"
 #include "core/rq.h"
 #include "core/rsp.h"
@@ -18,8 +18,8 @@
 #include "core/shard.h"
 
 #define QPN_BITS  24u
-#define QPN_LEAST 16u /* 0 and 1 are special; people type the other small numbers by mistake */
-/* Programs give a queue pair the flags of its regions; those of remote rights mean something. */
+#define QPN_LEAST 16u /* 0 and 1 are special; people type other small numbers by mistake */
+/* Programs set the flags of regions on a queue pair, too. Only those of remote rights matter. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
@@ -213,7 +213,8 @@ struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp)
 
 enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp)
 {
-    /* A poster publishes and then looks; uro_pair_fail_*() changes the state and then looks. */
+    /* A poster publishes and then reads the state. uro_qp_fail_*() changes the state and then reads
+     * the queue. */
     atomic_thread_fence(memory_order_seq_cst);
     return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
@@ -225,18 +226,18 @@ void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 
 /* ---- failure: how a queue pair goes to ERR, and what happens to the posted work  */
 
-void uro_pair_raise(struct uro_qp *qp, unsigned event_kind)
+void uro_qp_raise_event(struct uro_qp *qp, unsigned event_kind)
 {
     qp->events |= 1u << event_kind;
     if (!uro_link_used(&qp->event_link))
         uro_list_append(&qp->shard->qp_events, &qp->event_link);
 }
 
-void uro_pair_drained(struct uro_qp *qp)
+void uro_qp_drained(struct uro_qp *qp)
 {
     qp->attr.sq_draining = false;
     if (qp->attr.sqd_notify)
-        uro_pair_raise(qp, URO_EVENT_SQ_DRAINED);
+        uro_qp_raise_event(qp, URO_EVENT_SQ_DRAINED);
 }
 
 /* Changes the state. Posters on other threads publish work and then read the state: each sees the
@@ -250,15 +251,14 @@ static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
                         enum uro_why why)
 {
-    const struct uro_wqe *wqe = uro_pair_wqe(qp, index);
-    const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
-                                 .status = (uint8_t)status,
-                                 .vendor_error = why,
-                                 .qpn = uro_pair_number(qp) };
+    const struct uro_wqe *wqe = uro_qp_wqe(qp, index);
+    const struct uro_cqe cqe = {
+        .wr_id = wqe->wr_id, .status = (uint8_t)status, .vendor_error = why, .qpn = uro_qp_qpn(qp)
+    };
 
     uro_wq_finish(&qp->send, index + 1);
     if (!uro_cq_push(qp->shard, qp->send_cq, &cqe, true))
-        URO_MARK("CQ.OVERRUN.FLUSH"); /* the CQ is in error and says so itself */
+        URO_MARK("CQ.OVERRUN.FLUSH"); /* the CQ is in error, and raises its own event */
 }
 
 static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
@@ -268,13 +268,13 @@ static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
                                  .status = (uint8_t)status,
                                  .opcode = URO_WC_RECV,
                                  .vendor_error = why,
-                                 .qpn = uro_pair_number(qp) };
+                                 .qpn = uro_qp_qpn(qp) };
 
     if (!uro_cq_push(qp->shard, cq, &cqe, true))
         URO_MARK("CQ.OVERRUN.FLUSH");
 }
 
-/* The receive that a message was using. */
+/* Completes the receive that a message was using, if any. */
 static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
 {
     struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
@@ -287,18 +287,18 @@ static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro
     finish_recv(qp, cq, wr_id, status, why);
 }
 
-/* Everything that waits; @guilty with @status. From SQE the queue pair may go on: it then starts
- * behind what was flushed. */
-static void finish_sends(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
+/* Completes all send requests: @failed_wqe with @status, the others as flushed. A queue pair that
+ * leaves SQE continues behind them. */
+static void finish_sends(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
                          enum uro_why why)
 {
     for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
-        finish_send(qp, i, i == guilty ? status : URO_WC_WR_FLUSH_ERR,
-                    i == guilty ? why : URO_WHY_FLUSHED);
+        finish_send(qp, i, i == failed_wqe ? status : URO_WC_WR_FLUSH_ERR,
+                    i == failed_wqe ? why : URO_WHY_FLUSHED);
     qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
-/* What waits in a shared queue stays. */
+/* Flushes all receives. Receives of a shared queue stay in it. */
 static void finish_recvs(struct uro_qp *qp)
 {
     if (qp->srq != NULL)
@@ -315,8 +315,8 @@ static void finish_recvs(struct uro_qp *qp)
 /* Enters ERR: the requester sends no more; pending responses are still sent. */
 static void enter_error(struct uro_qp *qp)
 {
-    if (uro_pair_state(qp) == URO_QPS_ERR)
-        return; /* again, while it pays what it owes: told once */
+    if (uro_qp_state_of(qp) == URO_QPS_ERR)
+        return; /* already in ERR, and still sending pending responses: count the failure once */
     set_state(qp, URO_QPS_ERR);
     uro_reorder_forget(qp);
     uro_rxe_defer_forget(qp);
@@ -327,23 +327,23 @@ static void enter_error(struct uro_qp *qp)
     uro_count(&qp->shard->counters, URO_COUNT_QP_FAILED);
     if (qp->srq != NULL) {
         URO_MARK("SRQ.LAST.WQE");
-        uro_pair_raise(qp, URO_EVENT_LAST_WQE);
+        uro_qp_raise_event(qp, URO_EVENT_LAST_WQE);
     }
 }
 
 static void enter_overrun(struct uro_qp *qp)
 {
     URO_MARK("CQ.OVERRUN");
-    uro_pair_note_failure(qp, URO_WHY_CQ_OVERRUN);
-    uro_pair_raise(qp, URO_EVENT_QP_FATAL);
+    uro_qp_record_failure(qp, URO_WHY_CQ_OVERRUN);
+    uro_qp_raise_event(qp, URO_EVENT_QP_FATAL);
     enter_error(qp);
 }
 
-void uro_pair_flush(struct uro_qp *qp)
+void uro_qp_flush(struct uro_qp *qp)
 {
     URO_MARK("QP.FLUSH");
-    finish_sends(qp, URO_PAIR_NOBODY, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
-    if (uro_pair_state(qp) == URO_QPS_SQE) {
+    finish_sends(qp, URO_QP_NO_WQE, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    if (uro_qp_state_of(qp) == URO_QPS_SQE) {
         if (!qp->send_cq->overrun)
             return;
         enter_overrun(qp);
@@ -351,7 +351,7 @@ void uro_pair_flush(struct uro_qp *qp)
     finish_recvs(qp);
 }
 
-/* UC and UD: what was sent was sent, and receiving goes on; only the send queue stops. */
+/* Enters SQE (UC and UD): the send queue stops, and receiving continues. */
 static void enter_send_error(struct uro_qp *qp)
 {
     URO_MARK("QP.SQE");
@@ -360,33 +360,33 @@ static void enter_send_error(struct uro_qp *qp)
     uro_list_remove(&qp->request_link);
 }
 
-void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
-                        enum uro_why why)
+void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
+                      enum uro_why why)
 {
-    uro_pair_note_failure(qp, why);
-    if (uro_pair_reliable(qp))
+    uro_qp_record_failure(qp, why);
+    if (uro_qp_reliable(qp))
         enter_error(qp);
     else
         enter_send_error(qp);
-    finish_sends(qp, guilty, status, why);
-    uro_pair_flush(qp);
+    finish_sends(qp, failed_wqe, status, why);
+    uro_qp_flush(qp);
 }
 
-void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
 {
-    uro_pair_note_failure(qp, why);
+    uro_qp_record_failure(qp, why);
     enter_error(qp);
     if (status != URO_WC_WR_FLUSH_ERR)
         finish_in_use(qp, status, why);
-    uro_pair_flush(qp);
+    uro_qp_flush(qp);
 }
 
-void uro_pair_overrun(struct uro_qp *qp)
+void uro_qp_overrun(struct uro_qp *qp)
 {
-    if (uro_pair_state(qp) == URO_QPS_ERR)
+    if (uro_qp_state_of(qp) == URO_QPS_ERR)
         return;
     enter_overrun(qp);
-    uro_pair_flush(qp);
+    uro_qp_flush(qp);
 }
 
 /* ---- modify ------------------------------------------------------------- */
@@ -407,7 +407,7 @@ static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
     return false;
 }
 
-/* Every value given is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
+/* Returns whether every given value is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
 static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
                      const struct uro_qp_attr *attr, unsigned mask)
 {
@@ -415,13 +415,13 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
         unsigned bit;
         bool good;
     } rules[] = {
-        { URO_ATTR_CUR_STATE, attr->current_state == uro_pair_state(qp) },
+        { URO_ATTR_CUR_STATE, attr->current_state == uro_qp_state_of(qp) },
         { URO_ATTR_ACCESS, (attr->access & ~ACCESS_KNOWN) == 0 },
         { URO_ATTR_PKEY_INDEX, attr->pkey_index == 0 },
         { URO_ATTR_PORT, attr->port == 1 },
         { URO_ATTR_AV,
           attr->address.sgid_index < shard->config.gid_count && attr->address.hop != NULL &&
-              !uro_gid_is_multicast(&attr->address.dest) }, /* groups hear datagrams only */
+              !uro_gid_is_multicast(&attr->address.dest) }, /* only datagrams go to groups */
         { URO_ATTR_PATH_MTU, is_path_mtu(shard, attr->path_mtu) },
         { URO_ATTR_TIMEOUT, attr->timeout <= 31 },
         { URO_ATTR_RETRY_CNT, attr->retry_count <= 7 },
@@ -499,7 +499,7 @@ static void reset(struct uro_qp *qp)
     uro_list_remove(&qp->event_link);
 }
 
-/* rule REQ.TIMEOUT.LEAST; 0 is for ever. What was set is what a query answers. */
+/* rule REQ.TIMEOUT.LEAST; 0 is infinite. A query returns the value that was set. */
 static uint8_t timeout_of(const struct uro_qp *qp)
 {
     const uint8_t least = qp->shard->config.timeout_least;
@@ -510,10 +510,10 @@ static uint8_t timeout_of(const struct uro_qp *qp)
     return least;
 }
 
-/* Retry budgets and depths take effect when the send side starts or was drained. */
+/* Applies the retry budgets and depths. They take effect when the send side starts or was drained. */
 static void configure(struct uro_qp *qp)
 {
-    if (!uro_pair_reliable(qp))
+    if (!uro_qp_reliable(qp))
         return;
     const struct uro_req_retry_config config = {
         .timeout_exponent = timeout_of(qp),
@@ -530,7 +530,7 @@ static void configure(struct uro_qp *qp)
     qp->rsp.rd_atomic_max = qp->attr.max_dest_rd_atomic == 0
                                 ? 0
                                 : (uint16_t)uro_pow2_at_least(qp->attr.max_dest_rd_atomic);
-    /* Nothing that the peer may ask for again is forgotten. */
+    /* Keep every resource that the peer may still request again. */
     if (qp->rsp.resources_mask < ring - 1 && qp->rsp.resources_oldest == qp->rsp.resources_newest)
         qp->rsp.resources_mask = (uint16_t)(ring - 1);
 }
@@ -543,7 +543,7 @@ static void start_sending(struct uro_qp *qp)
     req->cursor = req->started = uro_wq_head(&qp->send);
 }
 
-/* What reaching @to from @from does besides storing attributes. */
+/* Carries out the transition from @from to @to, besides storing attributes. */
 static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state to, unsigned mask)
 {
     if (mask & URO_ATTR_AV)
@@ -563,7 +563,7 @@ static void enter(struct uro_qp *qp, enum uro_qp_state from, enum uro_qp_state t
         qp->attr.sqd_notify = (mask & URO_ATTR_SQD_NOTIFY) && qp->attr.sqd_notify;
         qp->attr.sq_draining = uro_wq_head(&qp->send) != qp->req.started;
         if (!qp->attr.sq_draining)
-            uro_pair_drained(qp);
+            uro_qp_drained(qp);
     }
     if (to == URO_QPS_RTS)
         uro_ready_request(qp);
@@ -584,7 +584,7 @@ static void forget_responses(struct uro_qp *qp)
 int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_qp_attr *attr,
                   unsigned mask, uro_time now)
 {
-    enum uro_qp_state from = uro_pair_state(qp);
+    enum uro_qp_state from = uro_qp_state_of(qp);
     enum uro_qp_state to = mask & URO_ATTR_STATE ? attr->state : from;
     int error = uro_qp_state_check(qp->type, from, to, mask);
 
@@ -601,12 +601,12 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         set_state(qp, to);
     } else if (to == URO_QPS_ERR) {
         if (from != URO_QPS_ERR) {
-            uro_pair_note_failure(qp, URO_WHY_MODIFIED);
+            uro_qp_record_failure(qp, URO_WHY_MODIFIED);
             enter_error(qp);
             uro_ready_forget(qp);
             forget_responses(qp);
         }
-        uro_pair_flush(qp);
+        uro_qp_flush(qp);
     } else {
         store(&qp->attr, attr, mask);
         enter(qp, from, to, mask);
@@ -617,13 +617,13 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
 void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr)
 {
     *attr = qp->attr;
-    attr->state = attr->current_state = uro_pair_state(qp);
+    attr->state = attr->current_state = uro_qp_state_of(qp);
 }
 
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
 {
     URO_MARK("QP.DESTROY");
-    uro_schedule_hear(shard); /* its bell may be on the way */
+    uro_schedule_hear(shard); /* a doorbell of the queue pair may be pending */
     reset(qp);
     uro_table_remove(&shard->qps, &qp->node);
 }
@@ -638,7 +638,7 @@ static bool before(uint32_t a, uint32_t b)
     return (int32_t)(a - b) <= 0;
 }
 
-/* The send queue: finished | started | at the cursor | posted. */
+/* Checks the order of the send queue: finished, at the cursor, started, posted. */
 static const char *check_indices(const struct uro_qp *qp)
 {
     uint32_t head = uro_wq_head(&qp->send);
@@ -653,7 +653,8 @@ static const char *check_indices(const struct uro_qp *qp)
     return NULL;
 }
 
-/* Started requests follow each other in PSN space, `una` is in the oldest, `next` at the cursor. */
+/* Checks that started requests follow each other in PSN space, that `una` is in the oldest request,
+ * and `next` in the request at the cursor. */
 static const char *check_psns(const struct uro_qp *qp)
 {
     const struct uro_req *req = &qp->req;
@@ -662,10 +663,10 @@ static const char *check_psns(const struct uro_qp *qp)
     uro_psn end = req->una;
 
     for (uint32_t i = head; i != req->started; i++) {
-        const struct uro_wqe *wqe = uro_pair_wqe(qp, i);
+        const struct uro_wqe *wqe = uro_qp_wqe(qp, i);
         uro_psn first = uro_psn_make(wqe->first_psn);
         if (wqe->status != URO_WC_SUCCESS)
-            return NULL; /* the rest waits to be flushed */
+            return NULL; /* the other requests wait to be flushed */
         if (i == head && (uro_psn_diff(req->una, first) < 0 ||
                           uro_psn_diff(req->una, first) >= (int32_t)wqe->psn_count))
             return "una is not in the oldest request";
@@ -688,7 +689,7 @@ static const char *check_waits(const struct uro_qp *qp)
 {
     const struct uro_req *req = &qp->req;
 
-    if (!uro_pair_reliable(qp)) {
+    if (!uro_qp_reliable(qp)) {
         if (uro_timer_armed(&req->retry.timer) || req->retry.wait != URO_REQ_WAIT_NOTHING)
             return "UC and UD wait for nobody";
         bool sent = uro_psn_diff(req->next, req->una) > 0;
@@ -712,7 +713,7 @@ static const char *check_waits(const struct uro_qp *qp)
                : "the timer is later than what it waits for";
 }
 
-/* What is sent next is none of its responses. */
+/* Returns whether the next response of @resource is outside the request. */
 static bool outside(const struct uro_resource *resource, uint32_t mtu)
 {
     bool beyond =
@@ -741,17 +742,18 @@ static const char *check_responses(const struct uro_qp *qp)
     }
     if (pending != rsp->resources_pending)
         return "the count of pending responses is wrong";
-    bool owes = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
-    bool waits = qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
-                 uro_pair_state(qp) == URO_QPS_ERR; /* by modify: the debt is forgotten */
-    if (owes && !waits && !uro_link_used(&qp->response_link))
+    bool pending_any = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
+    bool waits =
+        qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
+        uro_qp_state_of(qp) == URO_QPS_ERR; /* after a modify: pending responses were dropped */
+    if (pending_any && !waits && !uro_link_used(&qp->response_link))
         return "a response is due and the queue pair is on no list";
     return NULL;
 }
 
 const char *uro_qp_problem(const struct uro_qp *qp)
 {
-    enum uro_qp_state state = uro_pair_state(qp);
+    enum uro_qp_state state = uro_qp_state_of(qp);
     const char *problem = NULL;
     bool may_wait = state != URO_QPS_RESET && state != URO_QPS_INIT && state != URO_QPS_ERR;
 
@@ -764,7 +766,7 @@ const char *uro_qp_problem(const struct uro_qp *qp)
             return "a timer runs in a state that sends no requests";
     } else {
         problem = check_indices(qp);
-        if (problem == NULL && uro_pair_reliable(qp))
+        if (problem == NULL && uro_qp_reliable(qp))
             problem = check_psns(qp);
         if (problem == NULL)
             problem = check_waits(qp);

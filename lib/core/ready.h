@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/shard.h"
 
 /* Adds the queue pair to a response list, unless it is on such a list already. A queue pair whose

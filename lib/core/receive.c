@@ -8,7 +8,7 @@
 
 #include "base/mark.h"
 #include "core/datagram.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/req.h"
 #include "core/rsp.h"
 #include "core/shard.h"
@@ -56,7 +56,7 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
         return;
     }
     bool notice = frame->op->service == URO_CNP; /* is about what we send */
-    if (!listens(uro_pair_state(qp), notice ? URO_RESPONSE : frame->op->role)) {
+    if (!listens(uro_qp_state_of(qp), notice ? URO_RESPONSE : frame->op->role)) {
         URO_MARK("RX.STATE");
         uro_count(counters, URO_COUNT_DROP_STATE);
         return;
@@ -103,8 +103,7 @@ static void receive_multicast(struct uro_shard *shard, const struct uro_frame *f
     }
     URO_MARK("UD.MULTICAST");
     for (; member != NULL; member = uro_mcast_next(shard, member, &frame->ip.dest)) {
-        if (member->qp->block_self_multicast &&
-            frame->deth.source_qpn == uro_pair_number(member->qp) &&
+        if (member->qp->block_self_multicast && frame->deth.source_qpn == uro_qp_qpn(member->qp) &&
             uro_shard_owns(shard, &frame->ip.source))
             continue;
         receive_for(member->qp, frame);

@@ -189,7 +189,7 @@ static void go_back(struct uro_qp *qp)
     req->read_psns = 0;
     req->since_ack_req = 0;
     for (uint32_t i = req->cursor; i != req->started; i++)
-        uro_pair_wqe(qp, i)->awaited = 0;
+        uro_qp_wqe(qp, i)->awaited = 0;
     uro_ready_request(qp);
 }
 
@@ -317,11 +317,11 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome)
         take_step(qp, (enum uro_recovery_step)outcome.step);
         break;
     case URO_REQ_OUTCOME_FAIL:
-        uro_pair_fail_send(qp, outcome.failed_wqe, (enum uro_wc_status)outcome.status,
-                           (enum uro_why)outcome.fail_reason);
+        uro_qp_fail_send(qp, outcome.failed_wqe, (enum uro_wc_status)outcome.status,
+                         (enum uro_why)outcome.fail_reason);
         break;
     case URO_REQ_OUTCOME_OVERRUN:
-        uro_pair_overrun(qp);
+        uro_qp_overrun(qp);
         break;
     }
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/shard.h"
 
 static size_t packets_size(uint32_t capacity)

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "core/operation.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 
 enum uro_req_plan_kind {
     URO_REQ_PLAN_NOTHING, /* no work, or waiting for an ACK, a slot, a timer, a next hop */
@@ -43,7 +43,7 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
                     uint32_t length, struct uro_tx *tx);
 
 /* Completes the oldest request with success, and the local requests right behind it. Returns false
- * when the CQ overflowed: the caller then fails the queue pair (uro_pair_overrun()). */
+ * when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
 /* UC and UD: a packet was described and will be in the port's buffer before the engine is called

@@ -23,12 +23,12 @@ static uint32_t head_of(const struct uro_qp *qp)
 static bool complete_one(struct uro_qp *qp)
 {
     uint32_t head = head_of(qp);
-    const struct uro_wqe *wqe = uro_pair_wqe(qp, head);
+    const struct uro_wqe *wqe = uro_qp_wqe(qp, head);
     const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
                                  .status = URO_WC_SUCCESS,
                                  .opcode = uro_request_kind(wqe)->wc_opcode,
                                  .byte_len = wqe->length,
-                                 .qpn = uro_pair_number(qp) };
+                                 .qpn = uro_qp_qpn(qp) };
     bool signal = qp->signal_all || (wqe->flags & URO_SEND_SIGNALED);
 
     URO_MARK("REQ.ONCE");
@@ -42,7 +42,7 @@ static bool complete_one(struct uro_qp *qp)
 /* A local request that was carried out waits only for those before it. */
 static bool done_in_turn(const struct uro_qp *qp)
 {
-    const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+    const struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));
 
     return head_of(qp) != qp->req.started && uro_request_kind(wqe)->scope == URO_REQUEST_LOCAL &&
            wqe->status == URO_WC_SUCCESS;
@@ -102,7 +102,7 @@ static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
     enum reach reach = REACH_ALL;
 
     while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
-        const struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+        const struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));
         if (uro_operation_has_response(uro_request_kind(wqe)->verb)) {
             reach = REACH_READ;
             break;
@@ -131,7 +131,7 @@ static void drained(struct uro_qp *qp)
 {
     if (qp->attr.sq_draining && head_of(qp) == qp->req.started) {
         URO_MARK("QP.SQD");
-        uro_pair_drained(qp);
+        uro_qp_drained(qp);
     }
 }
 
@@ -157,7 +157,7 @@ static struct uro_req_outcome bad_response(struct uro_qp *qp)
 static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
 {
     for (uint32_t i = head_of(qp); i != qp->req.started; i++) {
-        const struct uro_wqe *wqe = uro_pair_wqe(qp, i);
+        const struct uro_wqe *wqe = uro_qp_wqe(qp, i);
         if (uro_psn_diff(psn, uro_psn_make(wqe->first_psn)) >= (int32_t)wqe->psn_count)
             continue;
         if (i != head_of(qp))
@@ -338,7 +338,7 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
     if (reach == REACH_READ)
         return uro_req_gap(qp, psn);
 
-    struct uro_wqe *wqe = uro_pair_wqe(qp, head_of(qp));
+    struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));
     const struct uro_operation_traits *operation =
         &uro_operation_traits[uro_request_kind(wqe)->verb];
     if (uro_psn_diff(psn, qp->req.una) != 0)
@@ -378,6 +378,6 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
                                                : receive_data(qp, psn, frame);
     if (outcome.kind != URO_REQ_OUTCOME_NONE)
         uro_req_apply(qp, outcome);
-    if (uro_pair_state(qp) == URO_QPS_SQD)
+    if (uro_qp_state_of(qp) == URO_QPS_SQD)
         drained(qp);
 }

@@ -38,7 +38,7 @@ void uro_req_reads_lost(struct uro_qp *qp)
     const uint32_t least = largest < URO_WINDOW_LEAST ? largest : URO_WINDOW_LEAST;
     const uint32_t smaller = req->read_window == 0 ? largest : req->read_window / 2u;
 
-    if (req->read_psns == 0 || uro_pair_wqe(qp, uro_wq_head(&qp->send))->awaited == 0)
+    if (req->read_psns == 0 || uro_qp_wqe(qp, uro_wq_head(&qp->send))->awaited == 0)
         return; /* the missing packet is not a READ response */
     URO_MARK("REQ.READ.WINDOW");
     req->read_window = (uint16_t)(smaller > least ? smaller : least);

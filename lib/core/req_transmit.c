@@ -59,7 +59,7 @@ static enum uro_place place_of(uint32_t index, uint32_t count)
 
 static bool held(const struct uro_qp *qp)
 {
-    enum uro_qp_state state = uro_pair_state(qp);
+    enum uro_qp_state state = uro_qp_state_of(qp);
 
     if (state == URO_QPS_SQD)
         return qp->req.cursor == qp->req.started;
@@ -81,7 +81,7 @@ static bool congested(const struct uro_qp *qp, int32_t flight)
  * them. */
 static bool window_full(const struct uro_qp *qp)
 {
-    if (!uro_pair_reliable(qp)) {
+    if (!uro_qp_reliable(qp)) {
         URO_MARK("UC.FREE");
         return false;
     }
@@ -129,10 +129,10 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
     plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req = uro_pair_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
-                                              qp->req.recovery.mode != URO_RECOVERY_NONE ||
-                                              congested(qp, flight_of(qp) + 1) ||
-                                              qp->req.since_ack_req + 1 >= ack_interval(qp));
+    plan->ack_req = uro_qp_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
+                                            qp->req.recovery.mode != URO_RECOVERY_NONE ||
+                                            congested(qp, flight_of(qp) + 1) ||
+                                            qp->req.since_ack_req + 1 >= ack_interval(qp));
     if (plan->ack_req)
         URO_MARK("REQ.ACKREQ");
 }
@@ -170,7 +170,7 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
     if (req->cursor == uro_wq_tail(&qp->send) || qp->path.hop->state == URO_HOP_ASKING)
         return;
 
-    const struct uro_wqe *wqe = uro_pair_wqe(qp, req->cursor);
+    const struct uro_wqe *wqe = uro_qp_wqe(qp, req->cursor);
     plan->starts = req->cursor == req->started;
     if (!plan->starts && wqe->status != URO_WC_SUCCESS) {
         /* Failed locally: completes when everything before it has. */
@@ -230,7 +230,7 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
 static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 {
     const struct uro_key_bind request = { .pd = qp->pd,
-                                          .qpn = uro_pair_number(qp),
+                                          .qpn = uro_qp_qpn(qp),
                                           .old_rkey = wqe->imm,
                                           .new_rkey = wqe->rkey,
                                           .lkey = wqe->bind.lkey,
@@ -247,7 +247,7 @@ static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 
 static enum uro_wc_status invalidate(struct uro_qp *qp, struct uro_wqe *wqe)
 {
-    if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_pair_number(qp))) {
+    if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_qp_qpn(qp))) {
         URO_MARK("MW.INVALIDATE.REFUSED");
         wqe->why = URO_WHY_NOT_INVALIDATABLE;
         return URO_WC_MW_BIND_ERR; /* "memory management operation error" */
@@ -401,7 +401,7 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
         req->max = req->next;
     if (plan->index + plan->psns == plan->psn_count)
         req->cursor++;
-    if (!uro_pair_reliable(qp)) {
+    if (!uro_qp_reliable(qp)) {
         uro_req_sent(qp);
         return;
     }
@@ -431,7 +431,7 @@ static void pass_local(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_
         return;
     qp->req.cursor++;
     if (uro_wq_head(&qp->send) + 1 == qp->req.cursor && !uro_req_complete_head(qp))
-        uro_pair_overrun(qp);
+        uro_qp_overrun(qp);
 }
 
 bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
@@ -443,10 +443,10 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
         if (plan.kind == URO_REQ_PLAN_NOTHING)
             return false;
 
-        struct uro_wqe *wqe = uro_pair_wqe(qp, qp->req.cursor);
+        struct uro_wqe *wqe = uro_qp_wqe(qp, qp->req.cursor);
         if (plan.kind == URO_REQ_PLAN_FAIL) {
-            uro_pair_fail_send(qp, qp->req.cursor, (enum uro_wc_status)wqe->status,
-                               (enum uro_why)wqe->why);
+            uro_qp_fail_send(qp, qp->req.cursor, (enum uro_wc_status)wqe->status,
+                             (enum uro_why)wqe->why);
             return false;
         }
         if (plan.kind == URO_REQ_PLAN_LOCAL) {
@@ -481,10 +481,10 @@ void uro_req_sent(struct uro_qp *qp)
 
 static void drained(struct uro_qp *qp)
 {
-    if (uro_pair_state(qp) != URO_QPS_SQD || !qp->attr.sq_draining ||
+    if (uro_qp_state_of(qp) != URO_QPS_SQD || !qp->attr.sq_draining ||
         uro_wq_head(&qp->send) != qp->req.started)
         return;
-    uro_pair_drained(qp);
+    uro_qp_drained(qp);
 }
 
 static void settle(struct uro_qp *qp)
@@ -492,7 +492,7 @@ static void settle(struct uro_qp *qp)
     URO_MARK("REQ.SENT");
     while (uro_wq_head(&qp->send) != qp->req.cursor) {
         if (!uro_req_complete_head(qp)) {
-            uro_pair_overrun(qp);
+            uro_qp_overrun(qp);
             return;
         }
     }

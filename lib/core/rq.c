@@ -11,7 +11,7 @@
 
 #include "base/mark.h"
 #include "core/limits.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/shard.h"
 
 #define NUMBER_BITS 24u

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "core/cq.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/why.h"
 #include "wire/ext.h"
 

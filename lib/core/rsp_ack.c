@@ -105,8 +105,8 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     rsp->ack_due = false;
     rsp->resources_pending = 0;
     rsp->resources_oldest = rsp->resources_newest;
-    uro_pair_raise(qp, URO_EVENT_QP_ACCESS_ERR);
-    uro_pair_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
+    uro_qp_raise_event(qp, URO_EVENT_QP_ACCESS_ERR);
+    uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
 }
 
 /* Likewise of a READ that is answered again. Who asks may have the first answer, and the key may be
@@ -140,7 +140,7 @@ static bool read_response(struct uro_qp *qp, struct uro_resource *resource, stru
     tx->span_count = length > 0;
     if (length > 0) {
         tx->spans[0].length = length;
-        const struct uro_key_claim claim = { resource->rkey, resource->pd, uro_pair_number(qp),
+        const struct uro_key_claim claim = { resource->rkey, resource->pd, uro_qp_qpn(qp),
                                              URO_ACCESS_REMOTE_READ };
         tx->spans[0].at = uro_key_remote(qp->shard, &claim, resource->va + offset, length);
         if (tx->spans[0].at != NULL)

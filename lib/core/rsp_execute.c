@@ -57,7 +57,7 @@ static bool complete_receive(struct uro_qp *qp, const struct uro_frame *frame, u
         .status = URO_WC_SUCCESS,
         .opcode = opcode,
         .byte_len = length,
-        .qpn = uro_pair_number(qp),
+        .qpn = uro_qp_qpn(qp),
         .source_qpn = qp->attr.dest_qpn,
     };
 
@@ -444,9 +444,9 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
             uro_rq_take(qp, target->srq);
         if (what->event >= 0) {
             URO_MARK("RSP.EVENT");
-            uro_pair_raise(qp, (unsigned)what->event);
+            uro_qp_raise_event(qp, (unsigned)what->event);
         }
-        uro_pair_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR, what->why);
+        uro_qp_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR, what->why);
     }
 }
 
@@ -456,11 +456,11 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
  * RTS. */
 static void raise_established(struct uro_qp *qp)
 {
-    if (qp->rsp.established || uro_pair_state(qp) != URO_QPS_RTR)
+    if (qp->rsp.established || uro_qp_state_of(qp) != URO_QPS_RTR)
         return;
     URO_MARK("RSP.COMM.EST");
     qp->rsp.established = true;
-    uro_pair_raise(qp, URO_EVENT_COMM_EST);
+    uro_qp_raise_event(qp, URO_EVENT_COMM_EST);
 }
 
 /* Treated as any other, since it may be the peer's. A peer whose READs are long has as many PSNs in
@@ -499,7 +499,7 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     if (verdict == URO_RSP_DUPLICATE)
         answer_repeated(qp, frame);
     else if (verdict == URO_RSP_OVERRUN)
-        uro_pair_overrun(qp);
+        uro_qp_overrun(qp);
     else if (verdict != URO_RSP_ACCEPT && !(verdict == URO_RSP_PSN_GAP && waits(qp, frame)))
         refuse_rc(qp, frame, &target, verdict);
     return verdict;
@@ -587,12 +587,12 @@ static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
 static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 {
     if (verdict == URO_RSP_OVERRUN) {
-        uro_pair_overrun(qp);
+        uro_qp_overrun(qp);
         return;
     }
     if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
         const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
-        uro_pair_fail_recv(qp, what->status, what->why);
+        uro_qp_fail_recv(qp, what->status, what->why);
         return;
     }
     URO_MARK("UC.REFUSE");

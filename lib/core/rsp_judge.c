@@ -70,7 +70,7 @@ static bool write_fits(const struct uro_qp *qp, const struct uro_frame *frame)
 static uint8_t *reach(const struct uro_qp *qp, const struct uro_rsp_target *target, uint32_t rkey,
                       uint32_t access, uint64_t address, uint64_t length)
 {
-    const struct uro_key_claim claim = { rkey, target->pd, uro_pair_number(qp), access };
+    const struct uro_key_claim claim = { rkey, target->pd, uro_qp_qpn(qp), access };
 
     return uro_key_remote(qp->shard, &claim, address, length);
 }
@@ -90,7 +90,7 @@ static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro
     if ((uint64_t)offset + frame->payload_length > rqe->length)
         return URO_RSP_TOO_LONG;
     if ((frame->op->ext & URO_EXT_INV) &&
-        !uro_key_invalidatable(qp->shard, frame->inv_rkey, target->pd, uro_pair_number(qp)))
+        !uro_key_invalidatable(qp->shard, frame->inv_rkey, target->pd, uro_qp_qpn(qp)))
         return URO_RSP_BAD_ACCESS;
     return URO_RSP_ACCEPT;
 }
@@ -202,7 +202,7 @@ static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct ur
 
     if (right == 0)
         return URO_RSP_UNSUPPORTED;
-    const struct uro_key_claim claim = { reth->rkey, target->pd, uro_pair_number(qp), right };
+    const struct uro_key_claim claim = { reth->rkey, target->pd, uro_qp_qpn(qp), right };
     bool good = whole ? uro_key_grants(qp->shard, &claim)
                       : uro_key_remote(qp->shard, &claim, reth->va, reth->length) != NULL;
     return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;

@@ -20,7 +20,7 @@ bool uro_rxe_repeats_flush(enum uro_verb verb, uint64_t va)
 
 void uro_rxe_other_icrc(struct uro_qp *qp)
 {
-    if (uro_pair_wqe(qp, uro_wq_head(&qp->send))->opcode != URO_WR_FLUSH)
+    if (uro_qp_wqe(qp, uro_wq_head(&qp->send))->opcode != URO_WR_FLUSH)
         return;
     URO_MARK("REQ.FLUSH.ICRC");
     qp->req.flush_doubled = !qp->req.flush_doubled; /* what was answered last stays */

@@ -27,7 +27,7 @@
  */
 #pragma once
 
-#include "core/pair.h"
+#include "core/qp_private.h"
 
 /* Most FLUSHes that rxe has in flight. */
 #define URO_RXE_FLUSHES 16u

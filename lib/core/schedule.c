@@ -14,7 +14,7 @@
 #include "base/mark.h"
 #include "core/datagram.h"
 #include "core/limits.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/ready.h"
 #include "core/req.h"
 #include "core/rsp.h"
@@ -40,11 +40,11 @@ void uro_schedule_hear(struct uro_shard *shard)
     while (bell != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
         bell = uro_bell_hear(bell);
-        enum uro_qp_state state = uro_pair_state(qp);
+        enum uro_qp_state state = uro_qp_state_of(qp);
         if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
             URO_MARK("QP.FLUSH.LATE");
             uro_bells_heard();
-            uro_pair_flush(qp);
+            uro_qp_flush(qp);
         } else {
             uro_ready_request(qp);
         }
@@ -133,7 +133,7 @@ static bool next_answer(struct uro_qp *qp, struct uro_tx *tx)
         uro_congestion_notify(qp, tx);
         return true;
     }
-    return uro_pair_reliable(qp) && uro_rsp_next(qp, tx);
+    return uro_qp_reliable(qp) && uro_rsp_next(qp, tx);
 }
 
 static void acknowledge(struct uro_shard *shard, struct round *round)

@@ -3,7 +3,7 @@
  * memory while others have their turn. Changes nothing but time. */
 #pragma once
 
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/shard.h"
 
 #define URO_WARM_FROM 256u /* queue pairs; fewer stay in the cache */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "core/pair.h"
+#include "core/qp_private.h"
 #include "core/shard.h"
 #include "scene.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pair.h - the inside of a queue pair: path, requester, responder. For core/ only.
+/* qp_private.h - the inside of a queue pair: path, requester, responder. For core/ only.
  *
  * Each field names the one file that changes it (besides qp.c, which resets everything).
  */
@@ -196,54 +196,57 @@ URO_QP_SAME_LINE(request_link, req.read_psns);
 static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE,
               "nothing is lost between what has its lines");
 
-static inline enum uro_qp_state uro_pair_state(const struct uro_qp *qp)
+static inline enum uro_qp_state uro_qp_state_of(const struct uro_qp *qp)
 {
     return (enum uro_qp_state)atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
 
-static inline uint32_t uro_pair_number(const struct uro_qp *qp)
+static inline uint32_t uro_qp_qpn(const struct uro_qp *qp)
 {
     return qp->node.number;
 }
 
-/* Whether packets are acknowledged and sent again. */
-static inline bool uro_pair_reliable(const struct uro_qp *qp)
+/* Returns whether packets are acknowledged and retransmitted. */
+static inline bool uro_qp_reliable(const struct uro_qp *qp)
 {
     return qp->service == URO_RC || qp->service == URO_XRC;
 }
 
-static inline struct uro_wqe *uro_pair_wqe(const struct uro_qp *qp, uint32_t index)
+/* Returns the send request at @index. */
+static inline struct uro_wqe *uro_qp_wqe(const struct uro_qp *qp, uint32_t index)
 {
     return uro_wq_slot(&qp->send, index);
 }
 
-/* qp.c: for the rest of core. */
-
 /* Records why the queue pair fails, unless it failed before. */
-static inline void uro_pair_note_failure(struct uro_qp *qp, enum uro_why why)
+static inline void uro_qp_record_failure(struct uro_qp *qp, enum uro_why why)
 {
     if (qp->failed_for == URO_WHY_NONE)
         qp->failed_for = (uint8_t)why;
 }
 
-/* Appends an asynchronous event for the owner. */
-void uro_pair_raise(struct uro_qp *qp, unsigned event_kind);
-/* Everything that was started before SQD is done: raises SQ_DRAINED if the application asked for
- * it. */
-void uro_pair_drained(struct uro_qp *qp);
+/* ---- qp.c, for the rest of core ---------------------------------------------- */
 
-/* To ERR, or of UC and UD to SQE. The send request at index @guilty completes with @status, the
- * others and all receives are flushed in queue order. URO_PAIR_NOBODY: only flushes. */
-#define URO_PAIR_NOBODY UINT32_MAX
-void uro_pair_fail_send(struct uro_qp *qp, uint32_t guilty, enum uro_wc_status status,
-                        enum uro_why why);
+/* Raises an asynchronous event for the owner. */
+void uro_qp_raise_event(struct uro_qp *qp, unsigned event_kind);
 
-/* To ERR for a fault of the receiving side: a receive in use completes with @status, everything
- * else is flushed. */
-void uro_pair_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why);
+/* Ends the draining of SQD: everything that was started before SQD is done. Raises SQ_DRAINED if
+ * the application asked for it. */
+void uro_qp_drained(struct uro_qp *qp);
 
-/* Flushes what was posted since the pair went to ERR, or the sends of one in SQE. */
-void uro_pair_flush(struct uro_qp *qp);
+/* Fails the queue pair: RC and XRC go to ERR, UC and UD to SQE. The send request at index
+ * @failed_wqe completes with @status. All other send requests and all receives are flushed in queue
+ * order. URO_QP_NO_WQE: no request failed. */
+#define URO_QP_NO_WQE UINT32_MAX
+void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
+                      enum uro_why why);
 
-/* The CQ overflowed under a completion of this pair. */
-void uro_pair_overrun(struct uro_qp *qp);
+/* Fails the queue pair for a fault of the receiving side: a receive in use completes with @status,
+ * everything else is flushed. */
+void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why);
+
+/* Flushes what was posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
+void uro_qp_flush(struct uro_qp *qp);
+
+/* Fails the queue pair because a completion of it did not fit in its CQ. */
+void uro_qp_overrun(struct uro_qp *qp);
