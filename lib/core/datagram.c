@@ -25,26 +25,26 @@
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* What is wrong with the request, and why; URO_WC_SUCCESS when nothing is. */
+/* What is wrong with the request, and fail_reason; URO_WC_SUCCESS when nothing is. */
 static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
 {
     const struct uro_request_kind *kind = uro_request_kind(wqe);
     bool sends =
         kind->scope == URO_REQUEST_REMOTE && kind->verb == URO_SEND && kind->ext != URO_EXT_INV;
 
-    wqe->why = URO_WHY_NONE;
+    wqe->fail_reason = URO_FAIL_NONE;
     if (!sends) {
         URO_MARK("POST.SERVICE");
-        wqe->why = URO_WHY_UNSUPPORTED;
+        wqe->fail_reason = URO_FAIL_UNSUPPORTED;
         return URO_WC_LOC_QP_OP_ERR;
     }
     if (ah == NULL) {
-        wqe->why = URO_WHY_NO_HANDLE;
+        wqe->fail_reason = URO_FAIL_NO_HANDLE;
         return URO_WC_LOC_QP_OP_ERR;
     }
     if (wqe->length > ah->path.mtu) {
         URO_MARK("UD.LENGTH");
-        wqe->why = URO_WHY_DATAGRAM_LENGTH;
+        wqe->fail_reason = URO_FAIL_DATAGRAM_LENGTH;
         return URO_WC_LOC_LEN_ERR;
     }
     return URO_WC_SUCCESS;
@@ -91,13 +91,13 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
             return false;
         if (wqe->status == URO_WC_SUCCESS && !uro_req_gather(qp, wqe, 0, wqe->length, tx)) {
             wqe->status = URO_WC_LOC_PROT_ERR;
-            wqe->why = URO_WHY_LOCAL_KEY;
+            wqe->fail_reason = URO_FAIL_LOCAL_KEY;
         }
         if (wqe->status != URO_WC_SUCCESS) {
             if (req->cursor != uro_wq_head(&qp->send))
                 return false; /* its turn comes when those before it are complete */
             uro_qp_fail_send(qp, req->cursor, (enum uro_wc_status)wqe->status,
-                             (enum uro_why)wqe->why);
+                             (enum uro_fail_reason)wqe->fail_reason);
             return false;
         }
         URO_MARK("UD.ONE");
@@ -164,7 +164,7 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
     if (!uro_sgl_scatter(qp->shard, &sgl, 0, grh, sizeof grh) ||
         !uro_sgl_scatter(qp->shard, &sgl, sizeof grh, frame->payload, frame->payload_length)) {
         URO_MARK("UD.LOCAL");
-        uro_qp_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        uro_qp_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
         return;
     }
     complete(qp, frame);

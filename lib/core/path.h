@@ -27,7 +27,8 @@ struct uro_hop {
     uint32_t version; /* changes with mac: templates are then made again */
 };
 
-/* What a packet received is compared with first; qp_private.h says why the order matters. */
+/* The first fields are compared with each received packet; the order matters for the cache lines
+ * (qp_private.h). */
 struct uro_path {
     struct uro_gid source;
     struct uro_gid dest;

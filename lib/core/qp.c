@@ -14,7 +14,6 @@
 #include "core/rq.h"
 #include "core/rsp.h"
 #include "core/rxe.h"
-#include "core/schedule.h"
 #include "core/shard.h"
 
 #define QPN_BITS  24u
@@ -191,9 +190,9 @@ enum uro_qp_type uro_qp_type(const struct uro_qp *qp)
     return qp->type;
 }
 
-enum uro_why uro_qp_failure(const struct uro_qp *qp)
+enum uro_fail_reason uro_qp_failure(const struct uro_qp *qp)
 {
-    return (enum uro_why)qp->failed_for;
+    return (enum uro_fail_reason)qp->fail_reason;
 }
 
 uint32_t uro_qp_number(const struct uro_qp *qp)
@@ -249,12 +248,13 @@ static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 }
 
 static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status status,
-                        enum uro_why why)
+                        enum uro_fail_reason fail_reason)
 {
     const struct uro_wqe *wqe = uro_qp_wqe(qp, index);
-    const struct uro_cqe cqe = {
-        .wr_id = wqe->wr_id, .status = (uint8_t)status, .vendor_error = why, .qpn = uro_qp_qpn(qp)
-    };
+    const struct uro_cqe cqe = { .wr_id = wqe->wr_id,
+                                 .status = (uint8_t)status,
+                                 .vendor_error = fail_reason,
+                                 .qpn = uro_qp_qpn(qp) };
 
     uro_wq_finish(&qp->send, index + 1);
     if (!uro_cq_push(qp->shard, qp->send_cq, &cqe, true))
@@ -262,12 +262,12 @@ static void finish_send(struct uro_qp *qp, uint32_t index, enum uro_wc_status st
 }
 
 static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
-                        enum uro_wc_status status, enum uro_why why)
+                        enum uro_wc_status status, enum uro_fail_reason fail_reason)
 {
     const struct uro_cqe cqe = { .wr_id = wr_id,
                                  .status = (uint8_t)status,
                                  .opcode = URO_WC_RECV,
-                                 .vendor_error = why,
+                                 .vendor_error = fail_reason,
                                  .qpn = uro_qp_qpn(qp) };
 
     if (!uro_cq_push(qp->shard, cq, &cqe, true))
@@ -275,7 +275,8 @@ static void finish_recv(struct uro_qp *qp, struct uro_cq *cq, uint64_t wr_id,
 }
 
 /* Completes the receive that a message was using, if any. */
-static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status,
+                          enum uro_fail_reason fail_reason)
 {
     struct uro_cq *cq = uro_rq_cq(qp, qp->rsp.srq);
     uint64_t wr_id;
@@ -284,17 +285,17 @@ static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status, enum uro
         return;
     wr_id = qp->rsp.recv->wr_id;
     uro_rq_finish(qp);
-    finish_recv(qp, cq, wr_id, status, why);
+    finish_recv(qp, cq, wr_id, status, fail_reason);
 }
 
 /* Completes all send requests: @failed_wqe with @status, the others as flushed. A queue pair that
  * leaves SQE continues behind them. */
 static void finish_sends(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
-                         enum uro_why why)
+                         enum uro_fail_reason fail_reason)
 {
     for (uint32_t i = uro_wq_head(&qp->send); i != uro_wq_tail(&qp->send); i++)
         finish_send(qp, i, i == failed_wqe ? status : URO_WC_WR_FLUSH_ERR,
-                    i == failed_wqe ? why : URO_WHY_FLUSHED);
+                    i == failed_wqe ? fail_reason : URO_FAIL_FLUSHED);
     qp->req.cursor = qp->req.started = uro_wq_head(&qp->send);
 }
 
@@ -303,12 +304,12 @@ static void finish_recvs(struct uro_qp *qp)
 {
     if (qp->srq != NULL)
         URO_MARK("SRQ.FLUSH");
-    finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    finish_in_use(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_FLUSHED);
     for (uint32_t i = uro_wq_head(&qp->recv); i != uro_wq_tail(&qp->recv); i++) {
         const struct uro_rqe *rqe = uro_wq_slot(&qp->recv, i);
         uint64_t wr_id = rqe->wr_id;
         uro_wq_finish(&qp->recv, i + 1);
-        finish_recv(qp, qp->recv_cq, wr_id, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+        finish_recv(qp, qp->recv_cq, wr_id, URO_WC_WR_FLUSH_ERR, URO_FAIL_FLUSHED);
     }
 }
 
@@ -334,7 +335,7 @@ static void enter_error(struct uro_qp *qp)
 static void enter_overrun(struct uro_qp *qp)
 {
     URO_MARK("CQ.OVERRUN");
-    uro_qp_record_failure(qp, URO_WHY_CQ_OVERRUN);
+    uro_qp_record_failure(qp, URO_FAIL_CQ_OVERRUN);
     uro_qp_raise_event(qp, URO_EVENT_QP_FATAL);
     enter_error(qp);
 }
@@ -342,7 +343,7 @@ static void enter_overrun(struct uro_qp *qp)
 void uro_qp_flush(struct uro_qp *qp)
 {
     URO_MARK("QP.FLUSH");
-    finish_sends(qp, URO_QP_NO_WQE, URO_WC_WR_FLUSH_ERR, URO_WHY_FLUSHED);
+    finish_sends(qp, URO_QP_NO_WQE, URO_WC_WR_FLUSH_ERR, URO_FAIL_FLUSHED);
     if (uro_qp_state_of(qp) == URO_QPS_SQE) {
         if (!qp->send_cq->overrun)
             return;
@@ -361,23 +362,24 @@ static void enter_send_error(struct uro_qp *qp)
 }
 
 void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
-                      enum uro_why why)
+                      enum uro_fail_reason fail_reason)
 {
-    uro_qp_record_failure(qp, why);
+    uro_qp_record_failure(qp, fail_reason);
     if (uro_qp_reliable(qp))
         enter_error(qp);
     else
         enter_send_error(qp);
-    finish_sends(qp, failed_wqe, status, why);
+    finish_sends(qp, failed_wqe, status, fail_reason);
     uro_qp_flush(qp);
 }
 
-void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why)
+void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
+                      enum uro_fail_reason fail_reason)
 {
-    uro_qp_record_failure(qp, why);
+    uro_qp_record_failure(qp, fail_reason);
     enter_error(qp);
     if (status != URO_WC_WR_FLUSH_ERR)
-        finish_in_use(qp, status, why);
+        finish_in_use(qp, status, fail_reason);
     uro_qp_flush(qp);
 }
 
@@ -597,11 +599,11 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
     if (to == URO_QPS_RESET) {
         URO_MARK("QP.RESET");
         reset(qp);
-        qp->failed_for = URO_WHY_NONE;
+        qp->fail_reason = URO_FAIL_NONE;
         set_state(qp, to);
     } else if (to == URO_QPS_ERR) {
         if (from != URO_QPS_ERR) {
-            uro_qp_record_failure(qp, URO_WHY_MODIFIED);
+            uro_qp_record_failure(qp, URO_FAIL_MODIFIED);
             enter_error(qp);
             uro_ready_forget(qp);
             forget_responses(qp);

@@ -8,7 +8,6 @@
 #include "base/time.h"
 #include "core/cq.h"
 #include "core/qp_state.h"
-#include "core/why.h"
 #include "core/work.h"
 #include "wire/gid.h"
 
@@ -116,7 +115,7 @@ void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
 /* Returns the first reason since RESET why the queue pair went to ERR or SQE. */
-enum uro_why uro_qp_failure(const struct uro_qp *qp);
+enum uro_fail_reason uro_qp_failure(const struct uro_qp *qp);
 uint32_t uro_qp_number(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
 struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);

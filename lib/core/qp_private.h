@@ -16,7 +16,6 @@
 #include "core/recovery.h"
 #include "core/req_retry.h"
 #include "core/rq.h"
-#include "core/why.h"
 #include "wire/ext.h"
 #include "wire/frame.h"
 
@@ -157,7 +156,7 @@ struct uro_qp {
     bool signal_all;
     bool block_self_multicast;
     bool deferred_twice;     /* the deferred ACK will be sent twice; rxe.c */
-    uint8_t failed_for;      /* enum uro_why of the first failure since RESET */
+    uint8_t fail_reason;     /* enum uro_fail_reason of the first failure since RESET */
     struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
 
     struct uro_link response_link; /* schedule.c; behind the last of the attributes on a line */
@@ -219,10 +218,10 @@ static inline struct uro_wqe *uro_qp_wqe(const struct uro_qp *qp, uint32_t index
 }
 
 /* Records why the queue pair fails, unless it failed before. */
-static inline void uro_qp_record_failure(struct uro_qp *qp, enum uro_why why)
+static inline void uro_qp_record_failure(struct uro_qp *qp, enum uro_fail_reason fail_reason)
 {
-    if (qp->failed_for == URO_WHY_NONE)
-        qp->failed_for = (uint8_t)why;
+    if (qp->fail_reason == URO_FAIL_NONE)
+        qp->fail_reason = (uint8_t)fail_reason;
 }
 
 /* ---- qp.c, for the rest of core ---------------------------------------------- */
@@ -239,11 +238,12 @@ void uro_qp_drained(struct uro_qp *qp);
  * order. URO_QP_NO_WQE: no request failed. */
 #define URO_QP_NO_WQE UINT32_MAX
 void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
-                      enum uro_why why);
+                      enum uro_fail_reason fail_reason);
 
 /* Fails the queue pair for a fault of the receiving side: a receive in use completes with @status,
  * everything else is flushed. */
-void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status, enum uro_why why);
+void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
+                      enum uro_fail_reason fail_reason);
 
 /* Flushes what was posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
 void uro_qp_flush(struct uro_qp *qp);

@@ -4,14 +4,13 @@
  * A packet that could not have come from the queue pair's peer changes nothing and is counted
  * under the name of the first thing that is wrong with it.
  */
-#include "core/receive.h"
+#include "core/shard.h"
 
 #include "base/mark.h"
 #include "core/datagram.h"
 #include "core/qp_private.h"
 #include "core/req.h"
 #include "core/rsp.h"
-#include "core/shard.h"
 
 #define ECN_MASK 3u /* of the traffic class */
 #define ECN_CE   3u

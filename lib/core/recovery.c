@@ -269,10 +269,10 @@ struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_ret
         return probe(qp);
     case URO_REQ_RETRY_FAIL_TIMEOUT:
         uro_count(counters, URO_COUNT_RETRY_EXCEEDED);
-        return uro_req_fail(head_of(qp), URO_WC_RETRY_EXC_ERR, URO_WHY_NO_ANSWER);
+        return uro_req_fail(head_of(qp), URO_WC_RETRY_EXC_ERR, URO_FAIL_NO_ANSWER);
     case URO_REQ_RETRY_FAIL_RNR:
         uro_count(counters, URO_COUNT_RNR_EXCEEDED);
-        return uro_req_fail(head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_WHY_NO_RECEIVE);
+        return uro_req_fail(head_of(qp), URO_WC_RNR_RETRY_EXC_ERR, URO_FAIL_NO_RECEIVE);
     }
     return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_NONE };
 }
@@ -318,7 +318,7 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome)
         break;
     case URO_REQ_OUTCOME_FAIL:
         uro_qp_fail_send(qp, outcome.failed_wqe, (enum uro_wc_status)outcome.status,
-                         (enum uro_why)outcome.fail_reason);
+                         (enum uro_fail_reason)outcome.fail_reason);
         break;
     case URO_REQ_OUTCOME_OVERRUN:
         uro_qp_overrun(qp);

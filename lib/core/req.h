@@ -72,14 +72,14 @@ struct uro_req_outcome {
     uint8_t kind;        /* enum uro_req_outcome_kind */
     uint8_t step;        /* RESEND: enum uro_recovery_step */
     uint8_t status;      /* FAIL: enum uro_wc_status */
-    uint8_t fail_reason; /* FAIL: enum uro_why */
+    uint8_t fail_reason; /* FAIL: enum uro_fail_reason */
     uint32_t failed_wqe; /* FAIL: index of the request in the send queue */
 };
 
-static_assert(URO_WHY_COUNT <= 256, "a fail_reason is one byte");
+static_assert(URO_FAIL_REASON_COUNT <= 256, "a fail_reason is one byte");
 
 static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_wc_status status,
-                                                  enum uro_why fail_reason)
+                                                  enum uro_fail_reason fail_reason)
 {
     return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_FAIL,
                                      .status = (uint8_t)status,

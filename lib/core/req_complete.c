@@ -141,7 +141,7 @@ static const struct uro_req_outcome none = { .kind = URO_REQ_OUTCOME_NONE };
 static const struct uro_req_outcome overrun = { .kind = URO_REQ_OUTCOME_OVERRUN };
 
 static struct uro_req_outcome fail_head(const struct uro_qp *qp, enum uro_wc_status status,
-                                        enum uro_why fail_reason)
+                                        enum uro_fail_reason fail_reason)
 {
     return uro_req_fail(head_of(qp), status, fail_reason);
 }
@@ -150,7 +150,7 @@ static struct uro_req_outcome bad_response(struct uro_qp *qp)
 {
     URO_MARK("REQ.RESP.BAD");
     uro_count(&qp->shard->counters, URO_COUNT_DROP_BAD_RESPONSE);
-    return fail_head(qp, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_RESPONSE);
+    return fail_head(qp, URO_WC_BAD_RESP_ERR, URO_FAIL_BAD_RESPONSE);
 }
 
 /* The index of the request that @psn belongs to; the oldest one if none does. */
@@ -172,11 +172,11 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, enum r
 {
     static const struct {
         enum uro_wc_status status;
-        enum uro_why fail_reason;
+        enum uro_fail_reason fail_reason;
     } meaning[] = {
-        [URO_NAK_INVALID_REQ] = { URO_WC_REM_INV_REQ_ERR, URO_WHY_NAK_INVALID },
-        [URO_NAK_ACCESS] = { URO_WC_REM_ACCESS_ERR, URO_WHY_NAK_ACCESS },
-        [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_WHY_NAK_OPERATIONAL },
+        [URO_NAK_INVALID_REQ] = { URO_WC_REM_INV_REQ_ERR, URO_FAIL_NAK_INVALID },
+        [URO_NAK_ACCESS] = { URO_WC_REM_ACCESS_ERR, URO_FAIL_NAK_ACCESS },
+        [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_FAIL_NAK_OPERATIONAL },
     };
 
     if (code == URO_NAK_PSN_SEQUENCE) {
@@ -186,7 +186,7 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, enum r
     uint32_t failed_wqe = reach == REACH_ALL ? head_of(qp) : owner_of(qp, psn);
     if (code >= URO_ARRAY_LEN(meaning)) {
         URO_MARK("REQ.SYNDROME");
-        return uro_req_fail(failed_wqe, URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
+        return uro_req_fail(failed_wqe, URO_WC_BAD_RESP_ERR, URO_FAIL_BAD_SYNDROME);
     }
     URO_MARK("REQ.NAK");
     return uro_req_fail(failed_wqe, meaning[code].status, meaning[code].fail_reason);
@@ -229,7 +229,7 @@ static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
         return receive_nak(qp, psn, reach, aeth->value);
     case URO_AETH_RESERVED:
         URO_MARK("REQ.SYNDROME");
-        return uro_req_fail(owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_WHY_BAD_SYNDROME);
+        return uro_req_fail(owner_of(qp, psn), URO_WC_BAD_RESP_ERR, URO_FAIL_BAD_SYNDROME);
     }
     return none;
 }
@@ -300,7 +300,7 @@ static struct uro_req_outcome receive_read(struct uro_qp *qp, struct uro_wqe *wq
     if (!fits(qp, wqe, index, frame))
         return bad_response(qp);
     if (!scatter(qp, wqe, index * qp->path.mtu, frame->payload, frame->payload_length))
-        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
     return progress(qp, wqe, ends);
 }
 
@@ -313,7 +313,7 @@ static struct uro_req_outcome receive_atomic(struct uro_qp *qp, struct uro_wqe *
         return bad_response(qp);
     URO_MARK("REQ.ATOMIC.ORDER");
     if (!scatter(qp, wqe, 0, &original, sizeof original))
-        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return fail_head(qp, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
     return progress(qp, wqe, true);
 }
 

@@ -241,7 +241,7 @@ static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
     if (uro_key_bind(qp->shard, &request))
         return URO_WC_SUCCESS;
     URO_MARK("MW.BIND.REFUSED");
-    wqe->why = URO_WHY_BIND;
+    wqe->fail_reason = URO_FAIL_BIND;
     return URO_WC_MW_BIND_ERR;
 }
 
@@ -249,7 +249,7 @@ static enum uro_wc_status invalidate(struct uro_qp *qp, struct uro_wqe *wqe)
 {
     if (!uro_key_invalidatable(qp->shard, wqe->imm, qp->pd, uro_qp_qpn(qp))) {
         URO_MARK("MW.INVALIDATE.REFUSED");
-        wqe->why = URO_WHY_NOT_INVALIDATABLE;
+        wqe->fail_reason = URO_FAIL_NOT_INVALIDATABLE;
         return URO_WC_MW_BIND_ERR; /* "memory management operation error" */
     }
     uro_key_invalidate(qp->shard, wqe->imm);
@@ -284,9 +284,10 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
     return true;
 }
 
-static enum uro_wc_status blame(struct uro_wqe *wqe, enum uro_wc_status status, enum uro_why why)
+static enum uro_wc_status fail_with(struct uro_wqe *wqe, enum uro_wc_status status,
+                                    enum uro_fail_reason fail_reason)
 {
-    wqe->why = (uint16_t)why;
+    wqe->fail_reason = (uint16_t)fail_reason;
     return status;
 }
 
@@ -298,15 +299,15 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
 
     if (plan->opcode < 0) {
         URO_MARK("POST.SERVICE");
-        return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_UNSUPPORTED);
+        return fail_with(wqe, URO_WC_LOC_QP_OP_ERR, URO_FAIL_UNSUPPORTED);
     }
     if (uro_operation_has_response(plan->verb) && qp->attr.max_rd_atomic == 0)
-        return blame(wqe, URO_WC_LOC_QP_OP_ERR, URO_WHY_NO_DEPTH);
+        return fail_with(wqe, URO_WC_LOC_QP_OP_ERR, URO_FAIL_NO_DEPTH);
     if ((wqe->flags & URO_SEND_INLINE) || (!fills && plan->psn_count == 1))
         return URO_WC_SUCCESS; /* uro_req_gather() looks at all of it */
     const struct uro_sgl sgl = sgl_of(qp, wqe);
     if (!uro_sgl_usable(qp->shard, &sgl, fills ? URO_ACCESS_LOCAL_WRITE : 0))
-        return blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+        return fail_with(wqe, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
     return URO_WC_SUCCESS;
 }
 
@@ -410,12 +411,12 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
     uro_req_retry_on_sent(&req->retry, &qp->shard->wheel, qp->shard->now, req->next);
 }
 
-/* Gives a request its PSNs, or notes why it fails. */
+/* Gives a request its PSNs, or records the reason of its failure. Returns false if it failed. */
 static bool start(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
 {
     bool local = plan->kind == URO_REQ_PLAN_LOCAL;
 
-    wqe->why = URO_WHY_NONE;
+    wqe->fail_reason = URO_FAIL_NONE;
     wqe->first_psn = qp->req.next.value;
     wqe->psn_count = plan->psn_count;
     wqe->awaited = 0;
@@ -446,7 +447,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
         struct uro_wqe *wqe = uro_qp_wqe(qp, qp->req.cursor);
         if (plan.kind == URO_REQ_PLAN_FAIL) {
             uro_qp_fail_send(qp, qp->req.cursor, (enum uro_wc_status)wqe->status,
-                             (enum uro_why)wqe->why);
+                             (enum uro_fail_reason)wqe->fail_reason);
             return false;
         }
         if (plan.kind == URO_REQ_PLAN_LOCAL) {
@@ -461,7 +462,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
         if (uro_operation_traits[plan.verb].carries_payload &&
             !uro_req_gather(qp, wqe, plan.offset, plan.length, tx)) {
             URO_MARK("REQ.LOCAL.KEY");
-            wqe->status = (uint16_t)blame(wqe, URO_WC_LOC_PROT_ERR, URO_WHY_LOCAL_KEY);
+            wqe->status = (uint16_t)fail_with(wqe, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
             continue;
         }
         seal(qp, wqe, &plan, tx);

@@ -12,7 +12,6 @@
 
 #include "core/cq.h"
 #include "core/qp_private.h"
-#include "core/why.h"
 #include "wire/ext.h"
 
 /* ---- rsp_judge.c ---------------------------------------------------------- */
@@ -44,7 +43,7 @@ struct uro_rsp_consequence {
     bool completes;          /* a receive in use completes with @status instead of a flush */
     enum uro_wc_status status;
     int event; /* enum uro_event_kind to raise, or -1 */
-    enum uro_why why;
+    enum uro_fail_reason fail_reason;
 };
 
 /* The place where an accepted request acts, found by the judge. */

@@ -106,7 +106,7 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     rsp->resources_pending = 0;
     rsp->resources_oldest = rsp->resources_newest;
     uro_qp_raise_event(qp, URO_EVENT_QP_ACCESS_ERR);
-    uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_WHY_PEER_ACCESS);
+    uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_PEER_ACCESS);
 }
 
 /* Likewise of a READ that is answered again. Who asks may have the first answer, and the key may be

@@ -446,7 +446,8 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
             URO_MARK("RSP.EVENT");
             uro_qp_raise_event(qp, (unsigned)what->event);
         }
-        uro_qp_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR, what->why);
+        uro_qp_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR,
+                         what->fail_reason);
     }
 }
 
@@ -488,7 +489,7 @@ static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
     return uro_reorder_keep(qp, frame);
 }
 
-/* Carries it out, or answers why not. */
+/* Executes a request, answers it again, or refuses it. Returns the verdict. */
 static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp_target target;
@@ -592,7 +593,7 @@ static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     }
     if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
         const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
-        uro_qp_fail_recv(qp, what->status, what->why);
+        uro_qp_fail_recv(qp, what->status, what->fail_reason);
         return;
     }
     URO_MARK("UC.REFUSE");

@@ -9,7 +9,7 @@
  * acknowledgements of what a round received are in its first burst, and none leaves behind a
  * request of its own queue pair.
  */
-#include "core/schedule.h"
+#include "core/shard.h"
 
 #include "base/mark.h"
 #include "core/datagram.h"
@@ -18,7 +18,6 @@
 #include "core/ready.h"
 #include "core/req.h"
 #include "core/rsp.h"
-#include "core/shard.h"
 #include "core/warm.h"
 
 #define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */

@@ -99,3 +99,24 @@ uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);
 /* A number of @bits bits, not below @least and not in @table. */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
                           uint32_t least);
+
+/* ---- for the engine, which drives the shard --------------------------------------- */
+
+/* Handles a RoCE packet for one of our addresses, which passed uro_frame_roce(). Every refusal is one
+ * counter. receive.c */
+void uro_receive(struct uro_shard *shard, const struct uro_frame *frame);
+
+/* Takes the doorbells, runs due timers, then describes at most @room packets. The turns are fair
+ * between queue pairs, and responses come before requests. schedule.c */
+URO_NODISCARD uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx,
+                                           uint32_t room);
+
+/* Takes the doorbells only. */
+void uro_schedule_hear(struct uro_shard *shard);
+
+/* Puts all queue pairs on the lists of schedule.c again: a next hop changed, and any queue pair may
+ * have waited for it. */
+void uro_schedule_all(struct uro_shard *shard);
+
+/* Returns the time at which uro_schedule_output() must be called, as uro_engine_next(). */
+uro_time uro_schedule_next(const struct uro_shard *shard);

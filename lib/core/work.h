@@ -76,7 +76,7 @@ struct uro_wqe {
     uint32_t first_psn;    /* valid from the first transmission on */
     uint32_t psn_count;    /* PSNs the message uses; 0 = not started, or a local operation */
     uint16_t status;       /* enum uro_wc_status found before its turn to complete came */
-    uint16_t why;          /* enum uro_why of that */
+    uint16_t fail_reason;  /* enum uro_fail_reason of that */
     uint32_t awaited;      /* READ: responses asked for and not there yet */
     struct uro_sge sges[]; /* or the inline octets */
 };

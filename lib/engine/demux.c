@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/receive.h"
-#include "core/schedule.h"
+#include "core/shard.h"
 #include "core/warm.h"
 #include "wire/mld.h"
 

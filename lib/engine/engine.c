@@ -8,7 +8,7 @@
 #include "base/mark.h"
 #include "core/limits.h"
 #include "core/req.h"
-#include "core/schedule.h"
+#include "core/shard.h"
 #include "core/warm.h"
 #include "engine/demux.h"
 #include "engine/loop.h"

@@ -131,8 +131,8 @@ static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
 
 /* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM;
  * @unused is to be freed. */
-static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr, unsigned bits,
-                        void **unused)
+static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr,
+                          unsigned bits, void **unused)
 {
     struct uro_ibv_pair *pair = qp->pair;
     size_t size = uro_qp_resources_needed(pair->core, attr, bits);

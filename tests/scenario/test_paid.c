@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/frame.h"

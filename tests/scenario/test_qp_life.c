@@ -155,7 +155,7 @@ static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
     scene_expect_event(s, URO_EVENT_CQ_ERR);
     scene_expect_event(s, URO_EVENT_QP_FATAL);
     scene_expect_mark(s, "CQ.OVERRUN");
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_CQ_OVERRUN);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_CQ_OVERRUN);
     scene_close(s);
 }
 
@@ -165,16 +165,16 @@ static void qp__failed__says_why_until_reset(void **state)
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
 
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NONE);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_NONE);
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x62));
     scene_expect_sent(s, 1, URO_WC_REM_ACCESS_ERR);
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NAK_ACCESS);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_NAK_ACCESS);
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NAK_ACCESS);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_NAK_ACCESS);
     assert_int_equal(to_state(s, URO_QPS_RESET), 0);
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_NONE);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_NONE);
     scene_close(s);
 }
 
@@ -189,12 +189,12 @@ static void qp__failed_without_a_completion__says_why(void **state)
                     .dma = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
     scene_expect_state(s, URO_QPS_ERR);
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_PEER_ACCESS);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_PEER_ACCESS);
     scene_close(s);
 
     s = scene_rc();
     assert_int_equal(to_state(s, URO_QPS_ERR), 0);
-    assert_int_equal(uro_qp_failure(s->qp), URO_WHY_MODIFIED);
+    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_MODIFIED);
     scene_close(s);
 }
 

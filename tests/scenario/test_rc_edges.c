@@ -2,7 +2,7 @@
 /* test_rc_edges.c - answers that fit nothing, requests beyond every bound, and completion queues that
  * are full in the middle of something.
  */
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 /* ---- beyond bounds ------------------------------------------------------------------------------ */
@@ -15,7 +15,7 @@ static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void 
     scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77));
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_DEPTH);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_DEPTH);
     scene_close(s);
 }
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/cq.h"
 #include "core/shard.h"
-#include "core/why.h"
 #include "scene.h"
 
 /* ---- as requester ------------------------------------------------------- */
@@ -141,7 +141,7 @@ static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
                  PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x20 | 1)); /* 10 us */
     }
     scene_expect_sent(s, 1, URO_WC_RNR_RETRY_EXC_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_RECEIVE);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_RECEIVE);
     scene_expect_mark(s, "REQ.RNR.COUNT");
     scene_close(s);
 }

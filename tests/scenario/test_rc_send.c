@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_send.c - SEND: both sides of a conversation, one packet and many, lost and repeated. */
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 /* ---- as responder ------------------------------------------------------- */
@@ -155,7 +155,7 @@ static void rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count(void *
                         PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_expect_silence(s, 3 * step);
     scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_ANSWER);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_ANSWER);
     scene_expect_state(s, URO_QPS_ERR);
     scene_expect_mark(s, "REQ.RETRY.COUNT");
     scene_close(s);

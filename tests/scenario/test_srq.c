@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 static const struct scene_options more = { .mtu = 1024,
@@ -212,7 +212,7 @@ static void srq__message_too_long__takes_one_receive_and_fails_one_queue_pair(vo
     part(s, a, "RC_SEND_ONLY", 100, 0, 4);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
     scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_PEER_TOO_LONG);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_PEER_TOO_LONG);
     scene_expect_event(s, URO_EVENT_LAST_WQE);
     part(s, b, "RC_SEND_ONLY", 100, 0, 4);
     scene_expect_recv(s, 2, URO_WC_SUCCESS, 4);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 static void send_packet(struct scene *s, const char *op, uint32_t psn, uint32_t length,
@@ -201,7 +201,7 @@ static void uc_send__receive_that_may_not_be_written__fails_the_queue_pair(void 
     rqe->sges[0].lkey ^= 1;
     send_packet(s, "UC_SEND_ONLY", 10, 4, 0);
     scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_LOCAL_KEY);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_LOCAL_KEY);
     scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
     scene_expect_state(s, URO_QPS_ERR);
     scene_expect_silence(s, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_uc_stop.c - UC as requester: what stops the send queue, and the states of the queue pair. */
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 /* ---- what stops it ------------------------------------------------------ */
@@ -20,7 +20,7 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_LOC_PROT_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_LOCAL_KEY);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_LOCAL_KEY);
     scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
     scene_expect_state(s, URO_QPS_SQE);
     scene_expect_mark(s, "QP.SQE");
@@ -117,7 +117,7 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
         scene_post_send(s, SEND(.id = 1, .op = not_offered[i], .length = 8));
         scene_expect_silence(s, 0);
         scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-        assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+        assert_int_equal(scene_last()->vendor_error, URO_FAIL_UNSUPPORTED);
         scene_expect_state(s, URO_QPS_SQE);
         scene_close(s);
     }
@@ -133,7 +133,7 @@ static void uc__long_message_that_could_not_be_ended__is_not_begun(void **state)
     scene_post_send(s, SEND(.id = 1, .op = URO_WR_SEND_WITH_INV, .length = 3000));
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_UNSUPPORTED);
     scene_expect_state(s, URO_QPS_SQE);
     scene_close(s);
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cq.h"
 #include "core/limits.h"
-#include "core/why.h"
 #include "scene.h"
 
 /* ---- delivered ---------------------------------------------------------- */
@@ -282,7 +282,7 @@ static void ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair(voi
     rqe->sges[0].lkey ^= 1;
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
     scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_LOCAL_KEY);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_LOCAL_KEY);
     scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
     scene_expect_state(s, URO_QPS_ERR);
     scene_expect_mark(s, "UD.LOCAL");

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/cq.h"
 #include "core/path.h"
-#include "core/why.h"
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/frame.h"
@@ -199,7 +199,7 @@ static void ud_send__handle_destroyed_before_it_went_out__error_completion(void 
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_LOC_QP_OP_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_HANDLE);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_HANDLE);
     scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
     scene_expect_state(s, URO_QPS_SQE);
     scene_close(s);
@@ -217,7 +217,7 @@ static void ud_send__handle_of_another_domain__error_completion(void **state)
     scene_post_send(s, SEND(.id = 1, .text = "a", .ah = uro_ah_number(&ah)));
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_NO_HANDLE);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_HANDLE);
     uro_engine_ah_destroy(s->engine, &ah);
     scene_close(s);
 }
@@ -237,7 +237,7 @@ static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **sta
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, URO_WC_SUCCESS);
     scene_expect_sent(s, 2, URO_WC_LOC_LEN_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_WHY_DATAGRAM_LENGTH);
+    assert_int_equal(scene_last()->vendor_error, URO_FAIL_DATAGRAM_LENGTH);
     scene_expect_state(s, URO_QPS_SQE);
     scene_expect_mark(s, "UD.LENGTH");
     scene_close(s);
@@ -311,7 +311,7 @@ static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
         scene_post_send(s, SEND(.id = 1, .op = not_offered[i], .length = 8));
         scene_expect_silence(s, 0);
         scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-        assert_int_equal(scene_last()->vendor_error, URO_WHY_UNSUPPORTED);
+        assert_int_equal(scene_last()->vendor_error, URO_FAIL_UNSUPPORTED);
         scene_expect_state(s, URO_QPS_SQE);
         scene_close(s);
     }

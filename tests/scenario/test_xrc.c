@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 
 /* A second shared queue beside the scene's, with a CQ and a receive of its own. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/why.h"
+#include "core/cq.h"
 #include "scene.h"
 #include "scene_wire.h"
 

@@ -129,7 +129,7 @@ static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **
         const struct uro_rsp_consequence *what = uro_rsp_consequence((enum uro_rsp_verdict)v);
         assert_true(what->answers);
         assert_int_equal(what->fails, v != URO_RSP_PSN_GAP && v != URO_RSP_NO_RECEIVE);
-        assert_int_equal(what->why == URO_WHY_NONE, !what->fails);
+        assert_int_equal(what->fail_reason == URO_FAIL_NONE, !what->fails);
         assert_int_equal(uro_rsp_verdict_fails((enum uro_rsp_verdict)v), what->fails);
     }
     assert_false(uro_rsp_verdict_fails(URO_RSP_ACCEPT));
