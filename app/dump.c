@@ -36,7 +36,7 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
     if (uro_frame_network(pkt->octets, pkt->length, &frame) != URO_FRAME_OK ||
         frame.ether.type == URO_ETHERTYPE_ARP || frame.ip.protocol != URO_IPPROTO_UDP ||
         frame.udp.dest_port != URO_ROCE_PORT || uro_frame_roce(&frame) != URO_FRAME_OK ||
-        frame.op->verb != URO_FLUSH)
+        frame.op->operation != URO_FLUSH)
         return false;
     const uint8_t *end = frame.body + frame.body_length - URO_ICRC_LEN;
     return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));

@@ -29,8 +29,8 @@
 static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
 {
     const struct uro_request_kind *kind = uro_request_kind(wqe);
-    bool sends =
-        kind->scope == URO_REQUEST_REMOTE && kind->verb == URO_SEND && kind->ext != URO_EXT_INV;
+    bool sends = kind->scope == URO_REQUEST_REMOTE && kind->operation == URO_SEND &&
+                 kind->ext != URO_EXT_INV;
 
     wqe->fail_reason = URO_FAIL_NONE;
     if (!sends) {

@@ -7,7 +7,7 @@
 
 /* Responses and CNPs are no requests: they have no row. */
 /* clang-format off */
-const struct uro_operation_traits uro_operation_traits[URO_VERB_COUNT] = {
+const struct uro_operation_traits uro_operation_traits[URO_OPERATION_COUNT] = {
     [URO_SEND]         = { URO_RESPOND_ACK,   URO_ACK,        .carries_payload = true },
     [URO_WRITE]        = { URO_RESPOND_ACK,   URO_ACK,        .carries_payload = true, .access = URO_ACCESS_REMOTE_WRITE },
     [URO_READ]         = { URO_RESPOND_READ,  URO_READ,       .fills_buffers = true,   .access = URO_ACCESS_REMOTE_READ },

@@ -19,19 +19,19 @@ enum uro_response_form {
 
 struct uro_operation_traits {
     enum uro_response_form form;
-    enum uro_verb response; /* operation of the response packets */
-    bool carries_payload;   /* the buffers of the request are read and sent */
-    bool fills_buffers;     /* the response is written to the buffers of the request */
+    enum uro_operation response; /* operation of the response packets */
+    bool carries_payload;        /* the buffers of the request are read and sent */
+    bool fills_buffers;          /* the response is written to the buffers of the request */
     uint32_t access; /* set of URO_ACCESS_* that the responder requires; FLUSH: its FETH decides */
 };
 
-extern const struct uro_operation_traits uro_operation_traits[URO_VERB_COUNT];
+extern const struct uro_operation_traits uro_operation_traits[URO_OPERATION_COUNT];
 
 /* Returns whether the request has a response of its own. Such a request takes a responder resource:
  * max_rd_atomic limits how many are in flight, and a fence waits for them. */
-static inline bool uro_operation_has_response(enum uro_verb verb)
+static inline bool uro_operation_has_response(enum uro_operation operation)
 {
-    return uro_operation_traits[verb].form != URO_RESPOND_ACK;
+    return uro_operation_traits[operation].form != URO_RESPOND_ACK;
 }
 
 enum uro_request_scope {
@@ -42,9 +42,9 @@ enum uro_request_scope {
 
 struct uro_request_kind {
     enum uro_request_scope scope;
-    enum uro_verb verb; /* REMOTE only */
-    uint16_t ext;       /* optional header of the last packet: 0, URO_EXT_IMM or URO_EXT_INV */
-    uint8_t wc_opcode;  /* enum uro_wc_opcode of the completion */
+    enum uro_operation operation; /* REMOTE only */
+    uint16_t ext;      /* optional header of the last packet: 0, URO_EXT_IMM or URO_EXT_INV */
+    uint8_t wc_opcode; /* enum uro_wc_opcode of the completion */
 };
 
 #define URO_REQUEST_KINDS 16u

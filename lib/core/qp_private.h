@@ -66,12 +66,13 @@ struct uro_resource {
 #define URO_RESOURCE_OPERATION_SHIFT 28u
 
 static_assert(sizeof(struct uro_resource) == 32, "responder resources are most of a queue pair");
-static_assert(URO_VERB_COUNT <= 1u << (32 - URO_RESOURCE_OPERATION_SHIFT), "every operation fits");
+static_assert(URO_OPERATION_COUNT <= 1u << (32 - URO_RESOURCE_OPERATION_SHIFT),
+              "every operation fits");
 
 /* Returns `bits` of a resource whose first response is due. */
-static inline uint32_t uro_resource_pack(enum uro_verb verb, uro_psn psn)
+static inline uint32_t uro_resource_pack(enum uro_operation operation, uro_psn psn)
 {
-    return (uint32_t)verb << URO_RESOURCE_OPERATION_SHIFT | URO_RESOURCE_DUE | psn.value;
+    return (uint32_t)operation << URO_RESOURCE_OPERATION_SHIFT | URO_RESOURCE_DUE | psn.value;
 }
 
 static inline uro_psn uro_resource_first_psn(const struct uro_resource *resource)
@@ -79,9 +80,9 @@ static inline uro_psn uro_resource_first_psn(const struct uro_resource *resource
     return uro_psn_make(resource->bits & URO_PSN_MASK);
 }
 
-static inline enum uro_verb uro_resource_operation(const struct uro_resource *resource)
+static inline enum uro_operation uro_resource_operation(const struct uro_resource *resource)
 {
-    return (enum uro_verb)(resource->bits >> URO_RESOURCE_OPERATION_SHIFT);
+    return (enum uro_operation)(resource->bits >> URO_RESOURCE_OPERATION_SHIFT);
 }
 
 static inline bool uro_resource_due(const struct uro_resource *resource)
@@ -102,11 +103,11 @@ static inline uint32_t uro_resource_responses(const struct uro_resource *resourc
 
 /* The receiving side. */
 struct uro_rsp {
-    uro_psn expected;   /* rsp_execute.c */
-    uint32_t msn;       /* rsp_execute.c; 24 bits */
-    uint32_t offset;    /* octets received of the message in progress */
-    enum uro_verb verb; /* of it */
-    uint64_t va;        /* WRITE in progress */
+    uro_psn expected;             /* rsp_execute.c */
+    uint32_t msn;                 /* rsp_execute.c; 24 bits */
+    uint32_t offset;              /* octets received of the message in progress */
+    enum uro_operation operation; /* of it */
+    uint64_t va;                  /* WRITE in progress */
     uint32_t rkey;
     uint32_t length;
     uint32_t pd;                /* whose keys the receive in use names; uro_rq_pd() */

@@ -32,7 +32,7 @@ struct uro_req_plan {
     uint32_t psns;      /* that this packet uses up: responses of a READ, else 1 */
     uint32_t offset;    /* octets of the message before this packet */
     uint32_t length;    /* payload octets; of a READ: octets asked for */
-    enum uro_verb verb;
+    enum uro_operation operation;
     enum uro_place place;
     int opcode; /* of the BTH; negative: the service has no such packet */
     bool ack_req;

@@ -103,7 +103,7 @@ static enum reach acknowledge(struct uro_qp *qp, uro_psn until)
 
     while (uro_psn_diff(until, req->una) > 0 && head_of(qp) != req->started) {
         const struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));
-        if (uro_operation_has_response(uro_request_kind(wqe)->verb)) {
+        if (uro_operation_has_response(uro_request_kind(wqe)->operation)) {
             reach = REACH_READ;
             break;
         }
@@ -339,13 +339,13 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
         return uro_req_gap(qp, psn);
 
     struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));
-    const struct uro_operation_traits *operation =
-        &uro_operation_traits[uro_request_kind(wqe)->verb];
+    const struct uro_operation_traits *traits =
+        &uro_operation_traits[uro_request_kind(wqe)->operation];
     if (uro_psn_diff(psn, qp->req.una) != 0)
         return bad_response(qp); /* inside a SEND or WRITE */
-    if (frame->op->verb != operation->response)
+    if (frame->op->operation != traits->response)
         return bad_response(qp);
-    switch (operation->form) {
+    switch (traits->form) {
     case URO_RESPOND_READ:
         return receive_read(qp, wqe, frame);
     case URO_RESPOND_EMPTY:
@@ -373,7 +373,7 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(&qp->shard->counters, URO_COUNT_DROP_GHOST_ACK);
         return;
     }
-    const struct uro_req_outcome outcome = frame->op->verb == URO_ACK
+    const struct uro_req_outcome outcome = frame->op->operation == URO_ACK
                                                ? receive_ack(qp, psn, &frame->aeth)
                                                : receive_data(qp, psn, frame);
     if (outcome.kind != URO_REQ_OUTCOME_NONE)

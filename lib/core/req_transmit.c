@@ -33,17 +33,17 @@
 
 /* Returns whether the message may have several PSNs. Of all other operations request and answer are
  * one packet. */
-static bool has_segments(enum uro_verb verb)
+static bool has_segments(enum uro_operation operation)
 {
-    return uro_operation_traits[verb].form == URO_RESPOND_ACK ||
-           uro_operation_traits[verb].form == URO_RESPOND_READ;
+    return uro_operation_traits[operation].form == URO_RESPOND_ACK ||
+           uro_operation_traits[operation].form == URO_RESPOND_READ;
 }
 
-static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_verb verb, uint32_t mtu)
+static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_operation operation, uint32_t mtu)
 {
-    if (wqe->length <= mtu || !has_segments(verb))
+    if (wqe->length <= mtu || !has_segments(operation))
         return 1; /* without a division, which takes as long as all else here */
-    if (verb == URO_READ)
+    if (operation == URO_READ)
         URO_MARK("REQ.READ.PSN");
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
 }
@@ -143,7 +143,7 @@ static void plan_word(const struct uro_wqe *wqe, struct uro_req_plan *plan)
     plan->psns = 1;
     plan->place = URO_ONLY;
     plan->ack_req = true;
-    plan->length = uro_operation_traits[plan->verb].carries_payload ? wqe->length : 0;
+    plan->length = uro_operation_traits[plan->operation].carries_payload ? wqe->length : 0;
 }
 
 static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
@@ -153,9 +153,9 @@ static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
 
     /* A message that could not be ended is not begun. */
     if (plan->place == URO_FIRST &&
-        uro_opcode_find(qp->service, URO_REQUEST, plan->verb, URO_LAST, extra) < 0)
+        uro_opcode_find(qp->service, URO_REQUEST, plan->operation, URO_LAST, extra) < 0)
         return -1;
-    return uro_opcode_find(qp->service, URO_REQUEST, plan->verb, plan->place,
+    return uro_opcode_find(qp->service, URO_REQUEST, plan->operation, plan->place,
                            uro_place_ends(plan->place) ? extra : 0);
 }
 
@@ -196,19 +196,19 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
         plan->opcode = -1; /* start() refuses the request */
         return;
     }
-    plan->verb = kind->verb;
-    if (uro_operation_has_response(plan->verb) && req->recovery.mode != URO_RECOVERY_SINGLE &&
+    plan->operation = kind->operation;
+    if (uro_operation_has_response(plan->operation) && req->recovery.mode != URO_RECOVERY_SINGLE &&
         req->depth_used >= qp->attr.max_rd_atomic && qp->attr.max_rd_atomic != 0) {
         URO_MARK("REQ.DEPTH");
         return;
     }
 
     plan->kind = URO_REQ_PLAN_PACKET;
-    plan->psn_count = plan->starts ? psns_of(wqe, plan->verb, qp->path.mtu) : wqe->psn_count;
+    plan->psn_count = plan->starts ? psns_of(wqe, plan->operation, qp->path.mtu) : wqe->psn_count;
     plan->index =
         plan->starts ? 0 : (uint32_t)uro_psn_diff(req->next, uro_psn_make(wqe->first_psn));
     plan->offset = plan->index * qp->path.mtu;
-    switch (uro_operation_traits[plan->verb].form) {
+    switch (uro_operation_traits[plan->operation].form) {
     case URO_RESPOND_ACK:
         plan_data(qp, wqe, plan);
         break;
@@ -295,13 +295,13 @@ static enum uro_wc_status fail_with(struct uro_wqe *wqe, enum uro_wc_status stat
 static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
                                   const struct uro_req_plan *plan)
 {
-    bool fills = uro_operation_traits[plan->verb].fills_buffers;
+    bool fills = uro_operation_traits[plan->operation].fills_buffers;
 
     if (plan->opcode < 0) {
         URO_MARK("POST.SERVICE");
         return fail_with(wqe, URO_WC_LOC_QP_OP_ERR, URO_FAIL_UNSUPPORTED);
     }
-    if (uro_operation_has_response(plan->verb) && qp->attr.max_rd_atomic == 0)
+    if (uro_operation_has_response(plan->operation) && qp->attr.max_rd_atomic == 0)
         return fail_with(wqe, URO_WC_LOC_QP_OP_ERR, URO_FAIL_NO_DEPTH);
     if ((wqe->flags & URO_SEND_INLINE) || (!fills && plan->psn_count == 1))
         return URO_WC_SUCCESS; /* uro_req_gather() looks at all of it */
@@ -311,9 +311,9 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
     return URO_WC_SUCCESS;
 }
 
-static void put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_t *out)
+static void put_atomic(const struct uro_wqe *wqe, enum uro_operation operation, uint8_t *out)
 {
-    bool swap = verb == URO_CMP_SWAP;
+    bool swap = operation == URO_CMP_SWAP;
     const struct uro_atomic_eth atomic = { .va = wqe->remote_address,
                                            .rkey = wqe->rkey,
                                            .swap_add = swap ? wqe->swap : wqe->compare_add,
@@ -324,7 +324,7 @@ static void put_atomic(const struct uro_wqe *wqe, enum uro_verb verb, uint8_t *o
 
 static void put_reth(const struct uro_wqe *wqe, const struct uro_req_plan *plan, uint8_t *out)
 {
-    bool read = plan->verb == URO_READ;
+    bool read = plan->operation == URO_READ;
     const struct uro_reth reth = { .va = wqe->remote_address + plan->offset,
                                    .rkey = wqe->rkey,
                                    .length = read ? plan->length : wqe->length };
@@ -354,7 +354,7 @@ static void put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *plan, 
         out += URO_RETH_LEN;
     }
     if (ext & URO_EXT_ATOMIC)
-        put_atomic(wqe, plan->verb, out);
+        put_atomic(wqe, plan->operation, out);
     if (ext & URO_EXT_IMM)
         memcpy(out, &wqe->imm, URO_IMM_LEN); /* opaque: as the application stored it */
     if (ext & URO_EXT_INV)
@@ -370,7 +370,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     struct uro_bth bth = {
         .opcode = (uint8_t)plan->opcode,
         .solicited = uro_place_ends(plan->place) && (wqe->flags & URO_SEND_SOLICITED) &&
-                     (plan->verb == URO_SEND || (op->ext & URO_EXT_IMM)),
+                     (plan->operation == URO_SEND || (op->ext & URO_EXT_IMM)),
         .migrated = true,
         .pkey = URO_PKEY_DEFAULT,
         .dest_qpn = qp->attr.dest_qpn,
@@ -381,7 +381,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
         URO_MARK("REQ.SE");
     put_ext(wqe, plan, op->ext, uro_path_ext(tx, &qp->path));
     uro_path_seal(tx, &qp->path, &bth, op->ext_length);
-    tx->icrc_doubled = uro_rxe_icrc_doubled(qp, plan->verb);
+    tx->icrc_doubled = uro_rxe_icrc_doubled(qp, plan->operation);
 }
 
 static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
@@ -391,9 +391,9 @@ static void advance(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req
     const bool single = req->recovery.mode == URO_RECOVERY_SINGLE;
 
     req->since_ack_req = plan->ack_req ? 0 : req->since_ack_req + 1;
-    if (uro_operation_has_response(plan->verb) && !single)
+    if (uro_operation_has_response(plan->operation) && !single)
         req->depth_used++;
-    if (plan->verb == URO_READ && !single) {
+    if (plan->operation == URO_READ && !single) {
         req->read_psns += plan->psns;
         wqe->awaited += plan->psns;
     }
@@ -459,7 +459,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
 
         tx->payload_length = 0;
         tx->span_count = 0;
-        if (uro_operation_traits[plan.verb].carries_payload &&
+        if (uro_operation_traits[plan.operation].carries_payload &&
             !uro_req_gather(qp, wqe, plan.offset, plan.length, tx)) {
             URO_MARK("REQ.LOCAL.KEY");
             wqe->status = (uint16_t)fail_with(wqe, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);

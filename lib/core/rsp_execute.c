@@ -81,7 +81,7 @@ static enum uro_rsp_verdict execute_send(struct uro_qp *qp, const struct uro_fra
 
     if (uro_place_begins(frame->op->place)) {
         rsp->in_message = true;
-        rsp->verb = URO_SEND;
+        rsp->operation = URO_SEND;
         rsp->offset = 0;
         rsp->pd = uro_rq_pd(qp, target->srq);
         uro_rq_take(qp, target->srq);
@@ -111,7 +111,7 @@ static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_fr
 
     if (uro_place_begins(frame->op->place)) {
         rsp->in_message = true;
-        rsp->verb = URO_WRITE;
+        rsp->operation = URO_WRITE;
         rsp->offset = 0;
         rsp->va = frame->reth.va;
         rsp->rkey = frame->reth.rkey;
@@ -137,8 +137,8 @@ static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_fr
 static enum uro_rsp_verdict execute_message(struct uro_qp *qp, const struct uro_frame *frame,
                                             const struct uro_rsp_target *target)
 {
-    return frame->op->verb == URO_SEND ? execute_send(qp, frame, target)
-                                       : execute_write(qp, frame, target);
+    return frame->op->operation == URO_SEND ? execute_send(qp, frame, target)
+                                            : execute_write(qp, frame, target);
 }
 
 /* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
@@ -182,13 +182,13 @@ static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
     uint64_t value;
 
     URO_MARK("RSP.ATOMIC.CPU");
-    if (frame->op->verb == URO_CMP_SWAP) {
+    if (frame->op->operation == URO_CMP_SWAP) {
         atomic_compare_exchange_strong(operand, &original, frame->atomic.swap_add);
         return original;
     }
-    if (frame->op->verb == URO_FETCH_ADD)
+    if (frame->op->operation == URO_FETCH_ADD)
         return atomic_fetch_add(operand, frame->atomic.swap_add);
-    if (frame->op->verb == URO_ATOMIC_WRITE) {
+    if (frame->op->operation == URO_ATOMIC_WRITE) {
         URO_MARK("RSP.ATOMIC.WRITE");
         memcpy(&value, frame->payload, sizeof value); /* octets, not a number: no order to mend */
         atomic_store(operand, value);
@@ -220,17 +220,18 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
     bool atomic = frame->op->ext & URO_EXT_ATOMIC;
     struct word word = { frame, memory, 0 };
 
-    if (frame->op->verb == URO_FLUSH)
+    if (frame->op->operation == URO_FLUSH)
         modify(&word); /* it touches nothing */
     else if (!uro_touch_word(qp->shard, atomic ? frame->atomic.rkey : frame->reth.rkey, modify,
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
 
-    *remember(qp) = (struct uro_resource){ .va = atomic ? frame->atomic.va : frame->reth.va,
-                                           .original = word.original,
-                                           .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
-                                           .bits = uro_resource_pack(
-                                               frame->op->verb, uro_psn_make(frame->bth.psn)) };
+    *remember(qp) =
+        (struct uro_resource){ .va = atomic ? frame->atomic.va : frame->reth.va,
+                               .original = word.original,
+                               .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
+                               .bits = uro_resource_pack(frame->op->operation,
+                                                         uro_psn_make(frame->bth.psn)) };
     return URO_RSP_ACCEPT;
 }
 
@@ -238,7 +239,7 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
                                     const struct uro_rsp_target *target)
 {
     struct uro_rsp *rsp = &qp->rsp;
-    enum uro_response_form form = uro_operation_traits[frame->op->verb].form;
+    enum uro_response_form form = uro_operation_traits[frame->op->operation].form;
     bool acknowledged = form == URO_RESPOND_ACK;
     uro_psn psn = rsp->expected;
     uint32_t psns = 1;
@@ -289,7 +290,8 @@ static bool same_read(const struct uro_qp *qp, const struct uro_resource *resour
     uint32_t skipped = index * qp->path.mtu;
     uint32_t length = frame->reth.length;
 
-    if (uro_resource_operation(resource) != frame->op->verb || resource->rkey != frame->reth.rkey)
+    if (uro_resource_operation(resource) != frame->op->operation ||
+        resource->rkey != frame->reth.rkey)
         return false;
     if (frame->reth.va != resource->va + skipped || length > resource->read.length - skipped) {
         URO_MARK("RSP.DUP.READ.RANGE");
@@ -305,7 +307,7 @@ static bool same_other(const struct uro_resource *resource, const struct uro_fra
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
 
-    if (uro_resource_operation(resource) != frame->op->verb)
+    if (uro_resource_operation(resource) != frame->op->operation)
         return false;
     return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
@@ -317,7 +319,7 @@ static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struc
 
     if (index < 0 || index >= (int32_t)uro_resource_responses(resource, qp->path.mtu))
         return false;
-    if (uro_operation_traits[frame->op->verb].form == URO_RESPOND_READ) {
+    if (uro_operation_traits[frame->op->operation].form == URO_RESPOND_READ) {
         if (!same_read(qp, resource, (uint32_t)index, frame))
             return false;
         URO_MARK("RSP.DUP.READ");
@@ -383,7 +385,7 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
     struct uro_rsp *rsp = &qp->rsp;
 
     uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
-    if (!uro_operation_has_response(frame->op->verb)) {
+    if (!uro_operation_has_response(frame->op->operation)) {
         URO_MARK("RSP.DUP.SEND");
         answer_data(qp, frame);
         return;
@@ -439,7 +441,7 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
 
     if (what->fails) {
         bool takes = verdict == URO_RSP_TOO_LONG ||
-                     (verdict == URO_RSP_BAD_LENGTH && frame->op->verb == URO_SEND);
+                     (verdict == URO_RSP_BAD_LENGTH && frame->op->operation == URO_SEND);
         if (takes && rsp->recv == NULL && uro_rq_look(qp, target->srq) != NULL)
             uro_rq_take(qp, target->srq);
         if (what->event >= 0) {
@@ -521,7 +523,7 @@ static void catch_up(struct uro_qp *qp)
         URO_MARK("RSP.EARLY");
         verdict = act(qp, &packet->frame);
         last = uro_psn_make(packet->frame.bth.psn);
-        acknowledged = !uro_operation_has_response(packet->frame.op->verb);
+        acknowledged = !uro_operation_has_response(packet->frame.op->operation);
         uro_reorder_release(qp->shard, packet);
     }
     if (verdict != URO_RSP_ACCEPT)

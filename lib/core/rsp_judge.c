@@ -16,7 +16,7 @@ bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *fram
 {
     if (!rsp->in_message)
         return uro_place_begins(frame->op->place);
-    return !uro_place_begins(frame->op->place) && frame->op->verb == rsp->verb;
+    return !uro_place_begins(frame->op->place) && frame->op->operation == rsp->operation;
 }
 
 /* The rights that a FLUSH asks for; none when it is malformed. */
@@ -34,7 +34,7 @@ static uint32_t flush_rights(const struct uro_feth *feth)
 static uint32_t right_of(const struct uro_frame *frame)
 {
     return frame->op->ext & URO_EXT_FETH ? flush_rights(&frame->feth)
-                                         : uro_operation_traits[frame->op->verb].access;
+                                         : uro_operation_traits[frame->op->operation].access;
 }
 
 /* The length of a SEND or WRITE packet against its place in the message. */
@@ -151,11 +151,11 @@ static bool has_room(const struct uro_rsp *rsp)
 
 /* Reports a request without a free responder resource as lost: the peer then sends the request
  * again. */
-static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_verb verb)
+static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_operation operation)
 {
-    if (!uro_operation_has_response(verb))
+    if (!uro_operation_has_response(operation))
         return URO_RSP_ACCEPT;
-    if (!uro_rxe_beyond_depth(verb) && !has_depth(rsp))
+    if (!uro_rxe_beyond_depth(operation) && !has_depth(rsp))
         return URO_RSP_TOO_DEEP;
     return has_room(rsp) ? URO_RSP_ACCEPT : URO_RSP_PSN_GAP;
 }
@@ -235,11 +235,11 @@ enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct
         return URO_RSP_NO_SRQ;
     if ((qp->attr.access & right) != right)
         return URO_RSP_NO_RIGHT;
-    enum uro_rsp_verdict depth = judge_depth(&qp->rsp, frame->op->verb);
+    enum uro_rsp_verdict depth = judge_depth(&qp->rsp, frame->op->operation);
     if (depth != URO_RSP_ACCEPT)
         return depth;
 
-    switch (frame->op->verb) {
+    switch (frame->op->operation) {
     case URO_SEND:
         return judge_send(qp, frame, target);
     case URO_WRITE:
@@ -257,7 +257,7 @@ enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct
     case URO_ACK:
     case URO_ATOMIC_ACK:
     case URO_NOTIFY:
-    case URO_VERB_COUNT:
+    case URO_OPERATION_COUNT:
         break;
     }
     return URO_RSP_UNSUPPORTED;

@@ -10,9 +10,9 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-bool uro_rxe_repeats_flush(enum uro_verb verb, uint64_t va)
+bool uro_rxe_repeats_flush(enum uro_operation operation, uint64_t va)
 {
-    if (verb != URO_FLUSH || va != 0)
+    if (operation != URO_FLUSH || va != 0)
         return false;
     URO_MARK("RSP.DUP.FLUSH");
     return true;

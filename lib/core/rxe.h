@@ -51,18 +51,18 @@ static inline bool uro_rxe_response_acks(const struct uro_rsp *rsp)
 }
 
 /* Returns whether the operation may be requested beyond max_dest_rd_atomic. */
-static inline bool uro_rxe_beyond_depth(enum uro_verb verb)
+static inline bool uro_rxe_beyond_depth(enum uro_operation operation)
 {
-    return verb == URO_FLUSH;
+    return operation == URO_FLUSH;
 }
 
 /* Returns whether a request for @va repeats any FLUSH that has its PSN. */
-bool uro_rxe_repeats_flush(enum uro_verb verb, uint64_t va);
+bool uro_rxe_repeats_flush(enum uro_operation operation, uint64_t va);
 
 /* Returns whether packets of this operation are sent with rxe's ICRC. */
-static inline bool uro_rxe_icrc_doubled(const struct uro_qp *qp, enum uro_verb verb)
+static inline bool uro_rxe_icrc_doubled(const struct uro_qp *qp, enum uro_operation operation)
 {
-    return verb == URO_FLUSH && qp->req.flush_doubled;
+    return operation == URO_FLUSH && qp->req.flush_doubled;
 }
 
 /* Changes the ICRC of FLUSHes if the oldest request, which timed out, is a FLUSH. */

@@ -195,7 +195,7 @@ static bool icrc_right(const struct uro_frame *frame)
 
     if (frame->summed || uro_icrc(frame->network, frame->ip.v6, length) == found)
         return true;
-    if (frame->op == NULL || frame->op->verb != URO_FLUSH ||
+    if (frame->op == NULL || frame->op->operation != URO_FLUSH ||
         uro_icrc_rxe_flush(frame->network, frame->ip.v6, length) != found)
         return false;
     URO_MARK("ICRC.FLUSH");

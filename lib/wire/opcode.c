@@ -2,7 +2,7 @@
 /* opcode.c - the opcode table of IBTA Vol. 1, and its two inverses.
  *
  * To review: hold the spec's table next to this one, row by row. There is no logic to read.
- * READ responses are responses of the verb READ; an XRC response carries no XRCETH.
+ * READ responses are responses of the operation READ; an XRC response carries no XRCETH.
  */
 #include "wire/opcode.h"
 
@@ -112,15 +112,15 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 };
 
 #define PLACES   4u
-#define READ_RSP URO_VERB_COUNT /* READ is the one verb of both roles; this row is its response */
-#define VARIANTS 4u             /* plain, with immediate, with invalidate; none has both */
+#define READ_RSP URO_OPERATION_COUNT /* READ has both roles; this row is its response */
+#define VARIANTS 4u                  /* plain, with immediate, with invalidate; none has both */
 static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "variants are told by the two bits");
 
 /* The low five bits of the opcode, plus one: 0 is "no such packet". */
 #define OP(number) ((number) + 1)
 
 /* clang-format off */
-static const uint8_t operations[URO_VERB_COUNT + 1][PLACES][VARIANTS] = {
+static const uint8_t operations[URO_OPERATION_COUNT + 1][PLACES][VARIANTS] = {
     [URO_SEND]         = { [URO_FIRST]  = { OP(0x00) },
                            [URO_MIDDLE] = { OP(0x01) },
                            [URO_LAST]   = { OP(0x02), OP(0x03), OP(0x16) },
@@ -145,20 +145,21 @@ static const uint8_t operations[URO_VERB_COUNT + 1][PLACES][VARIANTS] = {
 /* clang-format on */
 
 /* A guess from one table, made certain by the other. */
-int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_verb verb,
+int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
                     enum uro_place place, unsigned ext)
 {
-    URO_ASSERT(service < URO_SERVICE_COUNT && verb < URO_VERB_COUNT);
+    URO_ASSERT(service < URO_SERVICE_COUNT && operation < URO_OPERATION_COUNT);
     URO_ASSERT((ext & ~(URO_EXT_IMM | URO_EXT_INV)) == 0);
 
-    const unsigned row = verb == URO_READ && role == URO_RESPONSE ? READ_RSP : verb;
-    const uint8_t operation = operations[row][place][ext / URO_EXT_IMM];
-    if (operation == 0)
+    const unsigned row = operation == URO_READ && role == URO_RESPONSE ? READ_RSP : operation;
+    const uint8_t offset = operations[row][place][ext / URO_EXT_IMM];
+    if (offset == 0)
         return -1;
 
-    const int opcode = bases[service] + operation - 1;
+    const int opcode = bases[service] + offset - 1;
     const struct uro_opcode *op = &uro_opcodes[opcode];
-    if (op->name == NULL || op->service != service || op->role != role || op->verb != verb)
+    if (op->name == NULL || op->service != service || op->role != role ||
+        op->operation != operation)
         return -1;
     return opcode;
 }

@@ -18,7 +18,7 @@ enum uro_service {
 
 enum uro_role { URO_REQUEST, URO_RESPONSE };
 
-enum uro_verb {
+enum uro_operation {
     URO_SEND,
     URO_WRITE,
     URO_READ,
@@ -29,7 +29,7 @@ enum uro_verb {
     URO_FLUSH,
     URO_ATOMIC_WRITE,
     URO_NOTIFY, /* CNP */
-    URO_VERB_COUNT
+    URO_OPERATION_COUNT
 };
 
 /* Place of a packet in its message. Four words, not two flags that must agree. */
@@ -62,7 +62,7 @@ struct uro_opcode {
     const char *name; /* NULL: reserved or unsupported */
     enum uro_service service;
     enum uro_role role;
-    enum uro_verb verb;
+    enum uro_operation operation;
     enum uro_place place;
     unsigned ext;       /* set of URO_EXT_* */
     uint8_t ext_length; /* their octets */
@@ -78,7 +78,7 @@ uint32_t uro_ext_length(unsigned ext);
 
 /* The opcode of a packet, or -1 when the service has no such packet. @ext says which optional
  * header it carries: 0, URO_EXT_IMM or URO_EXT_INV. */
-int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_verb verb,
+int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
                     enum uro_place place, unsigned ext);
 
 /* By its name in the table, for tests and tools; -1 when unknown. */

@@ -102,7 +102,7 @@ static void add_atomic(struct line *line, const struct uro_frame *frame)
     const struct uro_atomic_eth *atomic = &frame->atomic;
 
     ADD(line, " va 0x%" PRIx64 " rkey 0x%08" PRIx32, atomic->va, atomic->rkey);
-    if (frame->op->verb == URO_CMP_SWAP)
+    if (frame->op->operation == URO_CMP_SWAP)
         ADD(line, " compare 0x%" PRIx64 " swap 0x%" PRIx64, atomic->compare, atomic->swap_add);
     else
         ADD(line, " add 0x%" PRIx64, atomic->swap_add);

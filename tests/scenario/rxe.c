@@ -20,7 +20,7 @@ static uint32_t psn_add(uint32_t psn, uint32_t count)
 
 static bool has_answer(const struct rxe_message *message)
 {
-    return message->verb == URO_READ || message->verb == URO_FETCH_ADD;
+    return message->operation == URO_READ || message->operation == URO_FETCH_ADD;
 }
 
 static void give_up(struct rxe *rxe, const char *why)
@@ -36,14 +36,15 @@ void rxe_init(struct rxe *rxe, enum rxe_kernel kernel, uint32_t mtu, uint32_t ps
     };
 }
 
-struct rxe_message *rxe_post(struct rxe *rxe, enum uro_verb verb, uint8_t *at, uint32_t length,
-                             uint64_t va)
+struct rxe_message *rxe_post(struct rxe *rxe, enum uro_operation operation, uint8_t *at,
+                             uint32_t length, uint64_t va)
 {
     assert_true(rxe->count < RXE_MESSAGES_MAX);
     struct rxe_message *message = &rxe->messages[rxe->count++];
 
-    *message =
-        (struct rxe_message){ .verb = verb, .length = length, .left = length, .at = at, .va = va };
+    *message = (struct rxe_message){
+        .operation = operation, .length = length, .left = length, .at = at, .va = va
+    };
     return message;
 }
 
@@ -66,7 +67,7 @@ static void go_back(struct rxe *rxe)
         struct rxe_message *message = &rxe->messages[i];
         bool oldest = i == rxe->head;
         message->state = RXE_WAITS;
-        if (!oldest || message->verb != URO_READ)
+        if (!oldest || message->operation != URO_READ)
             message->left = message->length;
         if (!oldest || has_answer(message))
             continue;
@@ -97,7 +98,7 @@ void rxe_timeout(struct rxe *rxe)
 
 /* ---- sending ------------------------------------------------------------- */
 
-static const char *opcode(const struct rxe *rxe, enum uro_verb verb, bool ends)
+static const char *opcode(const struct rxe *rxe, enum uro_operation operation, bool ends)
 {
     static const char *const names[][2][2] = {
         [URO_SEND] = { { "RC_SEND_FIRST", "RC_SEND_ONLY" }, { "RC_SEND_MIDDLE", "RC_SEND_LAST" } },
@@ -105,9 +106,9 @@ static const char *opcode(const struct rxe *rxe, enum uro_verb verb, bool ends)
                         { "RC_WRITE_MIDDLE", "RC_WRITE_LAST" } },
     };
 
-    if (verb == URO_READ)
+    if (operation == URO_READ)
         return "RC_READ_REQUEST";
-    return verb == URO_FETCH_ADD ? "RC_FETCH_ADD" : names[verb][rxe->inside][ends];
+    return operation == URO_FETCH_ADD ? "RC_FETCH_ADD" : names[operation][rxe->inside][ends];
 }
 
 static bool has_place(struct rxe *rxe, struct rxe_message *message)
@@ -123,14 +124,14 @@ static bool has_place(struct rxe *rxe, struct rxe_message *message)
 
 static void number(struct rxe *rxe, struct rxe_message *message, uint32_t payload)
 {
-    uint32_t left = message->verb == URO_FETCH_ADD ? 0 : message->left + payload;
+    uint32_t left = message->operation == URO_FETCH_ADD ? 0 : message->left + payload;
     uint32_t packets = left == 0 ? 1 : (left + rxe->mtu - 1) / rxe->mtu;
 
     if (!rxe->inside) {
         message->first_psn = rxe->next_psn;
         message->last_psn = psn_add(rxe->next_psn, packets - 1);
     }
-    rxe->next_psn = psn_add(rxe->next_psn, message->verb == URO_READ ? packets : 1);
+    rxe->next_psn = psn_add(rxe->next_psn, message->operation == URO_READ ? packets : 1);
 }
 
 bool rxe_send(struct rxe *rxe, struct scene_packet *packet)
@@ -151,7 +152,7 @@ bool rxe_send(struct rxe *rxe, struct scene_packet *packet)
         give_up(rxe, "sends an empty message");
 
     *packet =
-        (struct scene_packet){ .op = opcode(rxe, message->verb, ends),
+        (struct scene_packet){ .op = opcode(rxe, message->operation, ends),
                                .rxe = true,
                                .psn = rxe->next_psn,
                                .va = message->va,
@@ -160,7 +161,7 @@ bool rxe_send(struct rxe *rxe, struct scene_packet *packet)
                                .octets =
                                    carries ? message->at + message->length - message->left : NULL,
                                .length = payload };
-    if (message->verb == URO_READ)
+    if (message->operation == URO_READ)
         packet->va += (message->length - message->left) / rxe->mtu * rxe->mtu;
     packet->ack_req = ends || rxe->unasked++ > UNASKED_MAX;
     if (packet->ack_req)
@@ -203,7 +204,7 @@ static void answered(struct rxe *rxe, struct rxe_message *message, const struct 
 static void receive_read(struct rxe *rxe, struct rxe_message *message,
                          const struct uro_frame *frame)
 {
-    if (message->verb != URO_READ) {
+    if (message->operation != URO_READ) {
         give_up(rxe, "fatal error: a READ response for another request");
         return;
     }
@@ -248,11 +249,11 @@ static bool fits(const struct rxe *rxe, const struct rxe_message *message,
 
     if (!rxe->reading)
         return uro_place_begins(place);
-    if (frame->op->verb == URO_ACK && rxe->kernel != RXE_6_1)
+    if (frame->op->operation == URO_ACK && rxe->kernel != RXE_6_1)
         return true;
     if (place == URO_MIDDLE || place == URO_LAST)
-        return frame->op->verb == URO_READ;
-    if (frame->op->verb != URO_READ)
+        return frame->op->operation == URO_READ;
+    if (frame->op->operation != URO_READ)
         return false;
     return place == URO_FIRST ? frame->bth.psn == message->first_psn
                               : message->first_psn == message->last_psn;
@@ -262,11 +263,11 @@ static void judge(struct rxe *rxe, struct rxe_message *message, const struct uro
 {
     if (!fits(rxe, message, frame)) {
         give_up(rxe, "an answer that does not follow the one before");
-    } else if (frame->op->verb == URO_READ) {
+    } else if (frame->op->operation == URO_READ) {
         receive_read(rxe, message, frame);
-    } else if (frame->op->verb == URO_ACK) {
+    } else if (frame->op->operation == URO_ACK) {
         receive_ack(rxe, message, frame);
-    } else if (message->verb != URO_FETCH_ADD) {
+    } else if (message->operation != URO_FETCH_ADD) {
         give_up(rxe, "an atomic answer for another request");
     } else {
         rxe->has_gone_back = false;
@@ -311,8 +312,9 @@ bool rxe_receive(struct rxe *rxe, const struct uro_frame *frame)
         }
         if (ahead < 0 && frame->bth.psn == message->last_psn)
             answered(rxe, message, frame);
-        else if (ahead >= 0 ? ahead == 0 || !has_answer(message)
-                            : rxe->kernel != RXE_6_1 && rxe->reading && frame->op->verb == URO_ACK)
+        else if (ahead >= 0
+                     ? ahead == 0 || !has_answer(message)
+                     : rxe->kernel != RXE_6_1 && rxe->reading && frame->op->operation == URO_ACK)
             judge(rxe, message, frame);
         return true;
     }

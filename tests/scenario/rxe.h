@@ -21,12 +21,12 @@ enum rxe_state {
 };
 
 struct rxe_message {
-    enum uro_verb verb; /* SEND, WRITE, READ or FETCH_ADD */
-    uint32_t length;    /* bytes */
-    uint32_t left;      /* bytes that are still to send, or to receive of a READ */
-    uint8_t *at;        /* what is sent (SEND, WRITE), or where the content of a READ is */
-    uint64_t va;        /* remote address */
-    uint64_t original;  /* of a FETCH_ADD: the answer */
+    enum uro_operation operation; /* SEND, WRITE, READ or FETCH_ADD */
+    uint32_t length;              /* bytes */
+    uint32_t left;                /* bytes that are still to send, or to receive of a READ */
+    uint8_t *at;       /* what is sent (SEND, WRITE), or where the content of a READ is */
+    uint64_t va;       /* remote address */
+    uint64_t original; /* of a FETCH_ADD: the answer */
     uint32_t first_psn, last_psn;
     enum rxe_state state;
     bool has_place; /* one of those that max_rd_atomic allows */
@@ -53,8 +53,8 @@ struct rxe {
 void rxe_init(struct rxe *rxe, enum rxe_kernel kernel, uint32_t mtu, uint32_t psn, uint32_t places);
 
 /* Posts a message of @length bytes at @at. */
-struct rxe_message *rxe_post(struct rxe *rxe, enum uro_verb verb, uint8_t *at, uint32_t length,
-                             uint64_t va);
+struct rxe_message *rxe_post(struct rxe *rxe, enum uro_operation operation, uint8_t *at,
+                             uint32_t length, uint64_t va);
 
 /* Describes the next packet. False when there is none, or none may be sent now. */
 bool rxe_send(struct rxe *rxe, struct scene_packet *packet);

@@ -104,21 +104,21 @@ static void carry(struct run *run, struct way *way, const uint8_t *octets, uint3
 
 static void post(struct run *run, uint32_t number)
 {
-    static const enum uro_verb verbs[] = { URO_WRITE, URO_READ, URO_FETCH_ADD, URO_SEND };
-    enum uro_verb verb = verbs[uro_rng_below(&run->rng, 4)];
+    static const enum uro_operation verbs[] = { URO_WRITE, URO_READ, URO_FETCH_ADD, URO_SEND };
+    enum uro_operation operation = verbs[uro_rng_below(&run->rng, 4)];
     uint32_t length = uro_rng_below(&run->rng, 3) == 0 ? 1 + uro_rng_below(&run->rng, MTU)
                                                        : 1 + uro_rng_below(&run->rng, MESSAGE_MAX);
     uint32_t at = number * MESSAGE_MAX;
     uint8_t *remote = run->scene->remote + at;
 
-    if (verb == URO_FETCH_ADD) {
-        rxe_post(&run->rxe, verb, NULL, 8, (uintptr_t)run->scene->remote + WORD);
+    if (operation == URO_FETCH_ADD) {
+        rxe_post(&run->rxe, operation, NULL, 8, (uintptr_t)run->scene->remote + WORD);
         return;
     }
-    uint8_t *content = verb == URO_READ ? remote : run->source + at;
+    uint8_t *content = operation == URO_READ ? remote : run->source + at;
     scene_fill(content, number, length);
-    rxe_post(&run->rxe, verb, content, length, (uintptr_t)remote);
-    if (verb == URO_SEND)
+    rxe_post(&run->rxe, operation, content, length, (uintptr_t)remote);
+    if (operation == URO_SEND)
         scene_post_recv(run->scene, number, length);
 }
 
@@ -239,11 +239,11 @@ static const char *wrong(struct run *run)
     for (uint32_t i = 0; i < run->rxe.count; i++) {
         const struct rxe_message *message = &run->rxe.messages[i];
         const uint8_t *at = (const uint8_t *)(uintptr_t)message->va;
-        if (message->verb == URO_FETCH_ADD && message->original != adds++)
+        if (message->operation == URO_FETCH_ADD && message->original != adds++)
             return "an atomic was not executed once";
-        if (message->verb == URO_WRITE && memcmp(at, message->at, message->length) != 0)
+        if (message->operation == URO_WRITE && memcmp(at, message->at, message->length) != 0)
             return "the content of a WRITE is wrong";
-        if (message->verb != URO_SEND)
+        if (message->operation != URO_SEND)
             continue;
         scene_expect_recv(run->scene, i, URO_WC_SUCCESS, message->length);
         if (memcmp(received, message->at, message->length) != 0)

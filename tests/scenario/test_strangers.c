@@ -58,8 +58,9 @@ static void goes_on(struct scene *s)
 
 static bool has_octets(const struct uro_opcode *op)
 {
-    return op->verb == URO_SEND || op->verb == URO_WRITE || op->verb == URO_ATOMIC_WRITE ||
-           (op->verb == URO_READ && op->role == URO_RESPONSE);
+    return op->operation == URO_SEND || op->operation == URO_WRITE ||
+           op->operation == URO_ATOMIC_WRITE ||
+           (op->operation == URO_READ && op->role == URO_RESPONSE);
 }
 
 /* All else is right, even the PSN that is due and the key. */

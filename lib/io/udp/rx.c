@@ -203,7 +203,7 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
                                          .source_port = uro_sock_port_of(note->from),
                                          .identification = ip->identification,
                                          .bth = network + AT_IPV4_BTH };
-    bool flush = uro_opcodes[header.bth[0]].verb == URO_FLUSH;
+    bool flush = uro_opcodes[header.bth[0]].operation == URO_FLUSH;
 
     if (!explain(network, covered, false, &header) &&
         !(flush && explain(network, covered, true, &header)))

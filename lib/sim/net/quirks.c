@@ -70,7 +70,7 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
     if (habits & SIM_QUIRK_PORT && udp.checksum == 0)
         udp.source_port = (uint16_t)(PORT_FIRST + number % PORT_COUNT);
     uro_udp_encode(body - URO_UDP_LEN, &udp);
-    bool as_rxe = habits & SIM_QUIRK_FLUSH && decoded->op->verb == URO_FLUSH;
+    bool as_rxe = habits & SIM_QUIRK_FLUSH && decoded->op->operation == URO_FLUSH;
     uro_put_le32(end, as_rxe ? uro_icrc_rxe_flush(network, decoded->ip.v6, length)
                              : uro_icrc(network, decoded->ip.v6, length));
 }
@@ -167,7 +167,7 @@ void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame
 
     if (habits == 0 || !decode(frame, &decoded))
         return;
-    if (decoded.op->verb == URO_READ && decoded.op->role == URO_RESPONSE &&
+    if (decoded.op->operation == URO_READ && decoded.op->role == URO_RESPONSE &&
         decoded.udp.checksum == 0) {
         answer_read(quirks, frame, &decoded, habits, number);
         if (!decode(frame, &decoded))

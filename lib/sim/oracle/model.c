@@ -24,7 +24,7 @@
 
 static const struct {
     enum uro_wc_opcode completion;
-    enum uro_verb operation;
+    enum uro_operation operation;
     unsigned properties;
 } operations[] = {
     [URO_WR_RDMA_WRITE] = { URO_WC_RDMA_WRITE, URO_WRITE, WRITES },
@@ -86,7 +86,7 @@ bool sim_model_is_local(uint8_t opcode)
     return has(opcode, LOCAL);
 }
 
-enum uro_verb sim_model_operation(uint8_t opcode)
+enum uro_operation sim_model_operation(uint8_t opcode)
 {
     return operations[opcode].operation;
 }
@@ -281,7 +281,7 @@ static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
     static const uint8_t zeros[3];
     const uint8_t *pad = frame->payload + frame->payload_length;
     const uint8_t *crc = pad + frame->bth.pad_count;
-    bool flush = frame->op->verb == URO_FLUSH;
+    bool flush = frame->op->operation == URO_FLUSH;
     size_t covered = (size_t)(crc - frame->network);
 
     if (memcmp(pad, zeros, frame->bth.pad_count) != 0)
@@ -322,7 +322,7 @@ bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *r
         decoded = uro_frame_roce(&frame);
         if (decoded != URO_FRAME_OK)
             return bad(result, uro_frame_result_text(decoded));
-        result->read_response = frame.op->verb == URO_READ && frame.op->role == URO_RESPONSE;
+        result->read_response = frame.op->operation == URO_READ && frame.op->role == URO_RESPONSE;
     }
 
     size_t encoded = encode(&frame, result->roce, headers);

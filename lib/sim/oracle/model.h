@@ -20,7 +20,7 @@ bool sim_model_has_response(uint8_t opcode);
 /* Returns whether the operation sends no packet. */
 bool sim_model_is_local(uint8_t opcode);
 /* Returns the operation of its packets. */
-enum uro_verb sim_model_operation(uint8_t opcode);
+enum uro_operation sim_model_operation(uint8_t opcode);
 
 /* Returns the number of packets of a message of @length bytes. */
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu);

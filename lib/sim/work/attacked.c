@@ -455,7 +455,7 @@ static uint32_t payload_of(struct sim_attacked *attacked, const struct uro_opcod
 
     if (!op->payload)
         return 0;
-    if (op->verb == URO_ATOMIC_WRITE)
+    if (op->operation == URO_ATOMIC_WRITE)
         return 8;
     if (op->service == URO_UD)
         return below(attacked, 8) == 0 ? below(attacked, DATAGRAM_MAX) : below(attacked, DATAGRAM);

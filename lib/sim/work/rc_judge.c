@@ -405,7 +405,7 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
         return frame_fail(end, frame, "belongs to no request that is outstanding");
     if (request->fault == SIM_FAULT_BAD_LKEY || request->fault == SIM_FAULT_UNSUPPORTED)
         return frame_fail(end, frame, "belongs to a request that cannot be sent");
-    if (frame->op->verb != sim_model_operation(request->opcode))
+    if (frame->op->operation != sim_model_operation(request->opcode))
         return frame_fail(end, frame, "another operation was asked for");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return frame_fail(end, frame, "wrong P_Key");
@@ -417,11 +417,11 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
         return frame_fail(end, frame, "wrong shared receive queue");
 
     uint32_t index = (uint32_t)distance(frame->bth.psn, request->psn);
-    if (frame->op->verb == URO_READ)
+    if (frame->op->operation == URO_READ)
         return check_read_request(end, request, frame, index);
-    if (frame->op->verb == URO_FLUSH)
+    if (frame->op->operation == URO_FLUSH)
         return check_flush(end, request, frame);
-    if (frame->op->verb == URO_CMP_SWAP || frame->op->verb == URO_FETCH_ADD)
+    if (frame->op->operation == URO_CMP_SWAP || frame->op->operation == URO_FETCH_ADD)
         return check_atomic_request(end, request, frame);
     return check_data_request(end, request, frame, index);
 }
@@ -432,7 +432,7 @@ static bool check_msn(struct sim_endpoint *end, const struct sim_request *reques
 {
     bool acks = frame->aeth.kind == URO_AETH_ACK;
     bool last = (uint32_t)distance(frame->bth.psn, request->psn) + 1 == request->psns;
-    uint64_t least = request->remote_number + (acks && (last || frame->op->verb == URO_READ));
+    uint64_t least = request->remote_number + (acks && (last || frame->op->operation == URO_READ));
 
     if (frame->aeth.msn < least ||
         frame->aeth.msn > end->peer->rc->remote + end->peer->rc->read_parts)
@@ -476,15 +476,16 @@ static bool check_response(struct sim_endpoint *end, const struct uro_frame *fra
 
     if (distance(frame->bth.psn, peer->rc->psn) >= 0)
         return frame_fail(end, frame, "answers what was never asked");
-    if (end->load->plan->clean && frame->op->verb == URO_ACK && frame->aeth.kind != URO_AETH_ACK)
+    if (end->load->plan->clean && frame->op->operation == URO_ACK &&
+        frame->aeth.kind != URO_AETH_ACK)
         return frame_fail(end, frame, "refuses what came over a perfect network");
     if (request == NULL)
         return true; /* an old response, sent again */
-    if (frame->op->verb == URO_READ)
+    if (frame->op->operation == URO_READ)
         return check_read_response(end, request, frame);
 
     bool atomic = sim_model_is_atomic(request->opcode);
-    if (frame->op->verb == URO_ATOMIC_ACK) {
+    if (frame->op->operation == URO_ATOMIC_ACK) {
         if (!atomic)
             return frame_fail(end, frame, "answers what was no atomic");
         if (!request->shared_word && frame->atomic_ack != request->original)

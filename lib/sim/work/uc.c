@@ -166,7 +166,7 @@ static bool is_packet(const struct sim_endpoint *end, const struct sim_request *
     uint32_t left = request->length - index * mtu;
     bool imm = index + 1 == packets && sim_model_has_imm(request->opcode);
 
-    if (frame->op->verb != sim_model_operation(request->opcode) ||
+    if (frame->op->operation != sim_model_operation(request->opcode) ||
         frame->op->place != sim_model_place(index, packets) ||
         !(frame->op->ext & URO_EXT_IMM) != !imm || (imm && frame->imm != request->imm))
         return false;

@@ -4,9 +4,10 @@
 #include "core/operation.h"
 #include "support/check.h"
 
-static const struct uro_opcode *request_of(enum uro_verb verb, enum uro_place place, unsigned extra)
+static const struct uro_opcode *request_of(enum uro_operation operation, enum uro_place place,
+                                           unsigned extra)
 {
-    int opcode = uro_opcode_find(URO_RC, URO_REQUEST, verb, place, extra);
+    int opcode = uro_opcode_find(URO_RC, URO_REQUEST, operation, place, extra);
 
     return opcode < 0 ? NULL : &uro_opcodes[opcode];
 }
@@ -14,44 +15,43 @@ static const struct uro_opcode *request_of(enum uro_verb verb, enum uro_place pl
 static void operation__carries_payload__as_its_packets_do(void **state)
 {
     (void)state;
-    for (unsigned verb = 0; verb < URO_VERB_COUNT; verb++) {
-        const struct uro_opcode *only = request_of(verb, URO_ONLY, 0);
+    for (unsigned operation = 0; operation < URO_OPERATION_COUNT; operation++) {
+        const struct uro_opcode *only = request_of(operation, URO_ONLY, 0);
         if (only != NULL)
-            assert_int_equal(uro_operation_traits[verb].carries_payload, only->payload);
+            assert_int_equal(uro_operation_traits[operation].carries_payload, only->payload);
         else
-            assert_false(uro_operation_traits[verb].carries_payload);
+            assert_false(uro_operation_traits[operation].carries_payload);
     }
 }
 
 static void operation__answered__is_one_packet_and_has_a_response(void **state)
 {
     (void)state;
-    for (unsigned verb = 0; verb < URO_VERB_COUNT; verb++) {
-        if (request_of(verb, URO_ONLY, 0) == NULL)
+    for (unsigned operation = 0; operation < URO_OPERATION_COUNT; operation++) {
+        if (request_of(operation, URO_ONLY, 0) == NULL)
             continue;
-        const struct uro_operation_traits *operation = &uro_operation_traits[verb];
-        assert_int_equal(uro_operation_has_response(verb), request_of(verb, URO_FIRST, 0) == NULL);
-        int response = uro_opcode_find(URO_RC, URO_RESPONSE, operation->response, URO_ONLY, 0);
+        const struct uro_operation_traits *traits = &uro_operation_traits[operation];
+        assert_int_equal(uro_operation_has_response(operation),
+                         request_of(operation, URO_FIRST, 0) == NULL);
+        int response = uro_opcode_find(URO_RC, URO_RESPONSE, traits->response, URO_ONLY, 0);
         assert_true(response >= 0);
         const struct uro_opcode *op = &uro_opcodes[response];
-        assert_int_equal(operation->fills_buffers, uro_operation_has_response(verb) &&
-                                                       !operation->carries_payload &&
-                                                       verb != URO_FLUSH);
-        assert_int_equal(operation->form == URO_RESPOND_ATOMIC,
-                         (op->ext & URO_EXT_ATOMIC_ACK) != 0);
-        assert_int_equal(operation->form == URO_RESPOND_ACK,
-                         !op->payload && op->ext == URO_EXT_AETH);
+        assert_int_equal(traits->fills_buffers, uro_operation_has_response(operation) &&
+                                                    !traits->carries_payload &&
+                                                    operation != URO_FLUSH);
+        assert_int_equal(traits->form == URO_RESPOND_ATOMIC, (op->ext & URO_EXT_ATOMIC_ACK) != 0);
+        assert_int_equal(traits->form == URO_RESPOND_ACK, !op->payload && op->ext == URO_EXT_AETH);
     }
 }
 
 static void operation__names_memory_of_the_peer__requires_a_right(void **state)
 {
     (void)state;
-    for (unsigned verb = 0; verb < URO_VERB_COUNT; verb++) {
-        const struct uro_opcode *only = request_of(verb, URO_ONLY, 0);
+    for (unsigned operation = 0; operation < URO_OPERATION_COUNT; operation++) {
+        const struct uro_opcode *only = request_of(operation, URO_ONLY, 0);
         bool names = only != NULL && (only->ext & (URO_EXT_RETH | URO_EXT_ATOMIC)) != 0 &&
                      (only->ext & URO_EXT_FETH) == 0;
-        assert_int_equal(uro_operation_traits[verb].access != 0, names);
+        assert_int_equal(uro_operation_traits[operation].access != 0, names);
     }
 }
 
@@ -61,7 +61,7 @@ static void request_kind__remote__has_an_opcode_with_its_extra_header(void **sta
     for (unsigned i = 0; i < URO_REQUEST_KINDS; i++) {
         const struct uro_request_kind *kind = &uro_request_kinds[i];
         if (kind->scope == URO_REQUEST_REMOTE)
-            assert_non_null(request_of(kind->verb, URO_ONLY, kind->ext));
+            assert_non_null(request_of(kind->operation, URO_ONLY, kind->ext));
         else
             assert_int_equal(kind->ext, 0);
     }
@@ -88,7 +88,7 @@ static void request_kind__variants__complete_as_the_plain_request(void **state)
             const struct uro_request_kind *a = &uro_request_kinds[i], *b = &uro_request_kinds[k];
             if (a->scope != URO_REQUEST_REMOTE || b->scope != URO_REQUEST_REMOTE)
                 continue;
-            assert_int_equal(a->wc_opcode == b->wc_opcode, a->verb == b->verb);
+            assert_int_equal(a->wc_opcode == b->wc_opcode, a->operation == b->operation);
         }
 }
 

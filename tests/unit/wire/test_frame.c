@@ -401,7 +401,7 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
         const size_t covered = length - 14 - 4;
         uro_put_le32(made + length - 4, uro_icrc_rxe_flush(made + 14, false, covered));
         assert_int_equal(read_made(length),
-                         in.op->verb == URO_FLUSH ? URO_FRAME_OK : URO_FRAME_ICRC);
+                         in.op->operation == URO_FLUSH ? URO_FRAME_OK : URO_FRAME_ICRC);
     }
     assert_true(uro_mark_hit("ICRC.FLUSH"));
 }

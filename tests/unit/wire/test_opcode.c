@@ -49,11 +49,12 @@ static void opcode__name__says_service_verb_place_and_headers(void **state)
         if (op->name == NULL)
             continue;
         assert_true(starts(op->name, services[op->service]));
-        assert_int_equal(contains(op->name, "SEND"), op->verb == URO_SEND);
-        assert_int_equal(contains(op->name, "READ"), op->verb == URO_READ);
+        assert_int_equal(contains(op->name, "SEND"), op->operation == URO_SEND);
+        assert_int_equal(contains(op->name, "READ"), op->operation == URO_READ);
         assert_int_equal(contains(op->name, "_IMM"), (op->ext & URO_EXT_IMM) != 0);
         assert_int_equal(contains(op->name, "_INV"), (op->ext & URO_EXT_INV) != 0);
-        if (op->verb == URO_SEND || op->verb == URO_WRITE || contains(op->name, "RESPONSE"))
+        if (op->operation == URO_SEND || op->operation == URO_WRITE ||
+            contains(op->name, "RESPONSE"))
             assert_true(contains(op->name, places[op->place]));
         else
             assert_int_equal(op->place, URO_ONLY);
@@ -80,24 +81,25 @@ static void opcode__headers__follow_from_the_verb(void **state)
             continue;
         const bool starts_message = op->place == URO_FIRST || op->place == URO_ONLY;
         const bool request = op->role == URO_REQUEST;
-        const bool middle_read = op->verb == URO_READ && op->place == URO_MIDDLE;
+        const bool middle_read = op->operation == URO_READ && op->place == URO_MIDDLE;
 
         assert_int_equal((op->ext & URO_EXT_XRCETH) != 0, op->service == URO_XRC && request);
         assert_int_equal((op->ext & URO_EXT_DETH) != 0, op->service == URO_UD);
         assert_int_equal((op->ext & URO_EXT_AETH) != 0, !request && !middle_read);
-        assert_int_equal((op->ext & URO_EXT_ATOMIC_ACK) != 0, op->verb == URO_ATOMIC_ACK);
+        assert_int_equal((op->ext & URO_EXT_ATOMIC_ACK) != 0, op->operation == URO_ATOMIC_ACK);
         assert_int_equal((op->ext & URO_EXT_ATOMIC) != 0,
-                         op->verb == URO_CMP_SWAP || op->verb == URO_FETCH_ADD);
-        assert_int_equal((op->ext & URO_EXT_FETH) != 0, op->verb == URO_FLUSH);
-        assert_int_equal((op->ext & URO_EXT_CNP) != 0, op->verb == URO_NOTIFY);
+                         op->operation == URO_CMP_SWAP || op->operation == URO_FETCH_ADD);
+        assert_int_equal((op->ext & URO_EXT_FETH) != 0, op->operation == URO_FLUSH);
+        assert_int_equal((op->ext & URO_EXT_CNP) != 0, op->operation == URO_NOTIFY);
         assert_int_equal((op->ext & URO_EXT_RETH) != 0,
-                         (op->verb == URO_WRITE && starts_message) || op->verb == URO_FLUSH ||
-                             (op->verb == URO_READ && request) || op->verb == URO_ATOMIC_WRITE);
-        assert_int_equal(op->payload, op->verb == URO_SEND || op->verb == URO_WRITE ||
-                                          op->verb == URO_ATOMIC_WRITE ||
-                                          (op->verb == URO_READ && !request));
-        assert_int_equal(op->takes_recv, (op->verb == URO_SEND && starts_message) ||
-                                             (op->verb == URO_WRITE && op->ext & URO_EXT_IMM));
+                         (op->operation == URO_WRITE && starts_message) ||
+                             op->operation == URO_FLUSH || (op->operation == URO_READ && request) ||
+                             op->operation == URO_ATOMIC_WRITE);
+        assert_int_equal(op->payload, op->operation == URO_SEND || op->operation == URO_WRITE ||
+                                          op->operation == URO_ATOMIC_WRITE ||
+                                          (op->operation == URO_READ && !request));
+        assert_int_equal(op->takes_recv, (op->operation == URO_SEND && starts_message) ||
+                                             (op->operation == URO_WRITE && op->ext & URO_EXT_IMM));
     }
 }
 
@@ -114,7 +116,7 @@ static void opcode__xrc__is_rc_with_an_srq_number(void **state)
             continue;
         assert_string_equal(rc->name, xrc->name + 1);
         assert_int_equal(rc->role, xrc->role);
-        assert_int_equal(rc->verb, xrc->verb);
+        assert_int_equal(rc->operation, xrc->operation);
         assert_int_equal(rc->place, xrc->place);
         assert_int_equal(rc->ext | (rc->role == URO_REQUEST ? URO_EXT_XRCETH : 0), xrc->ext);
         assert_int_equal(rc->payload, xrc->payload);
@@ -128,22 +130,22 @@ static void opcode_find__every_question__agrees_with_the_table(void **state)
     unsigned found = 0;
 
     (void)state;
-    for (unsigned n = 0; n < URO_SERVICE_COUNT * 2 * URO_VERB_COUNT * 4 * 4; n++) {
+    for (unsigned n = 0; n < URO_SERVICE_COUNT * 2 * URO_OPERATION_COUNT * 4 * 4; n++) {
         const unsigned ext = exts[n % 4];
         const enum uro_place place = (enum uro_place)(n / 4 % 4);
         const enum uro_role role = (enum uro_role)(n / 16 % 2);
-        const enum uro_verb verb = (enum uro_verb)(n / 32 % URO_VERB_COUNT);
-        const enum uro_service service = (enum uro_service)(n / 32 / URO_VERB_COUNT);
+        const enum uro_operation operation = (enum uro_operation)(n / 32 % URO_OPERATION_COUNT);
+        const enum uro_service service = (enum uro_service)(n / 32 / URO_OPERATION_COUNT);
         int expected = -1;
 
         for (int i = 0; i < 256; i++) {
             const struct uro_opcode *op = &uro_opcodes[i];
             if (op->name != NULL && op->service == service && op->role == role &&
-                op->verb == verb && op->place == place && (op->ext & OPTIONAL) == ext)
+                op->operation == operation && op->place == place && (op->ext & OPTIONAL) == ext)
                 expected = i;
         }
         found += expected >= 0;
-        assert_int_equal(uro_opcode_find(service, role, verb, place, ext), expected);
+        assert_int_equal(uro_opcode_find(service, role, operation, place, ext), expected);
     }
     assert_int_equal(found, 25 + 12 + 2 + 1 + 25);
 }
