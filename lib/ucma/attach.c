@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attach.c - we stand where librdmacm expects a kernel: its calls of open, fstat, write and close
- * are led here, and those about /dev/infiniband/rdma_cm are answered. Everything else goes on to
- * the C library. One call of our own library is led here as well, because what librdmacm asks of it
- * has no meaning on RoCE. Nobody else's calls are touched.
+/* attach.c - takes the place of the kernel for librdmacm: redirects its calls of open, fstat, write
+ * and close, and serves those on /dev/infiniband/rdma_cm. All other calls go on to the C library.
+ * Some of librdmacm's calls of libibverbs are redirected, too. Calls of other libraries are not
+ * changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,7 @@
 #include "ucma/bind.h"
 #include "ucma/cm_event.h"
 #include "ucma/command.h"
-#include "ucma/got.h"
-#include "verbs/call_observer.h"
+#include "ucma/plt_hook.h"
 #include "verbs/fork.h"
 #include "verbs/objects.h"
 
@@ -63,8 +62,8 @@ static ssize_t answer_write(int fd, const void *octets, size_t size)
     return written;
 }
 
-/* A character device; the one that a kernel with rdma_cm has, where there is one, because librdmacm
- * compares its number with what that kernel says. */
+/* Describes a character device. If the kernel has rdma_cm, it is the kernel's, since librdmacm
+ * compares its number with the kernel's. */
 static int answer_fstat(int fd, struct stat *stat_of)
 {
     struct uro_channel *channel = uro_channel_get(fd);
@@ -79,14 +78,14 @@ static int answer_fstat(int fd, struct stat *stat_of)
     return 0;
 }
 
-/* As C libraries before 2.33 have it. */
+/* The form of C libraries before 2.33. */
 static int answer_fxstat(int version, int fd, struct stat *stat_of)
 {
     (void)version;
     return answer_fstat(fd, stat_of);
 }
 
-/* Identifiers that are left go with their channel, as with a closed descriptor. */
+/* Closes a channel. Its remaining identifiers are destroyed, as when a descriptor is closed. */
 static int answer_close(int fd)
 {
     struct uro_channel *channel = uro_channel_forget(fd);
@@ -107,8 +106,8 @@ static int answer_close(int fd)
 /* ---- and three of libibverbs
  * ------------------------------------------------------------------ */
 
-/* The datagram sockets of rsockets know the way to their own port as InfiniBand has it, by its LID
- * alone. On RoCE that is no way at all, and everybody else who asks for it is told so. */
+/* Returns whether the attributes name the own port by its LID alone, as the datagram sockets of
+ * rsockets do on InfiniBand. RoCE has no LIDs: other callers get an error. */
 static bool means_itself(const struct ibv_ah_attr *attr)
 {
     return !attr->is_global && attr->dlid == 0 && attr->port_num == URO_PORT;
@@ -126,7 +125,7 @@ static struct ibv_ah *answer_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     return ibv_create_ah(pd, &own);
 }
 
-/* librdmacm opens a device once in its life, and the process may be forked afterwards. */
+/* Opens a device. librdmacm does so once, and goes on using the context in a forked child. */
 static struct ibv_context *answer_open_device(struct ibv_device *device)
 {
     struct ibv_context *context = ibv_open_device(device);
@@ -145,39 +144,39 @@ static struct ibv_pd *answer_alloc_pd(struct ibv_context *context)
     return pd;
 }
 
-/* ---- leading them here --------------------------------------------------------------------- */
+/* ---- redirection --------------------------------------------------------------------------- */
 
 typedef void function(void);
 
 static int lead(const void *caller)
 {
-    const struct uro_got_change changes[] = {
+    const struct uro_plt_hook changes[] = {
         { { "open", "open64" }, (function *)answer_open },
         { { "write" }, (function *)answer_write },
         { { "close" }, (function *)answer_close },
     };
-    const struct uro_got_change stat_now[] = {
+    const struct uro_plt_hook stat_now[] = {
         { { "fstat", "fstat64" }, (function *)answer_fstat },
     };
-    const struct uro_got_change stat_before[] = {
+    const struct uro_plt_hook stat_before[] = {
         { { "__fxstat", "__fxstat64" }, (function *)answer_fxstat },
     };
-    const struct uro_got_change verbs[] = {
+    const struct uro_plt_hook verbs[] = {
         { { "ibv_create_ah" }, (function *)answer_create_ah },
         { { "ibv_open_device" }, (function *)answer_open_device },
         { { "ibv_alloc_pd" }, (function *)answer_alloc_pd },
     };
-    int error = uro_got_change(caller, stat_now, 1);
+    int error = uro_plt_hook_install(caller, stat_now, 1);
 
     if (error == -ENOENT)
-        error = uro_got_change(caller, stat_before, 1);
+        error = uro_plt_hook_install(caller, stat_before, 1);
     if (error == 0)
-        error = uro_got_change(caller, changes, sizeof changes / sizeof changes[0]);
+        error = uro_plt_hook_install(caller, changes, sizeof changes / sizeof changes[0]);
     if (error != 0)
         return error;
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
-        error = uro_got_change(caller, &verbs[i], 1);
-        if (error != 0 && error != -ENOENT) /* an old one has no datagram sockets */
+        error = uro_plt_hook_install(caller, &verbs[i], 1);
+        if (error != 0 && error != -ENOENT) /* an old librdmacm has no datagram sockets */
             return error;
     }
     return 0;
@@ -194,7 +193,8 @@ static void abandon(void)
     uro_command_unlock();
 }
 
-/* In a child forked while a command ran, nobody would ever let go of the locks. */
+/* Installs the handlers of fork(). A child that was forked while a command ran would otherwise find
+ * the locks held for ever. */
 static void watch_forks(void)
 {
     static const struct uro_fork_part commands = { uro_command_lock, uro_command_unlock, abandon };
@@ -223,7 +223,7 @@ static void complain(const char *library, int error)
 static void observe(const void *caller)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const char *library = uro_got_object(caller);
+    const char *library = uro_plt_hook_object(caller);
 
     if (library == NULL || strstr(library, LIBRARY) == NULL)
         return;
@@ -235,5 +235,5 @@ static void observe(const void *caller)
 
 __attribute__((constructor)) static void begin(void)
 {
-    uro_ibv_set_observer(observe);
+    uro_ibv_set_call_observer(observe);
 }

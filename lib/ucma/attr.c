@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attr.c - which attributes take an identifier's queue pair to a state. */
+/* attr.c - the attributes that take the queue pair of an identifier to a state. */
 #include <errno.h>
 
 #include <infiniband/verbs.h>
@@ -32,7 +32,7 @@ static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
     uro_cm_event_path(id, &id->conn->route.remote, &out->ah_attr);
 }
 
-/* Before there is a connection, and for datagrams always: what INIT takes. */
+/* Fills in the attributes for INIT, before a connection exists, and always for datagrams. */
 static void plain(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
 {
     out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -66,13 +66,13 @@ static int find_out(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
     return 0;
 }
 
-int uro_attr_init_qp(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_attr_init_qp(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_init_qp_attr *in = command;
     struct ib_uverbs_qp_attr out = { .qp_state = in->qp_state };
     struct uro_id *id;
 
-    if (room < sizeof out)
+    if (reply_size < sizeof out)
         return -ENOSPC;
     if (in->qp_state > IBV_QPS_ERR)
         return -EINVAL;
@@ -82,7 +82,7 @@ int uro_attr_init_qp(struct uro_channel *channel, const void *command, uint32_t 
     uro_id_lock(id);
     error = find_out(id, &out);
     uro_id_unlock(id);
-    return error != 0
-               ? error
-               : uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+    return error != 0 ? error
+                      : uro_reply(&(struct uro_reply){ in->response, reply_size }, &out, sizeof out,
+                                  sizeof out);
 }

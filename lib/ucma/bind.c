@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bind.c - see bind.h. */
+/* bind.c - see bind.h for the contract. */
 #include "ucma/bind.h"
 
 #include <errno.h>
@@ -12,11 +12,11 @@
 
 #define BUCKETS         256u
 #define EPHEMERAL_FIRST 32768u
-#define EPHEMERAL_COUNT 28232u /* as Linux has it: to 60999 */
+#define EPHEMERAL_COUNT 28232u /* up to 60999, as in Linux */
 #define EPHEMERAL_STEP  1000u
 #define BACKLOG_MOST    1024u
 
-/* Identifiers with a port, by its low bits; under the commands lock. */
+/* Identifiers with a port, in buckets by its low bits. Commands lock. */
 static struct uro_list ports[BUCKETS];
 
 static struct uro_list *bucket(uint16_t port)
@@ -35,7 +35,7 @@ void uro_bind_abandon(void)
 
 /* ---- ports --------------------------------------------------------------------------------- */
 
-/* Whether @id, at address @source, and @other get into each other's way on the same port. */
+/* Returns 0 if @id, at address @source, may share the port with @other, else -errno. */
 static int conflict(const struct uro_id *id, const struct uro_sock *source,
                     const struct uro_id *other, bool reuse)
 {
@@ -69,7 +69,7 @@ static int check(const struct uro_id *id, const struct uro_sock *source, uint16_
 
 static int choose(const struct uro_id *id, const struct uro_sock *source, uint16_t *port)
 {
-    uint64_t start = uro_device_now() / EPHEMERAL_STEP; /* not the same in each process */
+    uint64_t start = uro_device_now() / EPHEMERAL_STEP; /* differs between processes */
 
     for (uint32_t i = 0; i < EPHEMERAL_COUNT; i++) {
         *port = (uint16_t)(EPHEMERAL_FIRST + (start + i) % EPHEMERAL_COUNT);
@@ -100,8 +100,8 @@ void uro_bind_release(struct uro_id *id)
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* The @index of @gid on @device; false when it has no such address. */
-static bool has(const struct uro_device *device, const struct uro_gid *gid, uint8_t *index)
+/* Finds the index of @gid on @device. Returns false if the device does not have it. */
+static bool has_address(const struct uro_device *device, const struct uro_gid *gid, uint8_t *index)
 {
     const struct uro_device_config *config = uro_device_config(device);
 
@@ -126,14 +126,14 @@ static int find_device(struct uro_id *id)
     uint32_t scope = uro_sock_scope(&id->source);
 
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
-        if (uro_bind_in_scope(*device, scope) && has(*device, &gid, &id->sgid_index)) {
+        if (uro_bind_in_scope(*device, scope) && has_address(*device, &gid, &id->sgid_index)) {
             id->device = *device;
             return 0;
         }
     return -EADDRNOTAVAIL;
 }
 
-bool uro_bind_stands_for_us(const struct uro_sock *sock)
+bool uro_bind_is_this_host(const struct uro_sock *sock)
 {
     if (!uro_sock_is_loopback(sock))
         return false;
@@ -146,7 +146,7 @@ bool uro_bind_stands_for_us(const struct uro_sock *sock)
     return true;
 }
 
-bool uro_bind_take_first(struct uro_sock *sock)
+bool uro_bind_choose_first(struct uro_sock *sock)
 {
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
         const struct uro_device_config *config = uro_device_config(*device);
@@ -159,7 +159,8 @@ bool uro_bind_take_first(struct uro_sock *sock)
     return false;
 }
 
-/* Whether an IPv6 identifier leaves IPv4 to others, as sockets do: net.ipv6.bindv6only. */
+/* Returns whether an IPv6 identifier excludes IPv4 by default, as for sockets:
+ * net.ipv6.bindv6only. */
 static bool v6_only(void)
 {
     FILE *in = fopen("/proc/sys/net/ipv6/bindv6only", "re");
@@ -182,8 +183,8 @@ int uro_bind_to(struct uro_id *id, struct uro_sock *source)
 {
     if (id->state != URO_ID_IDLE)
         return -EINVAL;
-    if (uro_bind_stands_for_us(source))
-        (void)uro_bind_take_first(source);
+    if (uro_bind_is_this_host(source))
+        (void)uro_bind_choose_first(source);
     id->source = *source;
     set_family_only(id, source);
     int error = uro_sock_is_wildcard(source) ? 0 : find_device(id);
@@ -198,26 +199,26 @@ int uro_bind_to(struct uro_id *id, struct uro_sock *source)
     return 0;
 }
 
-int uro_bind_ip(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_bind_ip(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_bind_ip *in = command;
     struct uro_sock source = { .v6 = in->addr };
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if (source.any.sa_family != AF_INET && source.any.sa_family != AF_INET6)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
     return error != 0 ? error : uro_bind_to(id, &source);
 }
 
-int uro_bind_any(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_bind_any(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_bind *in = command;
     struct uro_sock source;
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if (in->reserved != 0 || uro_sock_read(&source, &in->addr, in->addr_size) != 0)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
@@ -226,7 +227,7 @@ int uro_bind_any(struct uro_channel *channel, const void *command, uint32_t room
 
 /* ---- listening ----------------------------------------------------------------------------- */
 
-static bool hears(const struct uro_id *id, const struct uro_gid *gid)
+static bool listens_at(const struct uro_id *id, const struct uro_gid *gid)
 {
     struct uro_gid own = uro_sock_gid(&id->source);
 
@@ -236,7 +237,7 @@ static bool hears(const struct uro_id *id, const struct uro_gid *gid)
     return both || uro_sock_fits(&id->source, gid);
 }
 
-/* Entry 0 of a GID table may be another one's address again. */
+/* Returns whether a GID repeats another entry, as entry 0 of a GID table may. */
 static bool is_repeated(const struct uro_device_config *config, uint32_t index)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -245,29 +246,29 @@ static bool is_repeated(const struct uro_device_config *config, uint32_t index)
     return false;
 }
 
-static struct uro_listened heard_by(const struct uro_id_ear *ear)
+static struct uro_listened service_of(const struct uro_id_listener *listener)
 {
-    return (struct uro_listened){ ear->listener.service_id, ear->listener.address };
+    return (struct uro_listened){ listener->cm_listener.service_id, listener->cm_listener.address };
 }
 
-/* Before others of this process, and then before other processes that have the address, too. */
-static int open_ear(struct uro_id_ear *ear)
+/* Starts to listen, first in this process and then among the processes that share the address. */
+static int open_listener(struct uro_id_listener *listener)
 {
-    const struct uro_listened what = heard_by(ear);
-    struct uro_cm *cm = uro_engine_cm(uro_device_engine(ear->device));
-    int error = uro_conn_listen(cm, &ear->listener);
+    const struct uro_listened service = service_of(listener);
+    struct uro_cm *cm = uro_engine_cm(uro_device_engine(listener->device));
+    int error = uro_conn_listen(cm, &listener->cm_listener);
 
     if (error == -ENOMEM)
-        uro_quota_check_bounds(ear->device);
+        uro_quota_check_bounds(listener->device);
     if (error != 0)
         return error;
-    error = uro_device_claim_service(ear->device, &what);
+    error = uro_device_claim_service(listener->device, &service);
     if (error != 0)
-        uro_conn_unlisten(cm, &ear->listener);
+        uro_conn_unlisten(cm, &listener->cm_listener);
     return error;
 }
 
-/* Adds an ear for every address of @device that @id hears. */
+/* Adds a listener for every address of @device that @id listens at. */
 static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t backlog)
 {
     const struct uro_device_config *config = uro_device_config(device);
@@ -278,39 +279,41 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     uro_device_lock(device);
     /* Ignores devices that were added after the array was sized, like devices that are added
      * later. */
-    for (uint32_t i = 0; i < config->gid_count && error == 0 && id->ear_count < id->ear_room; i++) {
-        if (!hears(id, &config->gids[i]) || is_repeated(config, i))
+    for (uint32_t i = 0;
+         i < config->gid_count && error == 0 && id->listener_count < id->listener_capacity; i++) {
+        if (!listens_at(id, &config->gids[i]) || is_repeated(config, i))
             continue;
-        struct uro_id_ear *ear = &id->ears[id->ear_count];
-        *ear = (struct uro_id_ear){
+        struct uro_id_listener *listener = &id->listeners[id->listener_count];
+        *listener = (struct uro_id_listener){
             .device = device,
-            .listener = { .service_id =
-                              uro_ip_cm_service(id->port_space, uro_sock_port(&id->source)),
-                          .address = config->gids[i],
-                          .backlog = backlog,
-                          .user = id },
+            .cm_listener = { .service_id =
+                                 uro_ip_cm_service(id->port_space, uro_sock_port(&id->source)),
+                             .address = config->gids[i],
+                             .backlog = backlog,
+                             .user = id },
         };
-        error = open_ear(ear);
-        id->ear_count += error == 0;
+        error = open_listener(listener);
+        id->listener_count += error == 0;
     }
     uro_device_unlock(device);
     return error;
 }
 
-/* Allocates an ear for each address. No ear listens yet: ears must not move while they listen. */
-static int grow_ears(struct uro_id *id)
+/* Allocates a listener for each address, before any of them listens: they must not move
+ * afterwards. */
+static int allocate_listeners(struct uro_id *id)
 {
     uint32_t count = 1;
 
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++)
         count += uro_device_config(*device)->gid_count;
-    free(id->ears);
-    id->ears = calloc(count, sizeof *id->ears);
-    id->ear_room = id->ears != NULL ? count : 0;
-    return id->ears == NULL ? -ENOMEM : 0;
+    free(id->listeners);
+    id->listeners = calloc(count, sizeof *id->listeners);
+    id->listener_capacity = id->listeners != NULL ? count : 0;
+    return id->listeners == NULL ? -ENOMEM : 0;
 }
 
-/* A wildcard listens on every device that can be started: on none only when each failed. */
+/* Listens on every device that starts. Fails only if no device starts. */
 static int listen_everywhere(struct uro_id *id, uint32_t backlog)
 {
     int failed = 0;
@@ -322,63 +325,63 @@ static int listen_everywhere(struct uro_id *id, uint32_t backlog)
         if (error != 0)
             failed = error;
     }
-    return id->ear_count > 0 ? 0 : failed;
+    return id->listener_count > 0 ? 0 : failed;
 }
 
-static void close_ear(struct uro_id_ear *ear)
+static void close_listener(struct uro_id_listener *listener)
 {
-    const struct uro_listened what = heard_by(ear);
+    const struct uro_listened service = service_of(listener);
 
-    if (ear->device == NULL)
+    if (listener->device == NULL)
         return;
-    uro_device_lock(ear->device);
-    uro_device_release_service(ear->device, &what);
-    uro_conn_unlisten(uro_engine_cm(uro_device_engine(ear->device)), &ear->listener);
-    uro_device_unlock(ear->device);
-    ear->device = NULL;
+    uro_device_lock(listener->device);
+    uro_device_release_service(listener->device, &service);
+    uro_conn_unlisten(uro_engine_cm(uro_device_engine(listener->device)), &listener->cm_listener);
+    uro_device_unlock(listener->device);
+    listener->device = NULL;
 }
 
-void uro_bind_silence(struct uro_id *id)
+void uro_bind_stop_listening(struct uro_id *id)
 {
-    for (uint32_t i = 0; i < id->ear_count; i++)
-        close_ear(&id->ears[i]);
-    id->ear_count = 0;
+    for (uint32_t i = 0; i < id->listener_count; i++)
+        close_listener(&id->listeners[i]);
+    id->listener_count = 0;
 }
 
-void uro_bind_forget(struct uro_id *id, const struct uro_device *device)
+void uro_bind_forget_device(struct uro_id *id, const struct uro_device *device)
 {
-    for (uint32_t i = 0; i < id->ear_count; i++)
-        if (id->ears[i].device == device)
-            close_ear(&id->ears[i]);
+    for (uint32_t i = 0; i < id->listener_count; i++)
+        if (id->listeners[i].device == device)
+            close_listener(&id->listeners[i]);
 }
 
 static int start_listening(struct uro_id *id, uint32_t backlog)
 {
     if (backlog == 0 || backlog > BACKLOG_MOST)
         backlog = BACKLOG_MOST;
-    /* Those with REUSEADDR may share a port until one of them listens. */
+    /* Identifiers with REUSEADDR share a port only until one of them listens. */
     int error = id->reuse ? check(id, &id->source, uro_sock_port(&id->source), false) : 0;
     if (error == 0)
         id->reuse = false;
-    if (error == 0 && id->ear_count == 0)
-        error = grow_ears(id);
+    if (error == 0 && id->listener_count == 0)
+        error = allocate_listeners(id);
     if (error != 0)
         return error;
     error =
         id->device != NULL ? listen_on(id, id->device, backlog) : listen_everywhere(id, backlog);
     if (error != 0)
-        uro_bind_silence(id);
+        uro_bind_stop_listening(id);
     return error;
 }
 
-int uro_bind_listen(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_bind_listen(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_listen *in = command;
     struct uro_sock anywhere = { .v4.sin_family = AF_INET };
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     error = id->state == URO_ID_IDLE ? uro_bind_to(id, &anywhere) : 0;

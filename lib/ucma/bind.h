@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bind.h - an identifier's own address and port, and listening on them.
+/* bind.h - the source address and port of an identifier, and listening on them.
  *
- * A port belongs to a port space and may be used by several identifiers when their addresses
- * differ, or when all of them said REUSEADDR. A wildcard meets every address of its family, an IPv6
- * one every address unless it said AFONLY.
+ * A port belongs to a port space. Several identifiers may use it if their addresses differ, or if
+ * all of them have REUSEADDR set. A wildcard includes every address of its family. The IPv6
+ * wildcard includes every address unless AFONLY is set.
  */
 #pragma once
 
 #include "ucma/id.h"
 
-/* A link-local address of interface @scope is one of @device's link. Where that is not over an
- * interface of the kernel, or @scope is 0 (which a kernel would refuse), any is. */
+/* Returns whether link-local addresses of interface @scope are on @device's link. Always true if
+ * the link has no interface of the kernel, or if @scope is 0, which a kernel would reject. */
 bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
 
-/* Binds @id to the address @source, which is changed when it is the loopback address, and to its
- * port, or a free one when it has none. Returns 0, or without any change
- *   -EINVAL         it is bound already
+/* Binds @id to the address @source and its port, or to a free port if it has none. Replaces a
+ * loopback address in @source. Returns 0, or without any change
+ *   -EINVAL         the identifier is bound already
  *   -EADDRINUSE     the port is taken at that address
  *   -EADDRNOTAVAIL  no device has the address; the port is taken at a wildcard, or none is free */
 URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 
-/* A loopback address means this very machine, unless a device has such an address itself. */
-bool uro_bind_stands_for_us(const struct uro_sock *sock);
+/* Returns whether the address stands for this machine: a loopback address that no device has. */
+bool uro_bind_is_this_host(const struct uro_sock *sock);
 
 /* Binds it to the first address of its family that a device has. Returns false if no device has
  * such an address. */
-bool uro_bind_take_first(struct uro_sock *sock);
+bool uro_bind_choose_first(struct uro_sock *sock);
 
-/* Stops listening: afterwards no request names @id. */
-void uro_bind_silence(struct uro_id *id);
+/* Stops listening. No request reaches @id afterwards. */
+void uro_bind_stop_listening(struct uro_id *id);
 
-/* Hears no more from @device, which is gone. */
-void uro_bind_forget(struct uro_id *id, const struct uro_device *device);
+/* Stops listening on @device, which was removed. */
+void uro_bind_forget_device(struct uro_id *id, const struct uro_device *device);
 
-/* The port is free for others. */
+/* Releases the port. */
 void uro_bind_release(struct uro_id *id);
 
-/* In a forked child, after uro_channel_abandon(): no identifier has a port. */
+/* In a forked child, after uro_channel_abandon(): releases the ports of all identifiers. */
 void uro_bind_abandon(void);

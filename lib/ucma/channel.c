@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* channel.c - see channel.h. */
+/* channel.c - see channel.h for the contract. */
 #include "ucma/channel.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uro_table_bucket buckets[BUCKETS];
 static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
 
-static uint32_t epoch; /* how often this process and its parents lost their channels by fork() */
+static uint32_t
+    epoch; /* number of fork() calls after which this process or its parents lost their channels */
 
 bool uro_channel_dead(const struct uro_channel *channel)
 {
@@ -64,7 +65,7 @@ int uro_channel_open(bool nonblocking)
     uro_list_init(&channel->events);
     uro_channel_lock();
     struct uro_channel *left =
-        find(fd); /* a forked child closed the descriptor behind librdmacm's back */
+        find(fd); /* a forked child closed the descriptor without librdmacm */
     if (left != NULL)
         uro_table_remove(&channels, &left->node);
     uro_table_insert(&channels, &channel->node);
@@ -107,13 +108,13 @@ static void announce(const struct uro_channel *channel)
 {
     const uint64_t one = 1;
 
-    /* Cannot block: that takes 2^64 events. */
+    /* The call does not block: that would take 2^64 events. */
     ssize_t written = write(uro_channel_fd(channel), &one, sizeof one);
     (void)written;
 }
 
-/* Takes one from the descriptor's count; false when there is none. Where a reader was quicker, it
- * finds no event. */
+/* Decrements the descriptor's count. Returns false if it is 0. A faster reader then finds no
+ * event. */
 static bool unannounce(const struct uro_channel *channel)
 {
     uint64_t one;
@@ -147,9 +148,8 @@ int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *
     return 0;
 }
 
-/* A thread can be cancelled after it took one from the count and before it took the event: the
- * count is made again from the events that wait. The thread does not put the channel back any
- * more. */
+/* Restores the count to the number of queued events. A thread may be cancelled after it decremented
+ * the count and before it took the event. It does not put the channel any more. */
 static void recount(void *argument)
 {
     struct uro_channel *channel = argument;
@@ -164,8 +164,8 @@ static void recount(void *argument)
     uro_channel_put(channel);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros
- * nest. NOLINTNEXTLINE(readability-function-size) */
+/* Waits for an event. A thread can be cancelled only here, in readv(): see cancel/uncancelled.c.
+ * The macros nest. NOLINTNEXTLINE(readability-function-size) */
 int uro_channel_wait(struct uro_channel *channel)
 {
     uint64_t one;
@@ -225,7 +225,7 @@ void uro_channel_move(struct uro_id *id, struct uro_channel *to)
     struct uro_channel *from = id->channel;
     struct uro_link *next;
 
-    if (from == to) /* its events would follow themselves */
+    if (from == to) /* the loop below would not end */
         return;
     uro_channel_lock();
     for (struct uro_link *at = from->events.head.next; at != &from->events.head; at = next) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_event.c - see cm_event.h. The sink runs with the engine locked, in whichever thread drove the
- * round.
+/* cm_event.c - see cm_event.h for the contract. The thread that runs the round calls the handlers
+ * with the engine lock held.
  *
  * Events of a new connection before its owner accepted it are not reported: librdmacm has no
  * identifier for it yet, and the accept will fail.
@@ -46,9 +46,10 @@ void uro_cm_event_path(const struct uro_id *id, const struct uro_gid *remote,
     ah->port_num = PORT;
 }
 
-/* ---- what the peer said -------------------------------------------------------------------- */
+/* ---- data from the peer ---------------------------------------------------------------------- */
 
-/* The header that names the addresses stands before the program's data in a request. */
+/* Returns the offset of the program's data. In a request, the header with the addresses comes
+ * first. */
 static uint32_t data_start(const struct uro_id *id, enum uro_conn_event_kind kind)
 {
     return kind == URO_CONN_REQUEST && id->source.any.sa_family != AF_IB ? URO_IP_CM_LEN : 0;
@@ -111,8 +112,8 @@ static uint8_t type_of(const struct uro_conn *conn)
     return types[conn->peer.type];
 }
 
-/* rule CM.IP.JUDGE: the addresses of a request to @listening; false when it does not say them, or
- * others than ours. */
+/* Reads the addresses of a request to @listening. Returns false if the request has no addresses, or
+ * a destination that is not ours. rule CM.IP.JUDGE */
 static bool read_addresses(const struct uro_id *listening, const struct uro_conn *conn,
                            struct uro_sock *source, struct uro_sock *dest)
 {
@@ -160,14 +161,14 @@ static void on_request(struct uro_device *device, struct uro_id *listening, stru
         return;
     }
     fill(&event, made, data_start(listening, URO_CONN_REQUEST));
-    /* No memory: as if it had never come. The identifier goes with its channel. */
+    /* Without memory, the request is dropped. The identifier is destroyed with its channel. */
     if (uro_channel_raise(listening, made, NULL, &event) != 0) {
         made->conn = NULL;
         uro_conn_close(conn, uro_device_now());
     }
 }
 
-/* ---- the sink ------------------------------------------------------------------------------ */
+/* ---- event handlers ------------------------------------------------------------------------ */
 
 static enum uro_cm_event_kind kind_of(const struct uro_id *id, enum uro_conn_event_kind kind)
 {
@@ -187,24 +188,24 @@ static enum uro_cm_event_kind kind_of(const struct uro_id *id, enum uro_conn_eve
     return kinds[kind];
 }
 
-static void conn_event(struct uro_device *device, const struct uro_conn_event *what)
+static void conn_event(struct uro_device *device, const struct uro_conn_event *from)
 {
-    struct uro_id *id = what->user;
+    struct uro_id *id = from->user;
 
-    if (what->kind == URO_CONN_REQUEST) {
-        on_request(device, id, what->conn);
+    if (from->kind == URO_CONN_REQUEST) {
+        on_request(device, id, from->conn);
         return;
     }
     if (id->uid == 0)
         return;
-    struct rdma_ucm_event_resp event = { .event = kind_of(id, what->kind),
-                                         .status = (uint32_t)what->status };
-    if (what->kind == URO_CONN_RESPONSE)
+    struct rdma_ucm_event_resp event = { .event = kind_of(id, from->kind),
+                                         .status = (uint32_t)from->status };
+    if (from->kind == URO_CONN_RESPONSE)
         fill(&event, id, 0);
-    else if (what->kind == URO_CONN_REJECTED && id->qp_type == IBV_QPT_UD)
-        event.param.ud.private_data_len = copy_data(event.param.ud.private_data, what->conn, 0);
-    else if (what->kind == URO_CONN_REJECTED)
-        event.param.conn.private_data_len = copy_data(event.param.conn.private_data, what->conn, 0);
+    else if (from->kind == URO_CONN_REJECTED && id->qp_type == IBV_QPT_UD)
+        event.param.ud.private_data_len = copy_data(event.param.ud.private_data, from->conn, 0);
+    else if (from->kind == URO_CONN_REJECTED)
+        event.param.conn.private_data_len = copy_data(event.param.conn.private_data, from->conn, 0);
     (void)!uro_channel_raise(id, NULL, NULL, &event);
 }
 
@@ -226,15 +227,15 @@ const struct uro_conn_handlers uro_cm_event_handlers = { .conn_event = conn_even
                                                          .resolved = resolved,
                                                          .removed = uro_remove_device };
 
-/* ---- what the program tells itself ---------------------------------------------------------- */
+/* ---- events from the program ---------------------------------------------------------------- */
 
-int uro_cm_event_write(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_cm_event_write(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct uro_newer_write_cm_event *in = command;
     struct rdma_ucm_event_resp event = { .event = in->event, .status = in->status };
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if (in->event != URO_CM_EVENT_USER && in->event != URO_CM_EVENT_INTERNAL)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
@@ -246,7 +247,7 @@ int uro_cm_event_write(struct uro_channel *channel, const void *command, uint32_
 
 /* ---- fetching ------------------------------------------------------------------------------ */
 
-/* A program that is about to sleep does not drive the engines. */
+/* Lets the service threads run the engines if the program is about to sleep. */
 static void hand_over(const struct uro_channel *channel)
 {
     struct pollfd now = { .fd = uro_channel_fd(channel), .events = POLLIN };
@@ -258,7 +259,7 @@ static void hand_over(const struct uro_channel *channel)
             uro_device_hand_over(*device);
 }
 
-/* The new identifier is the program's now. */
+/* Gives the new identifier to the program. */
 static void introduce(struct uro_id *made)
 {
     made->known = true;
@@ -268,13 +269,13 @@ static void introduce(struct uro_id *made)
     uro_id_unlock(made);
 }
 
-int uro_cm_event_fetch(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_cm_event_fetch(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_get_event *in = command;
     const size_t least = offsetof(struct rdma_ucm_event_resp, reserved);
     struct uro_channel_event *event;
 
-    if (room < least)
+    if (reply_size < least)
         return -ENOSPC;
     do {
         hand_over(channel);
@@ -287,7 +288,7 @@ int uro_cm_event_fetch(struct uro_channel *channel, const void *command, uint32_
             introduce(event->made);
         uro_command_unlock();
     } while (event == NULL);
-    int error = uro_reply(&(struct uro_reply){ in->response, room }, &event->resp,
+    int error = uro_reply(&(struct uro_reply){ in->response, reply_size }, &event->resp,
                           sizeof event->resp, least);
     free(event);
     return error;

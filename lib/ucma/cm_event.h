@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_event.h - events of identifiers, in the queue of their channel. */
+/* cm_event.h - events of identifiers, which are queued on their channels. */
 #pragma once
 
 #include "ucma/command.h"
 
-/* Values equal enum rdma_cm_event_type of <rdma/rdma_cma.h>, which cannot stand beside the kernel's
- * header. */
+/* The values of enum rdma_cm_event_type. Its header <rdma/rdma_cma.h> conflicts with the
+ * kernel's. */
 enum uro_cm_event_kind {
     URO_CM_EVENT_ADDR_RESOLVED,
     URO_CM_EVENT_ADDR_ERROR,
@@ -23,26 +23,26 @@ enum uro_cm_event_kind {
     URO_CM_EVENT_MULTICAST_ERROR,
     URO_CM_EVENT_ADDR_CHANGE,
     URO_CM_EVENT_TIMEWAIT_EXIT,
-    URO_CM_EVENT_ADDRINFO_RESOLVED, /* this and what follows: librdmacm since 61 */
+    URO_CM_EVENT_ADDRINFO_RESOLVED, /* since librdmacm 61, like the following */
     URO_CM_EVENT_ADDRINFO_ERROR,
     URO_CM_EVENT_USER,
     URO_CM_EVENT_INTERNAL,
 };
 
-/* An event with nothing but a status. Its device is locked. Returns 0 or -ENOMEM. */
+/* Queues an event that has only a status. Engine lock of the device held. Returns 0 or -ENOMEM. */
 URO_NODISCARD int uro_cm_event_simple(struct uro_id *id, enum uro_cm_event_kind kind, int status);
 
-/* The command GET_EVENT; waits for one as the channel's descriptor says. */
+/* Handles GET_EVENT. Waits for an event unless the channel's descriptor is O_NONBLOCK. */
 uro_handler uro_cm_event_fetch;
 
-/* The command WRITE_CM_EVENT. */
+/* Handles WRITE_CM_EVENT. */
 uro_handler uro_cm_event_write;
 
-/* The kernel's form of the way to the peer. */
+/* Fills in the path to the peer in the kernel's form. */
 void uro_cm_event_path(const struct uro_id *id, const struct uro_gid *remote,
                        struct ib_uverbs_ah_attr *ah);
 
-/* Tells every identifier of @device that it is gone. Takes the commands lock; remove.c. */
+/* Queues DEVICE_REMOVAL for every identifier of @device. Takes the commands lock; remove.c. */
 void uro_remove_device(struct uro_device *device);
 
 extern const struct uro_conn_handlers uro_cm_event_handlers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* command.c - the table of commands, and those that make, move and destroy identifiers. */
+/* command.c - the table of commands, and the commands that create, move and destroy identifiers. */
 #include "ucma/command.h"
 
 #include <errno.h>
@@ -27,15 +27,15 @@ void uro_command_unlock(void)
 
 int uro_reply(const struct uro_reply *reply, const void *answer, size_t size, size_t least)
 {
-    if (reply->room < least)
+    if (reply->size < least)
         return -ENOSPC;
-    memcpy((void *)(uintptr_t)reply->to, answer, reply->room < size ? reply->room : size);
+    memcpy((void *)(uintptr_t)reply->address, answer, reply->size < size ? reply->size : size);
     return 0;
 }
 
 /* ---- identifiers --------------------------------------------------------------------------- */
 
-/* The queue pair type of a port space; of IB it is the program's choice. */
+/* Returns the queue pair type of a port space. In the port space IB, the program chooses it. */
 static int type_of(const struct rdma_ucm_create_id *in, uint8_t *type)
 {
     switch (in->ps) {
@@ -54,12 +54,12 @@ static int type_of(const struct rdma_ucm_create_id *in, uint8_t *type)
     }
 }
 
-static int create(struct uro_channel *channel, const void *command, uint32_t room)
+static int create(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_create_id *in = command;
     uint8_t type;
 
-    if (room < sizeof(struct rdma_ucm_create_id_resp))
+    if (reply_size < sizeof(struct rdma_ucm_create_id_resp))
         return -ENOSPC;
     int error = type_of(in, &type);
     if (error != 0)
@@ -69,38 +69,38 @@ static int create(struct uro_channel *channel, const void *command, uint32_t roo
         return -ENOMEM;
     id->known = true;
     const struct rdma_ucm_create_id_resp out = { .id = id->number };
-    return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+    return uro_reply(&(struct uro_reply){ in->response, reply_size }, &out, sizeof out, sizeof out);
 }
 
-static int destroy(struct uro_channel *channel, const void *command, uint32_t room)
+static int destroy(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_destroy_id *in = command;
     struct rdma_ucm_destroy_id_resp out;
     struct uro_id *id;
 
-    if (room < sizeof out)
+    if (reply_size < sizeof out)
         return -ENOSPC;
     int error = uro_id_find(channel, in->id, &id);
     if (error != 0 && error != -ENXIO)
         return error;
     out.events_reported = uro_id_destroy(id);
-    return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+    return uro_reply(&(struct uro_reply){ in->response, reply_size }, &out, sizeof out, sizeof out);
 }
 
-static int migrate(struct uro_channel *channel, const void *command, uint32_t room)
+static int migrate(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_migrate_id *in = command;
     struct rdma_ucm_migrate_resp out;
     struct uro_id *id;
 
-    if (room < sizeof out)
+    if (reply_size < sizeof out)
         return -ENOSPC;
     struct uro_channel *from = uro_channel_get((int)in->fd);
     if (from == NULL)
         return fcntl((int)in->fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
     int error = uro_id_find(from, in->id, &id);
     if (error == 0) {
-        /* Events are put with the engine locked: none comes between. */
+        /* No event can be queued in between, since that needs the engine lock. */
         uro_id_lock(id);
         uro_channel_move(id, channel);
         out.events_reported = id->events_reported;
@@ -109,20 +109,20 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t ro
     uro_channel_put(from);
     if (error != 0)
         return error;
-    return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+    return uro_reply(&(struct uro_reply){ in->response, reply_size }, &out, sizeof out, sizeof out);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-/* Without ece, which came later. */
+/* Size without ece, which was added later. */
 #define CONNECT_LEAST offsetof(struct rdma_ucm_connect, ece)
 #define ACCEPT_LEAST  offsetof(struct rdma_ucm_accept, ece)
 
 static const struct row {
     uro_handler *handler;
-    size_t least; /* octets of the command: fewer are malformed */
+    size_t least; /* least size of the command in bytes */
     size_t whole;
-    bool waits; /* takes the commands lock itself */
+    bool waits; /* the handler takes the commands lock itself */
 } rows[] = {
 #define ROW(name, what, fields)                                                                    \
     [RDMA_USER_CM_CMD_##name] = { what, sizeof(fields), sizeof(fields), false }
@@ -195,11 +195,11 @@ static int run(struct uro_channel *channel, const uint8_t *octets, size_t size)
     return error;
 }
 
-/* librdmacm frees its part of an identifier when it was destroyed. Ours stays, so that nobody has
- * its number. */
+/* Runs a command on a dead channel. librdmacm frees its part of an identifier after DESTROY_ID. Our
+ * part stays, so that its number is not reused. */
 static int run_dead(const uint8_t *octets, size_t size)
 {
-    const struct rdma_ucm_destroy_id_resp out = { 0 }; /* no events that are waited for */
+    const struct rdma_ucm_destroy_id_resp out = { 0 }; /* no event was reported */
     struct rdma_ucm_cmd_hdr header;
     struct rdma_ucm_destroy_id in;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* command.h - what librdmacm writes to /dev/infiniband/rdma_cm: a header and one command of
- * <rdma/rdma_user_cm.h>.
+/* command.h - the commands that librdmacm writes to /dev/infiniband/rdma_cm: a header and one
+ * command of <rdma/rdma_user_cm.h>.
  *
- * A command may be longer or shorter than we know it, because librdmacm is older or newer: what is
- * missing reads as 0, what is too much is ignored. An answer is cut to the room for it.
+ * A command of an older or newer librdmacm may be shorter or longer. Missing fields are read as 0,
+ * and additional fields are ignored. A reply is truncated to the size of its buffer.
  */
 #pragma once
 
@@ -11,27 +11,29 @@
 
 #include "ucma/id.h"
 
-/* As write(): the octets, or -1 with errno EINVAL (no such command, or malformed), ENOSYS, EIO
- * (forked child), ENOENT (no such identifier) or what the command says. */
+/* Runs a command. Returns the number of bytes like write(), or -1 with errno EINVAL (unknown or
+ * malformed command), ENOSYS, EIO (forked child), ENOENT (unknown identifier) or the error of the
+ * command. */
 ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_t size);
 
-/* Held while a command runs, and while anybody else changes what commands change. */
+/* Take and release the commands lock. It is held while a command runs, and while other code changes
+ * the same state. */
 void uro_command_lock(void);
 void uro_command_unlock(void);
 
-/* Where the answer to a command goes: its response address and its room. */
+/* The buffer for the reply to a command. */
 struct uro_reply {
-    uint64_t to;
-    uint32_t room;
+    uint64_t address; /* in the program */
+    uint32_t size;    /* bytes */
 };
 
-/* Writes what fits of an answer. Returns 0, or -ENOSPC when there is no room for the first @least
- * octets of it. */
+/* Writes the part of the reply that fits. Returns 0, or -ENOSPC if the first @least bytes do not
+ * fit. */
 URO_NODISCARD int uro_reply(const struct uro_reply *reply, const void *answer, size_t size,
                             size_t least);
 
-/* The handlers: 0 or -errno. @in is the command, all of it. */
-typedef int uro_handler(struct uro_channel *channel, const void *in, uint32_t room);
+/* Handles a command. @in: the whole command. Returns 0 or -errno. */
+typedef int uro_handler(struct uro_channel *channel, const void *in, uint32_t reply_size);
 
 uro_handler uro_bind_ip;
 uro_handler uro_bind_any;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connect.c - connections as programs ask for them, told to the connection manager. */
+/* connect.c - commands on connections, for the connection manager of lib/cm. */
 #include <errno.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static enum uro_qp_type type_of(const struct uro_id *id)
     }
 }
 
-/* False when it is too long for any message. */
+/* Reads private data. Returns false if it is too long for any message. */
 static bool read_data(struct uro_conn_param *param, uint32_t start,
                       const struct rdma_ucm_conn_param *in)
 {
@@ -103,7 +103,8 @@ static struct uro_conn_target target_of(struct uro_id *id)
     };
 }
 
-/* The addresses, for the peer's program; AF_IB has them in the message itself. */
+/* Writes the header with the addresses for the peer's program. AF_IB has them in the message
+ * itself. */
 static uint32_t put_header(const struct uro_id *id, struct uro_conn_param *param)
 {
     const struct uro_ip_cm header = { .source = uro_sock_gid(&id->source),
@@ -133,12 +134,12 @@ static int start(struct uro_id *id, const struct rdma_ucm_conn_param *in)
     return error;
 }
 
-int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_connect *in = command;
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if (!in->conn_param.valid)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
@@ -152,7 +153,7 @@ int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t
 
 /* ---- both sides ---------------------------------------------------------------------------- */
 
-/* With parameters it answers a request, without them a response. */
+/* Accepts a request if the command has parameters, otherwise a response. */
 static int answer(struct uro_id *id, const struct rdma_ucm_accept *in)
 {
     struct uro_conn_param param = read_param(id, &in->conn_param);
@@ -171,13 +172,13 @@ static int answer(struct uro_id *id, const struct rdma_ucm_accept *in)
     return error;
 }
 
-int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_accept *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     uro_id_lock(id);
@@ -186,13 +187,13 @@ int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_
     return error;
 }
 
-int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_reject *in = command;
     struct uro_id *id;
     unsigned reason = in->reason == 0 ? URO_CONN_REJ_CONSUMER : in->reason;
 
-    (void)room;
+    (void)reply_size;
     if (reason != URO_CONN_REJ_CONSUMER && reason != URO_CONN_REJ_VENDOR_OPTION)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
@@ -206,14 +207,14 @@ int uro_connect_reject(struct uro_channel *channel, const void *command, uint32_
     return error;
 }
 
-/* Nobody is told that there was nothing left to end: the peer may have been quicker. */
-int uro_connect_disconnect(struct uro_channel *channel, const void *command, uint32_t room)
+/* Reports no error if the connection has ended already, since the peer may have been faster. */
+int uro_connect_disconnect(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_disconnect *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     uro_id_lock(id);
@@ -233,14 +234,14 @@ static int hear(struct uro_id *id, uint32_t event)
     return uro_conn_heard(id->conn, uro_device_now());
 }
 
-/* The program saw data on the connection before it was told that there is one. */
-int uro_connect_notify(struct uro_channel *channel, const void *command, uint32_t room)
+/* Handles NOTIFY: the program received data before the event that reports the connection. */
+int uro_connect_notify(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_notify *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     uro_id_lock(id);

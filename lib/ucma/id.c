@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* id.c - identifiers and their groups: made, found, destroyed. */
+/* id.c - creates, finds and destroys identifiers and their groups. */
 #include "ucma/id.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static bool grow(struct numbers *numbers)
     return true;
 }
 
-/* False: no memory. */
+/* Takes a number. Returns false when out of memory. */
 static bool take_number(struct numbers *numbers, void *owner, uint32_t *number)
 {
     while (numbers->lowest < numbers->count && numbers->owners[numbers->lowest] != NULL)
@@ -107,28 +107,30 @@ struct uro_id *uro_id_next(uint32_t *number)
     return id;
 }
 
-/* Ears of one device stand side by side, and devices in one order for all. */
-static bool is_first_ear(const struct uro_id *id, uint32_t i)
+/* Returns whether the listener is the first of its device. Listeners of a device are adjacent, and
+ * all identifiers have the devices in the same order. */
+static bool is_first_listener(const struct uro_id *id, uint32_t i)
 {
-    return id->ears[i].device != NULL && (i == 0 || id->ears[i - 1].device != id->ears[i].device);
+    return id->listeners[i].device != NULL &&
+           (i == 0 || id->listeners[i - 1].device != id->listeners[i].device);
 }
 
 void uro_id_lock(const struct uro_id *id)
 {
     if (id->device != NULL)
         uro_device_lock(id->device);
-    for (uint32_t i = 0; id->device == NULL && i < id->ear_count; i++)
-        if (is_first_ear(id, i))
-            uro_device_lock(id->ears[i].device);
+    for (uint32_t i = 0; id->device == NULL && i < id->listener_count; i++)
+        if (is_first_listener(id, i))
+            uro_device_lock(id->listeners[i].device);
 }
 
 void uro_id_unlock(const struct uro_id *id)
 {
     if (id->device != NULL)
         uro_device_unlock(id->device);
-    for (uint32_t i = 0; id->device == NULL && i < id->ear_count; i++)
-        if (is_first_ear(id, i))
-            uro_device_unlock(id->ears[i].device);
+    for (uint32_t i = 0; id->device == NULL && i < id->listener_count; i++)
+        if (is_first_listener(id, i))
+            uro_device_unlock(id->listeners[i].device);
 }
 
 struct uro_gid uro_id_local(const struct uro_id *id)
@@ -145,10 +147,10 @@ uint8_t uro_id_path_mtu(const struct uro_id *id)
     return uro_conn_mtu_code(way < most ? way : most);
 }
 
-/* After this no event of the engine names it. */
+/* Removes the identifier from the engine, which reports no event of it afterwards. */
 static void detach(struct uro_id *id)
 {
-    uro_bind_silence(id);
+    uro_bind_stop_listening(id);
     uro_id_lock(id);
     if (id->conn != NULL)
         uro_conn_close(id->conn, uro_device_now());
@@ -177,7 +179,7 @@ static uint32_t drop_group(struct uro_mcast *mcast, struct uro_list *events)
     return reported;
 }
 
-/* Frees the identifier; events that nobody fetched are left in @events. */
+/* Frees the identifier. Its unreported events are left in @events. */
 static uint32_t take_down(struct uro_id *id, struct uro_list *events)
 {
     struct uro_link *group;
@@ -192,13 +194,13 @@ static uint32_t take_down(struct uro_id *id, struct uro_list *events)
     uro_list_remove(&id->channel_link);
     uro_channel_unlock();
     uint32_t reported = id->events_reported;
-    free(id->ears);
+    free(id->listeners);
     free(id);
     return reported;
 }
 
-/* A request that nobody fetched is refused, and its identifier, which nobody knows, goes too; what
- * that one leaves behind comes to the end of the list. */
+/* Frees events. Rejects the requests among them, and destroys their identifiers, which the program
+ * does not know. Events of these identifiers are appended to the list. */
 static void discard(struct uro_list *events, const struct uro_id *gone)
 {
     struct uro_link *link;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* id.h - an rdma_cm_id as the kernel has it: addresses, a device, and what it waits for.
+/* id.h - an identifier, the kernel's side of an rdma_cm_id: addresses, device and connection.
  *
- *   bind.c     its own address and port; listening
- *   resolve.c  the other address, which device leads there, and whether anybody answers
- *   connect.c  the connection: asked for, accepted, refused, ended
- *   cm_event.c puts events of the engine into the queue of the channel
- *   mcast.c    groups
- *   remove.c   its device is gone
- *   query.c    what a program may know; option.c: what it may ask for; attr.c: its queue pair's
- *              attributes
+ *   bind.c     source address and port; listening
+ *   resolve.c  destination address, and the device and next hop for it
+ *   connect.c  connections: request, accept, reject, disconnect
+ *   cm_event.c   queues events of the engine on the channel
+ *   mcast.c    multicast groups
+ *   remove.c   removal of a device
+ *   query.c    queries; option.c: options; attr.c: attributes of the queue pair
  *
- * Commands change it, one at a time (channel.h has the locks); state and conn are changed by events
- * too, with the engine of its device locked.
+ * Commands change an identifier, one at a time; channel.h has the locks. Events also change `state`
+ * and `conn`, with the engine lock held.
  */
 #pragma once
 
@@ -19,7 +18,7 @@
 #include "ucma/channel.h"
 #include "ucma/sock.h"
 
-#define URO_ID_QKEY 0x01234567u /* of datagram services that do not choose another */
+#define URO_ID_QKEY 0x01234567u /* Q_Key of datagram services that choose none */
 
 enum uro_id_state {
     URO_ID_IDLE,
@@ -28,93 +27,94 @@ enum uro_id_state {
     URO_ID_RESOLVED,
     URO_ID_ROUTED,
     URO_ID_LISTENING,
-    URO_ID_CONNECTING, /* and everything after that */
+    URO_ID_CONNECTING, /* and all later states of the connection */
 };
 
-/* A listener of the engine: one for each address that the identifier hears. */
-struct uro_id_ear {
-    struct uro_device *device; /* NULL: it hears no more */
-    struct uro_listener listener;
+/* A listener of the engine. An identifier has one for each address that it listens at. */
+struct uro_id_listener {
+    struct uro_device *device; /* NULL: it has stopped listening */
+    struct uro_listener cm_listener;
 };
 
 struct uro_mcast {
     struct uro_link link; /* in uro_id.mcasts */
-    uint32_t number;      /* that LEAVE_MCAST names */
+    uint32_t number;      /* number in LEAVE_MCAST */
     struct uro_id *id;
     uint64_t uid;
     uint32_t events_reported;
 };
 
 struct uro_id {
-    uint32_t number;              /* that commands name */
+    uint32_t number;              /* number in commands */
     struct uro_link channel_link; /* in uro_channel.ids, under the channels lock */
     struct uro_channel *channel;  /* under the same lock */
-    struct uro_link port_link;    /* among those that have a port; bind.c */
-    uint64_t uid;                 /* librdmacm's own; 0 until it accepts a request */
+    struct uro_link port_link;    /* in the list of identifiers with a port; bind.c */
+    uint64_t uid;                 /* librdmacm's identifier; 0 until it accepts a request */
     uint32_t events_reported;     /* under the channels lock */
     uint16_t port_space;          /* enum rdma_ucm_port_space */
     uint8_t qp_type;              /* enum ibv_qp_type */
     enum uro_id_state state;
-    struct uro_sock source, dest; /* no family: none yet */
-    struct uro_device *device;    /* once an address of its own is known */
+    struct uro_sock source, dest; /* family 0: not set */
+    struct uro_device *device;    /* set with the source address */
     uint8_t sgid_index;
-    struct uro_gid remote; /* where dest is reached, once resolved */
-    uint32_t route_mtu;    /* the largest IP packet on the way there, once resolved; 0: not known */
+    struct uro_gid remote; /* address of the peer, once resolved */
+    uint32_t route_mtu;    /* largest IP packet of the route, once resolved; 0: unknown */
     struct uro_resolve resolve;
     struct uro_conn *conn;
-    struct uro_id_ear *ears;
-    uint32_t ear_count;
-    uint32_t ear_room; /* size of the array `ears` */
+    struct uro_id_listener *listeners;
+    uint32_t listener_count;
+    uint32_t listener_capacity; /* size of the array `listeners` */
     struct uro_list mcasts;
     uint32_t qkey;
     uint8_t tos;
-    uint8_t ack_timeout; /* of its queue pair, if ack_timeout_set; 0: none */
-    bool anywhere;       /* no address of its own was asked for */
+    uint8_t ack_timeout; /* ACK timeout of its queue pair, if ack_timeout_set; 0: none */
+    bool anywhere;       /* the program chose no source address */
     bool ack_timeout_set;
-    bool reuse; /* until it listens */
-    bool
-        family_only; /* of its port and of what it hears; the family says so unless family_only_set */
-    bool family_only_set;
-    bool known;   /* the program was told its number, by CREATE_ID or by an event it fetched */
-    bool removed; /* with its device: it can only be destroyed */
+    bool reuse;           /* REUSEADDR; cleared when it listens */
+    bool family_only;     /* AFONLY: excludes the other IP version */
+    bool family_only_set; /* false: the default of the family applies */
+    bool known;           /* the program knows its number, from CREATE_ID or an event */
+    bool removed;         /* its device was removed: it can only be destroyed */
 };
 
-/* A new identifier of @channel, which nobody knows yet. Thread: any; takes the channels lock. NULL:
- * no memory. */
+/* Creates an identifier of @channel, which the program does not know yet. Returns NULL when out of
+ * memory. Takes the channels lock. Thread: any. */
 struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
                           uint8_t qp_type);
 
-/* Sets @id to the one that a command means. Returns 0 or
- *   -ENOENT  there is none of that number, or nobody was told of it yet
- *   -EINVAL  it is another channel's
- *   -ENXIO   its device is gone; @id is set all the same */
+/* Finds the identifier of a command. Returns 0 or
+ *   -ENOENT  there is none with that number, or the program does not know it yet
+ *   -EINVAL  it belongs to another channel
+ *   -ENXIO   its device was removed; @id is set all the same */
 URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
                               struct uro_id **id);
 
-/* The identifier of the lowest number from @number on, which is set to its number; NULL when there
- * is none. The commands lock is held. */
+/* Finds the first identifier whose number is at least *@number, and writes its number there.
+ * Returns NULL if there is none. Commands lock held. */
 struct uro_id *uro_id_next(uint32_t *number);
 
-/* Ends everything it does, as its device is gone; only the identifier itself stays. */
+/* Ends all activity of an identifier whose device was removed. The identifier stays. */
 void uro_id_cut_off(struct uro_id *id);
 
-/* Ends everything it does. Returns how many of its events were reported. */
+/* Ends all activity and frees the identifier. Returns the number of its events that were
+ * reported. */
 uint32_t uro_id_destroy(struct uro_id *id);
 
-/* Stops the engine of its device, or of those where it listens: nothing of it is told meanwhile. */
+/* Takes the engine lock of its device, or of all devices where it listens: no event follows
+ * meanwhile. */
 void uro_id_lock(const struct uro_id *id);
 void uro_id_unlock(const struct uro_id *id);
 
-/* Its own address on its device. */
+/* Returns its source address on its device. */
 struct uro_gid uro_id_local(const struct uro_id *id);
 
-/* The largest path MTU that its link carries now, and the way to its peer did when it was resolved:
- * 1 = 256 .. 5 = 4096. */
+/* Returns the largest path MTU that the link carries now, and that the route carried when it was
+ * resolved: 1 = 256 .. 5 = 4096. */
 uint8_t uro_id_path_mtu(const struct uro_id *id);
 
-/* Groups; mcast.c. As uro_id_find(). */
+/* mcast.c: finds a group. Returns the same as uro_id_find(). */
 URO_NODISCARD int uro_id_mcast_find(const struct uro_channel *channel, uint32_t number,
                                     struct uro_mcast **mcast);
-/* Returns how many of its events were reported. */
+/* Frees a group. Returns the number of its events that were reported. */
 uint32_t uro_id_mcast_drop(struct uro_mcast *mcast);
 struct uro_mcast *uro_id_mcast_new(struct uro_id *id, uint64_t uid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mcast.c - joining a group: its GID and Q_Key are known at once, and librdmacm attaches the queue
- * pair, which is what makes the engine a member.
+/* mcast.c - joins and leaves groups. The GID and Q_Key of a group are known at once. The engine
+ * joins when librdmacm attaches the queue pair.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,29 +45,29 @@ static int join(struct uro_id *id, const struct uro_sock *group, const struct ur
     return error;
 }
 
-int uro_mcast_join_ip(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_mcast_join_ip(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_join_ip_mcast *in = command;
     const struct uro_sock group = { .v6 = in->addr };
     struct uro_id *id;
 
-    if (room < sizeof(struct rdma_ucm_create_id_resp))
+    if (reply_size < sizeof(struct rdma_ucm_create_id_resp))
         return -ENOSPC;
     if (uro_sock_size(&group) == 0 || uro_sock_size(&group) > sizeof in->addr)
         return -EINVAL;
     int error = uro_id_find(channel, in->id, &id);
     if (error != 0)
         return error;
-    return join(id, &group, &(struct uro_reply){ in->response, room }, in->uid);
+    return join(id, &group, &(struct uro_reply){ in->response, reply_size }, in->uid);
 }
 
-int uro_mcast_join_any(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_mcast_join_any(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_join_mcast *in = command;
     struct uro_sock group;
     struct uro_id *id;
 
-    if (room < sizeof(struct rdma_ucm_create_id_resp))
+    if (reply_size < sizeof(struct rdma_ucm_create_id_resp))
         return -ENOSPC;
     if (uro_sock_read(&group, &in->addr, in->addr_size) != 0 ||
         in->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
@@ -75,20 +75,20 @@ int uro_mcast_join_any(struct uro_channel *channel, const void *command, uint32_
     int error = uro_id_find(channel, in->id, &id);
     if (error != 0)
         return error;
-    return join(id, &group, &(struct uro_reply){ in->response, room }, in->uid);
+    return join(id, &group, &(struct uro_reply){ in->response, reply_size }, in->uid);
 }
 
-int uro_mcast_leave(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_mcast_leave(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_destroy_id *in = command;
     struct rdma_ucm_destroy_id_resp out;
     struct uro_mcast *mcast;
 
-    if (room < sizeof out)
+    if (reply_size < sizeof out)
         return -ENOSPC;
     int error = uro_id_mcast_find(channel, in->id, &mcast);
     if (error != 0)
         return error;
     out.events_reported = uro_id_mcast_drop(mcast);
-    return uro_reply(&(struct uro_reply){ in->response, room }, &out, sizeof out, sizeof out);
+    return uro_reply(&(struct uro_reply){ in->response, reply_size }, &out, sizeof out, sizeof out);
 }

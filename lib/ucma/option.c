@@ -70,7 +70,7 @@ static int set_of_id(struct uro_id *id, const struct rdma_ucm_set_option *in)
     return options[in->optname].set(id, (const uint8_t *)(uintptr_t)in->optval);
 }
 
-/* Paths that the program has from elsewhere: RoCE has one, which the addresses say already. */
+/* Accepts paths of the program without effect: RoCE has one path, which the addresses determine. */
 static int set_path(struct uro_id *id, const struct rdma_ucm_set_option *in)
 {
     const uint32_t primary = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
@@ -91,13 +91,13 @@ static int set_path(struct uro_id *id, const struct rdma_ucm_set_option *in)
     return error;
 }
 
-int uro_option_set(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_option_set(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_set_option *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     error = -ENOSYS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* query.c - what librdmacm asks about an identifier: addresses, device, path, GIDs. */
+/* query.c - queries of an identifier: addresses, device, path, GIDs. */
 #include <errno.h>
 #include <string.h>
 
@@ -31,10 +31,10 @@ static uint64_t guid_of(const struct uro_id *id)
     return guid;
 }
 
-/* The result of ibv_get_device_index() for every device. */
+/* Result of ibv_get_device_index() for every device. */
 #define NO_INDEX UINT32_MAX
 
-/* One path, in both of its forms, once a destination is known. */
+/* Returns whether the identifier has a path, in either form: a destination is known. */
 static bool has_path(const struct uro_id *id)
 {
     return id->device != NULL && id->dest.any.sa_family != 0 && uro_device_started(id->device) &&
@@ -99,7 +99,7 @@ static int query_addr(const struct uro_id *id, const struct uro_reply *reply)
 
 static int query_path(const struct uro_id *id, const struct uro_reply *reply)
 {
-    struct { /* struct rdma_ucm_query_path_resp with its one path */
+    struct { /* struct rdma_ucm_query_path_resp with one path */
         uint32_t num_paths;
         uint32_t reserved;
         struct ibv_path_data path;
@@ -111,11 +111,11 @@ static int query_path(const struct uro_id *id, const struct uro_reply *reply)
         fill_record(id, &out.path.path);
     }
     const size_t start =
-        sizeof(struct rdma_ucm_query_path_resp); /* the path is whole or not there */
-    return uro_reply(reply, &out, reply->room < sizeof out ? start : sizeof out, start);
+        sizeof(struct rdma_ucm_query_path_resp); /* the path is complete or absent */
+    return uro_reply(reply, &out, reply->size < sizeof out ? start : sizeof out, start);
 }
 
-/* The addresses as GIDs, in the form that can hold them. */
+/* Returns the addresses as GIDs, in a form that can hold them. */
 static int query_gid(const struct uro_id *id, const struct uro_reply *reply)
 {
     struct rdma_ucm_query_addr_resp out = { 0 };
@@ -139,15 +139,15 @@ static int query_gid(const struct uro_id *id, const struct uro_reply *reply)
                      offsetof(struct rdma_ucm_query_addr_resp, ibdev_index));
 }
 
-/* None was ever resolved: on RoCE nobody knows any. */
+/* Returns ENODATA: on RoCE no service can be resolved. */
 static int query_service(const struct uro_reply *reply)
 {
-    return reply->room < sizeof(struct uro_newer_query_ib_service) ? -ENOSPC : -ENODATA;
+    return reply->size < sizeof(struct uro_newer_query_ib_service) ? -ENOSPC : -ENODATA;
 }
 
-static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint32_t room)
+static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint32_t reply_size)
 {
-    const struct uro_reply reply = { in->response, room };
+    const struct uro_reply reply = { in->response, reply_size };
 
     switch (in->option) {
     case RDMA_USER_CM_QUERY_ADDR:
@@ -163,7 +163,7 @@ static int query(const struct uro_id *id, const struct rdma_ucm_query *in, uint3
     }
 }
 
-int uro_query_any(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_query_any(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_query *in = command;
     struct uro_id *id;
@@ -172,7 +172,7 @@ int uro_query_any(struct uro_channel *channel, const void *command, uint32_t roo
     if (error != 0)
         return error;
     uro_id_lock(id);
-    error = query(id, in, room);
+    error = query(id, in, reply_size);
     uro_id_unlock(id);
     return error;
 }
@@ -197,18 +197,18 @@ static int query_all(const struct uro_id *id, const struct uro_reply *reply)
                      offsetof(struct rdma_ucm_query_route_resp, ibdev_index));
 }
 
-int uro_query_route(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_query_route(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
-    const struct rdma_ucm_query *in = command; /* without option, which is not looked at */
+    const struct rdma_ucm_query *in = command; /* `option` may be missing, and is ignored */
     struct uro_id *id;
 
-    if (room < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
+    if (reply_size < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
         return -ENOSPC;
     int error = uro_id_find(channel, in->id, &id);
     if (error != 0)
         return error;
     uro_id_lock(id);
-    error = query_all(id, &(struct uro_reply){ in->response, room });
+    error = query_all(id, &(struct uro_reply){ in->response, reply_size });
     uro_id_unlock(id);
     return error;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* remove.c - a device is gone: whoever is bound to it is told, and can do nothing more with it.
+/* remove.c - handles the removal of a device: reports it to the identifiers that are bound to it.
  *
- * A listener of every address is bound to no device and goes on with the others. Connections that
- * nobody accepted yet have no owner to be told; what is done with them fails.
+ * An identifier that listens at a wildcard is bound to no device, and goes on with the others. New
+ * connections that the program has not accepted get no event; commands on them fail.
  */
 #include "ucma/bind.h"
 #include "ucma/cm_event.h"
@@ -24,8 +24,9 @@ void uro_remove_device(struct uro_device *device)
 
     uro_command_lock();
     for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL; number++)
-        uro_bind_forget(id, device);
-    for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL; number++) /* no new ones now */
+        uro_bind_forget_device(id, device);
+    for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL;
+         number++) /* the lock prevents new identifiers */
         if (id->device == device && !id->removed)
             cut_off(id);
     uro_command_unlock();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* resolve.c - from an IP address to a device, one of its addresses, and a next hop that answers.
+/* resolve.c - resolves an IP address to a device, a source address, and a next hop that replies.
  *
- * An identifier that is not bound takes, of all devices' addresses, the destination itself (it is
- * ours), else the one in the destination's subnet, of several subnets in the smallest, else the
- * first one that has a gateway.
+ * An unbound identifier uses the destination itself if it is an address of a device. Otherwise it
+ * uses the device's address in the smallest subnet with the destination, and otherwise the first
+ * address that has a gateway.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "ucma/command.h"
 #include "ucma/newer.h"
 
-/* How well an address of a device leads to a destination; a subnet the better the longer its
- * prefix. */
+/* Ranks of a source address for a destination. Above them, a subnet with a longer prefix ranks
+ * higher. */
 #define NOT_AT_ALL  0u
-#define ELSEWHERE   1u /* a group that a better address might reach */
+#define ELSEWHERE   1u /* multicast group that another address may reach */
 #define BY_GATEWAY  2u
 #define SAME_SUBNET 3u
 #define ITSELF      1000u
@@ -71,15 +71,15 @@ static int choose_source(struct uro_id *id, const struct uro_gid *dest, uint32_t
     return best == NOT_AT_ALL ? -ENETUNREACH : 0;
 }
 
-/* A wildcard and the loopback address as destination mean this very machine. */
+/* Replaces a wildcard or loopback address: as a destination, both stand for this machine. */
 static int follow_loopback(struct uro_sock *dest)
 {
-    if (!uro_sock_is_wildcard(dest) && !uro_bind_stands_for_us(dest))
+    if (!uro_sock_is_wildcard(dest) && !uro_bind_is_this_host(dest))
         return 0;
-    return uro_bind_take_first(dest) ? 0 : -ENODEV;
+    return uro_bind_choose_first(dest) ? 0 : -ENODEV;
 }
 
-/* Binds @id where it is not, as far as the program says, to a port of any address. */
+/* Binds @id to a port of any address, unless the program has bound it. */
 static int have_port(struct uro_id *id, const struct uro_sock *source, const struct uro_sock *dest)
 {
     struct uro_sock from = *source;
@@ -138,13 +138,13 @@ static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_
     return ask(id, timeout_ms);
 }
 
-int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_resolve_ip *in = command;
     struct uro_sock source = { .v6 = in->src_addr }, dest = { .v6 = in->dst_addr };
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if ((dest.any.sa_family != AF_INET && dest.any.sa_family != AF_INET6) ||
         (source.any.sa_family != 0 && uro_sock_size(&source) > sizeof in->src_addr))
         return -EINVAL;
@@ -152,13 +152,13 @@ int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t ro
     return error != 0 ? error : resolve(id, &source, &dest, in->timeout_ms);
 }
 
-int uro_resolve_any(struct uro_channel *channel, const void *command, uint32_t room)
+int uro_resolve_any(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_resolve_addr *in = command;
     struct uro_sock source = { 0 }, dest;
     struct uro_id *id;
 
-    (void)room;
+    (void)reply_size;
     if (in->reserved != 0 || uro_sock_read(&dest, &in->dst_addr, in->dst_size) != 0 ||
         (in->src_size != 0 && uro_sock_read(&source, &in->src_addr, in->src_size) != 0))
         return -EINVAL;
@@ -166,27 +166,27 @@ int uro_resolve_any(struct uro_channel *channel, const void *command, uint32_t r
     return error != 0 ? error : resolve(id, &source, &dest, in->timeout_ms);
 }
 
-/* RoCE has no subnet administrator to ask. */
-int uro_resolve_service(struct uro_channel *channel, const void *command, uint32_t room)
+/* Fails, since RoCE has no subnet administrator. */
+int uro_resolve_service(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct uro_newer_resolve_ib_service *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     return id->device == NULL || id->state != URO_ID_BOUND ? -EINVAL : -EOPNOTSUPP;
 }
 
-/* There is one route on RoCE, and it is known by now. */
-int uro_resolve_route(struct uro_channel *channel, const void *command, uint32_t room)
+/* Queues ROUTE_RESOLVED: RoCE has one route, which is known already. */
+int uro_resolve_route(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
     const struct rdma_ucm_resolve_route *in = command;
     struct uro_id *id;
     int error = uro_id_find(channel, in->id, &id);
 
-    (void)room;
+    (void)reply_size;
     if (error != 0)
         return error;
     uro_id_lock(id);

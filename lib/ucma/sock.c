@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sock.c - see sock.h. */
+/* sock.c - see sock.h for the contract. */
 #include "ucma/sock.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 
 #include "wire/bytes.h"
 
-#define IPV4_AT     12u /* in a GID */
-#define SID_PORT_AT 6u  /* in a service ID: its last two octets */
+#define IPV4_AT     12u /* offset in a GID */
+#define SID_PORT_AT 6u  /* offset in a service ID of its last two bytes */
 
 uint32_t uro_sock_size(const struct uro_sock *sock)
 {

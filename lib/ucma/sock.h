@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sock.h - socket addresses as programs of rdma_cm write them: IPv4, IPv6 and AF_IB, and the GID
- * and port that each stands for.
- */
+/* sock.h - socket addresses of rdma_cm programs: IPv4, IPv6 and AF_IB, and the GID and port of
+ * each. */
 #pragma once
 
 #include <netinet/in.h>
@@ -25,25 +24,25 @@ struct uro_sock {
     };
 };
 
-/* Octets of an address of its family; 0 when it is none of ours. */
+/* Returns the size in bytes of an address of its family, or 0 if the family is unknown. */
 uint32_t uro_sock_size(const struct uro_sock *sock);
 
-/* Copies the @size octets of an address at @from, which are cut out of a command. Returns 0 or
- *   -EINVAL  the family is not ours, or has another size */
+/* Copies an address of @size bytes from a command. Returns 0 or
+ *   -EINVAL  the family is unknown, or has another size */
 URO_NODISCARD int uro_sock_read(struct uro_sock *sock, const void *from, uint32_t size);
 
-/* The address as a GID; all zero for a wildcard. */
+/* Returns the address as a GID, zero for a wildcard. */
 struct uro_gid uro_sock_gid(const struct uro_sock *sock);
-/* Keeps the family, to which @gid fits. */
+/* Sets the address. The family stays, and @gid fits it. */
 void uro_sock_set_gid(struct uro_sock *sock, const struct uro_gid *gid);
-/* An address of @family, or of the IP version of @gid when @family is 0. */
+/* Fills in an address of @family, or if @family is 0 of the IP version of @gid. */
 void uro_sock_make(struct uro_sock *sock, int family, const struct uro_gid *gid, uint16_t port);
 
 bool uro_sock_is_wildcard(const struct uro_sock *sock);
 bool uro_sock_is_loopback(const struct uro_sock *sock);
-/* The interface that a link-local address belongs to; 0 when it does not say. */
+/* Returns the interface index of a link-local address, or 0. */
 uint32_t uro_sock_scope(const struct uro_sock *sock);
-/* @gid is an address of the IP version that the family stands for. */
+/* Returns whether @gid has the IP version of the family. */
 bool uro_sock_fits(const struct uro_sock *sock, const struct uro_gid *gid);
 
 uint16_t uro_sock_port(const struct uro_sock *sock);

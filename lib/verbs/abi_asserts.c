@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* abi_asserts.c - numbers and layouts that the core and the verbs API share, held equal by the
- * compiler. */
+/* abi_asserts.c - static assertions that core and the verbs API have the same numbers and
+ * layouts. */
 #include "core/cq.h"
 #include "core/key.h"
 #include "core/qp_state.h"
@@ -98,21 +98,21 @@ SAME(URO_ACCESS_ON_DEMAND, IBV_ACCESS_ON_DEMAND);
 SAME(URO_ACCESS_HUGETLB, IBV_ACCESS_HUGETLB);
 SAME(URO_ACCESS_OPTIONAL, IBV_ACCESS_OPTIONAL_RANGE);
 
-/* post.c copies elements as they are. */
+/* post.h copies elements with memcpy(). */
 SAME(sizeof(struct uro_sge), sizeof(struct ibv_sge));
 SAME(offsetof(struct uro_sge, address), offsetof(struct ibv_sge, addr));
 SAME(offsetof(struct uro_sge, length), offsetof(struct ibv_sge, length));
 SAME(offsetof(struct uro_sge, lkey), offsetof(struct ibv_sge, lkey));
 
-/* A CQ is plain and extended at once. */
-#define SAME_PLACE(field) SAME(offsetof(struct ibv_cq, field), offsetof(struct ibv_cq_ex, field))
-SAME_PLACE(context);
-SAME_PLACE(channel);
-SAME_PLACE(cq_context);
-SAME_PLACE(handle);
-SAME_PLACE(cqe);
-SAME_PLACE(mutex);
-SAME_PLACE(cond);
-SAME_PLACE(comp_events_completed);
-SAME_PLACE(async_events_completed);
+/* A CQ is a plain and an extended CQ at the same time. */
+#define SAME_OFFSET(field) SAME(offsetof(struct ibv_cq, field), offsetof(struct ibv_cq_ex, field))
+SAME_OFFSET(context);
+SAME_OFFSET(channel);
+SAME_OFFSET(cq_context);
+SAME_OFFSET(handle);
+SAME_OFFSET(cqe);
+SAME_OFFSET(mutex);
+SAME_OFFSET(cond);
+SAME_OFFSET(comp_events_completed);
+SAME_OFFSET(async_events_completed);
 static_assert(sizeof(struct ibv_cq) <= offsetof(struct ibv_cq_ex, comp_mask), "a prefix");

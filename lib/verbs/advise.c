@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* advise.c - ibv_advise_mr: pages of on-demand regions that will be needed are brought in. */
+/* advise.c - ibv_advise_mr: faults in the pages of on-demand regions that the program will need. */
 #include <errno.h>
 
-#include "verbs/memory.h"
 #include "verbs/objects.h"
 
-/* 0, or why the key is none of an on-demand region that @pd may use so. */
+/* Returns 0, or an error number if @pd may not use the key as an on-demand region in this way. */
 static int key_refusal(const struct uro_key *key, const struct ibv_pd *pd, bool write)
 {
     if (key != NULL && (key->kind == URO_KEY_WINDOW_1 || key->kind == URO_KEY_WINDOW_2))
@@ -17,7 +16,7 @@ static int key_refusal(const struct uro_key *key, const struct ibv_pd *pd, bool 
     return 0;
 }
 
-/* Where the element's octets are. */
+/* Finds the memory of the element. Returns 0 or an error number. */
 static int locate(struct uro_shard *shard, const struct ibv_pd *pd, const struct ibv_sge *element,
                   bool write, const uint8_t **at)
 {
@@ -33,7 +32,7 @@ static int locate(struct uro_shard *shard, const struct ibv_pd *pd, const struct
     return 0;
 }
 
-/* Always waits until it is done: IBV_ADVISE_MR_FLAG_FLUSH asks for what happens anyway. */
+/* Always waits for completion, as IBV_ADVISE_MR_FLAG_FLUSH requests. */
 int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                       struct ibv_sge *list, uint32_t count)
 {
@@ -49,12 +48,12 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
     if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) != 0 || count == 0)
         return EINVAL;
     if (!uro_device_started(device))
-        return ENOENT; /* nothing can be registered */
+        return ENOENT; /* no memory can be registered */
     for (uint32_t i = 0; i < count && error == 0; i++) {
         uro_device_lock(device);
         error = locate(uro_device_shard(device), pd, &list[i], write, &at);
         uro_device_unlock(device);
-        /* Without the lock: pages may come from a disk. */
+        /* The lock is not held, since pages may come from a disk. */
         if (error == 0 && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
             !uro_memory_usable(at, list[i].length, write))
             error = errno;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ah.c - address handles: where datagrams go, from an address vector or from a datagram that
- * came. */
+/* ah.c - address handles: the destination of datagrams, from an address vector or from a received
+ * datagram. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "verbs/objects.h"
 #include "wire/grh.h"
 
-#define REPLY_HOP_LIMIT 0xffu /* how far the datagram had come says nothing about the way back */
+#define REPLY_HOP_LIMIT 0xffu /* unrelated to the hop limit of the received datagram */
 
 static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs name so");
 
@@ -23,7 +23,7 @@ static void detach(struct uro_object *object)
     uro_device_unlock(device);
 }
 
-/* Returns 0 or an errno. */
+/* Fills in the handle. Returns 0 or an error number. */
 static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
 {
     struct uro_device *device = uro_ibv_host(ah->ibv.context);
@@ -80,10 +80,10 @@ int uro_ibv_destroy_ah(struct ibv_ah *ibv)
     return 0;
 }
 
-/* ---- from a datagram that came -------------------------------------------------------------- */
+/* ---- from a received datagram --------------------------------------------------------------- */
 
-/* The index of the address that the datagram went to; of a group, of the first address that can
- * answer. -1 when there is none. */
+/* Returns the index of the destination address of the datagram, and for a group the index of the
+ * first address that can reply. Returns -1 if there is none. */
 static int own_index(struct ibv_context *context, const struct uro_grh *grh)
 {
     const struct uro_device_config *config = uro_device_config(uro_ibv_host(context));
@@ -110,7 +110,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
         errno = EINVAL;
         return -1;
     }
-    /* wc->sl says which header the area holds, which is no service level. */
+    /* wc->sl holds the type of the header in the area, and not a service level. */
     *attr = (struct ibv_ah_attr){ .is_global = 1,
                                   .port_num = port_num,
                                   .grh = { .flow_label = grh.flow_label,

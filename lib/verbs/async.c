@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* async.c - asynchronous events: errors of queue pairs and completion queues, shared receive
- * queues that run low, the port's state. */
+/* async.c - asynchronous events: errors of queue pairs and CQs, SRQ limits, and changes of the
+ * port's state. */
 #include <errno.h>
 
 #include "verbs/objects.h"

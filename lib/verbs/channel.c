@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* channel.c - completion channels: where armed completion queues announce themselves. */
+/* channel.c - completion channels, which get the events of armed completion queues. */
 #include <errno.h>
 #include <stdlib.h>
 

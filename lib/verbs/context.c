@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context.c - an opened device, and how long the objects made from it live.
+/* context.c - contexts, and the lifetime of their objects.
  *
- * Closing detaches whatever is left from the engine, as a kernel does when the descriptor is
- * closed: no packet touches the program's memory afterwards. The memory of left objects stays, so
- * that destroying one late is harmless.
+ * Closing a context detaches its remaining objects from the engine, as the kernel does when the
+ * descriptor is closed: no packet touches the program's memory afterwards. The structs of these
+ * objects stay allocated, so that a program may destroy them later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 #include "verbs/fork.h"
 
-/* Fills in the functions that programs call through the context. An entry that is NULL makes
- * verbs.h answer EOPNOTSUPP. */
+/* Fills in the operations that programs call through the context. For a NULL entry, verbs.h returns
+ * EOPNOTSUPP. */
 static void fill_operations(struct verbs_context *verbs)
 {
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
@@ -56,7 +56,7 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
     if (uro_device_refusal(device->host) != 0)
         errno = EIO;
     else
-        context = calloc(1, sizeof *context); /* ENOMEM */
+        context = calloc(1, sizeof *context); /* sets errno to ENOMEM */
     if (context == NULL)
         return NULL;
     int error = fstat(cmd_fd, &status) != 0 ? -errno : uro_events_open(&context->events);
@@ -86,7 +86,7 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-    /* Programs pass it around and compare it; one inode per context tells them apart. */
+    /* Programs pass the descriptor on and compare it. Each context has an inode of its own. */
     int cmd_fd = memfd_create(device->name, MFD_CLOEXEC);
     struct ibv_context *context = cmd_fd >= 0 ? uro_ibv_context_open(device, cmd_fd) : NULL;
 
@@ -98,10 +98,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-/* In place of the locks of dead contexts, which a thread that the child does not have may hold. */
+/* Lock that replaces the locks of dead contexts, which a thread of the parent may hold for ever. */
 static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void uro_ibv_context_forked(void)
+void uro_ibv_renew_dead_lock(void)
 {
     pthread_mutex_init(&dead_lock, NULL);
 }
@@ -123,9 +123,9 @@ void uro_ibv_context_unlock(struct uro_ibv_context *context)
         pthread_mutex_unlock(lock_of(context));
 }
 
-void uro_ibv_context_again(struct uro_ibv_context *context, struct uro_device *device)
+void uro_ibv_reset_context(struct uro_ibv_context *context, struct uro_device *device)
 {
-    uro_events_again(&context->events);
+    uro_events_reset(&context->events);
     pthread_mutex_init(&context->lock, NULL);
     uro_list_init(&context->objects);
     uro_list_init(&context->blocks);
@@ -164,7 +164,7 @@ void uro_object_refund(struct uro_object *object)
     object->charged = NULL;
 }
 
-/* Newest first: what was made of an object goes before it. Nothing that stays is made of a
+/* Detaches the newest objects first, since they may use older objects. No other object uses a
  * region. */
 static void detach_all(struct uro_ibv_context *context)
 {
@@ -258,7 +258,7 @@ bool uro_object_detach(struct uro_object *object)
     uro_ibv_context_lock(context);
     bool here = !object->detached && !dead;
     object->detached = true;
-    if (!dead) /* else the list may be half changed */
+    if (!dead) /* the list of a dead context may be inconsistent */
         uro_list_remove(&object->link);
     uro_ibv_context_unlock(context);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.c - completion queues as programs make and destroy them; poll.c and cq_ex.c read them. */
+/* cq.c - creates, resizes and destroys completion queues. poll.c and cq_ex.c read them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,8 +8,8 @@
 
 #define ALIGNMENT 64u
 
-/* Rings have 2^n slots: what would be rounded away is granted, but for one slot, so that the
- * largest CQ has the largest ring. */
+/* Returns the granted capacity. Rings have 2^n slots, and the program gets all but one of them, so
+ * that the largest CQ has the largest ring. */
 static uint32_t granted(uint32_t wanted)
 {
     uint32_t slots = 2;
@@ -94,16 +94,19 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                              struct ibv_comp_channel *channel, int comp_vector)
 {
-    const struct ibv_cq_init_attr_ex attr = { .cqe = (uint32_t)cqe, /* negative: too many */
-                                              .cq_context = cq_context,
-                                              .channel = channel,
-                                              .comp_vector = (uint32_t)comp_vector };
+    const struct ibv_cq_init_attr_ex attr = {
+        .cqe = (uint32_t)cqe, /* a negative number becomes too large */
+        .cq_context = cq_context,
+        .channel = channel,
+        .comp_vector = (uint32_t)comp_vector
+    };
     struct uro_ibv_cq *cq = uro_ibv_cq_create(context, &attr);
 
     return cq != NULL ? &cq->ibv : NULL;
 }
 
-/* Moves to @ring and gives back what is then free: the old one, or @ring when it is too small. */
+/* Replaces the ring by @ring. Returns the ring to free: the old ring, or @ring if it is too
+ * small. */
 static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, int *error)
 {
     struct uro_device *device = cq->object.device;
@@ -140,7 +143,7 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     return error;
 }
 
-/* Returns when the program has acknowledged every event it took. */
+/* Waits until the program has acknowledged all events that it took. */
 static void settle(struct uro_ibv_cq *cq)
 {
     pthread_mutex_lock(&cq->ibv.mutex);

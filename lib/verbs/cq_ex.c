@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq_ex.c - extended completion queues: polling completion by completion, reader by reader.
+/* cq_ex.c - extended completion queues, which a program polls completion by completion and field by
+ * field.
  *
- * Between ibv_start_poll and ibv_end_poll a program posts, modifies, resizes and destroys as it
- * likes, so no lock that these take may be held there. Only the batch lock is held, which
- * no other function takes. The reader's lock is taken for one completion at a time.
+ * Between ibv_start_poll and ibv_end_poll a program may post, modify, resize and destroy. Only the
+ * batch lock is therefore held meanwhile, which no other call takes. The CQ lock is taken for one
+ * completion at a time.
  */
 #include <errno.h>
 
 #include "verbs/objects.h"
 
-/* The fields of our completions. VLAN, flow tag and tag matching are missing. */
+/* The fields of a completion that programs can read. VLAN, flow tag and tag matching are not
+ * supported. */
 #define READERS                                                                                    \
     (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -29,7 +31,7 @@ static bool advance(struct uro_ibv_cq *cq)
     bool found = uro_cq_poll(cq->core, &cq->current, 1) == 1;
     pthread_spin_unlock(&cq->lock);
     if (found) {
-        cq->ran_dry = false;
+        cq->batch_ended = false;
         cq->ex.wr_id = cq->current.wr_id;
         cq->ex.status = (enum ibv_wc_status)cq->current.status;
     }
@@ -63,8 +65,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     return ENOENT;
 }
 
-/* At its first empty answer a program usually ends the batch and sees to what it got. One that asks
- * again waits, and is as good a driver as any. */
+/* At the first ENOENT a program usually ends the batch. A program that polls again is waiting, so
+ * its call also runs a round. */
 static int next_poll(struct ibv_cq_ex *ex)
 {
     struct uro_ibv_cq *cq = cq_of(ex);
@@ -73,12 +75,12 @@ static int next_poll(struct ibv_cq_ex *ex)
         return uro_errors_keep(EIO);
     if (advance(cq))
         return 0;
-    if (cq->ran_dry) {
+    if (cq->batch_ended) {
         uro_device_progress(cq->object.device, false);
         if (advance(cq))
             return 0;
     }
-    cq->ran_dry = true;
+    cq->batch_ended = true;
     return ENOENT;
 }
 
@@ -104,7 +106,7 @@ static uint32_t read_byte_len(struct ibv_cq_ex *ex)
     return cq_of(ex)->current.byte_len;
 }
 
-/* Or the invalidated rkey: one place for both. */
+/* Returns the immediate data or the invalidated rkey, which share a field. */
 static __be32 read_imm_data(struct ibv_cq_ex *ex)
 {
     return cq_of(ex)->current.imm;
@@ -125,7 +127,7 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
     return cq_of(ex)->current.flags;
 }
 
-/* Ethernet has no LIDs. */
+/* Returns 0, since Ethernet has no LIDs. */
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
     (void)ex;
@@ -155,8 +157,8 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
     return uro_host_wall_time(cq->current.timestamp, &cq->wall_offset);
 }
 
-/* Readers that were not asked for stay NULL: a program that calls them crashes here as it would
- * on hardware. */
+/* Installs the readers that the program requested. The others stay NULL: a program that calls them
+ * crashes, as on hardware. */
 static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 {
     ex->start_poll = start_poll;
@@ -182,8 +184,8 @@ static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 
 /* ---- creating ----------------------------------------------------------- */
 
-/* Returns 0, or the errno for such a CQ. An unknown or missing feature is EOPNOTSUPP: programs then
- * create a plain CQ. */
+/* Returns 0, or the error number why the CQ cannot be created. Unsupported attributes give
+ * EOPNOTSUPP: programs then create a plain CQ. */
 static int refusal(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
                    uint32_t flags)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - the list of devices: what is configured, as struct ibv_device, without starting it. */
+/* device.c - the list of configured devices as struct ibv_device. Listing starts no device. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/call_observer.h"
 #include "verbs/fork.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
@@ -18,7 +17,8 @@ static int device_count; /* protected by the contexts lock, which is also held t
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char ops_of_ours[] = "uroce"; /* its address says: no provider's device */
+static const char ops_of_ours[] =
+    "uroce"; /* its address differs from the operations of all providers */
 
 static_assert(offsetof(struct uro_ibv_device, ops) == sizeof(struct ibv_device),
               "providers read the word behind struct ibv_device");
@@ -43,7 +43,7 @@ static void begin(void)
 {
     (void)uro_host_devices();
     uro_host_set_event_handlers(&uro_ibv_event_handlers);
-    uro_ibv_watch_forks();
+    uro_ibv_watch_fork();
 }
 
 static struct uro_ibv_device *first(void)
@@ -66,8 +66,8 @@ static struct uro_ibv_device *list(struct uro_device *host)
     return device;
 }
 
-/* Initialises the locks of a device that had not started: a thread that does not exist in the child
- * may hold them. */
+/* Initializes the context locks of a device that had not started: a thread of the parent may hold
+ * them. */
 static void renew_locks(struct uro_ibv_device *device)
 {
     for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
@@ -75,9 +75,9 @@ static void renew_locks(struct uro_ibv_device *device)
         (void)pthread_mutex_init(&URO_CONTAINER_OF(at, struct uro_ibv_context, link)->lock, NULL);
 }
 
-/* The contexts of the device that was the parent's. One that was not closed stays the program's,
- * and dead. */
-static void again(struct uro_ibv_device *device, struct uro_device *host)
+/* Attaches the device to its replacement @host. Kept contexts are reset. The other contexts stay
+ * dead until the program closes them. */
+static void replace_host(struct uro_ibv_device *device, struct uro_device *host)
 {
     struct uro_list contexts;
     struct uro_link *link;
@@ -90,7 +90,7 @@ static void again(struct uro_ibv_device *device, struct uro_device *host)
     while ((link = uro_list_pop(&contexts)) != NULL) {
         struct uro_ibv_context *context = URO_CONTAINER_OF(link, struct uro_ibv_context, link);
         if (context->kept)
-            uro_ibv_context_again(context, host);
+            uro_ibv_reset_context(context, host);
     }
 }
 
@@ -103,12 +103,12 @@ static struct uro_device *replacement(struct uro_device *before)
     return before;
 }
 
-void uro_ibv_devices_again(void)
+void uro_ibv_replace_devices(void)
 {
     for (struct uro_ibv_device *device = first(); device != NULL; device = device->next) {
         struct uro_device *host = replacement(device->host);
         if (host != device->host)
-            again(device, host);
+            replace_host(device, host);
         else
             renew_locks(device);
     }
@@ -133,10 +133,23 @@ void uro_ibv_contexts_unlock(void)
     pthread_mutex_unlock(&contexts_lock);
 }
 
+static void (*call_observer)(const void *caller);
+
+void uro_ibv_set_call_observer(void (*observer)(const void *caller))
+{
+    call_observer = observer;
+}
+
+void uro_ibv_report_call(const void *caller)
+{
+    if (call_observer != NULL)
+        call_observer(caller);
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
     pthread_once(&once, begin);
-    uro_ibv_called_from(__builtin_return_address(0));
+    uro_ibv_report_call(__builtin_return_address(0));
 
     struct ibv_device **all = calloc(URO_HOST_DEVICES_MAX + 1u, sizeof(struct ibv_device *));
     int count = 0;
@@ -165,7 +178,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 int ibv_get_device_index(struct ibv_device *device)
 {
     (void)device;
-    return -1; /* the kernel knows no such device: netlink would confirm none */
+    return -1; /* the kernel does not know the device */
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dm.c - device memory: what a card would have on board lies in this process, so that programs that
- * use it run. It is zero when allocated: nobody sees what others left there.
+/* dm.c - device memory. A network card has it on board; here it is memory of the process, zeroed
+ * when it is allocated.
  *
- * Like the cards', it is copied in units of four octets. An imported handle has the memory of its
- * origin, whose struct lives as long as either.
+ * As on network cards, copies have units of four bytes. An imported handle has the memory of its
+ * origin. The origin's struct stays allocated as long as a handle exists.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,11 +18,11 @@
 
 static atomic_uint last_handle;
 
-static struct uro_list all = { { &all.head, &all.head } }; /* origins that were not freed */
+static struct uro_list all = { { &all.head, &all.head } }; /* origins in use */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child made without the handlers of fork() a thread that it does not have may hold the
- * lock. */
+/* In a child that was made without the handlers of fork(), a thread of the parent may hold the lock
+ * for ever. */
 void uro_ibv_dms_lock(void)
 {
     if (!uro_host_cloned())
@@ -137,7 +137,8 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
     return begin(dm, context, atomic_fetch_add(&last_handle, 1) + 1);
 }
 
-/* The origin, which a context with the same cmd_fd has, with one more handle; or NULL. */
+/* Finds the origin in contexts with the same cmd_fd, and adds a handle to it. Returns NULL if there
+ * is none. */
 static struct uro_ibv_dm *find_origin(struct ibv_context *context, uint32_t handle)
 {
     uint64_t inode = uro_ibv_context(context)->inode;
@@ -171,7 +172,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
     return begin(dm, context, dm_handle);
 }
 
-/* Removes a handle. The memory is freed with its last handle. */
+/* Frees a handle. The memory is freed with the last handle. */
 static void drop(struct uro_ibv_dm *dm)
 {
     struct uro_ibv_dm *origin = dm->origin;
@@ -200,13 +201,13 @@ int uro_ibv_free_dm(struct ibv_dm *ibv)
     if (atomic_load(&dm->origin->users) != 0)
         return EBUSY;
     uro_ibv_dms_lock();
-    uro_list_remove(&dm->origin->link); /* nobody imports it any more */
+    uro_list_remove(&dm->origin->link); /* the origin cannot be imported any more */
     uro_ibv_dms_unlock();
     drop(dm);
     return 0;
 }
 
-/* Regions may need its memory: then it stays. */
+/* Does nothing while regions use the memory. */
 void ibv_unimport_dm(struct ibv_dm *ibv)
 {
     struct uro_ibv_dm *dm = uro_ibv_dm(ibv);
@@ -215,7 +216,7 @@ void ibv_unimport_dm(struct ibv_dm *ibv)
         drop(dm);
 }
 
-/* Memory that a region is in is among all. */
+/* Device memory with a region is always in the list. */
 void uro_ibv_dm_leave(uint32_t handle)
 {
     uro_ibv_dms_lock();
@@ -235,7 +236,7 @@ struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t
     struct uro_ibv_dm *origin = uro_ibv_dm(ibv)->origin;
     int error = uro_ibv_access_refusal(access);
 
-    /* Offsets are its addresses, and it never faults. */
+    /* The addresses are offsets, and accesses never fault. */
     if (error == 0 && (!(access & URO_ACCESS_ZERO_BASED) || (access & URO_ACCESS_ON_DEMAND)))
         error = EINVAL;
     if (error == 0 && (pd->context != ibv->context || !inside(origin, offset, length)))

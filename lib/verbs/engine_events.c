@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_events.c - turns events of the engine and the port into events of verbs.
+/* engine_events.c - queues the events of engines and ports, so that a program can wait for them.
  *
- * Runs with the engine lock held, in whichever thread drove the round: it only queues.
+ * The thread that runs the round calls the handlers with the engine lock held. They only queue
+ * events.
  */
 #include "verbs/objects.h"
 
-/* Every handle of a queue pair is told. */
-static void qp_event(const struct uro_ibv_pair *pair, enum uro_event_kind kind)
+/* Queues an event for every handle of a queue pair. */
+static void qp_event(const struct uro_ibv_shared_qp *shared, enum uro_event_kind kind)
 {
-    const struct uro_link *head = &pair->handles.head;
+    const struct uro_link *head = &shared->handles.head;
 
     for (struct uro_link *at = head->next; at != head; at = at->next) {
         struct uro_ibv_qp *qp = URO_CONTAINER_OF(at, struct uro_ibv_qp, handle);

@@ -4,7 +4,7 @@
 
 #include "verbs/objects.h"
 
-/* Exported; lib/abi/symbols.txt. */
+/* Exported by lib/abi/symbols.txt. */
 #define VERB(name, parameters, arguments)                                                          \
     int ibv_##name parameters                                                                      \
     {                                                                                              \
@@ -48,7 +48,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
     return count;
 }
 
-/* For programs built before the struct grew its last field. */
+/* Serves programs that were built before the struct got its last field. */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
                    struct _compat_ibv_port_attr *port_attr)
 {
@@ -94,10 +94,10 @@ OPERATION(post_srq_recv,
           (srq, wr, bad_wr))
 OPERATION(req_notify_cq, (struct ibv_cq * cq, int solicited_only), (cq, solicited_only))
 
-/* The number of completions, or a negative error number. */
-static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+/* Returns the number of completions, or a negative error number. */
+static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
-    int taken = uro_ibv_poll_cq(cq, room, wc);
+    int taken = uro_ibv_poll_cq(cq, max, wc);
 
     if (taken < 0)
         errno = -taken;

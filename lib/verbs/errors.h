@@ -22,7 +22,7 @@ static inline int uro_errors_keep(int error)
 /* Fills in the context's operations that return an error number. */
 void uro_errors_fill(struct verbs_context *verbs);
 
-/* Functions that errors.c exports as ibv_X(); each is implemented in another file. */
+/* Functions that errors.c exports as ibv_X(). */
 int uro_ibv_dealloc_pd(struct ibv_pd *pd);
 int uro_ibv_dereg_mr(struct ibv_mr *mr);
 int uro_ibv_destroy_ah(struct ibv_ah *ah);

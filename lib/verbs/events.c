@@ -18,7 +18,7 @@ int uro_events_open(struct uro_event_queue *queue)
     return 0;
 }
 
-void uro_events_again(struct uro_event_queue *queue)
+void uro_events_reset(struct uro_event_queue *queue)
 {
     int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 
@@ -46,13 +46,13 @@ void uro_events_put(struct uro_event_node *node)
     pthread_mutex_lock(&queue->lock);
     if (node->waiting++ == 0)
         uro_list_append(&queue->nodes, &node->link);
-    /* Cannot block: that takes 2^64 events. */
+    /* The call does not block: that would take 2^64 events. */
     ssize_t written = write(queue->fd, &one, sizeof one);
     (void)written;
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* The oldest node's event; a node with more to come waits its turn behind the others. */
+/* Takes an event of the oldest node. A node with more events goes to the end of the queue. */
 static struct uro_event_node *pop(struct uro_event_queue *queue)
 {
     struct uro_event_node *node = NULL;
@@ -69,7 +69,7 @@ static struct uro_event_node *pop(struct uro_event_queue *queue)
     return node;
 }
 
-/* Takes one from the descriptor's count without ever waiting for it; false when that fails. */
+/* Decrements the descriptor's count without waiting. Returns false if the count is 0. */
 static bool uncount(int fd)
 {
     uint64_t one;
@@ -78,8 +78,8 @@ static bool uncount(int fd)
     return preadv2(fd, &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
 }
 
-/* A thread can be cancelled after it took one from the count and before it took the event: the
- * count is made again from the events that wait. */
+/* Restores the count to the number of queued events. A thread may be cancelled after it decremented
+ * the count and before it took the event. */
 static void recount(void *argument)
 {
     struct uro_event_queue *queue = argument;
@@ -96,8 +96,8 @@ static void recount(void *argument)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* The one place here where a thread can be cancelled: readv() is (cancel/uncancelled.c). The macros
- * nest. NOLINTNEXTLINE(readability-function-size) */
+/* Waits for an event. A thread can be cancelled only here, in readv(): see cancel/uncancelled.c.
+ * The macros nest. NOLINTNEXTLINE(readability-function-size) */
 static bool wait_for_one(struct uro_event_queue *queue)
 {
     uint64_t one;
@@ -117,7 +117,8 @@ const struct uro_event_node *uro_events_take(struct uro_event_queue *queue)
     do {
         if (!wait_for_one(queue))
             return NULL;
-        /* No node: the event was withdrawn, but we were quicker than the withdrawer's read. */
+        /* No node: another thread has withdrawn the event, but has not decremented the count
+         * yet. */
     } while ((node = pop(queue)) == NULL);
     return node;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* events.h - a queue of events behind a descriptor: completion channels and asynchronous events.
+/* events.h - a queue of events behind a descriptor, for completion channels and asynchronous
+ * events.
  *
- * The descriptor is an eventfd in semaphore mode whose count is the number of waiting events, so
- * blocking, O_NONBLOCK, poll and epoll are the kernel's. The nodes stand in the objects they tell
- * about: putting an event never allocates and never fails.
+ * The descriptor is an eventfd in semaphore mode, whose count is the number of queued events. The
+ * kernel thus provides blocking, O_NONBLOCK, poll and epoll. Each object contains the nodes of its
+ * events, so that putting an event never allocates and never fails.
  */
 #pragma once
 
@@ -14,32 +15,33 @@
 struct uro_event_queue {
     int fd;
     pthread_mutex_t lock;
-    struct uro_list nodes; /* with waiting events, oldest first */
+    struct uro_list nodes; /* nodes with queued events, oldest first */
 };
 
-/* One kind of event of one object. Zero-initialised: none waits. */
+/* One kind of event of one object. A zeroed node has no queued event. */
 struct uro_event_node {
     struct uro_link link;
     struct uro_event_queue *queue; /* set before the first put */
-    void *object;                  /* for whoever takes the event */
-    int type;                      /* for the same thread */
-    uint32_t waiting;              /* put and not yet taken */
-    uint32_t taken;                /* by uro_events_take(), since the node exists */
+    void *object;                  /* object of the event, for the thread that takes it */
+    int type;                      /* type of the event, for the thread that takes it */
+    uint32_t waiting;              /* number of queued events */
+    uint32_t taken;                /* number of events that uro_events_take() returned so far */
 };
 
 /* Returns 0 or -errno of eventfd(). */
 URO_NODISCARD int uro_events_open(struct uro_event_queue *queue);
-/* In a forked child: empty, as if it had just been opened, with the same descriptor, which is no
- * more the parent's. */
-void uro_events_again(struct uro_event_queue *queue);
+/* In a forked child: empties the queue. The descriptor keeps its number, but is not shared with the
+ * parent any more. */
+void uro_events_reset(struct uro_event_queue *queue);
 void uro_events_close(struct uro_event_queue *queue);
 
-/* Thread: any. Queues one event and wakes a taker. */
+/* Queues one event and wakes a waiting thread. Thread: any. */
 void uro_events_put(struct uro_event_node *node);
 
-/* Thread: any. The oldest event; waits for one unless the descriptor is O_NONBLOCK. NULL with
- * errno of readv(): EAGAIN, EINTR. A thread that is cancelled while it waits loses no event. */
+/* Takes the oldest event. Waits for an event unless the descriptor is O_NONBLOCK. Returns NULL with
+ * errno of readv(): EAGAIN, EINTR. A thread that is cancelled while it waits loses no event.
+ * Thread: any. */
 const struct uro_event_node *uro_events_take(struct uro_event_queue *queue);
 
-/* Takes back what was put and not taken: node->taken does not change afterwards. */
+/* Removes the queued events of the node. node->taken does not change afterwards. */
 void uro_events_withdraw(struct uro_event_node *node);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.c - see fork.h; and what programs ask before they fork: nothing is needed, the engine copies
- * with the CPU. */
+/* fork.c - see fork.h. Also the verbs for memory in a forked child, which do nothing: the engine
+ * pins no pages. */
 #include "verbs/fork.h"
 
 #include "host/fork.h"
 
-/* Only the names are declared for rdma-core's own providers. */
+/* verbs.h does not declare these two functions, which are for rdma-core's own providers. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
@@ -52,12 +52,12 @@ static void release(void)
 static void in_child(void)
 {
     release();
-    uro_ibv_context_forked();
-    uro_ibv_devices_again();
-    uro_ibv_pds_again();
+    uro_ibv_renew_dead_lock();
+    uro_ibv_replace_devices();
+    uro_ibv_reset_pds();
 }
 
-void uro_ibv_watch_forks(void)
+void uro_ibv_watch_fork(void)
 {
     static const struct uro_fork_part part = { prepare, release, in_child };
 

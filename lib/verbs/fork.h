@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.h - what the objects of a program are in a forked child. All objects and contexts of the
- * parent's device are dead there (uro_device_dead()), and can only be freed.
+/* fork.h - verbs objects in a forked child. Contexts and objects of the parent's devices are dead
+ * there, as uro_device_dead() says: the child can only free them.
  */
 #pragma once
 
 #include "verbs/objects.h"
 
-/* Watches fork(). Once, after the devices were read. */
-void uro_ibv_watch_forks(void);
+/* Installs the handlers of fork(). Called once, after the devices were read. */
+void uro_ibv_watch_fork(void);
 
-/* librdmacm opens a device once and hands the context, and a PD of it, to whoever connects. In a
- * forked child it goes on to do so: those two are the child's then, and what else was made of them
- * is dead. */
+/* Mark the context and the PD that librdmacm creates once for each device and gives to all
+ * connections. They stay usable in a forked child, where librdmacm goes on to use them. Other
+ * objects that were made from them are dead. */
 void uro_ibv_keep_context(struct ibv_context *context);
 void uro_ibv_keep_pd(struct ibv_pd *pd);
 
-/* In a forked child: the device is a new one, @device, and the context is as if it had just been
- * opened. */
-void uro_ibv_context_again(struct uro_ibv_context *context, struct uro_device *device);
-/* In a forked child, no lock is held: those that stay belong to their contexts' devices. */
-void uro_ibv_pds_again(void);
+/* In a forked child: resets the context to the state of a newly opened context of @device. */
+void uro_ibv_reset_context(struct uro_ibv_context *context, struct uro_device *device);
+/* In a forked child: moves the kept PDs to the new devices of their contexts. No lock is held. */
+void uro_ibv_reset_pds(void);
 
-/* Locks that fork.c holds while the address space is copied; none is held while another is
- * taken. */
+/* Locks that fork.c holds while the address space is copied. No other code holds two of them. */
 void uro_ibv_pds_lock(void);
 void uro_ibv_pds_unlock(void);
 void uro_ibv_dms_lock(void);
@@ -30,7 +28,9 @@ void uro_ibv_dms_unlock(void);
 void uro_ibv_xrcds_lock(void);
 void uro_ibv_xrcds_unlock(void);
 
-/* device.c: in a forked child, no lock is held: devices that were the parent's are new ones. */
-void uro_ibv_devices_again(void);
-/* A lock in place of those of dead contexts, which threads that are not here may hold. */
-void uro_ibv_context_forked(void);
+/* device.c: in a forked child, replaces the devices of the parent by new devices. No lock is
+ * held. */
+void uro_ibv_replace_devices(void);
+/* In a forked child: initializes the lock that replaces the locks of dead contexts, which threads
+ * of the parent may hold. */
+void uro_ibv_renew_dead_lock(void);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* import.c - further handles of what this process opened, by the numbers that programs pass on.
+/* import.c - imports further handles of objects of this process, by the numbers that programs pass
+ * on.
  *
- * A copy of a context's cmd_fd names the context by its inode. A context of another process
- * cannot be imported: its engine and its memory are there.
+ * A copy of a context's cmd_fd identifies the context by its inode. Objects of another process
+ * cannot be imported, since their engine and memory are in that process.
  */
 #include <errno.h>
 #include <sys/stat.h>
 
 #include "verbs/objects.h"
 
-/* Whether an open context of @device has the inode. */
-static bool has(struct uro_ibv_device *device, uint64_t inode)
+/* Returns whether an open context of @device has the inode. */
+static bool has_context(struct uro_ibv_device *device, uint64_t inode)
 {
     bool found = false;
 
@@ -31,7 +32,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
     if (fstat(cmd_fd, &status) != 0 || (list = ibv_get_device_list(NULL)) == NULL)
         return NULL;
     for (int i = 0; list[i] != NULL && device == NULL; i++)
-        if (has(uro_ibv_device(list[i]), status.st_ino))
+        if (has_context(uro_ibv_device(list[i]), status.st_ino))
             device = list[i];
     ibv_free_device_list(list);
     if (device == NULL) {

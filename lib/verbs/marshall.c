@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* marshall.c - converts attributes between the kernel's form, which librdmacm uses, and the
- * API's. */
+/* marshall.c - converts attributes between the kernel's structs and those of verbs, for
+ * librdmacm. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
@@ -9,7 +9,7 @@
 
 #include "verbs/objects.h"
 
-/* Not in verbs.h: they are between rdma-core's own libraries. */
+/* verbs.h does not declare these functions, which are for rdma-core's own libraries. */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src);
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src);
@@ -65,7 +65,7 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_att
     ibv_copy_ah_attr_from_kern(&dst->alt_ah_attr, &src->alt_ah_attr);
 }
 
-/* The two forms of a path record differ in the widths and places of equal fields only. */
+/* The two structs of a path record have the same fields, with other widths and offsets. */
 #define COPY_PATH(dst, src)                                                                        \
     do {                                                                                           \
         memcpy(&(dst)->dgid, &(src)->dgid, sizeof(dst)->dgid);                                     \

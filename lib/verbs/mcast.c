@@ -8,20 +8,20 @@
 #include "core/limits.h"
 #include "verbs/objects.h"
 
-/* One queue pair in one group; changed under the engine lock, as the list it is in. */
+/* The attachment of a queue pair to a group. Engine lock. */
 struct uro_ibv_membership {
     struct uro_mcast core;
-    struct uro_ibv_membership *next; /* of the same queue pair */
+    struct uro_ibv_membership *next; /* next group of the queue pair */
 };
 
-/* The group, or false when there is nothing to attach or detach. */
+/* Reads the group. Returns false if the arguments are no UD queue pair and multicast address. */
 static bool group_of(const struct ibv_qp *qp, const union ibv_gid *gid, struct uro_gid *group)
 {
     memcpy(group->octets, gid->raw, sizeof group->octets);
     return qp->qp_type == IBV_QPT_UD && uro_gid_is_multicast(group);
 }
 
-/* Engine locked. Returns 0 or -ENOMEM. */
+/* Attaches the queue pair. Returns 0 or -ENOMEM. Engine lock held. */
 static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
                   const struct uro_gid *group)
 {
@@ -51,7 +51,7 @@ int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
     struct uro_device *device = qp->object.device;
     struct uro_gid group;
 
-    (void)lid; /* RoCE has none */
+    (void)lid; /* RoCE has no LIDs */
     if (!group_of(ibv, gid, &group))
         return EINVAL;
     struct uro_ibv_membership *membership = uro_ibv_new(ibv->context, sizeof *membership);
@@ -66,7 +66,7 @@ int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
     return -error;
 }
 
-/* Engine locked. */
+/* Detaches the queue pair. Engine lock held. */
 static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
 {
     struct uro_ibv_membership **at = &qp->memberships;

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - may this process read, or write, all of a range? Asked before a range is registered,
- * or, when it was registered ON_DEMAND, before each packet's octets are touched.
+/* memory.c - checks whether this process may read or write all of a range.
  *
- * An access that faults later would kill the program inside our engine, so what a kernel finds
- * out by pinning pages is found out here, without touching what they hold:
+ * Registration checks a range. For an ON_DEMAND region, the engine checks the bytes of each packet
+ * before it touches them. An access that faults later would kill the program inside the engine. A
+ * kernel finds this out when it pins pages. Two methods find it out without touching the content:
  *
- *   madvise(MADV_POPULATE_READ or _WRITE), Linux 5.14, faults every page in as an access would.
- *   It is right for private, shared, file and stack memory and past the end of a file, and spares
- *   the datapath the faults. It reads and writes nothing, so another thread may write meanwhile;
- *   process_vm_writev() of what was just read could not promise that.
+ *   madvise(MADV_POPULATE_READ or _WRITE), since Linux 5.14, faults pages in as an access would.
+ *   It is correct for private, shared, file and stack memory and past the end of a file. It also
+ *   avoids faults on the datapath. It changes nothing, so another thread may write meanwhile.
  *
- *   /proc/self/maps decides where that is not offered: older kernels and memory of devices. Only
- *   mappings and rights are seen.
+ *   /proc/self/maps shows mappings and rights, for older kernels and for memory of devices.
  *
- * Ordinary memory that is unmapped while it is registered is host/unmapped.c's matter, and so is
- * on-demand memory that another thread unmaps between the question and the copy.
+ * host/unmapped.c handles memory that the program unmaps after the check.
  */
-#include "verbs/memory.h"
+#include "verbs/objects.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +26,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* True when mappings with the right cover start to end without a gap. */
+/* Returns whether readable (and with @write, writable) mappings cover the range without a gap. */
 static bool mapped(uintptr_t start, uintptr_t end, bool write)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -52,23 +49,23 @@ static bool mapped(uintptr_t start, uintptr_t end, bool write)
     return start >= end;
 }
 
-/* 0 or errno of faulting the pages in. */
+/* Faults the pages in. Returns 0 or an error number. */
 static int populate(uintptr_t start, uintptr_t end, bool write)
 {
-    void *at = (void *)start; /* a page of the caller's range */
+    void *first = (void *)start; /* address of a page in the caller's range */
     int result;
 
     do
-        result = madvise(at, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+        result = madvise(first, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     while (result < 0 && errno == EINTR);
     return result < 0 ? errno : 0;
 }
 
-bool uro_memory_usable(const uint8_t *at, uint64_t length, bool write)
+bool uro_memory_usable(const uint8_t *memory, uint64_t length, bool write)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)at & ~(page - 1);
-    uintptr_t end = (uintptr_t)at + length;
+    uintptr_t start = (uintptr_t)memory & ~(page - 1);
+    uintptr_t end = (uintptr_t)memory + length;
 
     if (length == 0)
         return true;

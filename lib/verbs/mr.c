@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mr.c - memory regions: a range of memory, and the key that opens it.
+/* mr.c - memory regions: a range of memory, and the key for access to it.
  *
- * The range is the program's memory, now or (ON_DEMAND) whenever it is used; device memory (dm.c);
- * or none. An imported MR (import.c) is another handle of one that was registered: it has the key
- * of its origin, whose struct lives as long as either.
+ * The range is memory of the program, device memory (dm.c) or empty. The pages of an ON_DEMAND
+ * region need not exist before they are used. An imported MR (import.c) is another handle of a
+ * registered region, and has the key of its origin. The origin's struct stays allocated as long as
+ * a handle exists.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/limits.h"
-#include "verbs/memory.h"
 #include "verbs/objects.h"
 
 #define ACCESS_KNOWN                                                                               \
@@ -17,7 +17,7 @@
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
      URO_ACCESS_ON_DEMAND | URO_ACCESS_HUGETLB | URO_ACCESS_FLUSH_GLOBAL)
 
-/* The memory and access of a registration. */
+/* The arguments of a registration. */
 struct range {
     void *at;
     size_t length;
@@ -30,14 +30,14 @@ int uro_ibv_access_refusal(unsigned access)
 {
     bool remote_writes = access & (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC);
 
-    if (access & URO_ACCESS_FLUSH_PERSISTENT) /* no memory of ours outlives a power failure */
+    if (access & URO_ACCESS_FLUSH_PERSISTENT) /* no memory is persistent */
         return EOPNOTSUPP;
     if ((access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL)) != 0)
         return EINVAL;
     return remote_writes && !(access & URO_ACCESS_LOCAL_WRITE) ? EINVAL : 0;
 }
 
-/* 0, or why the range cannot be registered so. */
+/* Returns 0, or the error number why the range cannot be registered. */
 static int refusal(const struct range *range)
 {
     int error = uro_ibv_access_refusal(range->access);
@@ -48,7 +48,7 @@ static int refusal(const struct range *range)
         range->length > UINT64_MAX - range->iova)
         return EINVAL;
     if (range->access & URO_ACCESS_ON_DEMAND)
-        return 0; /* asked when it is used */
+        return 0; /* checked when it is used */
     if (!uro_memory_usable(range->at, range->length, range->access & URO_ACCESS_LOCAL_WRITE))
         return errno;
     return 0;
@@ -85,15 +85,14 @@ static struct uro_device *device_of(const struct uro_ibv_mr *mr)
     return uro_region_device(mr);
 }
 
-/* Engine locked. Windows are unbound first. */
+/* Removes the key, after unbinding its windows. Engine lock held. */
 static void close_key(struct uro_ibv_mr *origin)
 {
     if (origin->key.registered)
         uro_key_expel(uro_device_shard(device_of(origin)), &origin->key);
 }
 
-/* Returns the bytes that count as registered memory. On-demand regions and the null MR count
- * nothing. */
+/* Returns the bytes that count as registered memory. On-demand and device memory do not count. */
 static uint64_t counted(const struct uro_key *key)
 {
     bool ours = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
@@ -101,7 +100,7 @@ static uint64_t counted(const struct uro_key *key)
     return ours ? 0 : key->length;
 }
 
-/* The handle counts as a region no more. */
+/* Gives back the quotas that a handle used. */
 static void refund(struct uro_device *device, uint64_t octets)
 {
     uro_quota_give(device, URO_QUOTA_MR, 1);
@@ -123,7 +122,8 @@ static bool charge(struct uro_device *device, uint64_t octets)
     return false;
 }
 
-/* The struct of a region, counted; NULL with errno set when there may be no more. */
+/* Allocates the struct of a region, and adds the region to the quotas. Returns NULL with errno if a
+ * quota is reached. */
 static struct uro_ibv_mr *new_region(struct ibv_pd *pd, uint64_t octets)
 {
     struct uro_ibv_mr *mr;
@@ -200,8 +200,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return register_range(pd, &range);
 }
 
-/* The origin that has the key, with one more handle; NULL with errno ENOENT when there is none in
- * the PD's domain, ENOMEM when it has too many. */
+/* Finds the origin that has the key, and adds a handle to it. Returns NULL with errno ENOENT if the
+ * PD has no such region, ENOMEM if the region has too many handles. */
 static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
 {
     struct uro_device *device = uro_ibv_host(pd->context);
@@ -262,7 +262,7 @@ struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd)
 
 /* ---- changing ------------------------------------------------------------------------------- */
 
-/* Returns the region as it would be after the change. */
+/* Returns the range that the region would have after the change. */
 static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, size_t length,
                             int access)
 {
@@ -280,8 +280,7 @@ static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, 
     return range;
 }
 
-/* Whether the arguments of ibv_rereg_mr() are of use with these flags; libibverbs refuses the same
- * ones. */
+/* Returns whether the arguments of ibv_rereg_mr() fit its flags, as libibverbs checks them. */
 static bool arguments_fit(int flags, const void *addr, size_t length, int access)
 {
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
@@ -291,20 +290,21 @@ static bool arguments_fit(int flags, const void *addr, size_t length, int access
     return access == 0 || (flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
-/* 0, or why @mr cannot be changed so. */
+/* Returns 0, or the error number why @mr cannot be changed in this way. */
 static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
                           const struct range *range)
 {
     if (uro_region_dead(mr))
         return EIO;
     if (imported(mr) || mr->key.kind != URO_KEY_REGION || mr->dm != 0)
-        return EINVAL; /* not all of it is this handle's */
+        return EINVAL; /* the region has several handles */
     if (pd == NULL || pd->context != mr->ibv.context)
         return EINVAL;
     return refusal(range);
 }
 
-/* Another range gets another key; peers that have the key of the same range go on with it. */
+/* Changes the region. A new range gets a new key. Otherwise peers go on using the key that they
+ * have. */
 static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
                   const struct range *range)
 {
@@ -335,7 +335,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
     return error;
 }
 
-/* rule KEY.REREG: every failure is of the kind that leaves the MR as it was. */
+/* rule KEY.REREG: a failure leaves the MR unchanged. */
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access)
 {
@@ -362,7 +362,7 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-/* Takes the key away; EBUSY when windows are bound to it. */
+/* Removes the key. Returns EBUSY if windows are bound to it. */
 static int deregister(struct uro_ibv_mr *origin)
 {
     struct uro_device *device = device_of(origin);
@@ -375,7 +375,7 @@ static int deregister(struct uro_ibv_mr *origin)
     return error;
 }
 
-/* Gives up a handle; true when it was the last one, and the key is gone too. */
+/* Drops a handle. Returns whether it was the last handle, so that the key was removed, too. */
 static bool last_handle(struct uro_ibv_mr *origin)
 {
     if (uro_region_dead(origin))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mw.c - memory windows: keys that work requests bind to a part of a region, and unbind.
  *
- * Those of type 1 are bound here; those of type 2 by ibv_post_send() or ibv_wr_bind_mw().
+ * Windows of type 1 are bound here, windows of type 2 by ibv_post_send() or ibv_wr_bind_mw().
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct mw {
     struct uro_key key;
 };
 
-/* Unbinds it too. */
+/* Removes the window from the engine, and unbinds it. */
 static void detach(struct uro_object *object)
 {
     struct mw *mw = URO_CONTAINER_OF(object, struct mw, object);
@@ -23,7 +23,7 @@ static void detach(struct uro_object *object)
     uro_device_lock(device);
     int error = uro_key_deregister(uro_device_shard(device), &mw->key);
     uro_device_unlock(device);
-    URO_ASSERT(error == 0); /* no window is bound to a window */
+    URO_ASSERT(error == 0); /* cannot fail: no window is bound to a window */
 }
 
 struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -65,8 +65,8 @@ int uro_ibv_dealloc_mw(struct ibv_mw *ibv)
     return 0;
 }
 
-/* Posted: the program may give the new key to the peer in a send behind it. When the binding turns
- * out not to be allowed, the program has to put the old key back, as man ibv_bind_mw says. */
+/* Posts the binding. The program may send the new key to the peer in a later request. If the
+ * binding fails, the program restores the old key, as man ibv_bind_mw says. */
 int uro_ibv_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);

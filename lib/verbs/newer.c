@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* newer.c - see newer.h. */
+/* newer.c - see newer.h for the contract. */
 #include "verbs/newer.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@ static_assert(offsetof(struct uro_newer_mr_attr, comp_mask) == 16 &&
                   offsetof(struct uro_newer_mr_attr, buf) == 64,
               "as programs were compiled");
 
-/* The result of ibv_alloc_buf(). It is opaque for programs. */
+/* The handle that ibv_alloc_buf() returns, opaque for programs. */
 struct buf {
-    struct ibv_pd *pd; /* compared, not used: it may be gone when the buffer is freed */
+    struct ibv_pd *pd; /* only compared: it may be freed before the buffer */
     uint8_t *octets;
     size_t size;
 };
@@ -74,7 +74,7 @@ static bool inside(const struct buf *buf, const void *addr, size_t length)
     return from >= base && from - base <= buf->size && length <= buf->size - (from - base);
 }
 
-/* 0, or why there can be no such region. */
+/* Returns 0, or the error number why the region cannot be registered. */
 static int refusal(const void *pd, const struct uro_newer_mr_attr *attr)
 {
     const uint64_t given = attr->comp_mask;
@@ -90,7 +90,7 @@ static int refusal(const void *pd, const struct uro_newer_mr_attr *attr)
             return EINVAL;
     }
     if (((given & URO_NEWER_MR_ADDR) != 0) == ((given & URO_NEWER_MR_FD) != 0))
-        return EINVAL; /* one of the two says where the memory is */
+        return EINVAL; /* the memory needs an address or a buffer */
     return (given & ~known) != 0 ? EOPNOTSUPP : 0;
 }
 
@@ -118,8 +118,8 @@ void *uro_newer_reg_buf_mr(void *pd, void *buf, void *addr, size_t length, int a
 
 /* ---- speed ---------------------------------------------------------------------------------- */
 
-/* Returns the speed of a lane in 100 Mb/s for a code of ibv_port_attr.active_speed, or 0 for an
- * unknown code. */
+/* Returns the speed of a lane in 100 Mb/s for a value of ibv_port_attr.active_speed; 0 if it is
+ * unknown. */
 static unsigned lane_speed(unsigned code)
 {
     static const struct {
@@ -133,7 +133,7 @@ static unsigned lane_speed(unsigned code)
     return 0;
 }
 
-/* Returns the lanes for a code of ibv_port_attr.active_width, or 0 for an unknown code. */
+/* Returns the number of lanes for a value of ibv_port_attr.active_width; 0 if it is unknown. */
 static unsigned lanes(unsigned code)
 {
     static const struct {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* newer.h - verbs that <infiniband/verbs.h> of older rdma-core releases does not declare, and newer
- * ones do. Therefore they have names and types of our own here; the stubs that lib/abi makes of
- * symbols.txt lead there. Each pointer to an object of the interface is a void pointer. */
+/* newer.h - verbs that only newer releases of rdma-core declare in <infiniband/verbs.h>. They have
+ * names and types of our own here, and lib/abi generates stubs that call them from symbols.txt.
+ * Pointers to objects of the interface are void pointers. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bits of uro_newer_mr_attr.comp_mask: which of the fields are given. */
+/* Bits of uro_newer_mr_attr.comp_mask, one for each field that is valid. */
 #define URO_NEWER_MR_IOVA      0x01u
 #define URO_NEWER_MR_ADDR      0x02u
 #define URO_NEWER_MR_FD        0x04u
@@ -15,7 +15,7 @@
 #define URO_NEWER_MR_DMAH      0x10u
 #define URO_NEWER_MR_BUF       0x20u
 
-/* struct ibv_mr_init_attr. In programs built with rdma-core 59 to 63 it ends before @buf. */
+/* struct ibv_mr_init_attr. In programs built with rdma-core 59 to 63 it ends before `buf`. */
 struct uro_newer_mr_attr {
     size_t length;
     int access;
@@ -28,23 +28,23 @@ struct uro_newer_mr_attr {
     void *buf;
 };
 
-/* ibv_alloc_buf (rdma-core 64): zeroed pages for a program to register. Returns their address, and
- * the handle in @buf; NULL with errno EINVAL or ENOMEM. */
+/* ibv_alloc_buf (rdma-core 64): allocates zeroed pages that a program will register. Returns their
+ * address, and the handle in @buf. Returns NULL with errno EINVAL or ENOMEM on failure. */
 void *uro_newer_alloc_buf(void *pd, size_t size, void **buf);
 void uro_newer_free_buf(void *buf);
 
-/* ibv_reg_buf_mr: a part of such a buffer, in the protection domain that it was allocated for. NULL
- * with errno. */
+/* ibv_reg_buf_mr: registers a part of such a buffer in the PD that it was allocated for. Returns
+ * NULL with errno on failure. */
 void *uro_newer_reg_buf_mr(void *pd, void *buf, void *addr, size_t length, int access);
 
-/* ibv_export_buf_dmabuf_fd (rdma-core 65): -1 with errno ENODATA, because no buffer of ours is a
+/* ibv_export_buf_dmabuf_fd (rdma-core 65): returns -1 with errno ENODATA, since no buffer is a
  * DMA-buf. */
 int uro_newer_export_buf(void *buf);
 
-/* ibv_reg_mr_ex (rdma-core 59): any registration. NULL with errno: EINVAL, or EOPNOTSUPP for a
- * DMA-buf, a DMA handle or an unknown field. */
+/* ibv_reg_mr_ex (rdma-core 59): registers memory of any kind. Returns NULL with errno EINVAL, or
+ * EOPNOTSUPP for a DMA-buf, a DMA handle or an unknown field. */
 void *uro_newer_reg_mr_ex(void *pd, const struct uro_newer_mr_attr *attr);
 
-/* ibv_query_port_speed (rdma-core 59): in units of 100 Mb/s. Returns 0 or an error number, also in
- * errno. */
+/* ibv_query_port_speed (rdma-core 59): reads the speed in units of 100 Mb/s. Returns 0 or an error
+ * number, also in errno. */
 int uro_newer_query_port_speed(void *context, uint32_t port, uint64_t *speed);

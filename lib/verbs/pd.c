@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pd.c - protection domains: a number that keys and queue pairs share.
  *
- * Several handles may have one number: what was allocated, what was imported from it (import.c),
- * and parent domains made of it. A parent domain is its base to everything that is made of it: its
- * thread domain promises what we do not need to know, and its allocators are for memory that a
- * device reads, of which we have none.
+ * Several handles may have the same number: the allocated PD, its imports (import.c) and its parent
+ * domains. For the objects that use it, a parent domain is the same as its base. Its thread domain
+ * and its allocators have no effect: uroce needs neither.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,16 +12,16 @@
 #include "verbs/fork.h"
 
 /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits
- * memory that a confidential machine does not protect. No memory of ours needs that. */
+ * memory that a confidential machine does not protect. uroce allocates no such memory. */
 #define ALLOW_UNPROTECTED (1u << 2)
 
-static atomic_uint last_number; /* never reused: an old key cannot meet a new domain */
+static atomic_uint last_number; /* never reused, so that an old key does not fit a new domain */
 
 static struct uro_list all = { { &all.head, &all.head } };
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child made without the handlers of fork() a thread that it does not have may hold the
- * lock. */
+/* In a child that was made without the handlers of fork(), a thread of the parent may hold the lock
+ * for ever. */
 void uro_ibv_pds_lock(void)
 {
     if (!uro_host_cloned())
@@ -40,7 +39,7 @@ void uro_ibv_keep_pd(struct ibv_pd *pd)
     uro_ibv_pd(pd)->kept = true;
 }
 
-void uro_ibv_pds_again(void)
+void uro_ibv_reset_pds(void)
 {
     for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
         struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
@@ -87,7 +86,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     return &pd->ibv;
 }
 
-/* Whether one of the PDs that @context has, or shares, has the number. */
+/* Returns whether @context, or a context with the same inode, has a PD with the number. */
 static bool exists(struct ibv_context *context, uint32_t number)
 {
     uint64_t inode = uro_ibv_context(context)->inode;
@@ -120,8 +119,8 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
     return &pd->ibv;
 }
 
-/* Takes the handle off the list, unless it is used, or @everywhere and another handle of its
- * domain is: then nothing changes. */
+/* Removes the handle from the list unless it is in use. With @everywhere, no other handle of its
+ * domain may be in use either. Returns whether the handle was removed. */
 static bool unlist(struct uro_ibv_pd *pd, bool everywhere)
 {
     bool used = atomic_load(&pd->users) != 0;
@@ -158,7 +157,7 @@ int uro_ibv_dealloc_pd(struct ibv_pd *ibv)
     return 0;
 }
 
-/* Keeps a handle that has objects, because they need it. */
+/* Does nothing while objects use the handle. */
 void ibv_unimport_pd(struct ibv_pd *ibv)
 {
     struct uro_ibv_pd *pd = uro_ibv_pd(ibv);

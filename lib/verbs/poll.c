@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* poll.c - completions as struct ibv_wc, and arming a CQ for its next completion. */
+/* poll.c - returns completions as struct ibv_wc, and arms CQs. */
 #include <errno.h>
 
 #include "verbs/objects.h"
@@ -14,7 +14,7 @@ static void translate(const struct uro_cqe *cqe, struct ibv_wc *wc)
         .opcode = (enum ibv_wc_opcode)cqe->opcode,
         .vendor_err = cqe->vendor_error,
         .byte_len = cqe->byte_len,
-        .imm_data = cqe->imm, /* or the invalidated rkey: one place for both */
+        .imm_data = cqe->imm, /* or the invalidated rkey, which shares the field */
         .qp_num = cqe->qpn,
         .src_qp = cqe->source_qpn,
         .wc_flags = cqe->flags,
@@ -22,7 +22,7 @@ static void translate(const struct uro_cqe *cqe, struct ibv_wc *wc)
     };
 }
 
-static int take(struct uro_ibv_cq *cq, int room, struct ibv_wc *wc)
+static int take(struct uro_ibv_cq *cq, int max, struct ibv_wc *wc)
 {
     struct uro_cqe cqes[BATCH];
     uint32_t count, wanted;
@@ -30,30 +30,30 @@ static int take(struct uro_ibv_cq *cq, int room, struct ibv_wc *wc)
 
     pthread_spin_lock(&cq->lock);
     do {
-        wanted = (uint32_t)(room - taken) < BATCH ? (uint32_t)(room - taken) : BATCH;
+        wanted = (uint32_t)(max - taken) < BATCH ? (uint32_t)(max - taken) : BATCH;
         count = uro_cq_poll(cq->core, cqes, wanted);
         for (uint32_t i = 0; i < count; i++)
             translate(&cqes[i], &wc[taken++]);
-    } while (count == BATCH && taken < room);
+    } while (count == BATCH && taken < max);
     pthread_spin_unlock(&cq->lock);
     return taken;
 }
 
-int uro_ibv_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wc)
+int uro_ibv_poll_cq(struct ibv_cq *ibv, int max, struct ibv_wc *wc)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
 
     if (uro_object_dead(&cq->object))
         return -EIO;
-    if (room <= 0)
-        return room == 0 ? 0 : -EINVAL;
-    int taken = take(cq, room, wc);
+    if (max <= 0)
+        return max == 0 ? 0 : -EINVAL;
+    int taken = take(cq, max, wc);
     if (taken > 0) {
         uro_device_polled(cq->object.device);
         return taken;
     }
     uro_device_progress(cq->object.device, false);
-    return take(cq, room, wc);
+    return take(cq, max, wc);
 }
 
 int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)

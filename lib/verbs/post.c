@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post.c - what a send request may be, and how it is written into its slot.
- *
- * Everything a request can be wrong in by itself is refused here (B21, B25).
- */
+/* post.c - see post.h for the contract. Rejects every error that the request alone shows (B21,
+ * B25). */
 #include "verbs/post.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 #include "core/limits.h"
 
 #define ATOMIC_LENGTH 8u
-#define NUMBER_MAX    0xffffffu /* of a queue pair or an SRQ on the wire */
+#define NUMBER_MAX    0xffffffu /* largest number of a queue pair or an SRQ */
 #define FLAGS         (URO_SEND_FENCE | URO_SEND_SIGNALED | URO_SEND_SOLICITED | URO_SEND_INLINE)
 
 #define RC        (1u << URO_QPT_RC)
@@ -20,12 +18,12 @@
 #define RELIABLE  (RC | XRC)
 #define CONNECTED (RELIABLE | UC)
 
-/* Which types take what, by enum uro_wr_opcode; man ibv_post_send has the table. UC has no packet
- * for SEND_WITH_INV. */
+/* The queue pair types that support each operation, by enum uro_wr_opcode. The table is in man
+ * ibv_post_send. UC has no packet for SEND_WITH_INV. */
 static const struct operation {
-    unsigned types;  /* 0: nobody */
-    bool can_inline; /* its buffer is only read */
-    bool atomic;     /* eight octets */
+    unsigned types;  /* set of queue pair types; 0: none */
+    bool can_inline; /* the buffer is only read */
+    bool atomic;     /* the buffer has 8 bytes */
     bool no_buffer;
 } operations[] = {
     /* clang-format off */
@@ -114,12 +112,13 @@ int uro_post_inline(struct uro_wqe *wqe)
     return operations[wqe->opcode].can_inline ? 0 : EINVAL;
 }
 
-int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *at, size_t length)
+int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *data,
+                    size_t length)
 {
     if (length > qp->send->inline_max - wqe->length)
         return EINVAL;
-    if (length > 0) /* @at may be NULL otherwise */
-        memcpy((uint8_t *)wqe->sges + wqe->length, at, length);
+    if (length > 0) /* else @data may be NULL */
+        memcpy((uint8_t *)wqe->sges + wqe->length, data, length);
     wqe->length += (uint32_t)length;
     return 0;
 }
@@ -130,7 +129,7 @@ int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe *wqe)
         return EINVAL;
     if (!operations[wqe->opcode].atomic)
         return 0;
-    return wqe->length == ATOMIC_LENGTH ? 0 : EINVAL; /* alignment is the responder's to refuse */
+    return wqe->length == ATOMIC_LENGTH ? 0 : EINVAL; /* the responder checks the alignment */
 }
 
 void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count)

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post.h - a send request on its way into its slot: what ibv_post_send() and ibv_wr_*() share.
+/* post.h - writes a send request into its slot, for ibv_post_send() and ibv_wr_*().
  *
- *     begin            a free slot, with what every request has
- *     imm, remote_address, rkey, compare_add, swap, xrc_srqn (core/work.h)
- *                      are written into the slot as they come
- *     datagram, bind   the parts that can be wrong
+ *     begin            takes a free slot, and fills in the fields that all requests have
+ *                      The caller writes imm, remote_address, rkey, compare_add, swap and xrc_srqn.
+ *     datagram, bind   check and fill in further fields
  *     elements, or inline and octets
- *                      the buffer; requests without one (bind, LOCAL_INV) have neither
- *     end              whether the whole can be right
- *     publish          all slots that ended well belong to the engine
+ *                      fill in the buffer, unless the request has none (bind, LOCAL_INV)
+ *     end              checks the whole request
+ *     publish          gives all slots that ended without an error to the engine
  *
- * Under the QP's send lock from the first begin to publish; a slot that is not published is as if
- * nothing had been. Errors are EINVAL where nothing else is said.
+ * The caller holds the QP's send lock from the first begin to publish. A slot that is not published
+ * has no effect. Errors are EINVAL unless a comment says otherwise.
  */
 #pragma once
 
@@ -21,49 +20,48 @@
 #include "core/work.h"
 #include "verbs/objects.h"
 
-/* Whether queue pairs of @type take the opcode, of enum uro_wr_opcode. */
+/* Returns whether queue pairs of @type support the opcode, of enum uro_wr_opcode. */
 bool uro_post_takes(enum uro_qp_type type, unsigned opcode);
 
-/* Whether the QP's type and state let it take sends at all. */
+/* Returns whether the QP accepts sends in its type and state. */
 bool uro_post_sends(const struct uro_ibv_qp *qp);
 
-/* Begins a request in the slot that is @ahead slots after the next slot. @flags: of IBV_SEND_*;
- * INLINE is ignored.
- * Errors: EINVAL  the QP's type does not take @opcode, or no request has such flags
+/* Begins a request in the slot @ahead slots after the next free slot. @flags: set of IBV_SEND_*;
+ * ignores INLINE. Errors: EINVAL  the QP's type does not support @opcode, or a flag is unknown
  *         ENOMEM  the queue is full */
 URO_NODISCARD int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode,
                                  unsigned flags, struct uro_wqe **wqe);
 
-/* UD: where the datagram goes. */
+/* Fills in the destination of a UD datagram. */
 URO_NODISCARD int uro_post_datagram(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                                     struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 
-/* BIND_MW of a window of @type; @rkey is its key from then on. */
+/* Fills in BIND_MW of a window of @type, whose new key is @rkey. */
 URO_NODISCARD int uro_post_bind(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                                 enum ibv_mw_type type, const struct ibv_mw *mw, uint32_t rkey,
                                 const struct ibv_mw_bind_info *info);
 
-/* Whether the request has a buffer. */
+/* Returns whether the request has a buffer. */
 bool uro_post_has_buffer(const struct uro_wqe *wqe);
 
-/* The buffer's octets follow, instead of elements. */
+/* Begins inline data, instead of elements. uro_post_octets() appends bytes. */
 URO_NODISCARD int uro_post_inline(struct uro_wqe *wqe);
-URO_NODISCARD int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *at,
-                                  size_t length);
+URO_NODISCARD int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
+                                  const void *data, size_t length);
 
 URO_NODISCARD int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe *wqe);
 
-/* The next @count slots. Then uro_device_progress(), without the lock. */
+/* Publishes the next @count slots. The caller then releases the lock and calls
+ * uro_device_progress(). */
 void uro_post_publish(struct uro_ibv_qp *qp, uint32_t count);
 
 static inline void uro_post_copy(struct uro_sge *to, const struct ibv_sge *from, int count)
 {
-    if (count >
-        0) /* @from may be NULL otherwise; abi_asserts.c asserts that both are laid out alike */
+    if (count > 0) /* else @from may be NULL; abi_asserts.c asserts the same layout */
         memcpy(to, from, (size_t)count * sizeof *to);
 }
 
-/* Sum of the elements; UINT64_MAX when there are more than @sge_max or a negative number. */
+/* Returns the sum of the elements, or UINT64_MAX if @count is negative or exceeds @sge_max. */
 static inline uint64_t uro_post_length(const struct ibv_sge *sges, int count, uint32_t sge_max)
 {
     uint64_t length = 0;
@@ -75,7 +73,8 @@ static inline uint64_t uro_post_length(const struct ibv_sge *sges, int count, ui
     return length;
 }
 
-/* Here, so that one element, which is what most requests have, needs neither call nor loop. */
+/* Fills in the elements. Inline, since most requests have one element, and then need no call or
+ * loop. */
 URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                                                   const struct ibv_sge *sges, int count)
 {
@@ -91,11 +90,12 @@ URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, s
 
 /* post_ex.c */
 
-/* Whether the calling thread is between ibv_wr_start() and its end, and so has the send lock. */
+/* Returns whether the calling thread is between ibv_wr_start() and its end, and thus holds the send
+ * lock. */
 bool uro_post_ex_inside(const struct uro_ibv_qp *qp);
 
-/* Whether queue pairs of @type can have these IBV_QP_EX_WITH_*: 0, or EOPNOTSUPP. */
+/* Checks that queue pairs of @type support these IBV_QP_EX_WITH_*. Returns 0 or EOPNOTSUPP. */
 URO_NODISCARD int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops);
 
-/* Gives the QP ibv_wr_*() for operations that were checked. */
+/* Installs ibv_wr_*() for operations that were checked. */
 void uro_post_ex_init(struct uro_ibv_qp *qp, uint64_t send_ops);

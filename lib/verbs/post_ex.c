@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post_ex.c - ibv_wr_*(): send requests built one call at a time, posted all together or not at
- * all.
+/* post_ex.c - ibv_wr_*(): send requests that are built call by call, and posted all together or not
+ * at all.
  *
- * From wr_start to wr_complete or wr_abort the caller has the QP's send lock, and what is built
- * lies in slots that are not published. The builders return nothing: the first error is kept,
- * everything after it is ignored, and wr_complete says it.
+ * From wr_start to wr_complete or wr_abort the caller holds the QP's send lock. The new requests
+ * are in slots that are not published yet. The builders return nothing: the batch keeps the first
+ * error and ignores later calls, and wr_complete returns the error.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,16 +12,16 @@
 #include "core/limits.h"
 #include "verbs/post.h"
 
-/* Newer than some <infiniband/verbs.h>: IBV_QP_EX_WITH_FLUSH, IBV_FLUSH_GLOBAL | _PERSISTENT, and
- * IBV_FLUSH_RANGE and _MR. */
+/* Constants that an older <infiniband/verbs.h> lacks: IBV_QP_EX_WITH_FLUSH, IBV_FLUSH_GLOBAL |
+ * _PERSISTENT, IBV_FLUSH_RANGE and IBV_FLUSH_MR. */
 #define WITH_FLUSH  (UINT64_C(1) << 11)
 #define PLACEMENTS  3u
 #define FLUSH_RANGE 0u
 #define FLUSH_MR    1u
 
-/* Parts that a request may get after its begin, each once. */
-#define TAKES_BUFFER  1u
-#define TAKES_ADDRESS 2u /* UD, XRC: must be given */
+/* Setters that a program may call for a request, each once. */
+#define MISSING_BUFFER  1u
+#define MISSING_ADDRESS 2u /* UD, XRC: required */
 
 static struct uro_ibv_qp *qp_of(struct ibv_qp_ex *ex)
 {
@@ -36,17 +36,17 @@ static void note(struct uro_wr_batch *batch, int error)
     batch->wqe = NULL;
 }
 
-/* Nothing more will be said about the newest request. */
+/* Ends the newest request: no further setter follows. */
 static void end_newest(struct uro_ibv_qp *qp)
 {
     struct uro_wr_batch *batch = &qp->batch;
 
     if (batch->wqe == NULL)
         return;
-    note(batch, batch->takes & TAKES_ADDRESS ? EINVAL : uro_post_end(qp, batch->wqe));
+    note(batch, batch->missing & MISSING_ADDRESS ? EINVAL : uro_post_end(qp, batch->wqe));
 }
 
-/* The slot of a new request, or NULL after an error. */
+/* Returns the slot of a new request, or NULL after an error. */
 static struct uro_wqe *begin(struct uro_ibv_qp *qp, enum uro_wr_opcode opcode)
 {
     struct uro_wr_batch *batch = &qp->batch;
@@ -54,25 +54,25 @@ static struct uro_wqe *begin(struct uro_ibv_qp *qp, enum uro_wr_opcode opcode)
     end_newest(qp);
     if (batch->error != 0)
         return NULL;
-    /* Programs leave INLINE in the flags; which setter comes decides. */
+    /* INLINE in the flags has no meaning here: the setter decides. */
     note(batch, uro_post_begin(qp, batch->count, opcode, qp->ex.wr_flags, &batch->wqe));
     if (batch->error != 0)
         return NULL;
     batch->count++;
     batch->wqe->wr_id = qp->ex.wr_id;
-    batch->takes = 0;
+    batch->missing = 0;
     return batch->wqe;
 }
 
-/* Begins a request that sends a buffer to the peer, or reads into it. */
+/* Returns the slot of a new request that needs a buffer, or NULL after an error. */
 static struct uro_wqe *begin_transfer(struct ibv_qp_ex *ex, enum uro_wr_opcode opcode)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
     struct uro_wqe *wqe = begin(qp, opcode);
 
-    qp->batch.takes = TAKES_BUFFER;
+    qp->batch.missing = MISSING_BUFFER;
     if (qp->type == URO_QPT_UD || qp->type == URO_QPT_XRC_INI)
-        qp->batch.takes |= TAKES_ADDRESS;
+        qp->batch.missing |= MISSING_ADDRESS;
     return wqe;
 }
 
@@ -161,7 +161,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
         return;
     int error = uro_post_inline(wqe);
     note(&qp->batch, error != 0 ? error : uro_post_octets(qp, wqe, atomic_wr, sizeof(uint64_t)));
-    qp->batch.takes &= ~TAKES_BUFFER; /* it has its octets */
+    qp->batch.missing &= ~MISSING_BUFFER; /* the request has its data */
 }
 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
@@ -172,7 +172,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
     if (wqe == NULL)
         return;
-    qp->batch.takes &= ~TAKES_BUFFER;
+    qp->batch.missing &= ~MISSING_BUFFER;
     if (type == 0 || type > PLACEMENTS || level > FLUSH_MR ||
         (level == FLUSH_RANGE && length > URO_MESSAGE_MAX)) {
         note(&qp->batch, EINVAL);
@@ -203,18 +203,19 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 /* ---- setters
  * ---------------------------------------------------------------------------------- */
 
-/* The newest request, if @what can be given to it now; NULL otherwise, and the batch is lost. */
-static struct uro_wqe *take(struct uro_ibv_qp *qp, unsigned what)
+/* Returns the newest request if the setter may be called for it now. Otherwise returns NULL, and
+ * the batch fails. */
+static struct uro_wqe *take(struct uro_ibv_qp *qp, unsigned setter)
 {
     struct uro_wr_batch *batch = &qp->batch;
 
     if (batch->error != 0)
         return NULL;
-    if (batch->wqe == NULL || !(batch->takes & what)) {
+    if (batch->wqe == NULL || !(batch->missing & setter)) {
         note(batch, EINVAL);
         return NULL;
     }
-    batch->takes &= ~what;
+    batch->missing &= ~setter;
     return batch->wqe;
 }
 
@@ -222,7 +223,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 {
     const struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wqe *wqe = take(qp, TAKES_BUFFER);
+    struct uro_wqe *wqe = take(qp, MISSING_BUFFER);
 
     if (wqe != NULL)
         note(&qp->batch, uro_post_elements(qp, wqe, &sge, 1));
@@ -231,7 +232,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sges)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wqe *wqe = take(qp, TAKES_BUFFER);
+    struct uro_wqe *wqe = take(qp, MISSING_BUFFER);
 
     if (wqe != NULL)
         note(&qp->batch,
@@ -242,7 +243,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
                                     const struct ibv_data_buf *buffers)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wqe *wqe = take(qp, TAKES_BUFFER);
+    struct uro_wqe *wqe = take(qp, MISSING_BUFFER);
 
     if (wqe == NULL)
         return;
@@ -252,9 +253,9 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
     note(&qp->batch, error);
 }
 
-static void wr_set_inline_data(struct ibv_qp_ex *ex, void *at, size_t length)
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *data, size_t length)
 {
-    const struct ibv_data_buf buffer = { .addr = at, .length = length };
+    const struct ibv_data_buf buffer = { .addr = data, .length = length };
 
     wr_set_inline_data_list(ex, 1, &buffer);
 }
@@ -262,7 +263,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *at, size_t length)
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wqe *wqe = take(qp, TAKES_ADDRESS);
+    struct uro_wqe *wqe = take(qp, MISSING_ADDRESS);
 
     if (wqe != NULL)
         note(&qp->batch,
@@ -272,7 +273,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
-    struct uro_wqe *wqe = take(qp, TAKES_ADDRESS);
+    struct uro_wqe *wqe = take(qp, MISSING_ADDRESS);
 
     if (wqe == NULL)
         return;
@@ -287,7 +288,8 @@ bool uro_post_ex_inside(const struct uro_ibv_qp *qp)
 {
     if (!qp->extended)
         return false;
-    /* Nobody but this thread ever stores its own name: any other value, however old, says no. */
+    /* Only this thread stores its own identifier, so an outdated value of another thread does no
+     * harm. */
     pthread_t thread = atomic_load_explicit(&qp->batch.thread, memory_order_relaxed);
 
     return thread != 0 && pthread_equal(thread, pthread_self());
@@ -304,7 +306,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
 
-    if (uro_object_dead(&qp->object)) { /* its lock may be held by a thread that is not here */
+    if (uro_object_dead(&qp->object)) { /* a thread of the parent may hold the lock */
         open_batch(qp, EIO);
         return;
     }
@@ -326,7 +328,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
     if (uro_object_dead(&qp->object))
         return uro_errors_keep(EIO);
     end_newest(qp);
-    int error = qp->batch.error; /* rule POST.BATCH: all, or nothing */
+    int error = qp->batch.error; /* rule POST.BATCH: all or none */
     uint32_t count = error == 0 ? qp->batch.count : 0;
     uro_post_publish(qp, count);
     close_batch(qp);
@@ -344,8 +346,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
         close_batch(qp);
 }
 
-/* ---- which of them a QP has
- * ------------------------------------------------------------------- */
+/* ---- operations of a QP
+ * ------------------------------------------------------------------------ */
 
 int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops)
 {

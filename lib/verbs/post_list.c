@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post_list.c - lists of work requests into rings: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
+/* post_list.c - posts lists of work requests: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
  *
- * Posting takes the queue's own lock only. When a request is refused, *bad_wr is at it and what
- * stood before it in the list stays posted.
+ * Posting takes only the lock of the queue. If a request is rejected, *bad_wr points to it, and the
+ * requests before it in the list stay posted.
  */
 #include <errno.h>
 
 #include "verbs/post.h"
 
-/* Sets the operands that the opcode needs besides a buffer. */
+/* Fills in the fields of the opcode other than the buffer. */
 static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                         const struct ibv_send_wr *wr)
 {
@@ -27,7 +27,7 @@ static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
         wqe->compare_add = wr->wr.atomic.compare_add;
         wqe->swap = wr->wr.atomic.swap;
         return 0;
-    case IBV_WR_BIND_MW: /* of type 2; type 1 has ibv_bind_mw() */
+    case IBV_WR_BIND_MW: /* type 2; ibv_bind_mw() binds type 1 */
         return uro_post_bind(qp, wqe, IBV_MW_TYPE_2, wr->bind_mw.mw, wr->bind_mw.rkey,
                              &wr->bind_mw.bind_info);
     case IBV_WR_SEND:
@@ -39,7 +39,7 @@ static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     case IBV_WR_DRIVER1:
         break;
     }
-    return EINVAL; /* FLUSH too: struct ibv_send_wr has no place for what it asks */
+    return EINVAL; /* also FLUSH: struct ibv_send_wr lacks its fields */
 }
 
 static int put_inline(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
@@ -65,7 +65,7 @@ static int put_buffer(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     return uro_post_elements(qp, wqe, wr->sg_list, wr->num_sge);
 }
 
-/* Writes the request into the slot that is @ahead slots after the next slot. */
+/* Writes the request into the slot @ahead slots after the next free slot. */
 static int put(const struct uro_ibv_qp *qp, uint32_t ahead, const struct ibv_send_wr *wr)
 {
     struct uro_wqe *wqe;
@@ -74,7 +74,7 @@ static int put(const struct uro_ibv_qp *qp, uint32_t ahead, const struct ibv_sen
     if (error != 0)
         return error;
     wqe->wr_id = wr->wr_id;
-    wqe->imm = wr->imm_data; /* or the key to invalidate: one place for both */
+    wqe->imm = wr->imm_data; /* or the key to invalidate, which shares the field */
     if (qp->type == URO_QPT_XRC_INI)
         wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
     error = qp->type == URO_QPT_UD ? uro_post_datagram(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
@@ -131,8 +131,8 @@ static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_re
     return 0;
 }
 
-/* As many of the list as go; *@count is how many. Returns 0, or an errno with *@wr at the first
- * that does not go. */
+/* Writes requests of the list into slots, and their number to *@count. Returns 0, or an error
+ * number with *@wr at the first rejected request. */
 static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t *count)
 {
     int error = 0;
@@ -146,7 +146,7 @@ static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t 
     return error;
 }
 
-/* Whether the QP has receives of its own, and is in a state that takes them. */
+/* Returns whether the QP has a receive queue, and accepts receives in its state. */
 static bool receives(const struct uro_ibv_qp *qp)
 {
     bool own = qp->ibv.srq == NULL && qp->type != URO_QPT_XRC_INI && qp->type != URO_QPT_XRC_TGT;

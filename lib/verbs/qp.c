@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - queue pairs as programs make, open and destroy them; qp_attr.c changes them, post_list.c
- * feeds them.
- */
+/* qp.c - creates, opens and destroys queue pairs. qp_attr.c modifies them, post_list.c posts to
+ * them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/limits.h"
 #include "core/shard.h"
+#include "verbs/objects.h"
 #include "verbs/post.h"
-#include "verbs/xrcd.h"
 
 #define ALIGNMENT  64u
 #define OPEN_NEEDS (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE)
@@ -17,7 +16,7 @@
     (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |                 \
      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
-/* False when there are no queue pairs of that type. */
+/* Converts the type. Returns false if uroce does not support it. */
 static bool known_type(enum ibv_qp_type wanted, enum uro_qp_type *type)
 {
     static const struct {
@@ -54,7 +53,7 @@ static bool cq_valid(const struct ibv_context *context, const struct ibv_cq *cq)
     return cq != NULL && cq->context == context;
 }
 
-/* The objects that a queue pair of @type is made of are there and of @context. */
+/* Returns whether all objects that a queue pair of @type needs are given, and are of @context. */
 static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
                         enum uro_qp_type type)
 {
@@ -66,7 +65,7 @@ static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_i
     if (xrcd || !pd || attr->pd == NULL || attr->pd->context != context ||
         !cq_valid(context, attr->send_cq))
         return false;
-    if (!has_receives(type)) /* nor is it looked for what receives are made of */
+    if (!has_receives(type)) /* the objects for receives are ignored */
         return true;
     if (attr->srq != NULL &&
         (attr->srq->context != context || uro_ibv_srq(attr->srq)->xrcd != NULL))
@@ -74,7 +73,8 @@ static bool parts_valid(const struct ibv_context *context, const struct ibv_qp_i
     return cq_valid(context, attr->recv_cq);
 }
 
-/* In a forked child a context of librdmacm's lives, and what the parent made with it does not. */
+/* Returns whether an object belongs to the parent of this forked child, although the context of
+ * librdmacm was kept. */
 static bool parts_dead(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
 {
     if (type == URO_QPT_XRC_TGT)
@@ -87,14 +87,14 @@ static bool parts_dead(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type 
             (attr->srq != NULL && uro_object_dead(&uro_ibv_srq(attr->srq)->object)));
 }
 
-/* The slots of a queue that is asked to take @wanted requests; too many stay too many. */
+/* Returns the number of slots for @wanted requests. A number above the limit stays above it. */
 static uint32_t slots(uint32_t wanted)
 {
     return wanted <= URO_WR_MAX ? uro_wq_slot_count(wanted) : wanted;
 }
 
-/* Returns the requested capacities, rounded up to those that exist: all slots of a queue, and the
- * bytes of a slot's elements for inline data. Queues that the type does not have are 0. */
+/* Returns the granted capacities of the queues that the type has: all slots of a queue, and the
+ * bytes of a slot's elements for inline data. */
 static struct ibv_qp_cap granted(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
 {
     struct ibv_qp_cap cap = { 0 };
@@ -124,13 +124,13 @@ static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
     return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 }
 
-/* Whether it is to be fed by ibv_wr_*() too. */
+/* Returns whether the program will also use ibv_wr_*(). */
 static bool extended(const struct ibv_qp_init_attr_ex *attr)
 {
     return attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 }
 
-/* 0, or why such a queue pair cannot be had. */
+/* Returns 0, or the error number why the queue pair cannot be created. */
 static int refusal(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
                    enum uro_qp_type *type)
 {
@@ -166,7 +166,7 @@ static void name_events(struct uro_ibv_qp *qp)
                                                  .type = (int)types[i] };
 }
 
-/* Counts the QP as a user of its PD, CQs and other objects until it is destroyed. */
+/* Adds @by, 1 or -1, to the users of the objects that the queue pair uses. */
 static void count_users(struct uro_ibv_qp *qp, unsigned by)
 {
     if (qp->ibv.pd != NULL)
@@ -185,40 +185,40 @@ static void count_users(struct uro_ibv_qp *qp, unsigned by)
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_qp *qp = URO_CONTAINER_OF(object, struct uro_ibv_qp, object);
-    struct uro_ibv_pair *pair = qp->pair;
+    struct uro_ibv_shared_qp *shared = qp->shared;
     struct uro_device *device = object->device;
 
     uro_ibv_qp_lock(qp);
     uro_ibv_qp_leave_all(qp);
     uro_list_remove(&qp->handle);
-    if (uro_list_empty(&pair->handles)) {
-        uro_engine_qp_destroy(uro_device_engine(device), pair->core);
-        uro_list_remove(&pair->link);
+    if (uro_list_empty(&shared->handles)) {
+        uro_engine_qp_destroy(uro_device_engine(device), shared->core);
+        uro_list_remove(&shared->link);
     }
     uro_ibv_qp_unlock(qp);
     for (unsigned i = 0; i < URO_QP_EVENTS; i++)
         uro_events_withdraw(&qp->events[i]);
 }
 
-/* Engine locked: @qp, whose parts are filled in, is a handle of @pair from now on. */
-static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_pair *pair)
+/* Makes @qp, whose objects are filled in, a handle of @shared. Engine lock held. */
+static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared)
 {
-    qp->pair = pair;
-    qp->core = pair->core;
+    qp->shared = shared;
+    qp->core = shared->core;
     qp->shard = uro_device_shard(uro_ibv_host(qp->ibv.context));
-    qp->send = uro_qp_send_queue(pair->core);
-    qp->recv = uro_qp_recv_queue(pair->core);
+    qp->send = uro_qp_send_queue(shared->core);
+    qp->recv = uro_qp_recv_queue(shared->core);
     qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu_ever(qp->shard) : URO_MESSAGE_MAX;
-    qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(pair->core);
-    qp->ibv.state = (enum ibv_qp_state)uro_qp_state_now(pair->core);
+    qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(shared->core);
+    qp->ibv.state = (enum ibv_qp_state)uro_qp_state_now(shared->core);
     pthread_mutex_init(&qp->ibv.mutex, NULL);
     pthread_cond_init(&qp->ibv.cond, NULL);
     pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
     pthread_spin_init(&qp->recv_lock, PTHREAD_PROCESS_PRIVATE);
     name_events(qp);
     count_users(qp, 1);
-    atomic_fetch_add(&pair->references, 1);
-    uro_list_append(&pair->handles, &qp->handle);
+    atomic_fetch_add(&shared->references, 1);
+    uro_list_append(&shared->handles, &qp->handle);
 }
 
 static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
@@ -236,7 +236,7 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
         .recv_sge_max = qp->cap.max_recv_sge,
         .inline_max = qp->cap.max_inline_data,
         .signal_all = qp->signal_all,
-        .lends_resources = true, /* when the depth is known; qp_attr.c */
+        .lends_resources = true, /* in qp_attr.c, when their number is known */
     };
 }
 
@@ -257,28 +257,28 @@ static bool has_number(struct uro_device *device)
 static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
 {
     struct uro_device *device = uro_ibv_host(qp->ibv.context);
-    struct uro_ibv_pair *pair = uro_ibv_new(qp->ibv.context, sizeof *pair);
+    struct uro_ibv_shared_qp *shared = uro_ibv_new(qp->ibv.context, sizeof *shared);
     struct uro_qp_init init = init_of(qp);
     void *memory;
 
-    if (pair == NULL || posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0) {
-        free(pair);
+    if (shared == NULL || posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0) {
+        free(shared);
         return false;
     }
     init.block_self_multicast = block_self_multicast;
-    init.user = pair;
-    uro_list_init(&pair->handles);
+    init.user = shared;
+    uro_list_init(&shared->handles);
     uro_device_lock(device);
     if (!has_number(device)) {
         uro_device_unlock(device);
         free(memory);
-        free(pair);
+        free(shared);
         return false;
     }
-    pair->core = uro_qp_create(uro_device_shard(device), &init, memory);
-    add_handle(qp, pair);
+    shared->core = uro_qp_create(uro_device_shard(device), &init, memory);
+    add_handle(qp, shared);
     if (qp->xrcd != NULL)
-        uro_list_append(&qp->xrcd->domain->targets, &pair->link);
+        uro_list_append(&qp->xrcd->domain->targets, &shared->link);
     uro_device_unlock(device);
     return true;
 }
@@ -337,7 +337,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     struct ibv_qp_init_attr_ex all = { 0 };
 
-    memcpy(&all, attr, sizeof *attr); /* verbs.h lays both out alike so far */
+    memcpy(&all, attr, sizeof *attr); /* the structs have the same layout up to here */
     all.comp_mask = IBV_QP_INIT_ATTR_PD;
     all.pd = pd;
     struct ibv_qp *qp = uro_ibv_create_qp_ex(pd->context, &all);
@@ -346,20 +346,20 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     return qp;
 }
 
-/* The receiving queue pair of that number in the domain; NULL when there is none. */
-static struct uro_ibv_pair *find_target(const struct uro_ibv_domain *domain, uint32_t number)
+/* Finds the receiving queue pair of that number in the domain. Returns NULL if there is none. */
+static struct uro_ibv_shared_qp *find_target(const struct uro_ibv_domain *domain, uint32_t number)
 {
     const struct uro_link *head = &domain->targets.head;
 
     for (struct uro_link *at = head->next; at != head; at = at->next) {
-        struct uro_ibv_pair *pair = URO_CONTAINER_OF(at, struct uro_ibv_pair, link);
-        if (uro_qp_number(pair->core) == number)
-            return pair;
+        struct uro_ibv_shared_qp *shared = URO_CONTAINER_OF(at, struct uro_ibv_shared_qp, link);
+        if (uro_qp_number(shared->core) == number)
+            return shared;
     }
     return NULL;
 }
 
-/* 0, or why the attributes open nothing. */
+/* Returns 0, or the error number why the attributes are invalid. */
 static int open_refusal(const struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
     if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
@@ -388,11 +388,11 @@ struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_a
     qp->xrcd = uro_ibv_xrcd(attr->xrcd);
     qp->type = URO_QPT_XRC_TGT;
     uro_device_lock(device);
-    struct uro_ibv_pair *pair = find_target(qp->xrcd->domain, attr->qp_num);
-    if (pair != NULL)
-        add_handle(qp, pair);
+    struct uro_ibv_shared_qp *shared = find_target(qp->xrcd->domain, attr->qp_num);
+    if (shared != NULL)
+        add_handle(qp, shared);
     uro_device_unlock(device);
-    if (pair == NULL) {
+    if (shared == NULL) {
         free(qp);
         errno = EINVAL;
         return NULL;
@@ -401,7 +401,7 @@ struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_a
     return &qp->ibv;
 }
 
-/* Returns when the program has acknowledged every event it took. */
+/* Waits until the program has acknowledged all events that it took. */
 static void settle(struct uro_ibv_qp *qp)
 {
     uint32_t taken = 0;
@@ -428,10 +428,10 @@ int uro_ibv_destroy_qp(struct ibv_qp *ibv)
     pthread_spin_destroy(&qp->recv_lock);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
-    if (atomic_fetch_sub(&qp->pair->references, 1) == 1) {
+    if (atomic_fetch_sub(&qp->shared->references, 1) == 1) {
         free(qp->core);
-        free(qp->pair->answers);
-        free(qp->pair);
+        free(qp->shared->resources);
+        free(qp->shared);
     }
     free(qp);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_attr.c - ibv_modify_qp and ibv_query_qp: their attributes and the engine's. */
+/* qp_attr.c - ibv_modify_qp and ibv_query_qp: converts attributes to and from the engine's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
     if (!uro_post_ex_inside(qp))
         pthread_spin_lock(&qp->send_lock);
     else
-        qp->batch.error = EINVAL; /* the batch was built for the old state */
+        qp->batch.error = EINVAL; /* the batch was checked against the old state */
     uro_device_lock(qp->object.device);
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
@@ -63,7 +63,7 @@ void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
     memcpy(address->dest.octets, ah->grh.dgid.raw, sizeof address->dest.octets);
 }
 
-/* Converts only the fields that @mask names: others may be uninitialised. */
+/* Converts the attributes that @mask names. The program may not have initialized the others. */
 static void from_ibv(const struct ibv_qp_attr *ibv, unsigned mask, struct uro_qp_attr *attr)
 {
 #define TAKE(bit, field, value)                                                                    \
@@ -118,9 +118,9 @@ static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)
     };
 }
 
-/* Programs treat both ends of XRC like RC: what means nothing to an end is not looked at, as the
- * kernel does it. */
-static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
+/* Removes the bits of attributes without a meaning for one end of XRC. Programs use both ends like
+ * RC, and the kernel ignores these attributes, too. */
+static unsigned relevant(const struct uro_ibv_qp *qp, unsigned mask)
 {
     if (qp->type == URO_QPT_XRC_INI)
         return mask & ~(URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
@@ -129,22 +129,22 @@ static unsigned meant(const struct uro_ibv_qp *qp, unsigned mask)
     return mask;
 }
 
-/* Engine locked. Lends what it takes to answer as much as is asked for. Returns 0 or -ENOMEM;
- * @unused is to be freed. */
+/* Allocates responder resources for the requested max_dest_rd_atomic. The caller frees *@unused.
+ * Returns 0 or -ENOMEM. Engine lock held. */
 static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr *attr,
                           unsigned bits, void **unused)
 {
-    struct uro_ibv_pair *pair = qp->pair;
-    size_t size = uro_qp_resources_needed(pair->core, attr, bits);
+    struct uro_ibv_shared_qp *shared = qp->shared;
+    size_t size = uro_qp_resources_needed(shared->core, attr, bits);
 
-    if (size <= pair->answers_size)
+    if (size <= shared->resources_size)
         return 0;
     void *memory = malloc(size);
     if (memory == NULL)
         return -ENOMEM;
-    *unused = uro_qp_lend_resources(pair->core, memory, size);
-    pair->answers = memory;
-    pair->answers_size = size;
+    *unused = uro_qp_lend_resources(shared->core, memory, size);
+    shared->resources = memory;
+    shared->resources_size = size;
     return 0;
 }
 
@@ -152,7 +152,7 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
     struct uro_device *device = qp->object.device;
-    unsigned bits = meant(qp, (unsigned)mask);
+    unsigned bits = relevant(qp, (unsigned)mask);
     struct uro_qp_attr attr;
     void *unused = NULL;
 
@@ -170,18 +170,18 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     if (error == -ENOMEM)
         uro_quota_check_bounds(device);
     if (error == 0 && (bits & URO_ATTR_AV))
-        qp->pair->address = wanted->ah_attr;
+        qp->shared->address = wanted->ah_attr;
     if (error == 0 && (bits & URO_ATTR_AV) && (bits & URO_ATTR_PATH_MTU))
         uro_device_check_path(device, attr.address.sgid_index, &attr.address.dest, attr.path_mtu);
     if (error == 0 && (bits & URO_ATTR_STATE)) {
         ibv->state = wanted->qp_state;
         if (ibv->state == IBV_QPS_RESET)
-            qp->pair->address = (struct ibv_ah_attr){ 0 };
+            qp->shared->address = (struct ibv_ah_attr){ 0 };
     }
     uro_ibv_qp_unlock(qp);
     free(unused);
     if (error == 0)
-        uro_device_progress(device, true); /* flushed, drained or resumed work is under way */
+        uro_device_progress(device, true); /* for flushed, drained or resumed requests */
     return -error;
 }
 
@@ -192,13 +192,13 @@ int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     struct uro_device *device = qp->object.device;
     struct uro_qp_attr now;
 
-    (void)mask; /* everything is cheap */
+    (void)mask; /* all attributes are cheap to query */
     if (uro_object_dead(&qp->object))
         return EIO;
     uro_device_lock(device);
     uro_qp_query(qp->core, &now);
     to_ibv(&now, attr);
-    attr->ah_attr = qp->pair->address;
+    attr->ah_attr = qp->shared->address;
     attr->cap = qp->cap;
     ibv->state = attr->qp_state;
     uro_device_unlock(device);
@@ -213,8 +213,8 @@ int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
-/* Packets are taken in their order only, write nothing twice, and are copied by
- * uro_copy_in_order(). Of @op what moves more than one word. */
+/* The engine accepts packets only in their order, writes no byte twice, and copies with
+ * uro_copy_in_order(). The answer is the same for each @op that moves more than one word. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     const uint32_t ops = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM |

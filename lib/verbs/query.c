@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* query.c - what a device, its port and its tables say of themselves. Nothing here starts it. */
+/* query.c - attributes of a device, its port and its tables. A query does not start the device. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,24 +9,24 @@
 #include "wire/bytes.h"
 
 #define PAGE_SIZES   UINT64_C(0xfffff000)
-#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may have to wait for a processor */
+#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may wait for a processor */
 #define PKEY_DEFAULT 0xffffu
 #define PKEYS        1
-/* A fault in an on-demand region is resolved by the CPU, whatever the operation. */
+/* All operations can use on-demand regions, since the processor resolves their faults. */
 #define ODP_DATAGRAM (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 #define ODP_UC       (ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE)
 #define ODP_RC       (ODP_UC | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
-#define CLOCK_KHZ    1000000 /* of completion timestamps: nanoseconds */
-#define WIDTH_1X     1       /* the link's speed is not known: 1X at 2.5 Gbit/s, as rxe says then */
+#define CLOCK_KHZ    1000000 /* clock of completion timestamps, which are in ns */
+#define WIDTH_1X     1 /* the link's speed is unknown: 1X at 2.5 Gbit/s, as Linux rxe reports */
 #define SPEED_2_5    1
 #define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
-/* Newer than some <infiniband/verbs.h>, and beyond 32 bits. */
+/* Bits above 32 that an older <infiniband/verbs.h> lacks. */
 #define CAP_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 #define COUNTER_MAX      0xffffu
 
-/* For the stub of a private name, lib/abi/symbols.txt. */
+/* Called by the stub of a private name, lib/abi/symbols.txt. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
 
 static const struct uro_device_config *config_of(struct ibv_context *context)
@@ -34,7 +34,7 @@ static const struct uro_device_config *config_of(struct ibv_context *context)
     return uro_device_config(uro_ibv_host(context));
 }
 
-/* As -1 and errno, the form of the table queries. */
+/* Sets errno and returns -1, as the table queries do. */
 static int refuse(int error)
 {
     errno = error;
@@ -50,7 +50,7 @@ static enum ibv_mtu active_mtu(struct uro_device *device)
     return mtu;
 }
 
-/* How many objects of a kind a program may have. */
+/* Returns how many objects of a kind a program may have. */
 static int most(struct ibv_context *context, enum uro_quota quota)
 {
     return (int)uro_quota_most(uro_ibv_host(context), quota);
@@ -126,14 +126,15 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
     if (error != 0)
         return error;
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
-    /* The caller's struct is older or newer than ours: what it does not share stays zero. */
+    /* The caller's struct may be older or newer than ours: fields that only the caller has are
+     * 0. */
     memset(attr, 0, size);
     memcpy(attr, &all, size < sizeof all ? size : sizeof all);
     return 0;
 }
 
-/* The seconds stay 0: programs read the nanoseconds as ticks of hca_core_clock, to be compared with
- * completion timestamps. */
+/* The seconds stay 0, since programs read the nanoseconds as ticks of hca_core_clock, to compare
+ * them with completion timestamps. */
 int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
     if (uro_ibv_context_dead(context))
@@ -191,7 +192,7 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* The entry, zero when the slot is empty. */
+/* Returns the GID, or zero if the entry is empty. */
 static union ibv_gid gid_at(struct ibv_context *context, uint32_t index)
 {
     const struct uro_device_config *config = config_of(context);
@@ -217,7 +218,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
     return 0;
 }
 
-/* Returns the GID entry of a slot in use. */
+/* Describes a GID that is not empty. */
 static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index)
 {
     return (struct ibv_gid_entry){ .gid = gid_at(context, index),
@@ -227,7 +228,7 @@ static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index
                                    .ndev_ifindex = uro_netdev_index(config_of(context), index) };
 }
 
-/* ENODATA for an empty slot, which ibv_query_gid answers with zeros. */
+/* Returns ENODATA for an empty entry, for which ibv_query_gid returns zeros. */
 int uro_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
                          struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
@@ -259,7 +260,7 @@ ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entr
     return (ssize_t)count;
 }
 
-/* The kernel's numbers: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. */
+/* Returns the kernel's number: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type)
 {
     (void)context;

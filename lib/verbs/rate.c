@@ -3,12 +3,13 @@
 #include "verbs/objects.h"
 
 struct rate {
-    int mbps;     /* 0: no such rate */
+    int mbps;     /* 0: undefined rate */
     int multiple; /* 0: the rate is not counted in multiples */
 };
 
-/* By enum ibv_rate. From 14 Gbit/s on the names are rounded: lanes run at 14.0625, 25.78125 ...
- * Programs compare with what rdma-core answers, which counts only some of them in multiples. */
+/* Indexed by enum ibv_rate. From 14 Gbit/s on the names are rounded: lanes run at 14.0625 or
+ * 25.78125 Gbit/s. The values are those of rdma-core, which programs compare with. It counts only
+ * some rates in multiples. */
 static const struct rate rates[] = {
     /* clang-format off */
     [IBV_RATE_2_5_GBPS]  = { 2500, 1 },

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* regions.c - the structs of a context's memory regions. Programs have many, so they lie in blocks,
- * without what each piece of malloc's memory costs and without links: a block has as many places as
- * there are regions already.
+/* regions.c - allocates the structs of a context's memory regions.
  *
- * A place holds a reference to the context: an origin may stay longer than its handle. Under the
- * context lock.
+ * Programs have many regions. They are in blocks, so that a region has neither links nor the
+ * overhead of malloc(). A new block has as many slots as the context has regions already.
+ *
+ * A slot in use holds a reference to the context, since an origin may exist longer than its handle.
+ * The context lock protects the blocks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,60 +13,60 @@
 
 #include "verbs/objects.h"
 
-#define MOST 32u /* places of a block */
+#define SLOTS_MAX 32u /* slots of a block */
 
-/* The address sanitizer finds a use of a region after it was deregistered, as after free(). */
+/* Lets the address sanitizer find uses of a freed region, as after free(). */
 #ifdef __has_feature
 #if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1 /* as gcc says it */
+#define __SANITIZE_ADDRESS__ 1 /* gcc defines this itself */
 #endif
 #endif
 #ifdef __SANITIZE_ADDRESS__
-void __asan_poison_memory_region(const void *at, size_t size);
-void __asan_unpoison_memory_region(const void *at, size_t size);
-#define FORBID(at, size) __asan_poison_memory_region(at, size)
-#define ALLOW(at, size)  __asan_unpoison_memory_region(at, size)
+void __asan_poison_memory_region(const void *start, size_t size);
+void __asan_unpoison_memory_region(const void *start, size_t size);
+#define FORBID(start, size) __asan_poison_memory_region(start, size)
+#define ALLOW(start, size)  __asan_unpoison_memory_region(start, size)
 #else
-#define FORBID(at, size) (void)(at)
-#define ALLOW(at, size)  (void)(at)
+#define FORBID(start, size) (void)(start)
+#define ALLOW(start, size)  (void)(start)
 #endif
 
 struct block {
-    struct uro_link link; /* in uro_ibv_context.blocks, if it has a free place, or in full_blocks */
+    struct uro_link link; /* in uro_ibv_context.blocks or full_blocks */
     struct uro_ibv_context *context;
-    struct uro_device *device; /* dead in a forked child, when the block is the parent's */
-    uint32_t free;             /* set of places, 1 << i */
-    uint32_t all;              /* of them */
-    struct uro_ibv_mr places[];
+    struct uro_device *device; /* dead in a forked child, if the block is the parent's */
+    uint32_t free;             /* set of free slots: 1 << i */
+    uint32_t all;              /* set of all slots */
+    struct uro_ibv_mr slots[];
 };
 
-/* The one that the region, which was not freed, is in. */
+/* Returns the block of the region, which is in use. */
 static struct block *block_of(const struct uro_ibv_mr *mr)
 {
-    const struct uro_ibv_mr *first = mr - mr->place;
+    const struct uro_ibv_mr *first = mr - mr->slot;
 
-    return (struct block *)((uintptr_t)first - offsetof(struct block, places));
+    return (struct block *)((uintptr_t)first - offsetof(struct block, slots));
 }
 
 static struct block *new_block(struct uro_ibv_context *context)
 {
     uint32_t count = context->regions == 0 ? 1 : context->regions;
 
-    if (count > MOST)
-        count = MOST;
-    struct block *block = malloc(sizeof *block + count * sizeof block->places[0]);
+    if (count > SLOTS_MAX)
+        count = SLOTS_MAX;
+    struct block *block = malloc(sizeof *block + count * sizeof block->slots[0]);
     if (block == NULL)
         return NULL;
     *block = (struct block){ .context = context,
                              .device = context->device,
-                             .all = UINT32_MAX >> (MOST - count) };
+                             .all = UINT32_MAX >> (SLOTS_MAX - count) };
     block->free = block->all;
-    FORBID(block->places, count * sizeof block->places[0]);
+    FORBID(block->slots, count * sizeof block->slots[0]);
     uro_list_append(&context->blocks, &block->link);
     return block;
 }
 
-static struct uro_ibv_mr *take_place(struct uro_ibv_context *context)
+static struct uro_ibv_mr *take_slot(struct uro_ibv_context *context)
 {
     struct block *block = uro_list_empty(&context->blocks)
                               ? new_block(context)
@@ -73,12 +74,12 @@ static struct uro_ibv_mr *take_place(struct uro_ibv_context *context)
 
     if (block == NULL)
         return NULL;
-    unsigned place = (unsigned)__builtin_ctz(block->free);
-    struct uro_ibv_mr *mr = &block->places[place];
+    unsigned slot = (unsigned)__builtin_ctz(block->free);
+    struct uro_ibv_mr *mr = &block->slots[slot];
     ALLOW(mr, sizeof *mr);
     memset(mr, 0, sizeof *mr);
-    mr->place = (uint8_t)place;
-    block->free &= ~(1u << place);
+    mr->slot = (uint8_t)slot;
+    block->free &= ~(1u << slot);
     if (block->free == 0) {
         uro_list_remove(&block->link);
         uro_list_append(&context->full_blocks, &block->link);
@@ -97,7 +98,7 @@ struct uro_ibv_mr *uro_region_new(struct ibv_context *ibv)
         return NULL;
     }
     uro_ibv_context_lock(context);
-    struct uro_ibv_mr *mr = take_place(context);
+    struct uro_ibv_mr *mr = take_slot(context);
     uro_ibv_context_unlock(context);
     if (mr == NULL)
         errno = ENOMEM;
@@ -109,14 +110,15 @@ void uro_region_free(struct uro_ibv_mr *mr)
     struct block *block = block_of(mr);
     struct uro_ibv_context *context = block->context;
     const bool dead = uro_region_dead(mr);
-    uint32_t place = 1u << mr->place;
+    uint32_t bit = 1u << mr->slot;
 
     uro_ibv_context_lock(context);
-    URO_ASSERT((block->free & place) == 0);
+    URO_ASSERT((block->free & bit) == 0);
     bool full = block->free == 0;
-    block->free |= place;
+    block->free |= bit;
     FORBID(mr, sizeof *mr);
-    if (!dead && (full || block->free == block->all)) /* else the lists may be half changed */
+    if (!dead &&
+        (full || block->free == block->all)) /* the lists of a dead context may be inconsistent */
         uro_list_remove(&block->link);
     if (block->free == block->all)
         free(block);
@@ -155,7 +157,7 @@ bool uro_region_detach(struct uro_ibv_mr *mr)
     struct uro_ibv_context *context = uro_region_context(mr);
 
     uro_ibv_context_lock(context);
-    URO_ASSERT((block_of(mr)->free & 1u << mr->place) == 0);
+    URO_ASSERT((block_of(mr)->free & 1u << mr->slot) == 0);
     bool here = mr->attached && !uro_region_dead(mr);
     mr->attached = false;
     uro_ibv_context_unlock(context);
@@ -164,10 +166,10 @@ bool uro_region_detach(struct uro_ibv_mr *mr)
 
 static void detach_all(const struct uro_list *blocks)
 {
-    for (struct uro_link *at = blocks->head.next; at != &blocks->head; at = at->next) {
-        struct block *block = URO_CONTAINER_OF(at, struct block, link);
+    for (struct uro_link *link = blocks->head.next; link != &blocks->head; link = link->next) {
+        struct block *block = URO_CONTAINER_OF(link, struct block, link);
         for (uint32_t left = block->all & ~block->free; left != 0; left &= left - 1) {
-            struct uro_ibv_mr *mr = &block->places[__builtin_ctz(left)];
+            struct uro_ibv_mr *mr = &block->slots[__builtin_ctz(left)];
             if (mr->attached)
                 uro_ibv_mr_detach(mr);
             mr->attached = false;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.c - shared receive queues as programs make, change and destroy them; post_list.c feeds
- * them. */
+/* srq.c - creates, modifies and destroys shared receive queues. post_list.c posts to them. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/limits.h"
-#include "verbs/xrcd.h"
+#include "verbs/objects.h"
 
 #define ALIGNMENT 64u
 
-/* All that a kind of SRQ is made of; what it has not is NULL. */
+/* The objects that an SRQ uses. NULL: this kind of SRQ does not use the object. */
 struct parts {
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -34,7 +33,7 @@ static void detach(struct uro_object *object)
     uro_events_withdraw(&srq->limit);
 }
 
-/* Counts the SRQ as a user of its PD and other objects until it is destroyed. */
+/* Adds @by, 1 or -1, to the users of the objects that the SRQ uses. */
 static void count_users(struct uro_ibv_srq *srq, unsigned by)
 {
     atomic_fetch_add(&uro_ibv_pd(srq->ibv.pd)->users, by);
@@ -108,7 +107,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
     return create(&parts, &attr->attr);
 }
 
-/* Whether the attributes name all that an XRC SRQ needs, of this context. */
+/* Returns whether the attributes have all objects that an XRC SRQ needs, of this context. */
 static bool xrc_valid(const struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
 {
     const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -146,8 +145,8 @@ struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
     return create(&parts, &attr->attr);
 }
 
-/* Under the engine lock. Moves to @slots and gives back what is then free: the old ones, or @slots
- * when they are too few. */
+/* Replaces the slots by @slots. Returns the memory to free: the old slots, or @slots if they are
+ * too few. Engine lock held. */
 static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int *error)
 {
     void *unused = slots;
@@ -162,8 +161,8 @@ static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int
     return unused;
 }
 
-/* Both or nothing: a limit that goes beyond the new size is refused before anything changes, one
- * that was armed does not stand in the way of a smaller size when it is replaced. */
+/* Changes size and limit, or nothing. A limit above the new size is rejected before any change. A
+ * limit that the call replaces does not prevent a smaller size. */
 static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, unsigned mask,
                     void *slots, int *error)
 {
@@ -236,7 +235,7 @@ int uro_ibv_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
     return 0;
 }
 
-/* Returns when the program has acknowledged every event it took. */
+/* Waits until the program has acknowledged all events that it took. */
 static void settle(struct uro_ibv_srq *srq)
 {
     pthread_mutex_lock(&srq->ibv.mutex);

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sysfs.c - reading attribute files, for librdmacm and the tools that ask the library to. */
+/* sysfs.c - reads attribute files for librdmacm and for tools. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs/call_observer.h"
 #include "verbs/objects.h"
 
-/* Not in verbs.h: they are between rdma-core's own libraries. */
+/* verbs.h does not declare these functions, which are for rdma-core's own libraries. */
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Where sysfs is; SYSFS_PATH says otherwise, but not to a set-user-ID program. */
+/* Returns the directory of sysfs: /sys, or SYSFS_PATH unless the program is set-user-ID. */
 const char *ibv_get_sysfs_path(void)
 {
     const char *path = secure_getenv("SYSFS_PATH");
 
-    uro_ibv_called_from(__builtin_return_address(0));
+    uro_ibv_report_call(__builtin_return_address(0));
     return path != NULL && path[0] == '/' ? path : "/sys";
 }
 
-/* Returns the octets read, less one newline at their end, or -1 with errno. NUL terminated where
- * there is room. */
+/* Reads a file, without the newline at its end. Returns the number of bytes, or -1 with errno.
+ * Terminates @buf with NUL if there is space. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
     char path[IBV_SYSFS_PATH_MAX * 2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text.c - enumerators of the verbs API in words: those of rdma-core, which scripts match and
- * people search for. */
+/* text.c - names of the enumerators of the verbs API. They are those of rdma-core, which scripts
+ * match. */
 #include "verbs/objects.h"
 
 static const char unknown[] = "unknown";

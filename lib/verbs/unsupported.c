@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unsupported.c - verbs that no device of uroce supports, and the error of each verb. */
+/* unsupported.c - verbs that uroce does not support, each with the error that programs expect. */
 #include <errno.h>
 
 #include "verbs/objects.h"
@@ -15,8 +15,6 @@ static int minus_one(void)
     errno = EOPNOTSUPP;
     return -1;
 }
-
-/* Memory of other devices, and options of vendors. */
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
                                  int fd, int access)

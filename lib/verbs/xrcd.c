@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xrcd.c - opens XRC domains, new ones or those that an inode names; man ibv_open_xrcd.
+/* xrcd.c - opens XRC domains: new domains, or the domain of an inode; man ibv_open_xrcd.
  *
- * A domain is known in this process only: two processes never share a queue pair of ours.
+ * Processes do not share domains, since a queue pair of uroce belongs to one process.
  */
-#include "verbs/xrcd.h"
+#include "verbs/objects.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "verbs/fork.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;         /* everything here */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables of this file */
 static struct uro_list named = { { &named.head, &named.head } }; /* domains with an inode */
 static uint32_t last_number;
 
@@ -27,7 +27,7 @@ void uro_ibv_xrcds_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The domain of the inode; NULL when it has none. */
+/* Finds the domain of the inode. Returns NULL if there is none. */
 static struct uro_ibv_domain *find(const struct uro_device *device, const struct stat *inode)
 {
     for (struct uro_link *at = named.head.next; at != &named.head; at = at->next) {
@@ -39,7 +39,7 @@ static struct uro_ibv_domain *find(const struct uro_device *device, const struct
     return NULL;
 }
 
-/* A domain without inode; NULL with errno set. */
+/* Creates a domain without an inode. Returns NULL with errno on failure. */
 static struct uro_ibv_domain *make(struct ibv_context *context)
 {
     struct uro_ibv_domain *domain = uro_ibv_new(context, sizeof *domain);
@@ -63,7 +63,8 @@ static void drop(struct uro_ibv_domain *domain)
     free(domain);
 }
 
-/* The domain that the attributes ask for; NULL with errno set. The errors are the kernel's. */
+/* Finds or creates the domain that the attributes name. Returns NULL with errno on failure. The
+ * errors are those of the kernel. */
 static struct uro_ibv_domain *obtain(struct ibv_context *context, int fd, int flags)
 {
     struct stat inode;
@@ -130,7 +131,7 @@ int uro_ibv_close_xrcd(struct ibv_xrcd *ibv)
     if (atomic_load(&xrcd->users) != 0)
         return EBUSY;
     uro_object_remove(&xrcd->object);
-    if (!uro_host_cloned()) { /* the child's copy of the lock may be held for ever */
+    if (!uro_host_cloned()) { /* a thread of the parent may hold the lock for ever */
         pthread_mutex_lock(&lock);
         drop(xrcd->domain);
         pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that calls the C library, for test_got.c. */
+/* A library that calls the C library, for test_plt_hook.c. */
 #include <sys/types.h>
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "verbs/memory.h"
+#include "verbs/objects.h"
 
 static size_t page;
 

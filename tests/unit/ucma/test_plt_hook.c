@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ucma/got.h"
+#include "ucma/plt_hook.h"
 
 /* got_library.c: linked once with -z now and -z relro, as Debian links librdmacm. */
 long got_library_pid(void);
@@ -22,32 +22,32 @@ static long forty_two(void)
     return 42;
 }
 
-static const struct uro_got_change pid = { { "not_called", "getpid" }, (void (*)(void))forty_two };
-static const struct uro_got_change absent = { { "not_called" }, (void (*)(void))forty_two };
-static const struct uro_got_change uid = { { "getuid" }, (void (*)(void))forty_two };
+static const struct uro_plt_hook pid = { { "not_called", "getpid" }, (void (*)(void))forty_two };
+static const struct uro_plt_hook absent = { { "not_called" }, (void (*)(void))forty_two };
+static const struct uro_plt_hook uid = { { "getuid" }, (void (*)(void))forty_two };
 
 static void object__is_named_by_any_address_inside(void **state)
 {
     (void)state;
-    assert_non_null(strstr(uro_got_object(library()), "got_library"));
-    assert_null(uro_got_object((const void *)16));
+    assert_non_null(strstr(uro_plt_hook_object(library()), "got_library"));
+    assert_null(uro_plt_hook_object((const void *)16));
 }
 
 static void one_function_is_missing__nothing_is_changed(void **state)
 {
-    const struct uro_got_change changes[] = { uid, absent };
+    const struct uro_plt_hook changes[] = { uid, absent };
 
     (void)state;
-    assert_int_equal(uro_got_change(library(), changes, 2), -ENOENT);
+    assert_int_equal(uro_plt_hook_install(library(), changes, 2), -ENOENT);
     assert_int_equal(got_library_uid(), getuid());
-    assert_int_equal(uro_got_change((const void *)16, &uid, 1), -ENOENT);
+    assert_int_equal(uro_plt_hook_install((const void *)16, &uid, 1), -ENOENT);
 }
 
 static void change__leads_the_librarys_calls__and_nobody_elses(void **state)
 {
     (void)state;
     assert_int_equal(got_library_pid(), getpid());
-    assert_int_equal(uro_got_change(library(), &pid, 1), 0);
+    assert_int_equal(uro_plt_hook_install(library(), &pid, 1), 0);
     assert_int_equal(got_library_pid(), 42);
     assert_int_not_equal(getpid(), 42);
     assert_int_equal(got_library_uid(), getuid());
@@ -72,7 +72,7 @@ static void change__again__is_harmless__and_the_table_is_read_only_afterwards(vo
     unsigned before = writable_mappings();
 
     (void)state;
-    assert_int_equal(uro_got_change(library(), &pid, 1), 0);
+    assert_int_equal(uro_plt_hook_install(library(), &pid, 1), 0);
     assert_int_equal(got_library_pid(), 42);
     assert_int_equal(writable_mappings(), before);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* got.c - see got.h. A library that was linked with -z relro has its table read-only once it runs:
- * the pages are made writable for the moment of the change.
+/* plt_hook.c - see plt_hook.h for the contract. The table of a library that was linked with -z
+ * relro is read-only: its pages are made writable during the change.
  */
-#include "ucma/got.h"
+#include "ucma/plt_hook.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -17,11 +17,11 @@
 #elif defined(__aarch64__)
 #define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
 #else
-#define IS_SLOT(type) ((void)(type), false) /* unknown here: everything is "not found" */
+#define IS_SLOT(type) ((void)(type), false) /* unknown processor: no slot is found */
 #endif
 
 struct object {
-    const void *inside; /* what is looked for */
+    const void *inside; /* address in the object to find */
     bool found;
     const char *name;
     uintptr_t base;
@@ -71,15 +71,15 @@ static bool find(struct object *object, const void *inside)
     return object->found;
 }
 
-const char *uro_got_object(const void *inside)
+const char *uro_plt_hook_object(const void *inside)
 {
     struct object object;
 
     return find(&object, inside) ? object.name : NULL;
 }
 
-/* The entry of the dynamic section, 0 when it has none. Some C libraries leave addresses there
- * relative to the object. */
+/* Returns the entry of the dynamic section, or 0. In some C libraries, addresses there are relative
+ * to the object. */
 static uintptr_t entry(const struct object *object, ElfW(Sxword) tag)
 {
     for (const ElfW(Dyn) *dyn = object->dynamic; dyn != NULL && dyn->d_tag != DT_NULL; dyn++)
@@ -90,18 +90,18 @@ static uintptr_t entry(const struct object *object, ElfW(Sxword) tag)
 
 static uintptr_t table(const struct object *object, ElfW(Sxword) tag)
 {
-    uintptr_t at = entry(object, tag);
+    uintptr_t address = entry(object, tag);
 
-    return at != 0 && at < object->base ? at + object->base : at;
+    return address != 0 && address < object->base ? address + object->base : address;
 }
 
 struct tables {
     const ElfW(Sym) * symbols;
     const char *strings;
     struct {
-        const ElfW(Rela) * at;
+        const ElfW(Rela) * entries;
         size_t count;
-    } relocations[2]; /* of calls, of addresses */
+    } relocations[2]; /* those of calls, and those of addresses */
 };
 
 static struct tables read_tables(const struct object *object)
@@ -109,23 +109,24 @@ static struct tables read_tables(const struct object *object)
     struct tables tables = { .symbols = (const void *)table(object, DT_SYMTAB),
                              .strings = (const void *)table(object, DT_STRTAB) };
 
-    tables.relocations[0].at = (const void *)table(object, DT_JMPREL);
+    tables.relocations[0].entries = (const void *)table(object, DT_JMPREL);
     tables.relocations[0].count = entry(object, DT_PLTRELSZ) / sizeof(ElfW(Rela));
-    tables.relocations[1].at = (const void *)table(object, DT_RELA);
+    tables.relocations[1].entries = (const void *)table(object, DT_RELA);
     tables.relocations[1].count = entry(object, DT_RELASZ) / sizeof(ElfW(Rela));
     return tables;
 }
 
-static bool is_named(const struct uro_got_change *change, const char *name)
+static bool is_named(const struct uro_plt_hook *hook, const char *name)
 {
-    for (unsigned i = 0; i < URO_GOT_NAMES && change->names[i] != NULL; i++)
-        if (strcmp(change->names[i], name) == 0)
+    for (unsigned i = 0; i < URO_PLT_HOOK_NAMES && hook->names[i] != NULL; i++)
+        if (strcmp(hook->names[i], name) == 0)
             return true;
     return false;
 }
 
-/* Calls @act for each slot of a function of @change; returns how many there were, or its error. */
-static int each_slot(const struct object *object, const struct uro_got_change *change,
+/* Calls @act for each slot of the functions of @hook. Returns the number of slots, or the error of
+ * @act. */
+static int each_slot(const struct object *object, const struct uro_plt_hook *hook,
                      int (*act)(const struct object *object, uintptr_t slot, void (*with)(void)))
 {
     const struct tables tables = read_tables(object);
@@ -134,14 +135,14 @@ static int each_slot(const struct object *object, const struct uro_got_change *c
     if (tables.symbols == NULL || tables.strings == NULL)
         return 0;
     for (unsigned t = 0; t < 2; t++)
-        for (size_t i = 0; tables.relocations[t].at != NULL && i < tables.relocations[t].count;
+        for (size_t i = 0; tables.relocations[t].entries != NULL && i < tables.relocations[t].count;
              i++) {
-            const ElfW(Rela) *rela = &tables.relocations[t].at[i];
+            const ElfW(Rela) *rela = &tables.relocations[t].entries[i];
             const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela->r_info)];
             if (!IS_SLOT(ELF64_R_TYPE(rela->r_info)) ||
-                !is_named(change, tables.strings + symbol->st_name))
+                !is_named(hook, tables.strings + symbol->st_name))
                 continue;
-            int error = act(object, object->base + rela->r_offset, change->with);
+            int error = act(object, object->base + rela->r_offset, hook->with);
             if (error != 0)
                 return error;
             found++;
@@ -157,7 +158,8 @@ static int count(const struct object *object, uintptr_t slot, void (*with)(void)
     return 0;
 }
 
-/* Relocation made whole pages read-only; a slot on the page where the segment ends is writable. */
+/* Returns whether the slot is read-only. Only whole pages of the segment are: a slot on its last
+ * page may be writable. */
 static bool read_only(const struct object *object, uintptr_t slot, size_t page)
 {
     uintptr_t start = object->relro & ~(page - 1);
@@ -170,28 +172,28 @@ static int overwrite(const struct object *object, uintptr_t slot, void (*with)(v
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *start = (void *)(slot & ~(page - 1));
-    _Atomic uintptr_t *place = (_Atomic uintptr_t *)slot;
+    _Atomic uintptr_t *entry_of_slot = (_Atomic uintptr_t *)slot;
     bool guarded = read_only(object, slot, page);
 
     if (guarded && mprotect(start, page, PROT_READ | PROT_WRITE) != 0)
         return -EACCES;
-    atomic_store(place, (uintptr_t)with);
+    atomic_store(entry_of_slot, (uintptr_t)with);
     if (guarded && mprotect(start, page, PROT_READ) != 0)
         return -EACCES;
     return 0;
 }
 
-int uro_got_change(const void *inside, const struct uro_got_change *changes, uint32_t change_count)
+int uro_plt_hook_install(const void *inside, const struct uro_plt_hook *hooks, uint32_t hook_count)
 {
     struct object object;
 
     if (!find(&object, inside))
         return -ENOENT;
-    for (uint32_t i = 0; i < change_count; i++)
-        if (each_slot(&object, &changes[i], count) == 0)
+    for (uint32_t i = 0; i < hook_count; i++)
+        if (each_slot(&object, &hooks[i], count) == 0)
             return -ENOENT;
-    for (uint32_t i = 0; i < change_count; i++) {
-        int error = each_slot(&object, &changes[i], overwrite);
+    for (uint32_t i = 0; i < hook_count; i++) {
+        int error = each_slot(&object, &hooks[i], overwrite);
         if (error < 0)
             return error;
     }
