@@ -7,13 +7,43 @@
 
 #include "app.h"
 #include "host/host.h"
+#include "host/plugin.h"
+#include "io/common/link_options.h"
 #include "run.h"
 
 static void help(FILE *out)
 {
-    (void)fprintf(out, "usage: uroce devices [--probe]\n\n"
-                       "  -p, --probe   open each port, so that what is wrong with it shows\n\n"
+    (void)fprintf(out, "usage: uroce devices [--probe | --links]\n\n"
+                       "  -p, --probe   open each port, so that what is wrong with it shows\n"
+                       "  -l, --links   list the kinds of links and their options instead\n\n"
                        "Exit status 1 when a device is not usable.\n");
+}
+
+static void show_driver(const struct uro_port_driver *driver)
+{
+    char name[64], expects[URO_LINK_OPTIONS_EXPECTS];
+
+    (void)snprintf(name, sizeof name, "%s%s", driver->prefix,
+                   uro_port_driver_has(driver, URO_DRIVER_NUMBERED) ? "0" : "");
+    (void)printf("%-16s  %s\n", name, driver->text);
+    for (uint32_t i = 0; i < driver->option_count; i++) {
+        const struct uro_link_option *option = &driver->options[i];
+        (void)snprintf(name, sizeof name, "%s=", option->name);
+        if (option->kind == URO_OPTION_TEXT)
+            (void)printf("  %-17s%s\n", name, option->text);
+        else
+            (void)printf("  %-17s%s (%s)\n", name, option->text,
+                         uro_link_options_expects(option, expects));
+    }
+}
+
+static void show_links(void)
+{
+    const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];
+    const uint32_t count = uro_plugin_list(drivers);
+
+    for (uint32_t i = 0; i < count; i++)
+        show_driver(drivers[i]);
 }
 
 static uint32_t ib_mtu(uint32_t mtu)
@@ -80,14 +110,19 @@ static bool show(const struct uro_device_config *config, bool probe)
 int uro_app_devices(int argc, char **argv)
 {
     static const struct option options[] = { { "probe", no_argument, NULL, 'p' },
+                                             { "links", no_argument, NULL, 'l' },
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
     bool probe = false, usable = true;
     int option;
 
-    while ((option = getopt_long(argc, argv, "ph", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "plh", options, NULL)) != -1) {
         if (option == 'h') {
             help(stdout);
+            return 0;
+        }
+        if (option == 'l') {
+            show_links();
             return 0;
         }
         if (option != 'p') {

@@ -12,7 +12,7 @@
 #include <sys/random.h>
 
 #include "app.h"
-#include "host/plugin.h"
+#include "host/host.h"
 #include "peer_link.h"
 
 #define STATUS_HELD     0
@@ -346,7 +346,7 @@ static int play_on(struct settings *settings, const struct file *files, uint32_t
                       settings->peer, device->name);
         return STATUS_USAGE;
     }
-    if (uro_plugin_is_udp(device->link)) {
+    if (uro_port_driver_has(device->driver, URO_DRIVER_KERNEL_ADDRESSES)) {
         (void)fprintf(stderr,
                       "uroce peer: %s: scripts write whole frames, headers and ICRC; a link "
                       "over UDP sockets carries none: use af_packet, tap, memif or a card\n",

@@ -29,7 +29,7 @@ static struct uro_port *open_port(const struct uro_device_config *config,
                                             .addresses = config->gids,
                                             .address_count = config->gid_count,
                                             .verbose = config->verbose };
-    uro_port_open_fn *open = uro_plugin_find(config->link, error);
+    uro_port_open_fn *open = uro_plugin_open(config->driver, error);
 
     return open != NULL ? open(&wanted, error) : NULL;
 }

@@ -144,15 +144,10 @@ static bool use_config(const char *file)
     return true;
 }
 
-static bool load_verbs(void)
+static void load_verbs(const struct library *library)
 {
-    struct library library = { .name = LIBRARY, .in_build = "../lib/abi" };
-
-    if (!find_library(&library))
-        return false;
-    prepend("LD_LIBRARY_PATH", library.directory, ':');
-    prepend("LD_PRELOAD", library.path, ' ');
-    return true;
+    prepend("LD_LIBRARY_PATH", library->directory, ':');
+    prepend("LD_PRELOAD", library->path, ' ');
 }
 
 /* Most programs do without: when there can be no tree they run all the same. */
@@ -179,11 +174,16 @@ static bool load_paths(void)
 
 static int execute(char **argv, const struct settings *settings)
 {
+    struct library verbs = { .name = LIBRARY, .in_build = "../lib/abi" };
+
     (void)unsetenv("UROCE_TREE"); /* that of a `uroce run` around this one */
+    if (!find_library(&verbs))    /* before the devices: their plug-ins are beside it */
+        return STATUS_NO_EXEC;
     if (!uro_run_default_device(settings->quiet))
         return STATUS_USAGE;
     uro_run_brokers();
-    if (!load_verbs() || (settings->paths && !load_paths()))
+    load_verbs(&verbs);
+    if (settings->paths && !load_paths())
         return STATUS_NO_EXEC;
     uro_run_look_at(argv[0]);
     (void)execvp(argv[0], argv);

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "host/plugin.h"
 #include "io/udp/meet.h"
 #include "run.h"
 
@@ -101,7 +100,8 @@ void uro_run_brokers(void)
 
     for (const struct uro_device_config *const *at = uro_host_config(); *at != NULL; at++) {
         const struct uro_device_config *config = *at;
-        if (config->problem[0] != '\0' || !uro_plugin_is_udp(config->link) ||
+        if (config->problem[0] != '\0' ||
+            !uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES) ||
             is_alone(config->link))
             continue;
         for (uint32_t i = 1; i < config->gid_count; i++) {

@@ -11,7 +11,7 @@
 
 __attribute__((constructor)) static void begin(void)
 {
-    (void)!uro_plugin_add("cable", uro_cable_port_open);
+    (void)!uro_plugin_add(&uro_cable_driver);
 }
 
 int uroce_cable_set(const char *device, const char *faults, char *error, size_t size)

@@ -19,6 +19,7 @@ static_assert(UROCE_PORT_BURST == URO_PORT_BURST, "one burst");
 
 struct driver {
     char name[NAME_MAX_LENGTH + 1];
+    struct uro_port_driver of_host;
     struct uroce_port_ops ops;
     void *user;
 };
@@ -194,11 +195,22 @@ static int add(const char *name, const struct uroce_port_ops *with, void *user)
 {
     struct driver *driver = &drivers[driver_count];
 
+    char text[URO_PORT_ERROR_MAX];
+
     if (driver_count == DRIVERS)
         return -ENOSPC;
-    *driver = (struct driver){ .ops = *with, .user = user };
+    if (uro_plugin_find(name, text) != NULL)
+        return -EEXIST;
+    *driver = (struct driver){ .of_host = { .prefix = driver->name,
+                                            .text = "a driver of the program",
+                                            .interface = "iface",
+                                            .flags = URO_DRIVER_OTHER_OPTIONS,
+                                            .default_mtu = URO_PORT_MTU_DEFAULT,
+                                            .open = open_port },
+                               .ops = *with,
+                               .user = user };
     memcpy(driver->name, name, strlen(name) + 1);
-    const int error = uro_plugin_add(driver->name, open_port);
+    const int error = uro_plugin_add(&driver->of_host);
     driver_count += error == 0;
     return error;
 }

@@ -15,8 +15,6 @@
 #include "engine/port.h"
 #include "engine/resolve.h"
 
-#define MTU_LEAST          576u
-#define MTU_MOST           9600u
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
 #define WARM_FIRST         8u /* frames ahead: where in the table its queue pair is */
@@ -107,11 +105,12 @@ size_t uro_engine_size(const struct uro_engine_config *config)
 
 static bool valid(const struct uro_engine_config *config)
 {
-    return config->mtu >= MTU_LEAST && config->mtu <= MTU_MOST && config->address_count >= 1 &&
-           config->address_count <= URO_ENGINE_ADDRESSES_MAX && config->window <= URO_WINDOW_MAX &&
-           config->reorder_buffer <= URO_REORDER_MAX && config->hops <= URO_NEIGH_HOPS_MAX &&
-           config->groups <= URO_MCAST_GROUPS_MAX && config->share < URO_SHARES - 1 &&
-           config->vlan <= URO_VLAN_MAX && table_bits(config) >= 4 && table_bits(config) <= 20;
+    return config->mtu >= URO_PORT_MTU_MIN && config->mtu <= URO_PORT_MTU_MAX &&
+           config->address_count >= 1 && config->address_count <= URO_ENGINE_ADDRESSES_MAX &&
+           config->window <= URO_WINDOW_MAX && config->reorder_buffer <= URO_REORDER_MAX &&
+           config->hops <= URO_NEIGH_HOPS_MAX && config->groups <= URO_MCAST_GROUPS_MAX &&
+           config->share < URO_SHARES - 1 && config->vlan <= URO_VLAN_MAX &&
+           table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 
 static void start_cm(struct uro_engine *e, void *memory, uro_time now)

@@ -17,14 +17,19 @@
 #define URO_PORT_SERVICES_MAX 2048u /* at one address, that a port with ->services can announce */
 #define URO_PORT_FDS_MAX      33u   /* that one waits for */
 
+#define URO_PORT_MTU_MIN     576u  /* bytes: of a link's largest IP packet, as all below */
+#define URO_PORT_MTU_MAX     9600u /* jumbo frames; a RoCE path MTU of 4096 needs 4200 */
+#define URO_PORT_MTU_DEFAULT 1500u /* of links that know nothing better */
+#define URO_PORT_MTU_MEMORY                                                                        \
+    4500u /* default of links in memory: enough for a RoCE path MTU of 4096 */
+
 struct uro_port;
 struct uro_listened;
 
 /* What the host wants of a port; strings are borrowed for the call. */
 struct uro_port_config {
     const char *device; /* "uroce0": used in names and messages */
-    const char *link;   /* the driver's own words: DPDK devargs such as
-                           "net_af_packet0,iface=veth0" */
+    const char *link;   /* the driver and its options: "net_af_packet0,iface=veth0" */
     uint32_t mtu;       /* largest IP packet wanted; 0 = the link's own */
     bool has_mac;
     struct uro_mac mac;              /* wanted address, when has_mac */
@@ -178,8 +183,76 @@ static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct ur
     return port->ops->route_mtu != NULL ? port->ops->route_mtu(port, from, to) : 0;
 }
 
-/* The plug-in's one symbol, "uro_port_open": opens a port and starts it.
- * Returns NULL with a sentence in @error that says what is wrong and what to do. */
+/* Opens a port and starts it. Returns NULL with a sentence in @error that says what is wrong and what to do. */
 typedef struct uro_port *uro_port_open_fn(const struct uro_port_config *config,
                                           char error[static URO_PORT_ERROR_MAX]);
 #define URO_PORT_OPEN_SYMBOL "uro_port_open"
+
+/* ---- drivers -------------------------------------------------------------- */
+
+/* What an option of a link takes, and the type of the member that keeps it. */
+enum uro_option_kind {
+    URO_OPTION_TEXT,   /* min to max characters; char[max + 1] */
+    URO_OPTION_NUMBER, /* digits, min to max, a multiple of grain; uint32_t */
+    URO_OPTION_CHOICE, /* one of choices; uint32_t, its index */
+    URO_OPTION_YES_NO, /* bool */
+    URO_OPTION_OTHER,  /* what read() accepts */
+};
+
+#define URO_OPTION_CHOICES_MAX 4u
+#define URO_OPTION_NOT_KEPT    SIZE_MAX
+
+/* One option of a link, ",name=value". lib/io/common/link_options.h reads the options of a link by a table of these. */
+struct uro_link_option {
+    const char *name;
+    const char *text; /* what the option sets, for a list of options */
+    enum uro_option_kind kind;
+    uint32_t min, max;
+    uint32_t grain;                              /* 0: any number from min to max */
+    const char *unit;                            /* of a number, in the plural: "bytes"; or NULL */
+    const char *choices[URO_OPTION_CHOICES_MAX]; /* the unused ones are NULL */
+    const char *expects; /* of URO_OPTION_OTHER: what a value must be, as part of a sentence */
+    bool (*read)(const char *value, void *member);
+    size_t
+        member; /* offset in the struct that the port reads its options into, or URO_OPTION_NOT_KEPT */
+    bool secret; /* the value does not appear in messages */
+};
+
+/* What the host does differently for a driver: struct uro_port_driver, flags. */
+enum {
+    URO_DRIVER_NUMBERED = 1 << 0,         /* a number follows the prefix: net_memif0 */
+    URO_DRIVER_PCI = 1 << 1,              /* a PCI address names the link, not the prefix */
+    URO_DRIVER_KERNEL_ADDRESSES = 1 << 2, /* addresses, routes and VLAN tags are the kernel's */
+    URO_DRIVER_NEEDS_INTERFACE = 1 << 3,  /* the link must name an interface of the kernel */
+    URO_DRIVER_ONE_PROCESS = 1 << 4,   /* a forked child cannot open a link after its parent did */
+    URO_DRIVER_OTHER_OPTIONS = 1 << 5, /* the driver checks options that are not in the table */
+};
+
+/* One kind of link. */
+struct uro_port_driver {
+    const char *prefix;    /* what links are called: "udp", "net_memif" */
+    const char *text;      /* what carries the frames, for a list of links */
+    const char *interface; /* name of the option that names an interface of the kernel, or NULL */
+    unsigned flags;        /* URO_DRIVER_... */
+    uint32_t default_mtu;  /* without mtu= and an interface */
+    uint32_t option_count;
+    const struct uro_link_option *options;
+    uro_port_open_fn
+        *open; /* NULL: the symbol URO_PORT_OPEN_SYMBOL of liburoce-LIBRARY.so opens links */
+    const char
+        *library; /* LIBRARY, for a driver that is too large to be loaded for a list of devices */
+};
+
+static inline bool uro_port_driver_has(const struct uro_port_driver *driver, unsigned flag)
+{
+    return (driver->flags & flag) != 0;
+}
+
+/* The one symbol of a plug-in. The host refuses a plug-in of another version. */
+struct uro_port_plugin {
+    uint32_t version; /* URO_PORT_PLUGIN_VERSION: changes with each struct of this header */
+    uint32_t driver_count;
+    const struct uro_port_driver *drivers;
+};
+#define URO_PORT_PLUGIN_VERSION 1u
+#define URO_PORT_PLUGIN_SYMBOL  "uro_port_plugin"

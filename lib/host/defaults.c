@@ -14,11 +14,8 @@
 
 #include "base/crc32.h"
 #include "host/netdev.h"
-#include "host/plugin.h"
+#include "io/common/link_options.h"
 #include "io/kernel/fib.h"
-
-#define MTU_VIRTUAL 4500u /* memif, ring and cable: for a RoCE path MTU of 4096 */
-#define MTU_DEFAULT 1500u
 
 /* Largest MTU of a device over UDP: a RoCE path MTU of 4096 and its headers. Longer packets would
  * only fill the sockets' buffers. */
@@ -30,24 +27,11 @@
 #define FAR_IPV4 "192.0.2.1"
 #define FAR_IPV6 "2001:db8::1"
 
-bool uro_defaults_interface(const char *link, char name[static IF_NAMESIZE])
+bool uro_defaults_interface(const struct uro_device_config *config, char name[static IF_NAMESIZE])
 {
-    const char *option = strstr(link, ",iface=");
-    size_t skip = strlen(",iface=");
+    const char *option = config->driver->interface;
 
-    if (strncmp(link, "net_tap", 7) == 0 || strncmp(link, "net_vhost", 9) == 0 ||
-        strncmp(link, "net_virtio_user", 15) == 0) {
-        option = strstr(link, ",remote=");
-        skip = strlen(",remote=");
-    }
-    if (option == NULL)
-        return false;
-    size_t length = strcspn(option + skip, ",");
-    if (length == 0 || length >= IF_NAMESIZE)
-        return false;
-    memcpy(name, option + skip, length);
-    name[length] = '\0';
-    return true;
+    return option != NULL && uro_link_options_value(config->link, option, name, IF_NAMESIZE);
 }
 
 /* Asks the kernel about an interface: SIOCGIFMTU, SIOCGIFHWADDR. Returns false on failure. */
@@ -161,19 +145,6 @@ static void fill_from_interface(struct uro_entry *entry, const char *interface)
         config->mtu = interface_mtu(interface);
     if (config->gid_count == 1)
         read_addresses(config, interface);
-}
-
-static bool begins(const char *link, const char *with)
-{
-    return strncmp(link, with, strlen(with)) == 0;
-}
-
-/* Returns whether memory carries the frames, which may then have any length. */
-static bool is_virtual(const char *link)
-{
-    if (uro_plugin_is_added(link))
-        return begins(link, "cable") && strcspn(link, ",") == strlen("cable");
-    return begins(link, "net_memif") || begins(link, "net_ring") || begins(link, "net_null");
 }
 
 /* ---- links over UDP --------------------------------------------------------- */
@@ -413,7 +384,7 @@ static bool find_interface(struct uro_entry *entry, char name[static IF_NAMESIZE
     name[0] = '\0';
     if (strstr(entry->config.link, ",iface=") == NULL)
         return true;
-    if (uro_defaults_interface(entry->config.link, name) && if_nametoindex(name) != 0)
+    if (uro_defaults_interface(&entry->config, name) && if_nametoindex(name) != 0)
         return true;
     uro_entry_refuse(entry, entry->where,
                      "there is no interface \"%s\" in this network namespace; see `ip link`", name);
@@ -486,22 +457,21 @@ void uro_defaults_fill(struct uro_entry *entry)
     struct uro_device_config *config = &entry->config;
     char interface[IF_NAMESIZE];
 
-    if (uro_plugin_is_udp(config->link)) {
+    if (uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES)) {
         fill_udp(entry);
         if (is_zero(&config->mac))
             derive_mac(config);
         return;
     }
-    if (uro_defaults_interface(config->link, interface))
+    if (uro_defaults_interface(config, interface))
         fill_from_interface(entry, interface);
-    else if (!uro_plugin_is_added(config->link) &&
-             begins(config->link, "net_af_")) /* packet, xdp */
-        uro_entry_refuse(entry, entry->where, "link=%.60s: names no interface: write iface=NAME",
-                         config->link);
+    else if (uro_port_driver_has(config->driver, URO_DRIVER_NEEDS_INTERFACE))
+        uro_entry_refuse(entry, entry->where, "link=%.60s: names no interface: write %s=NAME",
+                         config->link, config->driver->interface);
     if (config->mtu == 0)
-        config->mtu = is_virtual(config->link) ? MTU_VIRTUAL : MTU_DEFAULT;
-    if (config->mtu > 9600)
-        config->mtu = 9600;
+        config->mtu = config->driver->default_mtu;
+    if (config->mtu > URO_PORT_MTU_MAX)
+        config->mtu = URO_PORT_MTU_MAX;
     if (is_zero(&config->mac))
         derive_mac(config);
     config->gids[0] = uro_gid_link_local(&config->mac);

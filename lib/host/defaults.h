@@ -24,6 +24,6 @@
  * problem, such as an interface that does not exist. */
 void uro_defaults_fill(struct uro_entry *entry);
 
-/* Writes the name of the kernel's interface that a link uses to @name: the value of iface=, or of
- * remote= for net_tap. Returns false if the link uses none. */
-bool uro_defaults_interface(const char *link, char name[static IF_NAMESIZE]);
+/* Writes the name of the kernel's interface that the link uses to @name. Returns false if the link
+ * uses none. */
+bool uro_defaults_interface(const struct uro_device_config *config, char name[static IF_NAMESIZE]);

@@ -161,7 +161,7 @@ static struct uro_port *open_port(struct uro_device *device, char error[static U
         .forked = uro_fork_generation() > 1,
         .verbose = config->verbose,
     };
-    uro_port_open_fn *open = uro_plugin_find(config->link, error);
+    uro_port_open_fn *open = uro_plugin_open(config->driver, error);
 
     return open != NULL ? open(&wanted, error) : NULL;
 }
@@ -191,6 +191,7 @@ static uint32_t connections_max(const struct uro_device *device)
 static int build_engine(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
+    const bool of_kernel = uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES);
     struct uro_engine_config wanted = {
         .mac = device->port->mac,
         .mtu = device->port->mtu,
@@ -206,8 +207,8 @@ static int build_engine(struct uro_device *device)
         .connections = connections_max(device),
         .services = device->port->ops->services != NULL ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),
-        .source_port = uro_plugin_is_udp(config->link) ? URO_ROCE_PORT : 0,
-        .link_routes = uro_plugin_is_udp(config->link),
+        .source_port = of_kernel ? URO_ROCE_PORT : 0,
+        .link_routes = of_kernel,
     };
 
     for (uint32_t i = 0; i < config->gid_count; i++)
@@ -509,7 +510,9 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
 
 uint32_t uro_device_groups_max(const struct uro_device *device)
 {
-    return uro_plugin_is_udp(device->config.link) ? URO_PORT_GROUPS_MAX : URO_MCAST_GROUPS_MAX;
+    return uro_port_driver_has(device->config.driver, URO_DRIVER_KERNEL_ADDRESSES)
+               ? URO_PORT_GROUPS_MAX
+               : URO_MCAST_GROUPS_MAX;
 }
 
 void uro_device_check_path(struct uro_device *device, uint32_t from, const struct uro_gid *to,

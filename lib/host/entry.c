@@ -12,9 +12,8 @@
 
 #include "core/limits.h"
 #include "host/plugin.h"
+#include "io/common/link_options.h"
 
-#define MTU_MIN             576u
-#define MTU_MAX             9600u
 #define CPU_MAX             1023u
 #define MEMORY_MAX          1048576u
 #define VALUE_MAX           1024u
@@ -264,7 +263,8 @@ static const char *set_number(uint32_t *out, const char *value, uint32_t min, ui
 
 static const char *set_mtu(struct uro_device_config *config, const char *value)
 {
-    return set_number(&config->mtu, value, MTU_MIN, MTU_MAX, "must be a number from 576 to 9600");
+    return set_number(&config->mtu, value, URO_PORT_MTU_MIN, URO_PORT_MTU_MAX,
+                      "must be a number from 576 to 9600");
 }
 
 static const char *set_vlan(struct uro_device_config *config, const char *value)
@@ -489,28 +489,41 @@ static bool in_a_subnet(const struct uro_device_config *config, const struct uro
     return false;
 }
 
+/* Finds the driver of the link, and checks the link's options by its table. */
+static void find_driver(struct uro_entry *entry)
+{
+    struct uro_device_config *config = &entry->config;
+    char error[URO_PORT_ERROR_MAX];
+
+    if (config->link[0] == '\0') {
+        uro_entry_refuse(entry, entry->where,
+                         "has no link=, such as link=net_af_packet0,iface=veth0");
+        return;
+    }
+    config->driver = uro_plugin_find(config->link, error);
+    if (config->driver == NULL ||
+        uro_link_options_read(config->driver, config->link, NULL, NULL, error) != 0)
+        uro_entry_refuse(entry, entry->where, "%s", error);
+}
+
 void uro_entry_finish(struct uro_entry *entry)
 {
     const struct uro_device_config *config = &entry->config;
     const struct uro_gid *gateways[] = { &config->gateway4, &config->gateway6 };
     char text[URO_GID_TEXT_MAX];
 
-    if (config->link[0] == '\0')
-        uro_entry_refuse(entry, entry->where,
-                         "has no link=, such as link=net_af_packet0,iface=veth0");
-    else if (!uro_plugin_knows(config->link))
-        uro_entry_refuse(entry, entry->where,
-                         "link=%.60s: there is no such kind of link: must be " URO_PLUGIN_LINKS,
-                         config->link);
-    if (config->ip_auto && !uro_plugin_is_udp(config->link))
+    find_driver(entry);
+    const bool of_kernel =
+        config->driver != NULL && uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES);
+    if (config->ip_auto && !of_kernel)
         uro_entry_refuse(entry, entry->where, "ip=auto: only a link over UDP (link=udp) has it");
-    if (config->vlan != 0 && uro_plugin_is_udp(config->link))
+    if (config->vlan != 0 && of_kernel)
         uro_entry_refuse(entry, entry->where,
                          "vlan=%u: a link over UDP has the tags of the kernel's interface: use an "
                          "address of such a one",
                          config->vlan);
     for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
-        if (!uro_gid_is_zero(gateways[i]) && uro_plugin_is_udp(config->link))
+        if (!uro_gid_is_zero(gateways[i]) && of_kernel)
             uro_entry_refuse(
                 entry, entry->where,
                 "gateway%s=%s: the routes of a link over UDP are the kernel's: see `ip "

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "host/device.h"
-#include "host/plugin.h"
 
 #define PARTS          4u
 #define START_WAIT_MAX URO_MS(1000) /* time that fork() waits for a device that is starting */
@@ -163,12 +162,18 @@ static bool was_used(const struct uro_device *device)
     return life == URO_DEVICE_STARTING || life == URO_DEVICE_RUNNING;
 }
 
-/* Returns whether a device has used DPDK. DPDK initializes its state of the process only once. */
-static bool dpdk_was_used(void)
+/* Returns whether the driver works in one process only, as DPDK's do: DPDK initializes its state of
+ * the process only once. */
+static bool is_of_one_process(const struct uro_device *device)
+{
+    return uro_port_driver_has(device->config.driver, URO_DRIVER_ONE_PROCESS);
+}
+
+/* Returns whether a device of such a driver was started. The drivers share their library. */
+static bool one_process_was_used(void)
 {
     for (struct uro_device **device = watched; *device != NULL; device++)
-        if (uro_plugin_is_dpdk((*device)->config.link) &&
-            atomic_load(&(*device)->life) != URO_DEVICE_IDLE)
+        if (is_of_one_process(*device) && atomic_load(&(*device)->life) != URO_DEVICE_IDLE)
             return true;
     return false;
 }
@@ -184,21 +189,21 @@ static void in_child(void)
 {
     if (skipped)
         return;
-    const bool without_dpdk = dpdk_was_used();
+    const bool was_started = one_process_was_used();
 
     abandoned = false;
     atomic_store(number, ++last);
     for (struct uro_device **entry = watched; *entry != NULL; entry++) {
         struct uro_device *device = *entry;
-        const bool dpdk = uro_plugin_is_dpdk(device->config.link);
+        const bool stays = is_of_one_process(device);
         unlock(device);
         if (was_used(device)) {
             close_descriptors(device);
             atomic_store(&device->life, URO_DEVICE_FAILED);
             abandoned = true;
-            if (!dpdk)
+            if (!stays)
                 *entry = uro_host_make_for_child(device);
-        } else if (!dpdk || !without_dpdk) {
+        } else if (!stays || !was_started) {
             device->generation = last;
         }
     }

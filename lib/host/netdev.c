@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 
 #include "host/defaults.h"
-#include "host/plugin.h"
 
 /* Flags of /proc/net/if_inet6 (linux/if_addr.h): IFA_F_TEMPORARY, IFA_F_DADFAILED,
  * IFA_F_DEPRECATED. */
@@ -220,9 +219,9 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
 
     if (index >= config->gid_count)
         return false;
-    if (uro_defaults_interface(config->link, name))
+    if (uro_defaults_interface(config, name))
         return true;
-    if (!uro_plugin_is_udp(config->link))
+    if (!uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES))
         return false;
     uro_netdev_read(&list);
     const struct uro_netdev_address *address = uro_netdev_find(&list, &config->gids[index]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - finds and loads the ports of a link, once a device needs them. */
+/* plugin.c - finds and loads the plug-ins: in UROCE_LIB_DIR, beside our own library, or in the build tree.
+ *
+ * A plug-in describes its drivers (struct uro_port_plugin). Nothing here knows the name of a driver or of an option.
+ */
 #define _GNU_SOURCE /* secure_getenv, dladdr1 */
 #include "host/plugin.h"
 
@@ -8,6 +11,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,15 +20,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A kind of port: its library is liburoce-KIND.so, in a build tree below lib/io/KIND. */
-enum kind { DPDK, MEMIF, PACKET, UDP, KINDS };
+#include "io/common/link_options.h"
 
-static const char *const names[KINDS] = {
-    [DPDK] = "dpdk", [MEMIF] = "memif", [PACKET] = "packet", [UDP] = "udp"
+/* The plug-ins of uroce, in the order in which their drivers are listed: the library of NAME is liburoce-NAME.so. */
+static const struct plugin {
+    const char *name;
+    const char *folder; /* of the build tree, below lib/io */
+} plugins[] = {
+    { "udp", "udp" }, { "memif", "memif" }, { "packet", "packet" }, { "dpdk-links", "dpdk" }
 };
 
-/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that
- * tree. No other directory above ours is looked into: it may be anybody's, such as /tmp. */
+/* Loaded plug-ins. They stay loaded. */
+static const struct uro_port_plugin *_Atomic loaded[URO_ARRAY_LEN(plugins)];
+
+/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that tree. No other
+ * directory above ours is looked into: it may be anybody's, such as /tmp. */
 static const struct place {
     const char *directory; /* how the name of our own directory ends; "*" is any one name */
     const char *plugins;   /* from there to the directory that has one for each kind */
@@ -33,41 +43,8 @@ static const struct place {
     { "/lib/embed", "../io/" },
     { "/app", "../lib/io/" },
     { "/tests/*", "../../lib/io/" },
+    { "/tests/unit/*", "../../../lib/io/" },
 };
-
-bool uro_plugin_is_udp(const char *link)
-{
-    return strncmp(link, "udp", 3) == 0 && (link[3] == '\0' || link[3] == ',');
-}
-
-/* Names of links other than udp, before their number. One that the plug-in for DPDK was built
- * without (net_af_xdp, net_pcap) is refused by that. */
-static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp",
-                                       "net_tap",   "net_vhost",     "net_virtio_user",
-                                       "net_pcap",  "net_ring",      "net_null" };
-
-/* 0000:00:05.0, or without the domain. */
-static bool is_pci_address(const char *link)
-{
-    unsigned domain, bus, device, function;
-    int end = 0;
-
-    if (sscanf(link, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 &&
-        sscanf(link, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3)
-        return false;
-    return link[end] == '\0' || link[end] == ',';
-}
-
-static bool is_of_driver(const char *link, const char *driver)
-{
-    const size_t length = strlen(driver);
-
-    if (strncmp(link, driver, length) != 0)
-        return false;
-    link += length;
-    link += strspn(link, "0123456789");
-    return *link == '\0' || *link == ',';
-}
 
 /* The user's directory of plug-ins, or NULL. */
 static const char *chosen_directory(void)
@@ -77,75 +54,35 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since
- * readers take no lock. */
-static struct {
-    const char *driver;
-    uro_port_open_fn *open;
-} added[URO_PLUGIN_ADDED_MAX];
+/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since readers take no lock. */
+static const struct uro_port_driver *added[URO_PLUGIN_ADDED_MAX];
 static atomic_uint added_count;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-static uro_port_open_fn *find_added(const char *link)
+static const struct uro_port_driver *find_added(const char *link)
 {
-    const size_t length = strcspn(link, ",");
-
     for (unsigned i = 0; i < atomic_load(&added_count); i++)
-        if (strlen(added[i].driver) == length && memcmp(added[i].driver, link, length) == 0)
-            return added[i].open;
+        if (uro_link_options_serve(added[i], link))
+            return added[i];
     return NULL;
 }
 
-static bool is_of_a_plugin(const char *link)
-{
-    bool known = uro_plugin_is_udp(link) || is_pci_address(link);
-
-    for (size_t i = 0; i < URO_ARRAY_LEN(drivers); i++)
-        known |= is_of_driver(link, drivers[i]);
-    return known;
-}
-
-int uro_plugin_add(const char *driver, uro_port_open_fn *open)
+int uro_plugin_add(const struct uro_port_driver *driver)
 {
     int error = 0;
 
     (void)pthread_mutex_lock(&adding);
     const unsigned count = atomic_load(&added_count);
-    if (find_added(driver) != NULL || is_of_a_plugin(driver)) {
+    if (find_added(driver->prefix) != NULL) {
         error = -EEXIST;
     } else if (count == URO_ARRAY_LEN(added)) {
         error = -ENOSPC;
     } else {
-        added[count].driver = driver;
-        added[count].open = open;
+        added[count] = driver;
         atomic_store(&added_count, count + 1);
     }
     (void)pthread_mutex_unlock(&adding);
     return error;
-}
-
-bool uro_plugin_is_added(const char *link)
-{
-    return find_added(link) != NULL;
-}
-
-bool uro_plugin_knows(const char *link)
-{
-    return uro_plugin_is_added(link) || is_of_a_plugin(link) || chosen_directory() != NULL;
-}
-
-static enum kind kind_of(const char *link)
-{
-    if (uro_plugin_is_udp(link))
-        return UDP;
-    if (strncmp(link, "net_memif", strlen("net_memif")) == 0)
-        return MEMIF;
-    return strncmp(link, "net_af_packet", strlen("net_af_packet")) == 0 ? PACKET : DPDK;
-}
-
-bool uro_plugin_is_dpdk(const char *link)
-{
-    return !uro_plugin_is_added(link) && kind_of(link) == DPDK;
 }
 
 /* ---- our own path ---------------------------------------------------------- */
@@ -207,7 +144,7 @@ static bool own_path(char path[static PATH_MAX])
     return find_mapping(path) || loader_path(path);
 }
 
-/* ---- plug-ins --------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------- */
 
 /* Splits our own path: the directory stays in @own. Returns the name of the file. */
 static const char *split(char own[static PATH_MAX])
@@ -230,8 +167,7 @@ static bool ends_with(const char *directory, const char *end)
     return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
 }
 
-/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may
- * be. */
+/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may be. */
 static const char *distrust(const char *path, const char *directory)
 {
     struct stat file, above, own;
@@ -249,33 +185,32 @@ static const char *distrust(const char *path, const char *directory)
     return NULL;
 }
 
-static uro_port_open_fn *load(const char *path, char error[static URO_PORT_ERROR_MAX])
+/* ---- loading ------------------------------------------------------------------ */
+
+/* Returns the symbol of the library, or NULL with a sentence in @error. */
+static const void *load(const char *path, const char *symbol, char error[static URO_PORT_ERROR_MAX])
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library != NULL ? dlsym(library, URO_PORT_OPEN_SYMBOL) : NULL;
+    const void *found = library != NULL ? dlsym(library, symbol) : NULL;
 
-    if (symbol == NULL) {
+    if (found == NULL)
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", dlerror());
-        return NULL;
-    }
-    uro_port_open_fn *open;
-    memcpy(&open, &symbol, sizeof open);
-    return open;
+    return found;
 }
 
-/* Loads DIRECTORY/BELOW/liburoce-KIND.so. NULL without an error when there is no such file. */
-static uro_port_open_fn *try_plugin(const char *directory, const char *below, enum kind kind,
-                                    char error[static URO_PORT_ERROR_MAX])
+/* Loads DIRECTORY/BELOW/liburoce-NAME.so. NULL without an error when there is no such file. */
+static const void *try_directory(const char *directory, const char *below, const char *name,
+                                 const char *symbol, char error[static URO_PORT_ERROR_MAX])
 {
     char path[PATH_MAX + 64];
 
-    (void)snprintf(path, sizeof path, "%s/%s/liburoce-%s.so", directory, below, names[kind]);
-    return access(path, R_OK) == 0 ? load(path, error) : NULL;
+    (void)snprintf(path, sizeof path, "%s/%s/liburoce-%s.so", directory, below, name);
+    return access(path, R_OK) == 0 ? load(path, symbol, error) : NULL;
 }
 
 /* The user's directory, UROCE_LIB_DIR. A relative one would depend on the current directory. */
-static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
-                                    char error[static URO_PORT_ERROR_MAX])
+static const void *try_chosen(const char *chosen, const char *name, const char *symbol,
+                              char error[static URO_PORT_ERROR_MAX])
 {
     char path[PATH_MAX + 64];
 
@@ -285,19 +220,18 @@ static uro_port_open_fn *try_chosen(const char *chosen, enum kind kind,
                        chosen);
         return NULL;
     }
-    int length = snprintf(path, sizeof path, "%s/liburoce-%s.so", chosen, names[kind]);
+    int length = snprintf(path, sizeof path, "%s/liburoce-%s.so", chosen, name);
     if (length < 0 || (size_t)length >= sizeof path || access(path, R_OK) != 0)
         return NULL;
     const char *wrong = distrust(path, chosen);
     if (wrong == NULL)
-        return load(path, error);
+        return load(path, symbol, error);
     (void)snprintf(error, URO_PORT_ERROR_MAX, "UROCE_LIB_DIR=%.100s, liburoce-%s.so: %s", chosen,
-                   names[kind], wrong);
+                   name, wrong);
     return NULL;
 }
 
-/* Returns the path from the directory of this library, whose file has the name @name, to the
- * installed plug-ins. */
+/* Returns the path from the directory of this library, whose file has the name @name, to the installed plug-ins. */
 static const char *below_own(const char *name)
 {
     if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)
@@ -306,40 +240,144 @@ static const char *below_own(const char *name)
                                                                     : URO_LIBRARY_DIR_FROM_BIN;
 }
 
-/* Beside the library, where `uroce` as installed has the libraries, or in the build tree. */
-static uro_port_open_fn *try_own(enum kind kind, char error[static URO_PORT_ERROR_MAX])
+/* Beside the library, where `uroce` as installed has the libraries, or in the folder of the build tree. */
+static const void *try_own(const char *folder, const char *name, const char *symbol,
+                           char error[static URO_PORT_ERROR_MAX])
 {
     char own[PATH_MAX], below[128];
 
     if (!own_path(own))
         return NULL;
-    uro_port_open_fn *open = try_plugin(own, below_own(split(own)), kind, error);
-    for (size_t i = 0; open == NULL && i < URO_ARRAY_LEN(build_tree); i++) {
+    const void *found = try_directory(own, below_own(split(own)), name, symbol, error);
+    for (size_t i = 0; found == NULL && i < URO_ARRAY_LEN(build_tree); i++) {
         if (!ends_with(own, build_tree[i].directory))
             continue;
-        (void)snprintf(below, sizeof below, "%s%s", build_tree[i].plugins, names[kind]);
-        open = try_plugin(own, below, kind, error);
+        (void)snprintf(below, sizeof below, "%s%s", build_tree[i].plugins, folder);
+        found = try_directory(own, below, name, symbol, error);
     }
-    return open;
+    return found;
 }
 
-uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
+/* Returns the symbol of liburoce-NAME.so. NULL without an error when there is no such file. */
+static const void *find_symbol(const char *folder, const char *name, const char *symbol,
+                               char error[static URO_PORT_ERROR_MAX])
 {
     const char *chosen = chosen_directory();
-    enum kind kind = kind_of(link);
-    uro_port_open_fn *open = find_added(link);
+    const void *found = NULL;
+
+    error[0] = '\0';
+    if (chosen != NULL)
+        found = try_chosen(chosen, name, symbol, error);
+    if (found == NULL && error[0] == '\0')
+        found = try_own(folder, name, symbol, error);
+    return found;
+}
+
+/* Returns plug-in number @i. NULL without an error when it is not installed. */
+static const struct uro_port_plugin *get(size_t i, char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_port_plugin *plugin = atomic_load(&loaded[i]);
+
+    error[0] = '\0';
+    if (plugin != NULL)
+        return plugin;
+    plugin = find_symbol(plugins[i].folder, plugins[i].name, URO_PORT_PLUGIN_SYMBOL, error);
+    if (plugin != NULL && plugin->version != URO_PORT_PLUGIN_VERSION) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "liburoce-%s.so is of another version of uroce (interface %u, not %u): "
+                       "install the plug-ins and the library from one build",
+                       plugins[i].name, plugin->version, URO_PORT_PLUGIN_VERSION);
+        return NULL;
+    }
+    atomic_store(&loaded[i], plugin);
+    return plugin;
+}
+
+/* ---- the drivers --------------------------------------------------------------- */
+
+uint32_t uro_plugin_list(const struct uro_port_driver *drivers[static URO_PLUGIN_DRIVERS_MAX])
+{
+    char error[URO_PORT_ERROR_MAX];
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < atomic_load(&added_count); i++)
+        drivers[count++] = added[i];
+    for (size_t i = 0; i < URO_ARRAY_LEN(plugins); i++) {
+        const struct uro_port_plugin *plugin = get(i, error);
+        for (uint32_t k = 0; plugin != NULL && k < plugin->driver_count; k++)
+            if (count < URO_PLUGIN_DRIVERS_MAX)
+                drivers[count++] = &plugin->drivers[k];
+    }
+    return count;
+}
+
+/* Appends to the sentence at @error as much as fits. */
+URO_PRINTF(2) static void append(char error[static URO_PORT_ERROR_MAX], const char *format, ...)
+{
+    const size_t used = strlen(error);
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(error + used, URO_PORT_ERROR_MAX - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Explains that no driver serves the link: a plug-in is missing, or there is no such link. */
+static void explain_unknown(const char *link, char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];
+    const uint32_t count = uro_plugin_list(drivers);
+    unsigned missing = 0;
+
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link=%.40s: ", link);
+    for (size_t i = 0; i < URO_ARRAY_LEN(plugins); i++)
+        if (atomic_load(&loaded[i]) == NULL)
+            append(error, "%sliburoce-%s.so", missing++ == 0 ? "no " : ", ", plugins[i].name);
+    if (missing > 0) {
+        append(error, " found beside the library: set UROCE_LIB_DIR to the plug-ins' directory");
+        return;
+    }
+    append(error, "there is no such kind of link; uroce knows");
+    for (uint32_t i = 0; i < count; i++)
+        append(error, "%s %s%s", i > 0 ? "," : "", drivers[i]->prefix,
+               uro_port_driver_has(drivers[i], URO_DRIVER_NUMBERED) ? "0" : "");
+}
+
+const struct uro_port_driver *uro_plugin_find(const char *link,
+                                              char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_port_driver *driver = find_added(link);
+    char wrong[URO_PORT_ERROR_MAX];
+
+    error[0] = '\0';
+    for (size_t i = 0; driver == NULL && i < URO_ARRAY_LEN(plugins); i++) {
+        const struct uro_port_plugin *plugin = get(i, wrong);
+        if (error[0] == '\0')
+            memcpy(error, wrong, sizeof wrong);
+        for (uint32_t k = 0; plugin != NULL && k < plugin->driver_count; k++)
+            if (uro_link_options_serve(&plugin->drivers[k], link))
+                driver = &plugin->drivers[k];
+    }
+    if (driver == NULL && error[0] == '\0')
+        explain_unknown(link, error);
+    return driver;
+}
+
+uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
+                                  char error[static URO_PORT_ERROR_MAX])
+{
+    uro_port_open_fn *open = driver->open;
 
     error[0] = '\0';
     if (open != NULL)
         return open;
-    if (chosen != NULL)
-        open = try_chosen(chosen, kind, error);
-    if (open == NULL && error[0] == '\0')
-        open = try_own(kind, error);
-    if (open == NULL && error[0] == '\0')
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "no liburoce-%s.so found beside the library: %sset UROCE_LIB_DIR to its "
-                       "directory",
-                       names[kind], kind == DPDK ? "build with -Ddpdk=enabled, or " : "");
+    const void *symbol = find_symbol(driver->library, driver->library, URO_PORT_OPEN_SYMBOL, error);
+    memcpy(&open, &symbol, sizeof open);
+    if (symbol == NULL && error[0] == '\0')
+        (void)snprintf(
+            error, URO_PORT_ERROR_MAX,
+            "no liburoce-%s.so found beside the library: build with -D%s=enabled, or set "
+            "UROCE_LIB_DIR to its directory",
+            driver->library, driver->library);
     return open;
 }

@@ -1,35 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.h - each kind of port is a library of its own, loaded on first use. */
+/* plugin.h - the drivers of links: each plug-in is a library of its own, loaded on first use. */
 #pragma once
 
 #include "engine/port.h"
 
-/* A link over UDP sockets. */
-bool uro_plugin_is_udp(const char *link);
-/* A link that DPDK drives. */
-bool uro_plugin_is_dpdk(const char *link);
+#define URO_PLUGIN_ADDED_MAX   9u /* the cable of liburoce, and eight drivers of the program */
+#define URO_PLUGIN_DRIVERS_MAX 32u
 
-#define URO_PLUGIN_ADDED_MAX 9u /* the cable of liburoce, and eight drivers of the program */
-
-/* Registers a driver: @open opens the links of @driver, instead of a plug-in. The string @driver
- * must stay valid. Returns 0 or
- *   -EEXIST  another driver has this name
+/* Registers a driver that is not in a plug-in. @driver must stay valid. Returns 0 or
+ *   -EEXIST  another driver that was added has this name
  *   -ENOSPC  URO_PLUGIN_ADDED_MAX drivers were added
  * Thread: any. */
-URO_NODISCARD int uro_plugin_add(const char *driver, uro_port_open_fn *open);
+URO_NODISCARD int uro_plugin_add(const struct uro_port_driver *driver);
 
-/* Whether the link is of a driver that was added. */
-bool uro_plugin_is_added(const char *link);
+/* Returns the driver of @link, or NULL with a sentence in @error. Looks for plug-ins in UROCE_LIB_DIR, beside ourselves, and in
+ * the build tree. Thread: any. */
+const struct uro_port_driver *uro_plugin_find(const char *link,
+                                              char error[static URO_PORT_ERROR_MAX]);
 
-/* For a message about a link that is not known. */
-#define URO_PLUGIN_LINKS                                                                           \
-    "udp; net_memif, net_af_packet, net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, "   \
-    "net_ring or net_null, with a number (net_memif0); or a PCI address (0000:00:05.0)"
+/* Returns the function that opens links of @driver, or NULL with a sentence in @error. May load a library. Thread: any. */
+uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
+                                  char error[static URO_PORT_ERROR_MAX]);
 
-/* Whether there is such a kind of link. Its plug-in has the last word. A plug-in in UROCE_LIB_DIR
- * may know others. */
-bool uro_plugin_knows(const char *link);
-
-/* The function of the plug-in for @link, or NULL with a sentence in @error. Looks in UROCE_LIB_DIR,
- * beside ourselves, and in the build tree. */
-uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX]);
+/* Lists the drivers that were added, then those of all installed plug-ins. Returns how many. Thread: any. */
+uint32_t uro_plugin_list(const struct uro_port_driver *drivers[static URO_PLUGIN_DRIVERS_MAX]);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "host/config.h"
-#include "host/plugin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,7 +52,9 @@ static bool ends(const char *text, size_t size)
 /* Over UDP sockets the kernel routes: everyone is on the link. */
 static bool is_prefix(const struct uro_device_config *config, uint8_t bits)
 {
-    return uro_plugin_is_udp(config->link) ? bits == 0 : bits >= 1 && bits <= 128;
+    return uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES)
+               ? bits == 0
+               : bits >= 1 && bits <= 128;
 }
 
 static void check(const struct uro_device_config *config)
@@ -66,7 +67,7 @@ static void check(const struct uro_device_config *config)
         return;
     demand(config->name[0] != '\0' && config->link[0] != '\0');
     demand(config->gid_count >= 1 && config->gid_count <= URO_ENGINE_ADDRESSES_MAX);
-    demand(config->mtu >= 576 && config->mtu <= 9600);
+    demand(config->mtu >= URO_PORT_MTU_MIN && config->mtu <= URO_PORT_MTU_MAX);
     demand((config->mac.octets[0] & 1) == 0);
     for (uint32_t i = 0; i < config->gid_count; i++)
         demand(!uro_gid_is_zero(&config->gids[i]) && is_prefix(config, config->prefix[i]));

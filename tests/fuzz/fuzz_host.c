@@ -192,35 +192,26 @@ static struct uro_port *open_end(const struct uro_port_config *config,
     return &end->port;
 }
 
-bool uro_plugin_is_dpdk(const char *link)
-{
-    (void)link;
-    return false;
-}
+static const struct uro_port_driver driver = { .prefix = "cable",
+                                               .text = "a cable between two devices",
+                                               .flags =
+                                                   URO_DRIVER_NUMBERED | URO_DRIVER_OTHER_OPTIONS,
+                                               .default_mtu = URO_PORT_MTU_DEFAULT,
+                                               .open = open_end };
 
-bool uro_plugin_is_udp(const char *link)
-{
-    (void)link;
-    return false;
-}
-
-bool uro_plugin_is_added(const char *link)
-{
-    (void)link;
-    return false;
-}
-
-bool uro_plugin_knows(const char *link)
-{
-    (void)link;
-    return true;
-}
-
-uro_port_open_fn *uro_plugin_find(const char *link, char error[static URO_PORT_ERROR_MAX])
+const struct uro_port_driver *uro_plugin_find(const char *link,
+                                              char error[static URO_PORT_ERROR_MAX])
 {
     (void)link;
     error[0] = '\0';
-    return open_end;
+    return &driver;
+}
+
+uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *with,
+                                  char error[static URO_PORT_ERROR_MAX])
+{
+    error[0] = '\0';
+    return with->open;
 }
 
 /* ---- what targets call ----------------------------------------------------------------------- */

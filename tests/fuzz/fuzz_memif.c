@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-extern uro_port_open_fn uro_port_open;
+extern uro_port_open_fn uro_memif_open;
 
 #define STEPS_MAX      400u
 #define IS_SERVER      1u /* of the first octet: the port is a client */
@@ -95,7 +95,7 @@ static void open_port(void)
 
     (void)snprintf(link, sizeof link, "net_memif0,socket=%s%s", name(),
                    serves ? ",role=client,rsize=5,bsize=1024" : "/s,role=server");
-    port = uro_port_open(&config, error);
+    port = uro_memif_open(&config, error);
     demand(port != NULL);
 }
 

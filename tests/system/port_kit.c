@@ -39,10 +39,13 @@ static uro_port_open_fn *load(const char *variable, const char *otherwise)
 
     if (library == NULL)
         die(dlerror());
-    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL);
-    if (open_port == NULL)
+    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL); /* of DPDK's links */
+    if (open_port != NULL)
+        return open_port;
+    const struct uro_port_plugin *described = dlsym(library, URO_PORT_PLUGIN_SYMBOL);
+    if (described == NULL)
         die(dlerror());
-    return open_port;
+    return described->drivers[0].open;
 }
 
 static uro_port_open_fn *plugin(const char *link)

@@ -128,7 +128,7 @@ def peer__wrong_use__is_said(case: Case) -> None:
 
 def peer__port_that_cannot_be__status_77(case: Case) -> None:
     case.plugin()
-    run = case.call("peer", "-a", "10.0.0.1", "-d", "a:net_af_packet0,iface=lo,framesz=7;ip=10.0.0.2/24",
+    run = case.call("peer", "-a", "10.0.0.1", "-d", "a:net_af_packet0,iface=lo,blocksz=4096,framesz=8192;ip=10.0.0.2/24",
                     SCRIPTS / "send.peer")
     equal(run.returncode, 77)
     has(run.stderr, "uroce peer: a: ")

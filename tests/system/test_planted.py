@@ -77,11 +77,11 @@ def path__peer_called_by_name__loads_its_own(case: Case) -> None:
     here = plant(case, "here")
     script = here / "a.peer"
     script.write_text("title \"nothing\"\n")
-    wrong = server(case).replace("role=server", "role=nobody") # refused by our plug-in
+    wrong = server(case).replace("role=server", "role=client,bsize=128,rsize=5") # refused by our plug-in
     run = case.call("uroce", "peer", "--peer", "10.0.0.2", "-d", wrong, script, uroce="env", cwd=here,
                     PATH=path_of_uroce(case))
     not_loaded(run, 77)
-    has(run.stderr, "role=nobody")
+    has(run.stderr, "a ring would not hold a frame")
 
 
 def name__that_the_caller_chose__is_not_believed(case: Case) -> None:
@@ -113,7 +113,7 @@ def installed__without_a_plug_in__does_not_look_above_its_prefix(case: Case) -> 
     shutil.copy(case.uroce, program)
     run = case.call("devices", "--probe", uroce=program, UROCE_DEVICES=server(case))
     not_loaded(run, 1)
-    has(run.stdout, f"no {PLUGIN} found")
+    has(run.stdout, PLUGIN, " found beside the library: set UROCE_LIB_DIR")
     not_loaded(case.call("run", "-d", server(case), "--", "true", uroce=program), 126)
 
 

@@ -332,12 +332,12 @@ def address_of_another_machine__says_so(case: Case) -> None:
 
 
 def unknown_word__the_known_ones_are_named(case: Case) -> None:
-    refused(case, f"udp,ip={SUBNET}.10,speed=fast", 'unknown word "speed"', "gso=", "ident=")
+    refused(case, f"udp,ip={SUBNET}.10,speed=fast", 'unknown option "speed"', "gso=", "ident=")
 
 
 def busy_poll__no_number__says_what_may_stand_there(case: Case) -> None:
     for value in ("", "-1", "5us", "10001", "99999999999999999999"):
-        refused(case, f"udp,ip={SUBNET}.10,hub=no,busy-poll={value}", f"busy-poll={value}: must be 0 to 10000 microseconds")
+        refused(case, f"udp,ip={SUBNET}.10,hub=no,busy-poll={value}", f"busy-poll={value}: must be a number of microseconds from 0 to 10000")
 
 
 def busy_poll__is_the_sockets__or_the_right_to_it_is_missing(case: Case) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import uroce_case
-from uroce_case import LEFT, LIBRARY, PATHS, PLUGIN, Case, Skip, equal, has
+from uroce_case import LEFT, LIBRARY, LINKS, PATHS, PLUGIN, Case, Skip, equal, has
 
 NOBODY = 65534
 WRONG = "wrong:net_null0;mtu=12"
@@ -258,10 +258,25 @@ def devices__link_that_does_not_exist__is_refused_without_a_probe(case: Case) ->
     for link in ("upd", "net_rign0", "eth0"):
         run = case.call("devices", UROCE_DEVICES=f"uroce0:{link}")
         equal((run.returncode, run.stderr), (1, ""))
-        has(run.stdout, f"link={link}: there is no such kind of link: must be udp; net_memif, ")
+        has(run.stdout, f"link={link}: there is no such kind of link; uroce knows udp, net_memif0, ")
     run = case.call("devices", UROCE_DEVICES="uroce0:net_af_packet0")
     equal(run.returncode, 1)
     has(run.stdout, "names no interface: write iface=NAME")
+
+
+def devices__option_that_the_link_does_not_have__names_those_that_it_has(case: Case) -> None:
+    run = case.call("devices", UROCE_DEVICES="uroce0:udp,gsa=no")
+    equal((run.returncode, run.stderr), (1, ""))
+    has(run.stdout, 'link udp: unknown option "gsa"; udp knows ip=, iface=, gso=, gro=, ident=, hub=, busy-poll=')
+    run = case.call("devices", UROCE_DEVICES="uroce0:net_memif0,role=both")
+    has(run.stdout, "link net_memif0: role=both: must be server or client")
+
+
+def devices__links__lists_drivers_and_options(case: Case) -> None:
+    run = case.call("devices", "--links")
+    equal((run.returncode, run.stderr), (0, ""))
+    has(run.stdout, "udp               UDP sockets", "  busy-poll=", "(a number of microseconds from 0 to 10000)",
+        "net_memif0        memory", "net_af_packet0    a packet socket", "PCI address       a network card")
 
 
 def devices__file_not_to_be_trusted__is_said(case: Case) -> None:
@@ -291,6 +306,12 @@ def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:
     lone = case.scratch / "uroce-alone"
     shutil.copy(case.uroce, lone)
     run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0")
+    equal(run.returncode, 1)
+    has(run.stdout, f"no liburoce-udp.so, liburoce-memif.so, liburoce-packet.so, {LINKS} found", "UROCE_LIB_DIR")
+    here = case.scratch / "plug-ins"
+    here.mkdir(mode=0o755)
+    shutil.copy(case.build / "lib" / "io" / "dpdk" / LINKS, here)
+    run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0", UROCE_LIB_DIR=str(here))
     equal(run.returncode, 1)
     has(run.stdout, PLUGIN, "-Ddpdk=enabled", "UROCE_LIB_DIR")
 

@@ -15,6 +15,7 @@ import patience  # noqa: E402
 LIBRARY = "libibverbs.so.1"
 PATHS = "liburoce-paths.so"
 PLUGIN = "liburoce-dpdk.so"
+LINKS = "liburoce-dpdk-links.so"  # describes the links of PLUGIN
 LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
 
 

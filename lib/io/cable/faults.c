@@ -2,12 +2,12 @@
 /* faults.c - see faults.h. */
 #include "io/cable/faults.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "io/plugin/words.h"
+#include "io/cable/port.h"
+#include "io/common/link_options.h"
 
-#define DRIVER       "cable"
 #define DELAY_US_MAX 10000000u
 
 void uro_cable_faults_init(struct uro_cable_faults *faults)
@@ -16,8 +16,9 @@ void uro_cable_faults_init(struct uro_cable_faults *faults)
 }
 
 /* Parses "1", "0.05" or ".05"; ignores digits after the ninth decimal place. */
-static bool read_probability(const char *value, uint32_t *out)
+static bool read_probability(const char *value, void *member)
 {
+    uint32_t *out = member;
     uint32_t whole = 0, fraction = 0, unit = URO_CABLE_CERTAIN;
     bool digits = false;
 
@@ -34,67 +35,37 @@ static bool read_probability(const char *value, uint32_t *out)
     return true;
 }
 
-static bool read_name(const char *value, void *into)
-{
-    struct uro_cable_faults *faults = into;
-    const size_t length = strlen(value);
+#define PROBABILITY(field)                                                                         \
+    URO_OPTION_OTHER, .read = read_probability, .expects = "a probability such as 0.01",           \
+                      .member = offsetof(struct uro_cable_faults, field)
 
-    if (length == 0 || length >= sizeof faults->name)
-        return false;
-    memcpy(faults->name, value, length + 1);
-    return true;
-}
-
-static bool read_loss(const char *value, void *into)
-{
-    return read_probability(value, &((struct uro_cable_faults *)into)->loss);
-}
-
-static bool read_duplicate(const char *value, void *into)
-{
-    return read_probability(value, &((struct uro_cable_faults *)into)->duplicate);
-}
-
-static bool read_reorder(const char *value, void *into)
-{
-    return read_probability(value, &((struct uro_cable_faults *)into)->reorder);
-}
-
-static bool read_delay(const char *value, void *into)
-{
-    return uro_words_number(value, 0, DELAY_US_MAX, 1,
-                            &((struct uro_cable_faults *)into)->delay_us);
-}
-
-static bool read_seed(const char *value, void *into)
-{
-    uint32_t seed;
-
-    if (!uro_words_number(value, 0, UINT32_MAX, 1, &seed))
-        return false;
-    ((struct uro_cable_faults *)into)->seed = seed;
-    return true;
-}
-
-static bool read_plugged(const char *value, void *into)
-{
-    return uro_words_either(value, "yes", "no", &((struct uro_cable_faults *)into)->plugged);
-}
-
-static const struct uro_word known[] = {
-    { "name", "1 to 31 characters", read_name, false },
-    { "loss", "a probability such as 0.01", read_loss, false },
-    { "duplicate", "a probability such as 0.01", read_duplicate, false },
-    { "reorder", "a probability such as 0.01", read_reorder, false },
-    { "delay_us", "a number of microseconds from 0 to 10000000", read_delay, false },
-    { "seed", "a number of at most 32 bits", read_seed, false },
-    { "plugged", "yes or no", read_plugged, false },
+static const struct uro_link_option options[] = {
+    { "name", "name of the cable; both ends have the same", URO_OPTION_TEXT, .min = 1,
+      .max = URO_CABLE_NAME_MAX - 1, .member = offsetof(struct uro_cable_faults, name) },
+    { "loss", "probability that a frame is lost", PROBABILITY(loss) },
+    { "duplicate", "probability that a frame arrives twice", PROBABILITY(duplicate) },
+    { "reorder", "probability that the next frame overtakes a frame", PROBABILITY(reorder) },
+    { "delay_us", "one-way delay of each frame", URO_OPTION_NUMBER, .max = DELAY_US_MAX,
+      .unit = "microseconds", .member = offsetof(struct uro_cable_faults, delay_us) },
+    { "seed", "seed of the faults", URO_OPTION_NUMBER, .max = UINT32_MAX,
+      .member = offsetof(struct uro_cable_faults, seed) },
+    { "plugged", "no: the link is down", URO_OPTION_YES_NO,
+      .member = offsetof(struct uro_cable_faults, plugged) },
 };
 
-int uro_cable_faults_read(struct uro_cable_faults *faults, const char *words,
+const struct uro_port_driver uro_cable_driver = {
+    .prefix = "cable",
+    .text = "a cable between two devices of one process",
+    .default_mtu = URO_PORT_MTU_MEMORY,
+    .option_count = URO_ARRAY_LEN(options),
+    .options = options,
+    .open = uro_cable_port_open,
+};
+
+int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
                           char error[static URO_PORT_ERROR_MAX])
 {
-    return uro_words_read(DRIVER, words, known, URO_ARRAY_LEN(known), faults, error);
+    return uro_link_options_read(&uro_cable_driver, link, faults, NULL, error);
 }
 
 /* Mixes the bits of @value: the finalizer of MurmurHash3. */

@@ -12,7 +12,7 @@
 
 struct uro_cable_faults {
     char name[URO_CABLE_NAME_MAX]; /* name of the cable; "": not given */
-    uint64_t seed;
+    uint32_t seed;
     uint32_t loss;      /* probability that a frame is lost */
     uint32_t duplicate; /* probability that a frame arrives twice */
     uint32_t reorder;   /* probability that the next frame overtakes a frame */
@@ -28,10 +28,10 @@ struct uro_cable_verdict {
 /* Initialises @faults: no faults, plugged, no name. */
 void uro_cable_faults_init(struct uro_cable_faults *faults);
 
-/* Parses @words, "cable[,name=TEXT][,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]", into
- * @faults; options that @words does not have keep their values. P is a decimal fraction from 0 to 1. Returns 0, or -1 with a
+/* Parses @link, "cable[,name=TEXT][,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]", into
+ * @faults; options that @link does not have keep their values. P is a decimal fraction from 0 to 1. Returns 0, or -1 with a
  * message in @error. */
-URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *words,
+URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
                                         char error[static URO_PORT_ERROR_MAX]);
 
 /* Returns the faults of frame number @number of the direction. */

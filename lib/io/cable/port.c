@@ -21,8 +21,6 @@
 #include "io/cable/faults.h"
 #include "io/cable/queue.h"
 
-#define MTU_DEFAULT    4500u /* for a RoCE path MTU of 4096 */
-#define MTU_MAX        9600u
 #define ETHER_OVERHEAD 18u /* Ethernet header and one VLAN tag */
 #define NS_PER_S       1000000000u
 #define DEVICE_MAX     32u
@@ -278,11 +276,11 @@ static bool join(struct end *end)
 static struct end *make(const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
     struct end *end = calloc(1, sizeof *end);
-    uint32_t mtu = config->mtu == 0 ? MTU_DEFAULT : config->mtu;
+    uint32_t mtu = config->mtu == 0 ? URO_PORT_MTU_MEMORY : config->mtu;
 
     if (end == NULL)
         return NULL;
-    mtu = mtu < MTU_MAX ? mtu : MTU_MAX;
+    mtu = mtu < URO_PORT_MTU_MAX ? mtu : URO_PORT_MTU_MAX;
     end->port = (struct uro_port){ .ops = &ops,
                                    .mac = config->mac,
                                    .mtu = mtu,
@@ -340,12 +338,12 @@ static struct end *find(const char *device)
     return NULL;
 }
 
-static int set(struct end *end, const char *words, char error[static URO_PORT_ERROR_MAX])
+static int set(struct end *end, const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_cable_faults faults = end->faults;
 
     faults.name[0] = '\0';
-    if (uro_cable_faults_read(&faults, words, error) != 0)
+    if (uro_cable_faults_read(&faults, link, error) != 0)
         return -EINVAL;
     if (faults.name[0] != '\0') {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
@@ -353,7 +351,7 @@ static int set(struct end *end, const char *words, char error[static URO_PORT_ER
         return -EINVAL;
     }
     memcpy(faults.name, end->faults.name, sizeof faults.name);
-    if (strstr(words, ",seed=") != NULL)
+    if (strstr(link, ",seed=") != NULL)
         end->number = 0;
     end->faults = faults;
     wake(end);
@@ -362,12 +360,13 @@ static int set(struct end *end, const char *words, char error[static URO_PORT_ER
     return 0;
 }
 
-int uro_cable_port_set(const char *device, const char *words, char error[static URO_PORT_ERROR_MAX])
+int uro_cable_port_set(const char *device, const char *options,
+                       char error[static URO_PORT_ERROR_MAX])
 {
     char whole[URO_PORT_ERROR_MAX];
     int result = -ENODEV;
 
-    const int length = snprintf(whole, sizeof whole, "cable,%s", words);
+    const int length = snprintf(whole, sizeof whole, "cable,%s", options);
     (void)snprintf(
         error, URO_PORT_ERROR_MAX,
         "device %.31s has no open cable; use a device with link cable after its first CQ exists",

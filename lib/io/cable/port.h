@@ -25,15 +25,16 @@ enum uro_cable_count {
         URO_CABLE_COUNT
 };
 
-/* Opens an end of a cable; a uro_port_open_fn. */
-struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
-                                     char error[static URO_PORT_ERROR_MAX]);
+/* Opens an end of a cable. */
+uro_port_open_fn uro_cable_port_open;
 
-/* Changes the faults of the frames that the device @device sends; @words has options as in faults.h, without "cable," and
+extern const struct uro_port_driver uro_cable_driver; /* faults.c */
+
+/* Changes the faults of the frames that the device @device sends; @options has options as in faults.h, without "cable," and
  * name=. Other options keep their values. With seed= the count of frames restarts at 0. Returns 0 or
  *   -ENODEV  no cable is open for the device
  *   -EINVAL  an option is wrong: @error has a message */
-URO_NODISCARD int uro_cable_port_set(const char *device, const char *words,
+URO_NODISCARD int uro_cable_port_set(const char *device, const char *options,
                                      char error[static URO_PORT_ERROR_MAX]);
 
 /* Reads a counter. Returns 0, or -ENODEV when no cable is open for the device. */

@@ -2,7 +2,8 @@
 /* dpdk.h - one open DPDK port: what the files of this driver share.
  *
  *   port.c   open, close, link                  eal.c    DPDK itself, once per process
- *   link.c   the words a user writes            log.c    what DPDK has to say
+ *   link.c   options and limits of a link       log.c    what DPDK has to say
+ *   drivers.c  the kinds of links, for the host
  *   nic.c    DPDK's device behind the port      pool.c   packet buffers
  *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
  *   source.c what the driver reads from         filter.c which frames are let in
@@ -16,6 +17,7 @@
 
 #include "engine/port.h"
 #include "io/dpdk/control.h"
+#include "io/dpdk/drivers.h"
 #include "io/dpdk/filter.h"
 #include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
@@ -24,18 +26,6 @@
 #include "io/kernel/quiet.h"
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
-
-enum uro_dpdk_kind {
-    URO_DPDK_PCI, /* a network card, or a virtual one on the PCI bus */
-    URO_DPDK_AF_XDP,
-    URO_DPDK_PCAP,
-    URO_DPDK_RING,
-    URO_DPDK_NULL,
-    URO_DPDK_TAP,
-    URO_DPDK_VHOST,
-    URO_DPDK_VIRTIO_USER,
-    URO_DPDK_KIND_COUNT
-};
 
 struct uro_dpdk_counters {
     uint64_t rx_dropped; /* in several pieces and too long to be made one */

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link.h - the words a user writes for a link: read, checked and completed with our defaults. */
+/* link.h - the options and limits of a link, before DPDK opens it. */
 #pragma once
 
 #include "io/dpdk/dpdk.h"
 
-#define URO_LINK_WORDS_MAX 512u
-#define URO_LINK_RING_LOG2 10u /* descriptors of rings whose size is ours to choose */
+#define URO_LINK_DEVARGS_MAX 512u
+#define URO_LINK_RING_LOG2   10u /* descriptors of rings whose size is ours to choose */
 
 /* What is known of a kind of link before DPDK is asked. */
 struct uro_link_kind {
-    const char *driver; /* the name starts with it, digits follow; NULL: a PCI address */
     bool kernel;        /* a network interface of the kernel's: "iface=" names it */
     bool own_limit;     /* DPDK knows its longest frame, and may be told a shorter one */
     bool interrupts;    /* can wake us through DPDK */
     bool memory_only;   /* the driver makes no system call */
     bool call_per_send; /* each send is one: URO_PORT_CALL_PER_SEND */
-    uint32_t mtu;       /* when neither the user nor the link says */
     uint32_t mtu_max;   /* when DPDK would not say; 0: none */
 };
 
 struct uro_link {
     enum uro_dpdk_kind kind;
     const struct uro_link_kind *traits;
-    char name[RTE_ETH_NAME_MAX_LEN]; /* net_ring0, 0000:01:00.0 */
-    char iface[32];                  /* the kernel's interface, "" when not named */
-    uint32_t mtu;                    /* largest IP packet */
-    uint32_t frame_max;              /* longest frame sent */
-    uint32_t room;                   /* octets a receive buffer needs */
-    uint16_t descriptors;            /* wanted of each ring */
-    char words[URO_LINK_WORDS_MAX];  /* for DPDK: devargs with our defaults in front */
+    char name[RTE_ETH_NAME_MAX_LEN];    /* net_ring0, 0000:01:00.0 */
+    char iface[32];                     /* the kernel's interface, "" when not named */
+    uint32_t mtu;                       /* largest IP packet */
+    uint32_t frame_max;                 /* longest frame sent */
+    uint32_t room;                      /* octets a receive buffer needs */
+    uint16_t descriptors;               /* wanted of each ring */
+    char devargs[URO_LINK_DEVARGS_MAX]; /* the link as the user wrote it, for DPDK */
 };
 
 /* Returns 0 or -1 with a sentence in @error. */
@@ -37,6 +35,3 @@ URO_NODISCARD int uro_link_parse(const struct uro_port_config *config, struct ur
 
 /* Limits the link to packets of @mtu octets. */
 void uro_link_set_mtu(struct uro_link *link, uint32_t mtu);
-
-/* The value of "@key=" in devargs, or false. */
-bool uro_link_value(const char *words, const char *key, char *out, size_t size);

@@ -50,7 +50,7 @@ static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
         return -1;
     }
     uro_log_forget();
-    int status = rte_dev_probe(link->words);
+    int status = rte_dev_probe(link->devargs);
     if (status != 0) {
         complain(error, link->name, "DPDK does not take it", status);
         return -1;

@@ -8,6 +8,7 @@
 
 #include <net/if.h>
 
+#include "io/common/link_options.h"
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/eal.h"
 #include "io/dpdk/guard.h"
@@ -157,12 +158,13 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
 static int open_nic(struct uro_dpdk *dpdk, struct uro_link *link,
                     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
-    char program[8];
+    char program[URO_LINK_DEVARGS_MAX];
 
     if (dpdk->kind != URO_DPDK_AF_XDP)
         return uro_nic_open(dpdk, link, config->memory_mib, error);
-    uro_xdp_socket_prepare(&dpdk->xdp, config, link->iface,
-                           uro_link_value(link->words, "xdp_prog", program, sizeof program));
+    uro_xdp_socket_prepare(
+        &dpdk->xdp, config, link->iface,
+        uro_link_options_value(link->devargs, "xdp_prog", program, sizeof program));
     int status = 0;
     if (dpdk->xdp.link >= 0)
         status = uro_control_open(&dpdk->control, (int)if_nametoindex(link->iface), false);

@@ -50,7 +50,7 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
     if (memif->control < 0)
         return;
     if (memif->verbose)
-        fprintf(stderr, "uroce: memif: socket=%s: the connection ends: %s\n", memif->words.path,
+        fprintf(stderr, "uroce: memif: socket=%s: the connection ends: %s\n", memif->options.path,
                 reason);
     uro_memif_say_end(memif->control, reason);
     unwatch(memif, memif->control);
@@ -65,7 +65,7 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
     uro_memif_queue_close(&memif->out);
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)
         uro_memif_region_drop(&memif->regions[i]);
-    if (memif->words.server)
+    if (memif->options.server)
         uro_memif_free(memif);
 }
 
@@ -84,7 +84,7 @@ void uro_memif_leave_forked(struct uro_memif *memif)
 static void come_up(struct uro_memif *memif, const uint8_t *name)
 {
     if (memif->verbose)
-        fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->words.path,
+        fprintf(stderr, "uroce: memif: socket=%s: connected with \"%.*s\"\n", memif->options.path,
                 (int)URO_MEMIF_NAME, (const char *)name);
     uro_memif_queue_start(memif);
     (void)uro_memif_watch_doorbell(memif->epoll, memif->in.doorbell);
@@ -104,13 +104,13 @@ static bool is_own_process(int fd)
 /* Whether it is worth telling the secret. */
 static bool is_welcome(struct uro_memif *memif, int fd)
 {
-    if (uro_memif_is_from(fd, memif->words.user))
+    if (uro_memif_is_from(fd, memif->options.user))
         return true;
     if (!memif->warned)
         fprintf(stderr,
                 "uroce: memif: socket=%s: a process of another user listens there; it is told "
                 "nothing. Choose another socket=, or allow it with user=\n",
-                memif->words.path);
+                memif->options.path);
     memif->warned = true;
     return false;
 }
@@ -118,7 +118,7 @@ static bool is_welcome(struct uro_memif *memif, int fd)
 static void call_server(struct uro_memif *memif)
 {
     struct sockaddr_un address;
-    uint32_t length = uro_memif_address(&memif->words, &address);
+    uint32_t length = uro_memif_address(&memif->options, &address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     memif->since = uro_memif_now_ms();
@@ -135,9 +135,9 @@ static struct uro_memif_message init_message(const struct uro_memif *memif)
     struct uro_memif_message message = uro_memif_message(URO_MEMIF_INIT);
 
     uro_memif_put16(&message, URO_MEMIF_INIT_VERSION, URO_MEMIF_VERSION);
-    uro_memif_put32(&message, URO_MEMIF_INIT_ID, memif->words.id);
+    uro_memif_put32(&message, URO_MEMIF_INIT_ID, memif->options.id);
     uro_memif_put8(&message, URO_MEMIF_INIT_MODE, URO_MEMIF_ETHERNET);
-    memcpy(message.octets + URO_MEMIF_INIT_SECRET, memif->words.secret, URO_MEMIF_SECRET);
+    memcpy(message.octets + URO_MEMIF_INIT_SECRET, memif->options.secret, URO_MEMIF_SECRET);
     uro_memif_put_name(&message, URO_MEMIF_INIT_NAME);
     return message;
 }
@@ -150,7 +150,7 @@ static const char *hear_hello(struct uro_memif *memif, const struct uro_memif_me
     if (uro_memif_get16(hello, URO_MEMIF_HELLO_MIN_VERSION) > URO_MEMIF_VERSION ||
         uro_memif_get16(hello, URO_MEMIF_HELLO_MAX_VERSION) < URO_MEMIF_VERSION)
         return "version 2.0 is spoken here";
-    if (uro_memif_get8(hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2) < memif->words.slots_log2)
+    if (uro_memif_get8(hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2) < memif->options.slots_log2)
         return "the server takes no rings of this size: set a smaller rsize=";
     return uro_memif_queue_make(memif) ? NULL : "out of memory";
 }
@@ -171,7 +171,7 @@ static struct uro_memif_message ring_message(const struct uro_memif *memif,
     uro_memif_put16(&message, URO_MEMIF_RING_FLAGS, flags);
     uro_memif_put32(&message, URO_MEMIF_RING_OFFSET,
                     (uint32_t)((const uint8_t *)queue->ring - memif->regions[0].at));
-    uro_memif_put8(&message, URO_MEMIF_RING_SLOTS_LOG2, (uint8_t)memif->words.slots_log2);
+    uro_memif_put8(&message, URO_MEMIF_RING_SLOTS_LOG2, (uint8_t)memif->options.slots_log2);
     return message;
 }
 
@@ -298,11 +298,11 @@ static const char *hear(struct uro_memif *memif, const struct uro_memif_message 
     if (uro_memif_type_of(message) == URO_MEMIF_DISCONNECT) {
         if (memif->verbose)
             fprintf(stderr, "uroce: memif: socket=%s: the other side says: %.*s\n",
-                    memif->words.path, (int)URO_MEMIF_REASON,
+                    memif->options.path, (int)URO_MEMIF_REASON,
                     (const char *)message->octets + URO_MEMIF_DISCONNECT_REASON);
         return "the other side ended it";
     }
-    if (memif->words.server)
+    if (memif->options.server)
         return server_hears(memif, message, fd);
     return memif->step == URO_MEMIF_UP ? "a server has nothing to say here"
                                        : client_hears(memif, message);
@@ -339,7 +339,7 @@ static void hear_all(struct uro_memif *memif)
 
 static void look_for_peer(struct uro_memif *memif)
 {
-    if (memif->words.server) {
+    if (memif->options.server) {
         int fd = uro_memif_listen_again(memif) ? uro_memif_accept(memif) : -1;
         if (fd < 0)
             return;

@@ -4,7 +4,8 @@
 
 #include "io/memif/given.h"
 #include "io/memif/proto.h"
-#include "io/memif/words.h"
+
+#define URO_MEMIF_ANY_USER UINT32_MAX
 
 enum uro_memif_heard { URO_MEMIF_NOTHING, URO_MEMIF_HEARD, URO_MEMIF_GONE };
 

@@ -39,13 +39,13 @@ struct uro_memif_listener {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all listeners */
 static struct uro_memif_listener *listeners;
 
-uint32_t uro_memif_address(const struct uro_memif_words *words, struct sockaddr_un *address)
+uint32_t uro_memif_address(const struct uro_memif_options *options, struct sockaddr_un *address)
 {
-    const size_t length = strlen(words->path);
+    const size_t length = strlen(options->path);
 
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
-    memcpy(address->sun_path + words->abstract, words->path, length);
+    memcpy(address->sun_path + options->abstract, options->path, length);
     return (uint32_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
@@ -136,11 +136,11 @@ static struct uro_memif_listener *find_listener(const struct sockaddr_un *addres
     return NULL;
 }
 
-static void explain(const struct uro_memif_words *words, char error[static URO_PORT_ERROR_MAX])
+static void explain(const struct uro_memif_options *options, char error[static URO_PORT_ERROR_MAX])
 {
     int why = errno;
 
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: socket=%s: %s%s", words->path,
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: socket=%s: %s%s", options->path,
                    strerror(why),
                    why == EADDRINUSE ? ": another process listens there; end it, choose another "
                                        "socket=, or connect to it with role=client"
@@ -152,7 +152,7 @@ static void explain(const struct uro_memif_words *words, char error[static URO_P
 static struct uro_memif *find_user(const struct uro_memif_listener *listener, uint32_t id)
 {
     for (struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
-        if (at->words.id == id)
+        if (at->options.id == id)
             return at;
     return NULL;
 }
@@ -161,23 +161,23 @@ static struct uro_memif *find_user(const struct uro_memif_listener *listener, ui
 static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
     struct sockaddr_un address;
-    uint32_t length = uro_memif_address(&memif->words, &address);
+    uint32_t length = uro_memif_address(&memif->options, &address);
     struct uro_memif_listener *listener = find_listener(&address, length);
 
     if (listener == NULL) {
         listener = open_listener(&address, length);
         if (listener == NULL) {
             const bool taken = errno == EADDRINUSE;
-            explain(&memif->words, error);
+            explain(&memif->options, error);
             return taken && memif->waits ? 0 : -1;
         }
         listener->next = listeners;
         listeners = listener;
-    } else if (find_user(listener, memif->words.id) != NULL) {
+    } else if (find_user(listener, memif->options.id) != NULL) {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "link net_memif: socket=%s has an interface with id=%u already: give this "
                        "one another id= or another socket=",
-                       memif->words.path, memif->words.id);
+                       memif->options.path, memif->options.id);
         return -1;
     }
     memif->listener = listener;
@@ -190,7 +190,7 @@ int uro_memif_listen(struct uro_memif *memif, char error[static URO_PORT_ERROR_M
 {
     memif->called = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (memif->called < 0) {
-        explain(&memif->words, error);
+        explain(&memif->options, error);
         return -1;
     }
     (void)pthread_mutex_lock(&lock);
@@ -274,7 +274,7 @@ static const char other_user[] = "only processes of the server's user may connec
 static bool is_welcome(const struct uro_memif_listener *listener, int fd)
 {
     for (const struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
-        if (uro_memif_is_from(fd, at->words.user))
+        if (uro_memif_is_from(fd, at->options.user))
             return true;
     return false;
 }
@@ -335,9 +335,10 @@ static const char *refuse(const struct uro_memif *memif, int fd,
         return "interfaces are Ethernet's here";
     if (memif == NULL)
         return "no interface has this id";
-    if (!uro_memif_is_from(fd, memif->words.user))
+    if (!uro_memif_is_from(fd, memif->options.user))
         return other_user;
-    if (memcmp(message->octets + URO_MEMIF_INIT_SECRET, memif->words.secret, URO_MEMIF_SECRET) != 0)
+    if (memcmp(message->octets + URO_MEMIF_INIT_SECRET, memif->options.secret, URO_MEMIF_SECRET) !=
+        0)
         return "the secret is another one";
     if (memif->taken)
         return "the interface has a peer already";

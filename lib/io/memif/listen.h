@@ -24,4 +24,4 @@ int uro_memif_listen_fd(const struct uro_memif *memif);
 
 /* The address of a memif's socket; returns its length. */
 struct sockaddr_un;
-uint32_t uro_memif_address(const struct uro_memif_words *words, struct sockaddr_un *address);
+uint32_t uro_memif_address(const struct uro_memif_options *options, struct sockaddr_un *address);

@@ -5,7 +5,7 @@
  * the ICRC summed in the same pass, and read from there by whoever receives it; nothing between.
  *
  *   port.c     opens and closes; sleeping
- *   words.c    what a user writes
+ *   link_options.c  name and options of a link
  *   proto.h    the protocol's messages and rings
  *   control.c  messages between the two sides
  *   given.c    descriptors that the other side gave
@@ -17,9 +17,28 @@
 #pragma once
 
 #include "engine/port.h"
+#include "io/memif/control.h"
 #include "io/memif/given.h"
 #include "io/memif/memory.h"
-#include "io/memif/words.h"
+#include "io/memif/proto.h"
+
+#define URO_MEMIF_PATH_MAX 108u /* of a UNIX socket */
+
+/* Options of a link. */
+struct uro_memif_options {
+    uint32_t role; /* index of the choice */
+    bool server;
+    bool abstract;       /* the socket has a name, but no file */
+    uint32_t id;         /* number of the interface among those of one socket */
+    uint32_t buffer;     /* size of a buffer, in bytes */
+    uint32_t slots_log2; /* of each ring */
+    uint32_t user;       /* of the other side, besides root; URO_MEMIF_ANY_USER */
+    bool has_user;       /* the link has user= */
+    bool has_mac;
+    struct uro_mac mac;
+    char path[URO_MEMIF_PATH_MAX];
+    char secret[URO_MEMIF_SECRET + 1];
+};
 
 enum uro_memif_step {
     URO_MEMIF_ALONE,
@@ -46,12 +65,12 @@ struct uro_memif_queue {
     uint32_t spare_count;
 };
 
-#define URO_MEMIF_WHOLE   512u  /* octets of frames that are copied, whatever they are */
-#define URO_MEMIF_LONGEST 9618u /* of all frames: longer ones are cut off */
+#define URO_MEMIF_WHOLE   512u /* octets of frames that are copied, whatever they are */
+#define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* of all frames: longer ones are cut off */
 
 struct uro_memif {
     struct uro_port port;
-    struct uro_memif_words words;
+    struct uro_memif_options options;
     uint32_t frame_max; /* longest frame sent */
     bool verbose;
 
@@ -97,3 +116,12 @@ static inline bool uro_memif_is_up(const struct uro_memif *memif)
 {
     return memif->step == URO_MEMIF_UP;
 }
+
+/* Reads the options of @link, whose frames have at most @frame_max bytes. Returns 0 or -1 with a sentence in @error. */
+URO_NODISCARD int uro_memif_options_read(const char *link, uint32_t frame_max,
+                                         struct uro_memif_options *into,
+                                         char error[static URO_PORT_ERROR_MAX]);
+
+uro_port_open_fn uro_memif_open;
+
+extern const struct uro_port_plugin uro_port_plugin __attribute__((visibility("default")));

@@ -16,11 +16,6 @@
 #include "io/memif/memif.h"
 #include "io/memif/queue.h"
 
-__attribute__((visibility("default"))) struct uro_port *uro_port_open(
-    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
-
-#define MTU_DEFAULT    4224u /* a packet of the RoCE MTU 4096 has less than 128 octets of headers */
-#define MTU_MAX        9600u
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define RETRY_NS       20000000
 #define MEET_MS        100 /* for the six steps of a server that may have to be scheduled for each */
@@ -161,9 +156,9 @@ static struct uro_mac choose_mac(const struct uro_memif *memif,
 {
     if (config->has_mac)
         return config->mac;
-    if (memif->words.has_mac)
-        return memif->words.mac;
-    return (struct uro_mac){ { 2, 0, 0, 0, 0, memif->words.server ? 1 : 2 } };
+    if (memif->options.has_mac)
+        return memif->options.mac;
+    return (struct uro_mac){ { 2, 0, 0, 0, 0, memif->options.server ? 1 : 2 } };
 }
 
 static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
@@ -171,7 +166,7 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
     memif->epoll = epoll_create1(EPOLL_CLOEXEC);
     bool fine = memif->epoll >= 0;
 
-    if (memif->words.server) {
+    if (memif->options.server) {
         fine =
             fine && uro_memif_watch(memif->epoll, memif->called) &&
             (memif->listener == NULL || uro_memif_watch(memif->epoll, uro_memif_listen_fd(memif)));
@@ -188,11 +183,11 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
 static int open_port(struct uro_memif *memif, const struct uro_port_config *config,
                      char error[static URO_PORT_ERROR_MAX])
 {
-    uint32_t mtu = config->mtu == 0 ? MTU_DEFAULT : config->mtu;
+    uint32_t mtu = config->mtu == 0 ? URO_PORT_MTU_MEMORY : config->mtu;
 
-    memif->port.mtu = mtu < MTU_MAX ? mtu : MTU_MAX;
+    memif->port.mtu = mtu < URO_PORT_MTU_MAX ? mtu : URO_PORT_MTU_MAX;
     memif->frame_max = memif->port.mtu + ETHER_OVERHEAD;
-    if (uro_memif_words(config->link, memif->frame_max, &memif->words, error) != 0)
+    if (uro_memif_options_read(config->link, memif->frame_max, &memif->options, error) != 0)
         return -1;
     memif->heads = aligned_alloc(64, (size_t)URO_PORT_BURST * URO_MEMIF_WHOLE);
     memif->longest = malloc(URO_MEMIF_LONGEST);
@@ -204,14 +199,14 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
     memif->port.mac = choose_mac(memif, config);
     uro_memif_given_start(&memif->given);
     if (uro_memif_given_waits(&memif->given))
-        memif->words.user = geteuid();
-    if (memif->words.server && uro_memif_listen(memif, error) != 0)
+        memif->options.user = geteuid();
+    if (memif->options.server && uro_memif_listen(memif, error) != 0)
         return -1;
-    if (memif->words.server && memif->listener == NULL)
+    if (memif->options.server && memif->listener == NULL)
         fprintf(stderr,
                 "uroce: %s: link net_memif: socket=%s: the process that this one was forked from "
                 "listens there; the link is down until that process ends\n",
-                config->device, memif->words.path);
+                config->device, memif->options.path);
     return start_waiting(memif, error);
 }
 
@@ -228,8 +223,8 @@ static void meet(struct uro_memif *memif)
     }
 }
 
-struct uro_port *uro_port_open(const struct uro_port_config *config,
-                               char error[static URO_PORT_ERROR_MAX])
+struct uro_port *uro_memif_open(const struct uro_port_config *config,
+                                char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_memif *memif = malloc(sizeof *memif);
 

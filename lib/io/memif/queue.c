@@ -29,7 +29,7 @@ static size_t ring_octets(uint32_t slots)
  * its octets, and such a frame begins in it where its headers end with a line. */
 static uint32_t stride(const struct uro_memif *memif)
 {
-    return memif->words.buffer + LINE;
+    return memif->options.buffer + LINE;
 }
 
 static uint32_t before_head(uint32_t head_length, uint32_t payload_length)
@@ -40,7 +40,7 @@ static uint32_t before_head(uint32_t head_length, uint32_t payload_length)
 static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, size_t at,
                        size_t buffers_at)
 {
-    const uint32_t slots = 1u << memif->words.slots_log2;
+    const uint32_t slots = 1u << memif->options.slots_log2;
 
     *queue = (struct uro_memif_queue){ .ring = (void *)(memif->regions[0].at + at),
                                        .slots = slots,
@@ -65,12 +65,12 @@ static void offer(const struct uro_memif *memif, uint32_t slot)
 
     uro_memif_slot_put(
         &in->ring->slots[slot],
-        (struct uro_memif_desc){ .length = memif->words.buffer, .offset = in->buffers[slot] });
+        (struct uro_memif_desc){ .length = memif->options.buffer, .offset = in->buffers[slot] });
 }
 
 bool uro_memif_queue_make(struct uro_memif *memif)
 {
-    const uint32_t slots = 1u << memif->words.slots_log2;
+    const uint32_t slots = 1u << memif->options.slots_log2;
     const size_t ring = (ring_octets(slots) + LINE - 1) / LINE * LINE;
     const size_t buffers = (size_t)slots * stride(memif);
 
@@ -86,7 +86,7 @@ void uro_memif_queue_start(struct uro_memif *memif)
     struct uro_memif_queue *in = &memif->in;
 
     uro_memif_region_populate(&memif->regions[0]); /* of more a peer could have any number */
-    if (memif->words.server)
+    if (memif->options.server)
         return;
     for (uint32_t i = 0; i < in->slots; i++)
         offer(memif, i);
@@ -139,7 +139,7 @@ static struct piece piece_of(struct uro_memif *memif, uint16_t slot)
 
     if (in->buffers == NULL)
         piece.at = uro_memif_region_find(memif->regions, desc.region, desc.offset, desc.length);
-    else if (desc.length <= memif->words.buffer)
+    else if (desc.length <= memif->options.buffer)
         piece.at = memif->regions[0].at + in->buffers[index];
     if (piece.at != NULL)
         return piece;
@@ -151,8 +151,8 @@ static uint16_t filled(const struct uro_memif *memif)
 {
     struct uro_memif_ring *ring = memif->in.ring;
 
-    return memif->words.server ? atomic_load_explicit(&ring->head, memory_order_acquire)
-                               : atomic_load_explicit(&ring->tail, memory_order_acquire);
+    return memif->options.server ? atomic_load_explicit(&ring->head, memory_order_acquire)
+                                 : atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
 /* Slots with frames; 0 also when the other side counts wrong. */
@@ -276,7 +276,7 @@ void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t cou
     memif->lent -= count;
     for (uint32_t i = 0; i < count; i++)
         slots += (uint32_t)(uintptr_t)pkts[i].owner;
-    if (memif->words.server) {
+    if (memif->options.server) {
         in->done = (uint16_t)(in->done + slots);
         atomic_store_explicit(&in->ring->tail, in->done, memory_order_release);
         return;
@@ -311,7 +311,7 @@ static uint32_t free_slots(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
 
-    if (!memif->words.server) {
+    if (!memif->options.server) {
         take_back(memif);
         return out->spare_count;
     }
@@ -329,12 +329,12 @@ static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_
     struct uro_memif_queue *out = &memif->out;
     const uint32_t index = out->next & (out->slots - 1);
 
-    if (memif->words.server) {
+    if (memif->options.server) {
         *desc = uro_memif_slot_get(&out->ring->slots[index]);
         return uro_memif_region_find(memif->regions, desc->region, desc->offset, desc->length);
     }
     out->buffers[index] = out->spare[--out->spare_count];
-    *desc = (struct uro_memif_desc){ .length = memif->words.buffer,
+    *desc = (struct uro_memif_desc){ .length = memif->options.buffer,
                                      .offset = out->buffers[index] + before };
     return memif->regions[0].at + desc->offset;
 }
@@ -395,7 +395,7 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
     struct uro_memif_desc desc;
 
     if (length > memif->frame_max || slots == 0 ||
-        (!memif->words.server && slots_for(length, memif->words.buffer) > slots))
+        (!memif->options.server && slots_for(length, memif->options.buffer) > slots))
         return false;
     uint8_t *at = buffer_for(memif, before_head(frame->head_length, frame->payload_length), &desc);
     if (at != NULL && length <= desc.length && SHORTEST <= desc.length) {
@@ -405,7 +405,7 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
     length = write_frame(frame, length, memif->longest_out);
     if (at != NULL && cut_up(memif, at, desc, length, slots))
         return true;
-    URO_ASSERT(memif->words.server);
+    URO_ASSERT(memif->options.server);
     out->next = before;
     memif->complaint = "the buffers that are offered hold no frame";
     return false;
@@ -414,12 +414,12 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
 uint32_t uro_memif_room(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
-    struct uro_memif_desc desc = { .length = memif->words.buffer };
+    struct uro_memif_desc desc = { .length = memif->options.buffer };
 
     if (!uro_memif_is_up(memif) || memif->complaint != NULL)
         return URO_PORT_BURST; /* they go nowhere */
     uint32_t slots = free_slots(memif);
-    if (memif->words.server && slots > 0)
+    if (memif->options.server && slots > 0)
         desc =
             uro_memif_slot_get(&memif->out.ring->slots[memif->out.next & (memif->out.slots - 1)]);
     const uint32_t offered = slots;
@@ -436,7 +436,7 @@ static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
 
-    atomic_store_explicit(memif->words.server ? &out->ring->tail : &out->ring->head, out->next,
+    atomic_store_explicit(memif->options.server ? &out->ring->tail : &out->ring->head, out->next,
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
     if ((atomic_load_explicit(&out->ring->flags, memory_order_relaxed) & URO_MEMIF_NO_INTERRUPT) ==

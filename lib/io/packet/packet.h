@@ -2,7 +2,7 @@
 /* packet.h - the inside of a port over a packet socket of the kernel's, for lib/io/packet only.
  *
  *   port.c    opens and closes; sleeping
- *   words.c   what a user writes
+ *   link_options.c  name and options of a link
  *   socket.c  the socket: what it lets in
  *   ring.c    the memory in which the kernel leaves frames
  *   rx.c      frames in
@@ -16,7 +16,17 @@
 #include "io/packet/ring.h"
 #include "io/packet/rx.h"
 #include "io/packet/tx.h"
-#include "io/packet/words.h"
+
+/* Options of a link. 0: the port chooses. */
+struct uro_packet_options {
+    char iface[URO_IFACE_NAME_MAX];
+    uint32_t slot;  /* size of a slot of the receive ring, in bytes */
+    uint32_t slots; /* number of slots */
+    uint32_t block; /* size of a block of slots, in bytes: the kernel allocates it in one piece */
+    bool gso;       /* packets of one flow may leave as one frame */
+    uint32_t qdisc_bypass; /* 1: frames bypass the queueing discipline of the interface */
+    bool qdisc_given;      /* the link has qdisc_bypass= */
+};
 
 struct uro_packet {
     struct uro_port port;
@@ -38,3 +48,11 @@ static inline struct uro_packet *uro_packet_of(struct uro_port *port)
 {
     return URO_CONTAINER_OF(port, struct uro_packet, port);
 }
+
+/* Reads the options of @link. Returns 0 or -1 with a sentence in @error. */
+URO_NODISCARD int uro_packet_options_read(const char *link, struct uro_packet_options *into,
+                                          char error[static URO_PORT_ERROR_MAX]);
+
+uro_port_open_fn uro_packet_open;
+
+extern const struct uro_port_plugin uro_port_plugin __attribute__((visibility("default")));

@@ -16,10 +16,6 @@
 #include "wire/ether.h"
 #include "wire/gso.h"
 
-__attribute__((visibility("default"))) struct uro_port *uro_port_open(
-    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
-
-#define MTU_MAX     9600u
 #define LOOK_EVERY  1024u /* receives without a frame between looks at the interface */
 #define KERNELS     128u  /* octets in a slot before the frame */
 #define SLOTS       1024u
@@ -226,8 +222,8 @@ static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t sl
 }
 
 /* Before the socket is bound: no frame comes in between. */
-static int open_ring(struct uro_packet *packet, const struct uro_packet_words *words, bool joins,
-                     uint32_t memory_mib, char error[static URO_PORT_ERROR_MAX])
+static int open_ring(struct uro_packet *packet, const struct uro_packet_options *options,
+                     bool joins, uint32_t memory_mib, char error[static URO_PORT_ERROR_MAX])
 {
     uint32_t slot = packet->mtu + URO_ETHER_LEN_MAX + KERNELS, slots = SLOTS;
 
@@ -237,15 +233,16 @@ static int open_ring(struct uro_packet *packet, const struct uro_packet_words *w
     }
     if (slot < SLOT_LEAST)
         slot = SLOT_LEAST;
-    if (words->slot != 0)
-        slot = words->slot;
+    if (options->slot != 0)
+        slot = options->slot;
     if (memory_mib != 0)
         slots = slots_in(memory_mib, slot);
-    if (words->slots != 0)
-        slots = words->slots;
+    if (options->slots != 0)
+        slots = options->slots;
     if (is_wrong(packet, slot, slots, error))
         return -1;
-    int status = uro_packet_ring_open(&packet->ring, packet->fd, slot, slots, words->block, joins);
+    int status =
+        uro_packet_ring_open(&packet->ring, packet->fd, slot, slots, options->block, joins);
     return status == 0
                ? 0
                : refuse(packet, "no ring for received frames (memory=, framecnt= make it smaller)",
@@ -263,10 +260,10 @@ static bool describes(const struct uro_packet *packet)
 
 /* What there is to know of the interface before anything is opened. */
 static int read_iface(struct uro_packet *packet, const struct uro_port_config *config,
-                      const struct uro_packet_words *words, struct uro_iface_state *state,
+                      const struct uro_packet_options *options, struct uro_iface_state *state,
                       char error[static URO_PORT_ERROR_MAX])
 {
-    (void)snprintf(packet->iface.name, sizeof packet->iface.name, "%s", words->iface);
+    (void)snprintf(packet->iface.name, sizeof packet->iface.name, "%s", options->iface);
     const bool there = uro_iface_read(-1, packet->iface.name, state) == 0;
     if (!there || !state->ethernet) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet: %s %s%s",
@@ -277,26 +274,27 @@ static int read_iface(struct uro_packet *packet, const struct uro_port_config *c
     }
     packet->iface.index = state->index;
     packet->mtu = config->mtu != 0 && config->mtu < state->mtu ? config->mtu : state->mtu;
-    packet->mtu = packet->mtu < MTU_MAX ? packet->mtu : MTU_MAX;
+    packet->mtu = packet->mtu < URO_PORT_MTU_MAX ? packet->mtu : URO_PORT_MTU_MAX;
     packet->port.mtu = packet->mtu;
     packet->port.mac = config->has_mac ? config->mac : state->mac;
     return 0;
 }
 
 static int open_port(struct uro_packet *packet, const struct uro_port_config *config,
-                     const struct uro_packet_words *words, char error[static URO_PORT_ERROR_MAX])
+                     const struct uro_packet_options *options,
+                     char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_iface_state state;
     int status;
 
-    if (read_iface(packet, config, words, &state, error) != 0 || open_socket(packet, error) != 0)
+    if (read_iface(packet, config, options, &state, error) != 0 || open_socket(packet, error) != 0)
         return -1;
     const bool joins = describes(packet);
-    const bool sends_joined = joins && words->gso && !words->qdisc_bypass;
+    const bool sends_joined = joins && options->gso && options->qdisc_bypass == 0;
     /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
-    const bool bypass = words->qdisc_decided ? words->qdisc_bypass : !sends_joined;
+    const bool bypass = options->qdisc_given ? options->qdisc_bypass == 1 : !sends_joined;
     packet->port.flags = URO_PORT_CALL_PER_SEND;
-    if (open_ring(packet, words, joins, config->memory_mib, error) != 0)
+    if (open_ring(packet, options, joins, config->memory_mib, error) != 0)
         return -1;
     uro_packet_socket_teach(packet->fd, state.index,
                             memcmp(&packet->port.mac, &state.mac, sizeof state.mac) != 0, bypass);
@@ -314,11 +312,11 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
     return 0;
 }
 
-struct uro_port *uro_port_open(const struct uro_port_config *config,
-                               char error[static URO_PORT_ERROR_MAX])
+struct uro_port *uro_packet_open(const struct uro_port_config *config,
+                                 char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_packet *packet = calloc(1, sizeof *packet);
-    struct uro_packet_words words;
+    struct uro_packet_options options;
 
     error[0] = '\0';
     if (packet == NULL) {
@@ -330,8 +328,8 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     packet->fd = -1;
     packet->verbose = config->verbose;
     (void)snprintf(packet->device, sizeof packet->device, "%s", config->device);
-    if (uro_packet_words(config->link, &words, error) != 0 ||
-        open_port(packet, config, &words, error) != 0) {
+    if (uro_packet_options_read(config->link, &options, error) != 0 ||
+        open_port(packet, config, &options, error) != 0) {
         close_port(&packet->port);
         return NULL;
     }

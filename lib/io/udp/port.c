@@ -13,10 +13,6 @@
 #include "io/udp/report.h"
 #include "io/udp/udp.h"
 #include "io/udp/witness.h"
-#include "io/udp/words.h"
-
-__attribute__((visibility("default"))) struct uro_port *uro_port_open(
-    const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
 #define WINDOW_LEAST    8u
 #define PACKET_OVERHEAD 512u /* of the kernel, for each */
@@ -373,11 +369,11 @@ static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *co
     return result == URO_SHARE_JOINED ? 0 : -1;
 }
 
-struct uro_port *uro_port_open(const struct uro_port_config *config,
-                               char error[static URO_PORT_ERROR_MAX])
+struct uro_port *uro_udp_open(const struct uro_port_config *config,
+                              char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_udp_port *udp = calloc(1, sizeof *udp);
-    struct uro_udp_words words = { 0 };
+    struct uro_udp_options options;
 
     error[0] = '\0';
     if (udp == NULL) {
@@ -390,16 +386,16 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     udp->mtu = config->mtu;
     udp->groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_addresses_open(&udp->addresses);
-    if (uro_udp_words(config->link, &words, error) != 0) {
+    if (uro_udp_options_read(config->link, &options, error) != 0) {
         close_port(&udp->port);
         return NULL;
     }
-    udp->options = words.sock;
-    if (open_socks(udp, config, words.alone, error) != 0) {
+    udp->options = options.sock;
+    if (open_socks(udp, config, options.alone != 0, error) != 0) {
         close_port(&udp->port);
         return NULL;
     }
-    if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, words.sock.idents) ||
+    if (!uro_rx_open(&udp->rx, &config->mac, udp->socks, udp->sock_count, options.sock.idents) ||
         !uro_udp_tx_open(&udp->tx, udp->socks, udp->sock_count, config->mtu)) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         close_port(&udp->port);

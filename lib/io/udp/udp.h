@@ -6,7 +6,7 @@
  * give (Ethernet, IP and UDP headers) is made here.
  *
  *   port.c    opens and closes
- *   words.c   the words of its link
+ *   link_options.c  name and options of a link
  *   sock.c    one socket: options, errors that the network reports
  *   report.c  to whom these are told; sent.h, who sent there
  *   addresses.c  whether they are still there
@@ -36,6 +36,13 @@
 
 #define URO_UDP_SOCKS_MAX 16u
 
+/* Options of a link. */
+struct uro_udp_options {
+    struct uro_sock_options sock;
+    uint32_t ident; /* sock.idents, as the parser stores it */
+    uint32_t alone; /* 1: hub=no, no other process shares the addresses */
+};
+
 struct uro_udp_port {
     struct uro_port port;
     struct uro_sock socks[URO_UDP_SOCKS_MAX];
@@ -57,3 +64,11 @@ static inline struct uro_udp_port *uro_udp_of(struct uro_port *port)
 {
     return URO_CONTAINER_OF(port, struct uro_udp_port, port);
 }
+
+/* Reads the options of @link. Returns 0, or -1 with a sentence in @error. */
+URO_NODISCARD int uro_udp_options_read(const char *link, struct uro_udp_options *into,
+                                       char error[static URO_PORT_ERROR_MAX]);
+
+uro_port_open_fn uro_udp_open;
+
+extern const struct uro_port_plugin uro_port_plugin __attribute__((visibility("default")));

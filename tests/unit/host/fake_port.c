@@ -20,8 +20,6 @@ VISIBLE struct fake_port fake = { .lock = PTHREAD_MUTEX_INITIALIZER,
                                   .room = URO_PORT_BURST,
                                   .close_pipe = -1 };
 
-uro_port_open_fn uro_port_open;
-
 static void enter(void)
 {
     assert(pthread_mutex_lock(&fake.lock) == 0);
@@ -271,8 +269,8 @@ static const struct uro_port_ops ops = {
     .forked = fake_forked,
 };
 
-VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
-                                       char error[static URO_PORT_ERROR_MAX])
+static struct uro_port *fake_open(const struct uro_port_config *config,
+                                  char error[static URO_PORT_ERROR_MAX])
 {
     if (strstr(config->link, "broken") != NULL && !fake.mended) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s is %s; mend it", config->link,
@@ -296,6 +294,19 @@ VISIBLE struct uro_port *uro_port_open(const struct uro_port_config *config,
     leave();
     return &fake.port;
 }
+
+#define DRIVER(name)                                                                               \
+    {                                                                                              \
+        .prefix = (name), .text = "a port of the test", .default_mtu = URO_PORT_MTU_DEFAULT,       \
+        .flags = URO_DRIVER_NUMBERED | URO_DRIVER_OTHER_OPTIONS, .open = fake_open                 \
+    }
+
+VISIBLE struct uro_port_driver fake_drivers[] = { DRIVER("fake"), DRIVER("polled"),
+                                                  DRIVER("broken"), DRIVER("slow") };
+
+VISIBLE const struct uro_port_plugin uro_port_plugin = { URO_PORT_PLUGIN_VERSION,
+                                                         URO_ARRAY_LEN(fake_drivers),
+                                                         fake_drivers };
 
 VISIBLE void fake_reset(void)
 {

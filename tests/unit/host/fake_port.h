@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fake_port.h - a plug-in whose ports the test holds by both ends; loaded as liburoce-dpdk.so.
+/* fake_port.h - a plug-in whose ports the test holds by both ends; loaded as liburoce-udp.so.
  *
  * Frames that the test injects are received by the device, frames that it sends are counted and the
  * last one is kept. fake_wait() waits for what a thread of the device will do, without sleeping.
@@ -63,6 +63,7 @@ struct fake_port {
 /* The one port of this process, open or not. Links that say "broken" do not open; those that say
  * "polled" have no descriptor to wait for; those that say "slow" wait for fake_let_open(). */
 extern struct fake_port fake;
+extern struct uro_port_driver fake_drivers[]; /* the first has the links fake0, fake1, ... */
 
 /* Between the tests of one process: counters to zero, queue empty, link up, room for a burst. */
 void fake_reset(void);

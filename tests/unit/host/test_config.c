@@ -128,9 +128,8 @@ static void line__address_without_length__subnet_of_24_or_64(void **state)
 }
 
 #define NO_SUCH_LINK                                                                               \
-    "there is no such kind of link: must be udp; net_memif, net_af_packet, net_af_xdp, net_tap, "  \
-    "net_vhost, net_virtio_user, net_pcap, net_ring or net_null, with a number (net_memif0); or "  \
-    "a PCI address (0000:00:05.0)"
+    "there is no such kind of link; uroce knows udp, net_memif0, net_af_packet0, PCI address, "    \
+    "net_af_xdp0, net_pcap0, net_ring0, net_null0, net_tap0, net_vhost0, net_virtio_user0"
 
 /* Each line is one device with one mistake; the message names the place, the key, the value. */
 static const struct {
@@ -152,6 +151,11 @@ static const struct {
     { "a:net_rign0", "link=net_rign0: " NO_SUCH_LINK },
     { "a:net_ring0x", "link=net_ring0x: " NO_SUCH_LINK },
     { "a:0000:00:05", "link=0000:00:05: " NO_SUCH_LINK },
+    { "a:udp,gsa=no",
+      "link udp: unknown option \"gsa\"; udp knows ip=, iface=, gso=, gro=, ident=, "
+      "hub=, busy-poll=" },
+    { "a:udp,gso=maybe", "link udp: gso=maybe: must be yes or no" },
+    { "a:net_memif3,rsize=2", "link net_memif3: rsize=2: must be a number from 5 to 14" },
     { "a:net_af_packet0", "link=net_af_packet0: names no interface: write iface=NAME" },
     { "a:net_af_xdp0,queue_count=1",
       "link=net_af_xdp0,queue_count=1: names no interface: write iface=NAME" },

@@ -32,16 +32,6 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* The fake plug-in stands for DPDK's, which cannot be used twice, or by the linker for any other. */
-static bool stands_for_dpdk;
-
-bool __wrap_uro_plugin_is_dpdk(const char *link);
-bool __wrap_uro_plugin_is_dpdk(const char *link)
-{
-    (void)link;
-    return stands_for_dpdk;
-}
-
 static struct uro_device *first(const char *devices)
 {
     MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
@@ -363,7 +353,7 @@ static void stays_dead(void)
 
 static void forks_with_dpdk(void)
 {
-    stands_for_dpdk = true;
+    fake_drivers[0].flags |= URO_DRIVER_ONE_PROCESS; /* as DPDK's */
     parents = first(DEVICE);
     MUST(freopen("/dev/null", "w", stderr) != NULL);
     MUST(uro_device_start(parents) == 0);

@@ -40,7 +40,7 @@ static struct uro_port *try_open(const char *words, uint32_t mtu)
 
     (void)snprintf(link, sizeof link, "net_memif0,socket=%s,%s", kit_name(), words);
     memset(error, 0, sizeof error);
-    return uro_port_open(&config, error);
+    return uro_memif_open(&config, error);
 }
 
 struct uro_port *kit_open(const char *words, uint32_t mtu)

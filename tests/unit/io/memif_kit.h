@@ -13,7 +13,7 @@
 /* The abstract name that ports of this process, or of another one, are at. */
 const char *kit_name(void);
 const char *kit_name_of(pid_t process);
-extern uro_port_open_fn uro_port_open;
+extern uro_port_open_fn uro_memif_open;
 
 /* Opens "net_memif0,socket=..." with @words behind it; fails the test with the port's own words. */
 struct uro_port *kit_open(const char *words, uint32_t mtu);

@@ -81,7 +81,7 @@ static void frame__data_is_shared__everything_else_is_copied(void **state)
         to_gsi.head[URO_ETHER_LEN + 20 + 8 + 7] = 1;
         kit_send(ways[way][0], &to_gsi);
         kit_expect(ways[way][1], &to_gsi, false);
-        for (uint32_t length = 18; length <= 4224 + 18; length++) {
+        for (uint32_t length = 18; length <= URO_PORT_MTU_MEMORY + 18; length++) {
             const struct uro_tx *tx = kit_plain(length, length);
             kit_send(ways[way][0], tx);
             kit_expect(ways[way][1], tx, false);
@@ -244,7 +244,7 @@ static void ring__sent_beyond_its_room__is_counted(void **state)
             assert_int_equal(uro_get_be32(frame.octets + 14), i);
         }
         kit_works(client, server);
-        ways[way][0]->ops->transmit(ways[way][0], kit_plain(2, 4224 + 19), 1);
+        ways[way][0]->ops->transmit(ways[way][0], kit_plain(2, URO_PORT_MTU_MEMORY + 19), 1);
         assert_int_equal(uro_memif_of(ways[way][0])->tx_dropped, 3);
         kit_works(client, server);
     }

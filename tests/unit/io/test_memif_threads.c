@@ -25,7 +25,7 @@ static struct uro_port *open_side(const char *role, unsigned id)
     const struct uro_port_config config = { .device = "kit", .link = link };
 
     (void)snprintf(link, sizeof link, "net_memif0,socket=%s,role=%s,id=%u", kit_name(), role, id);
-    struct uro_port *port = uro_port_open(&config, error);
+    struct uro_port *port = uro_memif_open(&config, error);
     if (port == NULL)
         atomic_fetch_add(&failed, 1);
     return port;

@@ -20,7 +20,7 @@
 #define RC_ACK         0x11
 #define UDP_OPTION_GRO 104
 
-extern uro_port_open_fn uro_port_open;
+extern uro_port_open_fn uro_udp_open;
 
 static struct uro_port *port;
 static struct uro_gid addresses[2], nobody;
@@ -42,7 +42,7 @@ static int start_with(bool verbose)
     assert_true(uro_gid_parse("127.77.0.1", &addresses[0]));
     assert_true(uro_gid_parse("127.77.0.3", &addresses[1]));
     assert_true(uro_gid_parse("127.77.0.2", &nobody));
-    port = uro_port_open(&config, error);
+    port = uro_udp_open(&config, error);
     if (port == NULL)
         fail_msg("%s", error);
     said = said_begin();

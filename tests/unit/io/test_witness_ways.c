@@ -14,7 +14,7 @@
 
 #define SHARE_OF(qpn) ((qpn) >> (24 - URO_SHARE_BITS))
 
-extern uro_port_open_fn uro_port_open;
+extern uro_port_open_fn uro_udp_open;
 
 static struct uro_share share;
 
@@ -189,7 +189,7 @@ static struct uro_port *open_port(const char *link, char error[static URO_PORT_E
     const struct uro_port_config config = {
         .device = "uroce0", .link = link, .mtu = 1500, .addresses = &address, .address_count = 1
     };
-    return uro_port_open(&config, error);
+    return uro_udp_open(&config, error);
 }
 
 static void no_right_to_raw_sockets__ident_full_says_so(void **state)
