@@ -1,99 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.c - `uroce hub`: the broker of an address over UDP that several processes share.
- *
- * It makes the sockets, gives them away and keeps a copy of each, so that their places in the
- * kernel's list stay what the filter says when a process dies. It sees only what comes to queue
- * pair 1, and what the network reports at sockets that nobody has.
- */
+/* hub.c - `uroce hub`: the subcommand that runs the broker of a shared address (io/udp/broker.h). */
 #define _GNU_SOURCE /* O_CLOEXEC */
-#include "hub.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "io/udp/broker.h"
 
 #define STATUS_USAGE 2
 #define GO_ON        (-1)
-
-/* ---- datagrams ---------------------------------------------------------- */
-
-static uint8_t record[URO_HUB_RECORD];
-
-static void pass(const struct hub *hub, struct uro_hub_header *header, uint32_t length)
-{
-    struct uro_cm_msg msg;
-    uint32_t share = hub_route(hub, record, length, &msg);
-    struct iovec parts[2] = { { header, sizeof *header }, { record, length } };
-    const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-
-    header->version = URO_HUB_VERSION;
-    header->kind = URO_HUB_DATAGRAM;
-    header->share = share;
-    if (msg.kind != URO_CM_KIND_COUNT) {
-        const struct uro_gid peer = uro_sock_gid_of(&header->from);
-        hub_goodbye_note(hub->goodbye, share, &peer, &msg);
-    }
-    if (share != 0) /* who is slow loses it, like any datagram */
-        (void)sendmsg(hub->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void from_network(const struct hub *hub)
-{
-    struct uro_hub_header header = { 0 };
-    socklen_t length = sizeof header.from;
-    ssize_t got = recvfrom(hub->socks[0], record, sizeof record, MSG_DONTWAIT | MSG_TRUNC,
-                           &header.from.any, &length);
-
-    if (got > 0 && (size_t)got <= sizeof record)
-        pass(hub, &header, (uint32_t)got);
-}
-
-static void learn_services(struct hub_member *member, uint32_t octets)
-{
-    uint32_t count = octets / (uint32_t)sizeof(struct uro_listened);
-    struct uro_listened *copy = malloc(octets + 1);
-
-    if (copy == NULL)
-        return;
-    memcpy(copy, record, octets);
-    free(member->services);
-    member->services = copy;
-    member->service_count = count;
-}
-
-static void from_member(struct hub *hub, uint32_t share)
-{
-    struct uro_hub_header header;
-    struct iovec parts[2] = { { &header, sizeof header }, { record, sizeof record } };
-    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-    ssize_t got = recvmsg(hub->members[share].fd, &message, MSG_DONTWAIT);
-
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
-        hub_dismiss(hub, share);
-        return;
-    }
-    uint32_t octets = (uint32_t)got - (uint32_t)sizeof header;
-    if (header.kind == URO_HUB_SERVICES)
-        learn_services(&hub->members[share], octets);
-    else if (header.kind == URO_HUB_DATAGRAM)
-        pass(hub, &header, octets);
-    else if (header.kind == URO_HUB_REPORT)
-        hub_reports_pass(hub, share, &header.from, record, octets);
-}
-
-/* ---- the program -------------------------------------------------------- */
 
 struct options {
     struct uro_gid address;
@@ -101,55 +25,6 @@ struct options {
     bool background;
     int idle_ms; /* without members; -1: for ever */
 };
-
-/* A member, or of a share that nobody has what the network reports. Share 0 is no member's. */
-static struct pollfd look_at(const struct hub *hub, uint32_t share)
-{
-    if (hub->members[share].fd >= 0)
-        return (struct pollfd){ .fd = hub->members[share].fd, .events = POLLIN };
-    return (struct pollfd){ .fd = hub->socks[share], .events = share == 0 ? POLLIN : 0 };
-}
-
-static void serve_share(struct hub *hub, uint32_t share, short ready)
-{
-    if (hub->members[share].fd >= 0) {
-        from_member(hub, share);
-        return;
-    }
-    if ((ready & POLLERR) != 0)
-        hub_reports_take(hub, share);
-    if ((ready & POLLIN) != 0)
-        from_network(hub);
-}
-
-/* Serves until nobody has been a member for as long as the user said, and no program of `uroce run`
- * lives. */
-static void serve(struct hub *hub, const struct options *options)
-{
-    enum { LISTENER = HUB_MEMBERS + 1 };
-    struct pollfd ready[LISTENER + 1];
-
-    for (;;) {
-        for (uint32_t share = 0; share <= HUB_MEMBERS; share++)
-            ready[share] = look_at(hub, share);
-        ready[LISTENER] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
-        int wait_ms = hub_goodbye_wait_ms(hub);
-        const bool idle = wait_ms < 0 && hub->member_count == 0;
-        int found = poll(ready, LISTENER + 1, idle ? options->idle_ms : wait_ms);
-        if (found == 0 && idle && !hub_has_users(hub))
-            return;
-        hub_goodbye_go_on(hub);
-        if (found <= 0)
-            continue;
-        for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
-            if (ready[share].revents != 0)
-                serve_share(hub, share, ready[share].revents);
-        if (ready[0].revents != 0)
-            serve_share(hub, 0, ready[0].revents);
-        if (ready[LISTENER].revents != 0)
-            hub_welcome(hub);
-    }
-}
 
 static void help(FILE *out)
 {
@@ -162,7 +37,7 @@ static void help(FILE *out)
         "  -b, --background        returns when it is ready\n\n"
         "Lets up to %u processes of one user share the address. `uroce run` starts one\n"
         "when it is needed.\n",
-        HUB_MEMBERS);
+        URO_BROKER_MEMBERS);
 }
 
 static int refuse(const char *option, const char *value, const char *right)
@@ -247,42 +122,39 @@ static void close_inherited(void)
         (void)close(fd);
 }
 
+static int64_t clock_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 int uro_app_hub(int argc, char **argv)
 {
+    static struct uro_broker broker;
     struct options options;
-    struct hub hub = { .lock = -1, .listener = -1, .spare = -1 };
+    char error[URO_PORT_ERROR_MAX];
     int status = parse(argc, argv, &options);
 
     if (status != GO_ON)
         return status;
     if (options.background)
         close_inherited();
-    (void)prctl(PR_SET_NAME, "uroce-hub"); /* what who finds the port taken is told */
+    (void)prctl(PR_SET_NAME, "uroce-hub"); /* messages about a taken port name the process */
     raise_limit();
-    hub.address = options.address;
-    for (uint32_t share = 0; share < URO_SHARES; share++) {
-        hub.socks[share] = -1;
-        hub.members[share].fd = -1;
-    }
-    hub.goodbye = hub_goodbye_open();
-    if (hub.goodbye == NULL) {
-        (void)fprintf(stderr, "uroce hub: out of memory\n");
-        return 1;
-    }
-    int first = hub_open_listener(&hub);
-    if (first == 0 && !options.background)
+    const int opened = uro_broker_open(&broker, &options.address, clock_s, error);
+    if (opened == 0 && !options.background)
         (void)fprintf(stderr, "uroce hub: there is one for this address already\n");
-    if (first != 1 || !hub_open_socks(&hub)) {
-        hub_close(&hub);
-        return first == 0 ? 0 : 1;
-    }
-    pid_t child = options.background ? go_to_background() : 0;
+    if (opened < 0)
+        (void)fprintf(stderr, "uroce hub: %s\n", error);
+    pid_t child = opened == 1 && options.background ? go_to_background() : 0;
     if (child > 0)
         return 0;
-    if (child == 0)
-        serve(&hub, &options);
-    else
+    if (child < 0)
         (void)fprintf(stderr, "uroce hub: fork: %s\n", strerror(errno));
-    hub_close(&hub);
-    return child == 0 ? 0 : 1;
+    else if (opened == 1)
+        uro_broker_serve(&broker, options.idle_ms);
+    uro_broker_close(&broker);
+    return opened >= 0 && child == 0 ? 0 : 1;
 }

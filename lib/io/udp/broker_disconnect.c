@@ -2,20 +2,18 @@
 /* hub_goodbye.c - tells the peers of a process that died that its connections are over, as a kernel
  * does.
  *
- * The broker passes on what peers send to make and end connections, so it knows the connections
- * without asking the processes: the accepting side sends REP, the other side sends REQ and RTU, and
- * DREQ, DREP and REJ end a connection. This knowledge may be forged or out of date. A DREQ for a
- * connection that does not exist changes nothing at the peer, and each DREQ follows from a message
- * of that peer.
+ * The broker passes on the messages of connection management that peers send, so it learns the
+ * connections without asking the processes: a peer that accepts sends REP, a peer that was accepted
+ * sends RTU after its REQ, and DREQ, DREP and REJ end a connection. A peer can forge these messages.
+ * A DREQ for a connection that does not exist changes nothing at the peer, and the broker sends at
+ * most TIMES of them for each message of the peer.
  */
-#define _GNU_SOURCE /* CLOCK_MONOTONIC */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/list.h"
 #include "base/table.h"
-#include "hub.h"
+#include "io/udp/broker.h"
 #include "wire/cm_msg.h"
 #include "wire/ext.h"
 #include "wire/icrc.h"
@@ -45,71 +43,72 @@ struct connection {
     uint32_t sent; /* DREQs */
 };
 
-struct hub_goodbye {
+struct uro_broker_disconnect {
     struct uro_table_bucket buckets[BUCKETS];
     struct uro_table table;
     struct uro_list of[URO_SHARES]; /* by member */
     struct uro_list over;           /* their member is dead, and the peer has not answered */
-    time_t next;                    /* s; when these are told again */
+    int64_t next;                   /* s; when these are told again */
     struct request requests[REQUESTS];
 };
 
-struct hub_goodbye *hub_goodbye_open(void)
+struct uro_broker_disconnect *uro_broker_disconnect_open(void)
 {
-    struct hub_goodbye *goodbye = aligned_alloc(_Alignof(struct uro_table_bucket), sizeof *goodbye);
+    struct uro_broker_disconnect *disconnect =
+        aligned_alloc(_Alignof(struct uro_table_bucket), sizeof *disconnect);
 
-    if (goodbye == NULL)
+    if (disconnect == NULL)
         return NULL;
-    memset(goodbye, 0, sizeof *goodbye);
-    goodbye->table.buckets = goodbye->buckets;
-    goodbye->table.mask = BUCKETS - 1;
-    uro_list_init(&goodbye->over);
+    memset(disconnect, 0, sizeof *disconnect);
+    disconnect->table.buckets = disconnect->buckets;
+    disconnect->table.mask = BUCKETS - 1;
+    uro_list_init(&disconnect->over);
     for (uint32_t share = 0; share < URO_SHARES; share++)
-        uro_list_init(&goodbye->of[share]);
-    return goodbye;
+        uro_list_init(&disconnect->of[share]);
+    return disconnect;
 }
 
-static void forget(struct hub_goodbye *goodbye, struct connection *connection)
+static void forget(struct uro_broker_disconnect *disconnect, struct connection *connection)
 {
-    uro_table_remove(&goodbye->table, &connection->node);
+    uro_table_remove(&disconnect->table, &connection->node);
     uro_list_remove(&connection->link);
     free(connection);
 }
 
-static void forget_all(struct hub_goodbye *goodbye, struct uro_list *list)
+static void forget_all(struct uro_broker_disconnect *disconnect, struct uro_list *list)
 {
     while (!uro_list_empty(list))
-        forget(goodbye, URO_CONTAINER_OF(list->head.next, struct connection, link));
+        forget(disconnect, URO_CONTAINER_OF(list->head.next, struct connection, link));
 }
 
-void hub_goodbye_close(struct hub_goodbye *goodbye)
+void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect)
 {
-    if (goodbye == NULL)
+    if (disconnect == NULL)
         return;
     for (uint32_t share = 0; share < URO_SHARES; share++)
-        forget_all(goodbye, &goodbye->of[share]);
-    forget_all(goodbye, &goodbye->over);
-    free(goodbye);
+        forget_all(disconnect, &disconnect->of[share]);
+    forget_all(disconnect, &disconnect->over);
+    free(disconnect);
 }
 
 /* ---- what connections there are ----------------------------------------- */
 
-static struct request *request_of(struct hub_goodbye *goodbye, const struct uro_gid *peer,
-                                  uint32_t peer_id)
+static struct request *request_of(struct uro_broker_disconnect *disconnect,
+                                  const struct uro_gid *peer, uint32_t peer_id)
 {
     uint64_t hash = uro_gid_hash(peer) ^ peer_id * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &goodbye->requests[(hash ^ hash >> 32) % REQUESTS];
+    return &disconnect->requests[(hash ^ hash >> 32) % REQUESTS];
 }
 
-static void learn(struct hub_goodbye *goodbye, uint32_t share, uint32_t id,
+static void learn(struct uro_broker_disconnect *disconnect, uint32_t share, uint32_t id,
                   const struct request *from)
 {
-    struct uro_table_node *known = uro_table_find(&goodbye->table, id);
+    struct uro_table_node *known = uro_table_find(&disconnect->table, id);
 
     if (known != NULL)
-        forget(goodbye, URO_CONTAINER_OF(known, struct connection, node));
-    if (goodbye->table.count >= CONNECTIONS_MAX)
+        forget(disconnect, URO_CONTAINER_OF(known, struct connection, node));
+    if (disconnect->table.count >= CONNECTIONS_MAX)
         return;
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL)
@@ -118,29 +117,29 @@ static void learn(struct hub_goodbye *goodbye, uint32_t share, uint32_t id,
     connection->peer = from->peer;
     connection->peer_id = from->peer_id;
     connection->peer_qpn = from->peer_qpn;
-    uro_table_insert(&goodbye->table, &connection->node);
-    uro_list_append(&goodbye->of[share], &connection->link);
+    uro_table_insert(&disconnect->table, &connection->node);
+    uro_list_append(&disconnect->of[share], &connection->link);
 }
 
-static void end(struct hub_goodbye *goodbye, const struct uro_gid *peer, uint32_t peer_id,
-                uint32_t id)
+static void end(struct uro_broker_disconnect *disconnect, const struct uro_gid *peer,
+                uint32_t peer_id, uint32_t id)
 {
-    struct uro_table_node *node = uro_table_find(&goodbye->table, id);
+    struct uro_table_node *node = uro_table_find(&disconnect->table, id);
 
     if (node == NULL)
         return;
     struct connection *connection = URO_CONTAINER_OF(node, struct connection, node);
     if (connection->peer_id == peer_id && uro_gid_equal(&connection->peer, peer))
-        forget(goodbye, connection);
+        forget(disconnect, connection);
 }
 
-void hub_goodbye_note(struct hub_goodbye *goodbye, uint32_t share, const struct uro_gid *peer,
-                      const struct uro_cm_msg *msg)
+void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t share,
+                                const struct uro_gid *peer, const struct uro_cm_msg *msg)
 {
     const uint32_t id = (uint32_t)msg->value[URO_CM_REMOTE_ID];
     const uint32_t peer_id = (uint32_t)msg->value[URO_CM_LOCAL_ID];
     const struct request accepted = { *peer, peer_id, (uint32_t)msg->value[URO_CM_LOCAL_QPN] };
-    struct request *request = request_of(goodbye, peer, peer_id);
+    struct request *request = request_of(disconnect, peer, peer_id);
     const bool is_members = share != 0 && id >> (32 - URO_SHARE_BITS) == share;
 
     switch (msg->kind) {
@@ -149,19 +148,19 @@ void hub_goodbye_note(struct hub_goodbye *goodbye, uint32_t share, const struct 
         break;
     case URO_CM_REP:
         if (is_members)
-            learn(goodbye, share, id, &accepted);
+            learn(disconnect, share, id, &accepted);
         break;
     case URO_CM_RTU:
         if (is_members && request->peer_qpn != 0 && request->peer_id == peer_id &&
             uro_gid_equal(&request->peer, peer)) {
-            learn(goodbye, share, id, request);
+            learn(disconnect, share, id, request);
             request->peer_qpn = 0;
         }
         break;
     case URO_CM_DREQ:
     case URO_CM_DREP:
     case URO_CM_REJ:
-        end(goodbye, peer, peer_id, id);
+        end(disconnect, peer, peer_id, id);
         break;
     case URO_CM_MRA:
     case URO_CM_SIDR_REQ:
@@ -177,17 +176,17 @@ void hub_goodbye_note(struct hub_goodbye *goodbye, uint32_t share, const struct 
 
 /* Writes what comes behind the UDP header, and before it what the ICRC goes over. Returns the
  * octets from the BTH on. */
-static uint32_t write_dreq(const struct hub *hub, const struct connection *connection,
+static uint32_t write_dreq(const struct uro_broker *broker, const struct connection *connection,
                            uint8_t packet[static PACKET_MAX])
 {
-    const bool v6 = !uro_gid_is_ipv4(&hub->address);
+    const bool v6 = !uro_gid_is_ipv4(&broker->address);
     const uint32_t length = URO_BTH_LEN + URO_DETH_LEN + URO_MAD_LEN + URO_ICRC_LEN;
     const struct uro_ip ip = { .v6 = v6,
                                .dont_fragment = !v6,
                                .hop_limit = URO_SOCK_HOP_LIMIT,
                                .protocol = URO_IPPROTO_UDP,
                                .payload_length = (uint16_t)(URO_UDP_LEN + length),
-                               .source = hub->address,
+                               .source = broker->address,
                                .dest = connection->peer };
     const struct uro_udp udp = { .source_port = URO_ROCE_PORT,
                                  .dest_port = URO_ROCE_PORT,
@@ -218,65 +217,57 @@ static uint32_t write_dreq(const struct hub *hub, const struct connection *conne
     return length;
 }
 
-static void tell(const struct hub *hub, struct connection *connection)
+static void tell(const struct uro_broker *broker, struct connection *connection)
 {
     const union uro_sock_address to = uro_sock_address_of(&connection->peer, URO_ROCE_PORT);
     uint8_t packet[PACKET_MAX];
-    const uint32_t length = write_dreq(hub, connection, packet);
+    const uint32_t length = write_dreq(broker, connection, packet);
 
     connection->sent++;
-    if (sendto(hub->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
+    if (sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
                uro_sock_address_length(&to)) < 0)
-        (void)sendto(hub->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
+        (void)sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
                      uro_sock_address_length(&to)); /* that may have been an earlier one's error */
 }
 
-static time_t now_s(void)
+static void tell_again(const struct uro_broker *broker)
 {
-    struct timespec now;
+    struct uro_broker_disconnect *disconnect = broker->disconnect;
+    struct uro_link *at = disconnect->over.head.next;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
-
-static void tell_again(const struct hub *hub)
-{
-    struct hub_goodbye *goodbye = hub->goodbye;
-    struct uro_link *at = goodbye->over.head.next;
-
-    while (at != &goodbye->over.head) {
+    while (at != &disconnect->over.head) {
         struct connection *connection = URO_CONTAINER_OF(at, struct connection, link);
         at = at->next;
         if (connection->sent == TIMES)
-            forget(goodbye, connection);
+            forget(disconnect, connection);
         else
-            tell(hub, connection);
+            tell(broker, connection);
     }
-    goodbye->next = now_s() + INTERVAL_S;
+    disconnect->next = broker->clock_s() + INTERVAL_S;
 }
 
-void hub_goodbye_say(const struct hub *hub, uint32_t share)
+void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share)
 {
-    struct hub_goodbye *goodbye = hub->goodbye;
+    struct uro_broker_disconnect *disconnect = broker->disconnect;
 
-    while (!uro_list_empty(&goodbye->of[share])) {
-        struct uro_link *link = uro_list_pop(&goodbye->of[share]);
-        uro_list_append(&goodbye->over, link);
-        tell(hub, URO_CONTAINER_OF(link, struct connection, link));
+    while (!uro_list_empty(&disconnect->of[share])) {
+        struct uro_link *link = uro_list_pop(&disconnect->of[share]);
+        uro_list_append(&disconnect->over, link);
+        tell(broker, URO_CONTAINER_OF(link, struct connection, link));
     }
-    goodbye->next = now_s() + INTERVAL_S;
+    disconnect->next = broker->clock_s() + INTERVAL_S;
 }
 
-int hub_goodbye_wait_ms(const struct hub *hub)
+int uro_broker_disconnect_wait_ms(const struct uro_broker *broker)
 {
-    if (uro_list_empty(&hub->goodbye->over))
+    if (uro_list_empty(&broker->disconnect->over))
         return -1;
-    const time_t left = hub->goodbye->next - now_s();
+    const int64_t left = broker->disconnect->next - broker->clock_s();
     return left > 0 ? (int)left * 1000 : 0;
 }
 
-void hub_goodbye_go_on(const struct hub *hub)
+void uro_broker_disconnect_repeat(const struct uro_broker *broker)
 {
-    if (hub_goodbye_wait_ms(hub) == 0)
-        tell_again(hub);
+    if (uro_broker_disconnect_wait_ms(broker) == 0)
+        tell_again(broker);
 }

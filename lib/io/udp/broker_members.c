@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_members.c - the sockets of a shared address, and who has them. */
+/* broker_members.c - the sockets of a shared address, and the processes that have them. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include <linux/filter.h>
 
-#include "hub.h"
+#include "io/udp/broker.h"
 
 #define BACKLOG   64
 #define TRIES     2000u  /* of a millisecond: that another one takes to go */
@@ -35,41 +35,37 @@ static bool attach_filter(int sock)
     return setsockopt(sock, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
 }
 
-void hub_close(struct hub *hub)
+void uro_broker_close(struct uro_broker *broker)
 {
     for (uint32_t share = 0; share < URO_SHARES; share++) {
-        if (hub->socks[share] >= 0)
-            (void)close(hub->socks[share]);
-        if (hub->members[share].fd >= 0)
-            (void)close(hub->members[share].fd);
-        free(hub->members[share].services);
+        if (broker->socks[share] >= 0)
+            (void)close(broker->socks[share]);
+        if (broker->members[share].fd >= 0)
+            (void)close(broker->members[share].fd);
+        free(broker->members[share].services);
     }
-    hub_goodbye_close(hub->goodbye);
-    if (hub->listener >= 0)
-        (void)close(hub->listener);
-    if (hub->spare >= 0)
-        (void)close(hub->spare);
-    if (hub->lock < 0)
+    uro_broker_disconnect_close(broker->disconnect);
+    if (broker->listener >= 0)
+        (void)close(broker->listener);
+    if (broker->spare >= 0)
+        (void)close(broker->spare);
+    if (broker->lock < 0)
         return;
-    (void)unlink(hub->name.sun_path);
-    uro_meet_unlock(hub->lock, hub->lock_path);
+    (void)unlink(broker->name.sun_path);
+    uro_meet_unlock(broker->lock, broker->lock_path);
 }
 
-bool hub_open_socks(struct hub *hub)
+bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
-    char error[URO_PORT_ERROR_MAX];
-
-    /* Their order is the kernel's index. The filter must be there before the second one, or
-     * strangers' packets are spread by chance. */
-    for (uint32_t share = 0; share <= HUB_MEMBERS; share++) {
-        hub->socks[share] = uro_sock_bind(&hub->address, true, error);
-        if (hub->socks[share] < 0) {
-            (void)fprintf(stderr, "uroce hub: %s\n", error);
+    /* The kernel numbers the sockets in the order of their bind(). The filter must be attached before
+     * the second bind(): without it the kernel spreads packets at random. */
+    for (uint32_t share = 0; share <= URO_BROKER_MEMBERS; share++) {
+        broker->socks[share] = uro_sock_bind(&broker->address, true, error);
+        if (broker->socks[share] < 0)
             return false;
-        }
-        if (share == 0 && !attach_filter(hub->socks[0])) {
-            (void)fprintf(stderr, "uroce hub: this kernel cannot share a port by a filter: %s\n",
-                          strerror(errno));
+        if (share == 0 && !attach_filter(broker->socks[0])) {
+            (void)snprintf(error, URO_PORT_ERROR_MAX,
+                           "this kernel cannot share a port by a filter: %s", strerror(errno));
             return false;
         }
     }
@@ -99,21 +95,21 @@ static bool other_serves(const struct sockaddr_un *name)
 /* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
  * has it and serves, or -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor
  * goes. */
-static int lock_there(struct hub *hub, const struct uro_meet *meet)
+static int lock_there(struct uro_broker *broker, const struct uro_meet *meet)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
 
-    if (!uro_hub_address(meet, &hub->address, &hub->name) ||
-        !uro_meet_path(meet, "hub", &hub->address, ".lock", hub->lock_path) ||
-        !uro_meet_path(meet, "users", &hub->address, "", hub->users_path))
+    if (!uro_hub_address(meet, &broker->address, &broker->name) ||
+        !uro_meet_path(meet, "hub", &broker->address, ".lock", broker->lock_path) ||
+        !uro_meet_path(meet, "users", &broker->address, "", broker->users_path))
         return -ENAMETOOLONG;
     for (unsigned i = 0; i < TRIES; i++) {
-        hub->lock = uro_meet_lock(hub->lock_path, false);
-        if (hub->lock >= 0)
+        broker->lock = uro_meet_lock(broker->lock_path, false);
+        if (broker->lock >= 0)
             return 1;
-        if (hub->lock != -EWOULDBLOCK)
-            return hub->lock;
-        if (other_serves(&hub->name))
+        if (broker->lock != -EWOULDBLOCK)
+            return broker->lock;
+        if (other_serves(&broker->name))
             return 0;
         (void)nanosleep(&nap, NULL);
     }
@@ -122,19 +118,19 @@ static int lock_there(struct hub *hub, const struct uro_meet *meet)
 
 /* Takes the lock in the first place there is, unless another broker has it in any of them. Returns
  * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has @meet. */
-static int lock_anywhere(struct hub *hub, struct uro_meet *meet)
+static int lock_anywhere(struct uro_broker *broker, struct uro_meet *meet)
 {
     int result = -ENOENT;
 
     for (unsigned number = 0; number < URO_MEET_PLACES; number++) {
         if (uro_meet_find(meet, number, false) != 0)
             continue;
-        result = lock_there(hub, meet);
+        result = lock_there(broker, meet);
         if (result == 0 || result == -EWOULDBLOCK)
             return result;
         if (result == 1)
-            uro_meet_unlock(hub->lock, hub->lock_path);
-        hub->lock = -1;
+            uro_meet_unlock(broker->lock, broker->lock_path);
+        broker->lock = -1;
     }
     result = -ENOENT;
     for (unsigned number = 0; number < URO_MEET_PLACES && result < 0; number++) {
@@ -143,7 +139,7 @@ static int lock_anywhere(struct hub *hub, struct uro_meet *meet)
         if (found == 0)
             uro_meet_sweep(&place);
         if (found == 0)
-            found = lock_there(hub, &place);
+            found = lock_there(broker, &place);
         if (found == 0 || found == 1 || result == -ENOENT)
             result = found;
         if (found == -EPERM)
@@ -152,56 +148,59 @@ static int lock_anywhere(struct hub *hub, struct uro_meet *meet)
     return result;
 }
 
-static int complain_of_place(int why, const struct uro_meet *meet)
+/* Writes the reason why no directory can be used. Returns -1. */
+static int explain_place(int why, const struct uro_meet *meet,
+                         char error[static URO_PORT_ERROR_MAX])
 {
     if (why == -EPERM)
-        (void)fprintf(stderr,
-                      "uroce hub: %s belongs to another user, or others may write to it: set "
-                      "XDG_RUNTIME_DIR to a directory of your own\n",
-                      meet->directory);
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "%.100s belongs to another user, or others may write to it: set "
+                       "XDG_RUNTIME_DIR to a directory of your own",
+                       meet->directory);
     else if (why == -ENOENT || why == -ENAMETOOLONG)
-        (void)fprintf(stderr,
-                      "uroce hub: there is no directory for its socket: set XDG_RUNTIME_DIR "
-                      "to one of your own, with a short name\n");
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "there is no directory for its socket: set XDG_RUNTIME_DIR to one of your "
+                       "own, with a short name");
     else if (why == -EWOULDBLOCK)
-        (void)fprintf(stderr, "uroce hub: another one of this address neither serves nor ends\n");
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "another one of this address neither serves nor ends");
     else
-        (void)fprintf(stderr, "uroce hub: %s\n", strerror(-why));
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-why));
     return -1;
 }
 
-int hub_open_listener(struct hub *hub)
+int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_meet meet = { 0 };
-    int result = lock_anywhere(hub, &meet);
+    int result = lock_anywhere(broker, &meet);
 
     if (result == 0)
         return 0;
     if (result < 0)
-        return complain_of_place(result, &meet);
-    if (other_serves(&hub->name)) { /* though somebody removed the file of its lock */
-        uro_meet_unlock(hub->lock, hub->lock_path);
-        hub->lock = -1;
+        return explain_place(result, &meet, error);
+    if (other_serves(&broker->name)) { /* though somebody removed the file of its lock */
+        uro_meet_unlock(broker->lock, broker->lock_path);
+        broker->lock = -1;
         return 0;
     }
-    (void)unlink(hub->name.sun_path); /* of one that was killed */
-    hub->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (hub->listener >= 0 &&
-        bind(hub->listener, (const struct sockaddr *)&hub->name, sizeof hub->name) == 0 &&
-        listen(hub->listener, BACKLOG) == 0) {
-        hub->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    (void)unlink(broker->name.sun_path); /* of one that was killed */
+    broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (broker->listener >= 0 &&
+        bind(broker->listener, (const struct sockaddr *)&broker->name, sizeof broker->name) == 0 &&
+        listen(broker->listener, BACKLOG) == 0) {
+        broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
         return 1;
     }
-    return complain_of_place(-errno, &meet);
+    return explain_place(-errno, &meet, error);
 }
 
-bool hub_has_users(const struct hub *hub)
+bool uro_broker_has_users(const struct uro_broker *broker)
 {
-    int fd = uro_meet_lock(hub->users_path, false);
+    int fd = uro_meet_lock(broker->users_path, false);
 
     if (fd < 0)
         return fd == -EWOULDBLOCK;
-    uro_meet_unlock(fd, hub->users_path);
+    uro_meet_unlock(fd, broker->users_path);
     return false;
 }
 
@@ -232,12 +231,12 @@ static void clear(int sock, int untouched)
         (void)setsockopt(sock, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us);
 }
 
-static uint32_t choose_share(const struct hub *hub, uint32_t wanted)
+static uint32_t choose_share(const struct uro_broker *broker, uint32_t wanted)
 {
     if (wanted != 0)
-        return wanted <= HUB_MEMBERS && hub->members[wanted].fd < 0 ? wanted : 0;
-    for (uint32_t share = 1; share <= HUB_MEMBERS; share++)
-        if (hub->members[share].fd < 0)
+        return wanted <= URO_BROKER_MEMBERS && broker->members[wanted].fd < 0 ? wanted : 0;
+    for (uint32_t share = 1; share <= URO_BROKER_MEMBERS; share++)
+        if (broker->members[share].fd < 0)
             return share;
     return 0;
 }
@@ -275,55 +274,55 @@ static bool hear_hello(int fd, struct uro_hub_header *hello)
 
 /* No descriptor is left for who asks. The listener would stay readable, so the spare one is used to
  * tell him. */
-static void send_away(struct hub *hub)
+static void send_away(struct uro_broker *broker)
 {
     const struct timespec nap = { .tv_nsec = 50000000 };
     struct uro_hub_header hello;
 
-    if (hub->spare >= 0)
-        (void)close(hub->spare);
-    int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (broker->spare >= 0)
+        (void)close(broker->spare);
+    int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         (void)nanosleep(&nap, NULL); /* the whole system has none */
     else if (hear_hello(fd, &hello))
         (void)answer(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
     if (fd >= 0)
         (void)close(fd);
-    hub->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-void hub_welcome(struct hub *hub)
+void uro_broker_welcome(struct uro_broker *broker)
 {
-    int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
     struct uro_hub_header hello;
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        send_away(hub);
+        send_away(broker);
     if (fd < 0)
         return;
     if (!hear_hello(fd, &hello)) {
         (void)close(fd);
         return;
     }
-    uint32_t share = choose_share(hub, hello.share);
+    uint32_t share = choose_share(broker, hello.share);
     if (share != 0)
-        clear(hub->socks[share], hub->socks[0]);
-    if (!answer(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, hub->socks[share]) ||
+        clear(broker->socks[share], broker->socks[0]);
+    if (!answer(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, broker->socks[share]) ||
         share == 0) {
         (void)close(fd);
         return;
     }
-    hub->members[share].fd = fd;
-    hub->member_count++;
+    broker->members[share].fd = fd;
+    broker->member_count++;
 }
 
-void hub_dismiss(struct hub *hub, uint32_t share)
+void uro_broker_dismiss(struct uro_broker *broker, uint32_t share)
 {
-    struct hub_member *member = &hub->members[share];
+    struct uro_broker_member *member = &broker->members[share];
 
     (void)close(member->fd);
     free(member->services);
-    *member = (struct hub_member){ .fd = -1 };
-    hub->member_count--;
-    hub_goodbye_say(hub, share);
+    *member = (struct uro_broker_member){ .fd = -1 };
+    broker->member_count--;
+    uro_broker_disconnect_begin(broker, share);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* broker.h - the broker of an address that several processes share; hub.h has the protocol.
+ *
+ * The broker makes a socket for each share, gives the sockets to the processes, and keeps a copy of
+ * each: when a process dies, the sockets keep their order in the kernel, and the filter stays right.
+ * The broker itself receives only packets to queue pair 1, and what the network reports at sockets
+ * that no process has.
+ *
+ *   broker.c             the loop: which member gets a datagram or a report
+ *   broker_members.c     the listener, the sockets, and the processes that have them
+ *   broker_disconnect.c  disconnects the peers of a process that died
+ */
+#pragma once
+
+#include "io/udp/hub.h"
+#include "wire/cm_msg.h"
+
+#define URO_BROKER_MEMBERS (URO_SHARES - 2)
+
+/* A process, by its share. */
+struct uro_broker_member {
+    int fd; /* its connection to the broker; -1: no process has the share */
+    struct uro_listened *services;
+    uint32_t service_count;
+};
+
+struct uro_broker {
+    struct uro_gid address;
+    struct sockaddr_un name; /* of its listener */
+    int lock;                /* on the file beside the listener; -1: another broker has it */
+    char lock_path[URO_MEET_PATH_MAX];
+    char users_path[URO_MEET_PATH_MAX]; /* of the lock that each `uroce run` shares */
+    int listener;
+    int spare; /* a descriptor to close when no other is left for a new process; -1: none */
+    int socks[URO_SHARES]; /* by share; [0] is the broker's; the last one is unused */
+    struct uro_broker_member members[URO_SHARES];
+    uint32_t member_count;
+    struct uro_broker_disconnect *disconnect; /* the connections of members */
+    int64_t reports_since;                    /* s */
+    uint32_t reports;                         /* passed on since then */
+    int64_t (*clock_s)(void);                 /* monotonic, in seconds */
+};
+
+/* Becomes the broker of @address. Returns 1, 0 when the address has a broker already, or -1 with a
+ * sentence in @error. Close the broker in each case. */
+URO_NODISCARD int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
+                                  int64_t (*clock_s)(void), char error[static URO_PORT_ERROR_MAX]);
+void uro_broker_close(struct uro_broker *broker);
+
+/* Serves until there has been no member for @idle_ms (-1: for ever), and no program that `uroce run`
+ * started is alive. */
+void uro_broker_serve(struct uro_broker *broker, int idle_ms);
+
+/* ---- for broker*.c only -------------------------------------------------- */
+
+/* broker_members.c */
+
+/* Makes the socket where processes ask for a share. Returns as uro_broker_open(). */
+int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
+/* Returns false with a sentence in @error when the port cannot be had. */
+bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
+/* Returns whether a program that `uroce run` started is alive. */
+bool uro_broker_has_users(const struct uro_broker *broker);
+/* Accepts a process that asks for a share. Waits for its request for a second at most. */
+void uro_broker_welcome(struct uro_broker *broker);
+/* Removes a process that has gone. */
+void uro_broker_dismiss(struct uro_broker *broker, uint32_t share);
+
+/* broker.c */
+
+/* Returns the share that the datagram at @bth is for, or 0. The member that gets the datagram checks
+ * all of it; the broker trusts nothing. Writes the message of connection
+ * management to @msg; its kind is URO_CM_KIND_COUNT when the datagram has none. */
+uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
+                          struct uro_cm_msg *msg);
+
+/* broker_disconnect.c */
+
+/* Returns NULL when there is no memory. */
+struct uro_broker_disconnect *uro_broker_disconnect_open(void);
+void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect);
+/* Learns from a message of @peer that the broker passes on to member @share; 0: to none. */
+void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t share,
+                                const struct uro_gid *peer, const struct uro_cm_msg *msg);
+/* Disconnects the peers of member @share, which is dead. */
+void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share);
+/* Sends DREQ again to the peers that have not answered, when it is time. */
+void uro_broker_disconnect_repeat(const struct uro_broker *broker);
+/* Returns the time to that, in ms; -1: never. */
+int uro_broker_disconnect_wait_ms(const struct uro_broker *broker);
