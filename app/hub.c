@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.c - `uroce hub`: the subcommand that runs the broker of a shared address (io/udp/broker.h). */
+/* hub.c - `uroce hub`: the subcommand that runs the broker of a shared address
+ * (io/udp/broker.h). */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>

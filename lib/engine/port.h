@@ -2,8 +2,8 @@
 /* port.h - what a driver (lib/io/...) does for an engine: frames in, frames out, a way to wait.
  *
  * A port is used by one thread at a time, the one that drives the engine; another may sleep on what
- * wait_fds() named. Drivers: io/dpdk, io/memif, io/packet and io/udp, each a plug-in (liburoce-KIND.so); io/pcap.
- * The simulator (lib/sim) drives engines without a port.
+ * wait_fds() named. Drivers: io/dpdk, io/memif, io/packet and io/udp, each a plug-in
+ * (liburoce-KIND.so); io/pcap. The simulator (lib/sim) drives engines without a port.
  */
 #pragma once
 
@@ -42,15 +42,17 @@ struct uro_port_config {
     bool verbose; /* let the driver's own log through to stderr */
 };
 
-/* What a driver can do. An operation that may be NULL says what happens then; call it by its function below. */
+/* What a driver can do. An operation that may be NULL says what happens then; call it by its
+ * function below. */
 struct uro_port_ops {
     const char *name;
 
     /* Frees the port. */
     void (*close)(struct uro_port *port);
-    /* In a forked child: closes the child's copies of descriptors and unmaps memory that others have, too. Sends nothing
-     * and changes nothing that the parent goes on with. No lock of the port may be taken: a thread that the child does
-     * not have may hold it. The port is not used afterwards, not even closed. NULL: the child has nothing to free. */
+    /* In a forked child: closes the child's copies of descriptors and unmaps memory that others
+     * have, too. Sends nothing and changes nothing that the parent goes on with. No lock of the
+     * port may be taken: a thread that the child does not have may hold it. The port is not used
+     * afterwards, not even closed. NULL: the child has nothing to free. */
     void (*forked)(struct uro_port *port);
 
     /* ---- frames ---------------------------------------------------------- */
@@ -59,20 +61,22 @@ struct uro_port_ops {
     uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
     /* NULL: the frames of receive() are valid until the next receive(). */
     void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
-    /* Frames that transmit() takes now: at most URO_PORT_BURST, 0 when the link is full. Tries to flush frames that are
-     * left over from earlier. */
+    /* Frames that transmit() takes now: at most URO_PORT_BURST, 0 when the link is full. Tries to
+     * flush frames that are left over from earlier. */
     uint32_t (*room)(struct uro_port *port);
-    /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at most the last room().
-     * Frames that a link cannot carry (down) are dropped and counted. */
+    /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
+     * most the last room(). Frames that a link cannot carry (down) are dropped and counted. */
     void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
 
     /* ---- sleep ------------------------------------------------------------ */
 
-    /* Descriptors of which one is readable when frames may have arrived; returns how many. They may be others after the
-     * next call: ask for them before each sleep. NULL, or 0 returned: the port can only be polled. */
+    /* Descriptors of which one is readable when frames may have arrived; returns how many. They may
+     * be others after the next call: ask for them before each sleep. NULL, or 0 returned: the port
+     * can only be polled. */
     uint32_t (*wait_fds)(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]);
-    /* Asks for a wake-up before a sleep on the descriptors. Returns false when frames are already there: do not sleep.
-     * NULL: the descriptors are readable as long as frames are there, and need no request. */
+    /* Asks for a wake-up before a sleep on the descriptors. Returns false when frames are already
+     * there: do not sleep. NULL: the descriptors are readable as long as frames are there, and need
+     * no request. */
     bool (*arm)(struct uro_port *port);
     /* After the sleep, before the next receive(). NULL: there is nothing to take back. */
     void (*disarm)(struct uro_port *port);
@@ -81,23 +85,27 @@ struct uro_port_ops {
 
     /* Cheap enough to be called every few milliseconds. Keeps `mtu` right. */
     bool (*link_up)(struct uro_port *port);
-    /* Returns whether the link is down and will never be up again. NULL: a link that is down may come back. */
+    /* Returns whether the link is down and will never be up again. NULL: a link that is down may
+     * come back. */
     bool (*gone)(struct uro_port *port);
-    /* The groups whose frames are wanted, each once, from now on; the port may receive more. NULL: it receives all. */
+    /* The groups whose frames are wanted, each once, from now on; the port may receive more. NULL:
+     * it receives all. */
     void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
     /* Instead of multicast(), where the kernel has the link: the groups that programs joined. */
     void (*groups)(struct uro_port *port, const struct uro_gid *groups, uint32_t count);
-    /* The services that the process listens for, from now on: the broker of a shared address passes their requests on.
-     * NULL: no port is shared. */
+    /* The services that the process listens for, from now on: the broker of a shared address passes
+     * their requests on. NULL: no port is shared. */
     void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
-    /* Before the process listens for @what: returns 0, and no other process does at that address until unclaim() or
-     * the process' end; -EADDRINUSE: another process does; another -errno: there is no socket or memory to find
-     * out by. The address is never zero. NULL: no port is shared, and the claim succeeds. */
+    /* Before the process listens for @what: returns 0, and no other process does at that address
+     * until unclaim() or the process' end; -EADDRINUSE: another process does; another -errno: there
+     * is no socket or memory to find out by. The address is never zero. NULL: no port is shared,
+     * and the claim succeeds. */
     int (*claim)(struct uro_port *port, const struct uro_listened *what);
     /* Nothing happens when @what was not claimed. NULL with claim(). */
     void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
-    /* The largest IP packet that is carried on the way from @from, one of our addresses, to @to now; 0: not known.
-     * It may be more than `mtu`. NULL: the port does not choose the way, and it is not known. */
+    /* The largest IP packet that is carried on the way from @from, one of our addresses, to @to
+     * now; 0: not known. It may be more than `mtu`. NULL: the port does not choose the way, and it
+     * is not known. */
     uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
                           const struct uro_gid *to);
 };
@@ -183,7 +191,8 @@ static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct ur
     return port->ops->route_mtu != NULL ? port->ops->route_mtu(port, from, to) : 0;
 }
 
-/* Opens a port and starts it. Returns NULL with a sentence in @error that says what is wrong and what to do. */
+/* Opens a port and starts it. Returns NULL with a sentence in @error that says what is wrong and
+ * what to do. */
 typedef struct uro_port *uro_port_open_fn(const struct uro_port_config *config,
                                           char error[static URO_PORT_ERROR_MAX]);
 #define URO_PORT_OPEN_SYMBOL "uro_port_open"
@@ -202,7 +211,8 @@ enum uro_option_kind {
 #define URO_OPTION_CHOICES_MAX 4u
 #define URO_OPTION_NOT_KEPT    SIZE_MAX
 
-/* One option of a link, ",name=value". lib/io/common/link_options.h reads the options of a link by a table of these. */
+/* One option of a link, ",name=value". lib/io/common/link_options.h reads the options of a link by
+ * a table of these. */
 struct uro_link_option {
     const char *name;
     const char *text; /* what the option sets, for a list of options */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - finds and loads the plug-ins: in UROCE_LIB_DIR, beside our own library, or in the build tree.
+/* plugin.c - finds and loads the plug-ins: in UROCE_LIB_DIR, beside our own library, or in the
+ * build tree.
  *
- * A plug-in describes its drivers (struct uro_port_plugin). Nothing here knows the name of a driver or of an option.
+ * A plug-in describes its drivers (struct uro_port_plugin). Nothing here knows the name of a driver
+ * or of an option.
  */
 #define _GNU_SOURCE /* secure_getenv, dladdr1 */
 #include "host/plugin.h"
@@ -22,7 +24,8 @@
 
 #include "io/common/link_options.h"
 
-/* The plug-ins of uroce, in the order in which their drivers are listed: the library of NAME is liburoce-NAME.so. */
+/* The plug-ins of uroce, in the order in which their drivers are listed: the library of NAME is
+ * liburoce-NAME.so. */
 static const struct plugin {
     const char *name;
     const char *folder; /* of the build tree, below lib/io */
@@ -33,8 +36,8 @@ static const struct plugin {
 /* Loaded plug-ins. They stay loaded. */
 static const struct uro_port_plugin *_Atomic loaded[URO_ARRAY_LEN(plugins)];
 
-/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that tree. No other
- * directory above ours is looked into: it may be anybody's, such as /tmp. */
+/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that
+ * tree. No other directory above ours is looked into: it may be anybody's, such as /tmp. */
 static const struct place {
     const char *directory; /* how the name of our own directory ends; "*" is any one name */
     const char *plugins;   /* from there to the directory that has one for each kind */
@@ -54,7 +57,8 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since readers take no lock. */
+/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since
+ * readers take no lock. */
 static const struct uro_port_driver *added[URO_PLUGIN_ADDED_MAX];
 static atomic_uint added_count;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
@@ -167,7 +171,8 @@ static bool ends_with(const char *directory, const char *end)
     return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
 }
 
-/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may be. */
+/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may
+ * be. */
 static const char *distrust(const char *path, const char *directory)
 {
     struct stat file, above, own;
@@ -231,7 +236,8 @@ static const void *try_chosen(const char *chosen, const char *name, const char *
     return NULL;
 }
 
-/* Returns the path from the directory of this library, whose file has the name @name, to the installed plug-ins. */
+/* Returns the path from the directory of this library, whose file has the name @name, to the
+ * installed plug-ins. */
 static const char *below_own(const char *name)
 {
     if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)
@@ -240,7 +246,8 @@ static const char *below_own(const char *name)
                                                                     : URO_LIBRARY_DIR_FROM_BIN;
 }
 
-/* Beside the library, where `uroce` as installed has the libraries, or in the folder of the build tree. */
+/* Beside the library, where `uroce` as installed has the libraries, or in the folder of the build
+ * tree. */
 static const void *try_own(const char *folder, const char *name, const char *symbol,
                            char error[static URO_PORT_ERROR_MAX])
 {

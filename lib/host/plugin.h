@@ -13,14 +13,16 @@
  * Thread: any. */
 URO_NODISCARD int uro_plugin_add(const struct uro_port_driver *driver);
 
-/* Returns the driver of @link, or NULL with a sentence in @error. Looks for plug-ins in UROCE_LIB_DIR, beside ourselves, and in
- * the build tree. Thread: any. */
+/* Returns the driver of @link, or NULL with a sentence in @error. Looks for plug-ins in
+ * UROCE_LIB_DIR, beside ourselves, and in the build tree. Thread: any. */
 const struct uro_port_driver *uro_plugin_find(const char *link,
                                               char error[static URO_PORT_ERROR_MAX]);
 
-/* Returns the function that opens links of @driver, or NULL with a sentence in @error. May load a library. Thread: any. */
+/* Returns the function that opens links of @driver, or NULL with a sentence in @error. May load a
+ * library. Thread: any. */
 uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
                                   char error[static URO_PORT_ERROR_MAX]);
 
-/* Lists the drivers that were added, then those of all installed plug-ins. Returns how many. Thread: any. */
+/* Lists the drivers that were added, then those of all installed plug-ins. Returns how many.
+ * Thread: any. */
 uint32_t uro_plugin_list(const struct uro_port_driver *drivers[static URO_PLUGIN_DRIVERS_MAX]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - see port.h.
  *
- * One lock protects all cables. It is held while a burst of frames is copied. An eventfd wakes a sleeping receiver when a
- * frame is sent to it. A timerfd wakes the receiver when a delayed frame is due.
+ * One lock protects all cables. It is held while a burst of frames is copied. An eventfd wakes a
+ * sleeping receiver when a frame is sent to it. A timerfd wakes the receiver when a delayed frame
+ * is due.
  */
 #define _GNU_SOURCE /* clock_gettime, timerfd */
 #include "io/cable/port.h"
@@ -231,7 +232,8 @@ static void close_port(struct uro_port *port)
     free_end(end);
 }
 
-/* Forgets all ends: the child opens its own. The lock is initialised again, since a thread of the parent may have held it. */
+/* Forgets all ends: the child opens its own. The lock is initialised again, since a thread of the
+ * parent may have held it. */
 static void forked(struct uro_port *port)
 {
     close_descriptors(end_of(port));
@@ -253,7 +255,8 @@ static const struct uro_port_ops ops = {
     .forked = forked,
 };
 
-/* Connects @end to the other end with the same name. Returns false when that cable has two ends already. The lock is held. */
+/* Connects @end to the other end with the same name. Returns false when that cable has two ends
+ * already. The lock is held. */
 static bool join(struct end *end)
 {
     if (ends.head.next == NULL)

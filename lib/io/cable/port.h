@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - a cable between two devices of one process: the link "cable,name=TEXT". A cable joins two devices with the same
- * name. The link is up while both devices run and neither end is unplugged.
+/* port.h - a cable between two devices of one process: the link "cable,name=TEXT". A cable joins
+ * two devices with the same name. The link is up while both devices run and neither end is
+ * unplugged.
  *
- * Each frame is copied once, into a queue of the receiver. The options of the sender choose its faults (faults.h). Each
- * function may be called from any thread.
+ * Each frame is copied once, into a queue of the receiver. The options of the sender choose its
+ * faults (faults.h). Each function may be called from any thread.
  */
 #pragma once
 
@@ -30,8 +31,9 @@ uro_port_open_fn uro_cable_port_open;
 
 extern const struct uro_port_driver uro_cable_driver; /* faults.c */
 
-/* Changes the faults of the frames that the device @device sends; @options has options as in faults.h, without "cable," and
- * name=. Other options keep their values. With seed= the count of frames restarts at 0. Returns 0 or
+/* Changes the faults of the frames that the device @device sends; @options has options as in
+ * faults.h, without "cable," and name=. Other options keep their values. With seed= the count of
+ * frames restarts at 0. Returns 0 or
  *   -ENODEV  no cable is open for the device
  *   -EINVAL  an option is wrong: @error has a message */
 URO_NODISCARD int uro_cable_port_set(const char *device, const char *options,

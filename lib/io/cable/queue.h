@@ -28,14 +28,16 @@ struct uro_cable_queue {
 URO_NODISCARD int uro_cable_queue_init(struct uro_cable_queue *queue, uint32_t frame_max);
 void uro_cable_queue_fini(struct uro_cable_queue *queue);
 
-/* Adds the frame at the end, or in front of the last frame if that frame is held. The queue is not full. */
+/* Adds the frame at the end, or in front of the last frame if that frame is held. The queue is not
+ * full. */
 void uro_cable_queue_put(struct uro_cable_queue *queue, const struct uro_tx *tx, uro_time due);
 /* Adds a copy of the frame that was put last. The queue is not full. */
 void uro_cable_queue_repeat(struct uro_cable_queue *queue);
 /* Holds the last frame until the next frame overtakes it, or for URO_CABLE_HOLD_TIME. */
 void uro_cable_queue_hold(struct uro_cable_queue *queue);
 
-/* Lends at most @room frames that are due, until uro_cable_queue_drop(). Returns the number of frames. */
+/* Lends at most @room frames that are due, until uro_cable_queue_drop(). Returns the number of
+ * frames. */
 uint32_t uro_cable_queue_take(struct uro_cable_queue *queue, uro_time now, struct uro_pkt *pkts,
                               uint32_t room);
 /* Frees the first @count frames. */

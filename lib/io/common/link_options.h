@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.h - finds the driver of a link and reads the link's options: "NAME,key=value,...". */
+/* link_options.h - finds the driver of a link and reads the link's options:
+ * "NAME,key=value,...". */
 #pragma once
 
 #include "engine/port.h"
@@ -9,15 +10,16 @@
 /* Returns whether @driver serves the link: its name, up to the first comma, is the driver's. */
 bool uro_link_options_serve(const struct uro_port_driver *driver, const char *link);
 
-/* Reads each option of @link by the table of @driver. Stores the values in the struct at @into, unless @into is NULL. Sets bit i
- * of @given when option i of the table is given, unless @given is NULL. Returns 0, or -1 with a sentence in @error that names the
- * option and says what it must be. */
+/* Reads each option of @link by the table of @driver. Stores the values in the struct at @into,
+ * unless @into is NULL. Sets bit i of @given when option i of the table is given, unless @given is
+ * NULL. Returns 0, or -1 with a sentence in @error that names the option and says what it must
+ * be. */
 URO_NODISCARD int uro_link_options_read(const struct uro_port_driver *driver, const char *link,
                                         void *into, uint32_t *given,
                                         char error[static URO_PORT_ERROR_MAX]);
 
-/* Copies the value of option @name to @out. Returns false when the link does not have the option, or when the value is empty or
- * does not fit into @size bytes. */
+/* Copies the value of option @name to @out. Returns false when the link does not have the option,
+ * or when the value is empty or does not fit into @size bytes. */
 bool uro_link_options_value(const char *link, const char *name, char *out, size_t size);
 
 /* Writes what the option takes, as part of a sentence: "yes or no". Returns @text. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.h - what the kernel gets of an interface that af_xdp shares with it, and we need, too: ARP, ICMP, ND, IGMP and MLD.
- * A packet socket sees them beside the kernel, so that both find their neighbours. */
+/* control.h - what the kernel gets of an interface that af_xdp shares with it, and we need, too:
+ * ARP, ICMP, ND, IGMP and MLD. A packet socket sees them beside the kernel, so that both find their
+ * neighbours. */
 #pragma once
 
 #include <rte_mbuf.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* drivers.c - the drivers of DPDK's links, and their options. DPDK checks options that are not in a table. */
+/* drivers.c - the drivers of DPDK's links, and their options. DPDK checks options that are not in a
+ * table. */
 #include "io/dpdk/drivers.h"
 
 #define TEXT(name, text)                                                                           \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eal.h - DPDK itself: started at most once per process, hidden from the program around it.
  *
- * DPDK is linked statically. A shared DPDK loads drivers that load libibverbs, which is uroce itself. */
+ * DPDK is linked statically. A shared DPDK loads drivers that load libibverbs, which is uroce
+ * itself. */
 #pragma once
 
 #include "engine/port.h"

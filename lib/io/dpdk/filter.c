@@ -3,8 +3,8 @@
  *
  * Cards have a list of group addresses. Where the driver has none, or too short a one, the card is
  * asked for all groups, and where it cannot do that either, for everything: what is too much is
- * dropped by the engine. An interface of the kernel's that af_xdp reads is asked by a packet socket of
- * ours, so that what was asked for ends with the process.
+ * dropped by the engine. An interface of the kernel's that af_xdp reads is asked by a packet socket
+ * of ours, so that what was asked for ends with the process.
  */
 #include "io/dpdk/filter.h"
 

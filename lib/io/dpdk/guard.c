@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* guard.c - DPDK's drivers call the C library, whose calls are cancellation points: cancel/cancel.h. Drivers that only
- * touch memory, net_ring and net_null, need no guard and have none.
+/* guard.c - DPDK's drivers call the C library, whose calls are cancellation points:
+ * cancel/cancel.h. Drivers that only touch memory, net_ring and net_null, need no guard and have
+ * none.
  */
 #include "io/dpdk/guard.h"
 

@@ -83,7 +83,8 @@ static void close_port(struct uro_port *port)
     free(dpdk);
 }
 
-/* DPDK's own descriptors, but for the one that frames of an interface are read from, are not known to us. */
+/* DPDK's own descriptors, but for the one that frames of an interface are read from, are not known
+ * to us. */
 static void forked(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
@@ -154,7 +155,8 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
     }
 }
 
-/* Opens DPDK's device. An interface that af_xdp shares with the kernel gets our filter, and a socket for what both need. */
+/* Opens DPDK's device. An interface that af_xdp shares with the kernel gets our filter, and a
+ * socket for what both need. */
 static int open_nic(struct uro_dpdk *dpdk, struct uro_link *link,
                     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.c - see source.h. DPDK's drivers do not tell which descriptor they read from: it is found out beside them. */
+/* source.c - see source.h. DPDK's drivers do not tell which descriptor they read from: it is found
+ * out beside them. */
 #include "io/dpdk/source.h"
 
 #include <dirent.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.h - the descriptor that DPDK's driver reads frames of an interface of the kernel's from (af_xdp, tap). */
+/* source.h - the descriptor that DPDK's driver reads frames of an interface of the kernel's from
+ * (af_xdp, tap). */
 #pragma once
 
 #include "base/defs.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp.c - see xdp.h. The program is assembled here: it depends on the addresses, and a machine that runs uroce need not
- * have a compiler for BPF. */
+/* xdp.c - see xdp.h. The program is assembled here: it depends on the addresses, and a machine that
+ * runs uroce need not have a compiler for BPF. */
 #define _GNU_SOURCE /* syscall */
 #include "io/dpdk/xdp.h"
 
@@ -82,14 +82,16 @@ static int32_t half_of(unsigned value)
     return half;
 }
 
-/* r2: where the frame begins, behind its tag as if there was none; r3: its end; r4, r5: scratch; r6: the context. */
+/* r2: where the frame begins, behind its tag as if there was none; r3: its end; r4, r5: scratch;
+ * r6: the context. */
 
 static void load(struct code *code, uint8_t size, int16_t offset)
 {
     put(code, BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, offset, 0);
 }
 
-/* Some fields of an instruction are 0, and are named all the same. NOLINTBEGIN(misc-redundant-expression) */
+/* Some fields of an instruction are 0, and are named all the same.
+ * NOLINTBEGIN(misc-redundant-expression) */
 
 static void pass_unless(struct code *code, int32_t value)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp.h - what an af_xdp link takes from its interface: RoCE for our addresses. The kernel keeps everything else.
+/* xdp.h - what an af_xdp link takes from its interface: RoCE for our addresses. The kernel keeps
+ * everything else.
  *
- * libxdp's own program hands every frame to the socket, and the kernel loses the interface. Ours is made of the addresses
- * of the device, and tied to a BPF link: the kernel removes it when the process ends, however it ends.
+ * libxdp's own program hands every frame to the socket, and the kernel loses the interface. Ours is
+ * made of the addresses of the device, and tied to a BPF link: the kernel removes it when the
+ * process ends, however it ends.
  */
 #pragma once
 
@@ -19,8 +21,9 @@ struct uro_xdp {
         .link = -1, .map = -1                                                                      \
     }
 
-/* Loads the program for the addresses of @config and puts it on the interface. Returns 0, or -errno: without the
- * right to, on kernels before 5.9, or when the interface has an XDP program already (-EBUSY). */
+/* Loads the program for the addresses of @config and puts it on the interface. Returns 0, or
+ * -errno: without the right to, on kernels before 5.9, or when the interface has an XDP program
+ * already (-EBUSY). */
 URO_NODISCARD int uro_xdp_open(struct uro_xdp *xdp, const struct uro_port_config *config,
                                uint32_t interface);
 

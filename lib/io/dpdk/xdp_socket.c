@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp_socket.c - see xdp_socket.h. DPDK's driver has no way to be told a program that is not in a file, so the call by which
- * it makes its socket is led here (ld's --wrap). */
+/* xdp_socket.c - see xdp_socket.h. DPDK's driver has no way to be told a program that is not in a
+ * file, so the call by which it makes its socket is led here (ld's --wrap). */
 #include "io/dpdk/xdp_socket.h"
 
 #include <errno.h>
@@ -46,7 +46,8 @@ static struct xsk_socket_config without_program(const struct xsk_socket_config *
     return own;
 }
 
-/* Adds a socket that was made to the map. One that would get no frames is none: the driver is told so. */
+/* Adds a socket that was made to the map. One that would get no frames is none: the driver is told
+ * so. */
 static int add(int result, struct xsk_socket **socket, uint32_t queue)
 {
     if (result != 0 || current == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fib.c - see fib.h. Asks rtnetlink for the entry of the table that matches (RTM_F_FIB_MATCH), not for the cached route
- * that is made of it. */
+/* fib.c - see fib.h. Asks rtnetlink for the entry of the table that matches (RTM_F_FIB_MATCH), not
+ * for the cached route that is made of it. */
 #define _DEFAULT_SOURCE /* struct ifreq */
 #include "io/kernel/fib.h"
 

@@ -14,7 +14,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* Looks at an interface without a carrier, each of which asks its driver, and then one of so many does. */
+/* Looks at an interface without a carrier, each of which asks its driver, and then one of so many
+ * does. */
 #define ASKED_FIRST 32u
 #define ASKED_LATER 16u
 
@@ -82,8 +83,9 @@ static bool is_there(const struct uro_iface *iface, struct uro_iface_state *stat
     return uro_iface_read(iface->control, iface->name, state) == 0 && state->index == iface->index;
 }
 
-/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless a driver is
- * asked for its link. Some wake their card for it, and all others who change interfaces wait meanwhile. */
+/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless
+ * a driver is asked for its link. Some wake their card for it, and all others who change interfaces
+ * wait meanwhile. */
 static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_state *state)
 {
     struct ethtool_value link = { .cmd = ETHTOOL_GLINK };

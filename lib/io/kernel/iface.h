@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface.h - an interface of the kernel's that a port is over: its state, under whatever name it has by now. */
+/* iface.h - an interface of the kernel's that a port is over: its state, under whatever name it has
+ * by now. */
 #pragma once
 
 #include "base/defs.h"

@@ -30,7 +30,8 @@ int64_t uro_memif_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Closing is not enough: children and the other side may have the same descriptor, which would wake us for ever. */
+/* Closing is not enough: children and the other side may have the same descriptor, which would wake
+ * us for ever. */
 static void unwatch(const struct uro_memif *memif, int fd)
 {
     if (fd >= 0)

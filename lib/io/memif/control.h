@@ -15,8 +15,8 @@ URO_NODISCARD bool uro_memif_say(int control, const struct uro_memif_message *me
 /* Whether the other side is a process of @user or of root; URO_MEMIF_ANY_USER: true. */
 URO_NODISCARD bool uro_memif_is_from(int control, uint32_t user);
 
-/* The next message. The kernel drops descriptors that came with it. What is not a message counts as the other side's
- * end. */
+/* The next message. The kernel drops descriptors that came with it. What is not a message counts as
+ * the other side's end. */
 URO_NODISCARD enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message);
 /* The same with a descriptor, which the caller owns: -1 when none came. */
 URO_NODISCARD enum uro_memif_heard uro_memif_hear_with_fd(int control,
@@ -24,8 +24,8 @@ URO_NODISCARD enum uro_memif_heard uro_memif_hear_with_fd(int control,
                                                           const struct uro_memif_given *given,
                                                           int *fd);
 
-/* Has @epoll wake for what there is to be read from @fd. False when it cannot, or @fd is none: then it is found when
- * the port is looked at next. */
+/* Has @epoll wake for what there is to be read from @fd. False when it cannot, or @fd is none: then
+ * it is found when the port is looked at next. */
 bool uro_memif_watch(int epoll, int fd);
 
 /* Has @epoll wake each time an eventfd is rung; nobody reads it. */

@@ -41,7 +41,8 @@ bool uro_memif_given_waits(const struct uro_memif_given *given)
     return given->requests == 0;
 }
 
-/* Reads nothing from our own file, which completes at once and then signals @eventfd. Returns 0 or errno. */
+/* Reads nothing from our own file, which completes at once and then signals @eventfd. Returns 0 or
+ * errno. */
 static int submit(const struct uro_memif_given *given, int eventfd, __kernel_rwf_t flags)
 {
     struct iocb request = { .aio_lio_opcode = IOCB_CMD_PREAD,
@@ -75,8 +76,8 @@ static bool is_named_eventfd(int fd)
            memcmp(name, right, sizeof right - 1) == 0;
 }
 
-/* The kernel looks at the descriptor to be signalled before it looks at the flags of the read, and refuses each with an
- * error of its own. */
+/* The kernel looks at the descriptor to be signalled before it looks at the flags of the read, and
+ * refuses each with an error of its own. */
 bool uro_memif_given_is_eventfd(const struct uro_memif_given *given, int fd)
 {
     int error;
@@ -103,7 +104,8 @@ void uro_memif_given_ring(const struct uro_memif_given *given, int eventfd)
     }
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------ */
+/* ---- closing
+ * ------------------------------------------------------------------------------------------ */
 
 static atomic_uint closers;
 
@@ -135,7 +137,8 @@ static bool close_by_thread(int fd)
     return made;
 }
 
-/* A file in memory is the only kind that has seals. One that no thread could be made for stays open. */
+/* A file in memory is the only kind that has seals. One that no thread could be made for stays
+ * open. */
 void uro_memif_given_close(const struct uro_memif_given *given, int fd)
 {
     if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_given_is_eventfd(given, fd))

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* given.h - descriptors that the other side of a memif sent, or has too: nothing here waits for it.
  *
- * The other side may clear O_NONBLOCK of an eventfd that both have and may fill its counter, at any time. So a doorbell
- * is never written with write(): the kernel signals it as the completion of an asynchronous read of our own file, which
- * cannot block. And nobody reads a doorbell: who sleeps waits for its edge.
+ * The other side may clear O_NONBLOCK of an eventfd that both have and may fill its counter, at any
+ * time. So a doorbell is never written with write(): the kernel signals it as the completion of an
+ * asynchronous read of our own file, which cannot block. And nobody reads a doorbell: who sleeps
+ * waits for its edge.
  *
- * A descriptor may also be of a file system whose owner does not answer (FUSE): stat, poll and even close would wait.
+ * A descriptor may also be of a file system whose owner does not answer (FUSE): stat, poll and even
+ * close would wait.
  */
 #pragma once
 
@@ -17,7 +19,8 @@ struct uro_memif_given {
     int file;               /* empty, ours; or -1 */
 };
 
-/* Without memory, descriptors or such requests, doorbells are written: see uro_memif_given_waits(). */
+/* Without memory, descriptors or such requests, doorbells are written: see
+ * uro_memif_given_waits(). */
 void uro_memif_given_start(struct uro_memif_given *given);
 void uro_memif_given_stop(struct uro_memif_given *given);
 
@@ -33,5 +36,6 @@ void uro_memif_given_ring(const struct uro_memif_given *given, int eventfd);
 /* Closes a descriptor that may be of any kind; a thread of its own waits if it must. */
 void uro_memif_given_close(const struct uro_memif_given *given, int fd);
 
-/* Whether another descriptor may be received: not while too many threads wait for file systems that do not answer. */
+/* Whether another descriptor may be received: not while too many threads wait for file systems that
+ * do not answer. */
 URO_NODISCARD bool uro_memif_given_may_take(void);

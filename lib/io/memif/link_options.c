@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the plug-in's driver: what a memif is called, and its options, which are those of DPDK's driver and user=. */
+/* link_options.c - the plug-in's driver: what a memif is called, and its options, which are those
+ * of DPDK's driver and user=. */
 #include "io/common/link_options.h"
 
 #include <stddef.h>

@@ -270,7 +270,8 @@ static void forget(struct uro_memif_listener *listener, uint32_t i)
 
 static const char other_user[] = "only processes of the server's user may connect: see user=";
 
-/* Whether any interface wants a client of this user: others would only take places of those who may connect. */
+/* Whether any interface wants a client of this user: others would only take places of those who may
+ * connect. */
 static bool is_welcome(const struct uro_memif_listener *listener, int fd)
 {
     for (const struct uro_memif *at = listener->users; at != NULL; at = at->sibling)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* memif.h - the inside of a port over shared memory, for lib/io/memif only.
  *
- * Two processes of one machine share rings of buffers. A frame is written into its buffer by whoever sends it, with
- * the ICRC summed in the same pass, and read from there by whoever receives it; nothing between.
+ * Two processes of one machine share rings of buffers. A frame is written into its buffer by
+ * whoever sends it, with the ICRC summed in the same pass, and read from there by whoever receives
+ * it; nothing between.
  *
  *   port.c     opens and closes; sleeping
  *   link_options.c  name and options of a link
@@ -117,7 +118,8 @@ static inline bool uro_memif_is_up(const struct uro_memif *memif)
     return memif->step == URO_MEMIF_UP;
 }
 
-/* Reads the options of @link, whose frames have at most @frame_max bytes. Returns 0 or -1 with a sentence in @error. */
+/* Reads the options of @link, whose frames have at most @frame_max bytes. Returns 0 or -1 with a
+ * sentence in @error. */
 URO_NODISCARD int uro_memif_options_read(const char *link, uint32_t frame_max,
                                          struct uro_memif_options *into,
                                          char error[static URO_PORT_ERROR_MAX]);

@@ -12,8 +12,8 @@
 /* Offsets have 32 bits. More would only take addresses away from the process. */
 #define REGION_MAX ((uint64_t)1 << 32)
 
-/* Its maker can take huge pages back from the file at any time. Without others in their pool an access ends the
- * process, whatever was populated before. */
+/* Its maker can take huge pages back from the file at any time. Without others in their pool an
+ * access ends the process, whatever was populated before. */
 #define HUGE_PAGES 0x958458f6ul /* HUGETLBFS_MAGIC */
 
 static bool map(struct uro_memif_region *region, int fd, size_t size)

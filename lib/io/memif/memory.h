@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* memory.h - the memory that both sides of a memif have: the client makes it, the server maps it.
  *
- * A server's client may be anybody who can reach the socket, so what it names is checked, and its file must be
- * sealed against shrinking: otherwise an access could end the process.
+ * A server's client may be anybody who can reach the socket, so what it names is checked, and its
+ * file must be sealed against shrinking: otherwise an access could end the process.
  */
 #pragma once
 
@@ -19,7 +19,8 @@ struct uro_memif_region {
 /* The client's: zeros. False when there is no memory. */
 URO_NODISCARD bool uro_memif_region_make(struct uro_memif_region *region, size_t size);
 
-/* The server's: @size octets of the file @fd, which stays the caller's. Returns NULL or what is wrong with it. */
+/* The server's: @size octets of the file @fd, which stays the caller's. Returns NULL or what is
+ * wrong with it. */
 URO_NODISCARD const char *uro_memif_region_map(struct uro_memif_region *region, int fd,
                                                uint64_t size);
 

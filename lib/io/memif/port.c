@@ -58,8 +58,8 @@ static void relax(void)
 #endif
 }
 
-/* A sender that has no fence between what it publishes and its look at our wish may have missed the wish, and its frame
- * be invisible yet; a moment later it is not. */
+/* A sender that has no fence between what it publishes and its look at our wish may have missed the
+ * wish, and its frame be invisible yet; a moment later it is not. */
 static bool look_again(const struct uro_memif *memif)
 {
     for (unsigned i = 0; i < LOOKS; i++) {
@@ -71,8 +71,9 @@ static bool look_again(const struct uro_memif *memif)
     return false;
 }
 
-/* Before a sleep nothing must be left that would end it at once, but after one that a frame ended nothing else is
- * looked for: system calls that find nothing would keep who waits for the frame from the processor. */
+/* Before a sleep nothing must be left that would end it at once, but after one that a frame ended
+ * nothing else is looked for: system calls that find nothing would keep who waits for the frame
+ * from the processor. */
 static bool arm(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
@@ -210,7 +211,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
     return start_waiting(memif, error);
 }
 
-/* A server that is there is connected with before the program sends anything: datagrams would be lost. */
+/* A server that is there is connected with before the program sends anything: datagrams would be
+ * lost. */
 static void meet(struct uro_memif *memif)
 {
     uro_memif_tend(memif);

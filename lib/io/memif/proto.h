@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* proto.h - the memif protocol, version 2.0, as FD.io VPP and DPDK speak it: messages and rings.
  *
- * A server listens at a UNIX socket (SOCK_SEQPACKET). A client connects, makes the shared memory and names its parts,
- * message by message, each of which the server acknowledges:
+ * A server listens at a UNIX socket (SOCK_SEQPACKET). A client connects, makes the shared memory
+ * and names its parts, message by message, each of which the server acknowledges:
  *
  *     client                          server
  *                                     HELLO       what it can do
@@ -12,9 +12,9 @@
  *     CONNECT                         CONNECTED   frames may move
  *     DISCONNECT  either side, at the end
  *
- * The client owns all buffers. To the server: it fills slots and moves `head`; the server empties them and moves
- * `tail`. To the client: it offers empty buffers up to `head`; the server fills them and moves `tail`. Numbers are
- * in the machine's order and the indices run freely.
+ * The client owns all buffers. To the server: it fills slots and moves `head`; the server empties
+ * them and moves `tail`. To the client: it offers empty buffers up to `head`; the server fills them
+ * and moves `tail`. Numbers are in the machine's order and the indices run freely.
  */
 #pragma once
 

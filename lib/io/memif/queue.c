@@ -10,7 +10,8 @@
 #include "io/memif/connect.h"
 #include "wire/frame.h"
 
-/* Looks for frames that find none, of which one looks at the other side, which takes system calls. */
+/* Looks for frames that find none, of which one looks at the other side, which takes system
+ * calls. */
 #define ALONE_LOOKS 16u
 #define IDLE_LOOKS  4096u
 #define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
@@ -25,8 +26,9 @@ static size_t ring_octets(uint32_t slots)
     return sizeof(struct uro_memif_ring) + slots * sizeof(struct uro_memif_desc);
 }
 
-/* Much payload is written and read faster by a third when it begins with a cache line. So a buffer has a line more than
- * its octets, and such a frame begins in it where its headers end with a line. */
+/* Much payload is written and read faster by a third when it begins with a cache line. So a buffer
+ * has a line more than its octets, and such a frame begins in it where its headers end with a
+ * line. */
 static uint32_t stride(const struct uro_memif *memif)
 {
     return memif->options.buffer + LINE;
@@ -166,7 +168,8 @@ static uint32_t waiting(struct uro_memif *memif)
     return 0;
 }
 
-/* A frame in several buffers, made one. Returns how many it had, 0 when the last is not there yet. */
+/* A frame in several buffers, made one. Returns how many it had, 0 when the last is not there
+ * yet. */
 static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_pkt *pkt)
 {
     uint32_t length = 0;
@@ -323,7 +326,8 @@ static uint32_t free_slots(struct uro_memif *memif)
     return 0;
 }
 
-/* An empty buffer, the next slot's, whose descriptor is @desc; the frame begins @before octets behind its first. */
+/* An empty buffer, the next slot's, whose descriptor is @desc; the frame begins @before octets
+ * behind its first. */
 static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -430,8 +434,8 @@ uint32_t uro_memif_room(struct uro_port *port)
     return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
 }
 
-/* The fence is between what we published and the other side's wish to be woken, which it expresses before it looks for
- * the last time. */
+/* The fence is between what we published and the other side's wish to be woken, which it expresses
+ * before it looks for the last time. */
 static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;

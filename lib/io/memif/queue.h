@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.h - the rings of a memif: frames in, frames out.
  *
- * The other side may write shared memory at any time. What is judged is copied before: descriptors, and of each frame
- * the headers; and everything of a frame whose payload is not just octets for a queue pair's memory.
+ * The other side may write shared memory at any time. What is judged is copied before: descriptors,
+ * and of each frame the headers; and everything of a frame whose payload is not just octets for a
+ * queue pair's memory.
  */
 #pragma once
 
 #include "io/memif/memif.h"
 
-/* The client's: memory, both rings and their buffers. False when there is no memory; what was made is undone by
- * uro_memif_queue_close() and uro_memif_region_drop(). */
+/* The client's: memory, both rings and their buffers. False when there is no memory; what was made
+ * is undone by uro_memif_queue_close() and uro_memif_region_drop(). */
 URO_NODISCARD bool uro_memif_queue_make(struct uro_memif *memif);
 
 /* The server's: a ring that the client named. Returns NULL or what is wrong with it. */

@@ -131,8 +131,8 @@ static void tell_drops(const struct uro_packet *packet)
                           drops[i].count, drops[i].what);
 }
 
-/* Sends nothing and changes no socket: a forked child closes its copies. The socket lives as long as its ring is mapped
- * anywhere. */
+/* Sends nothing and changes no socket: a forked child closes its copies. The socket lives as long
+ * as its ring is mapped anywhere. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);

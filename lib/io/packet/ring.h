@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring.h - the memory in which the kernel leaves received frames: PACKET_RX_RING, TPACKET_V2 (packet(7)).
+/* ring.h - the memory in which the kernel leaves received frames: PACKET_RX_RING, TPACKET_V2
+ * (packet(7)).
  *
  * A slot is the kernel's until it has a frame, ours until it is given back, in the same order.
  */
@@ -32,15 +33,15 @@ struct uro_packet_slot {
     uint16_t tag;
 };
 
-/* Gives the socket a ring: as near as can be to @slot octets, as framesz=, and @slots; @block as blocksz=, 0: chosen.
- * The socket is not bound yet. Returns 0 or -errno. */
+/* Gives the socket a ring: as near as can be to @slot octets, as framesz=, and @slots; @block as
+ * blocksz=, 0: chosen. The socket is not bound yet. Returns 0 or -errno. */
 URO_NODISCARD int uro_packet_ring_open(struct uro_packet_ring *ring, int fd, uint32_t slot,
                                        uint32_t slots, uint32_t block, bool described);
 void uro_packet_ring_close(struct uro_packet_ring *ring);
 
-/* A ring like it from then on, empty; nothing is held of the present one. A frame that the kernel cannot describe (several in
- * one, of a protocol that virtio has no name for) leaves a slot marked as being filled, and nothing comes any more. Returns
- * 0 or -errno: there is none. */
+/* A ring like it from then on, empty; nothing is held of the present one. A frame that the kernel
+ * cannot describe (several in one, of a protocol that virtio has no name for) leaves a slot marked
+ * as being filled, and nothing comes any more. Returns 0 or -errno: there is none. */
 URO_NODISCARD int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd);
 
 /* The next frame; false when there is none. Its slot is ours, once. */

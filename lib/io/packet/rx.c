@@ -37,8 +37,8 @@ static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payl
     return from->head + URO_VLAN_LEN;
 }
 
-/* Its octets in one piece behind made headers, unless it is long and for a queue pair's memory. True when it had to be
- * put together in the one place that there is for that. */
+/* Its octets in one piece behind made headers, unless it is long and for a queue pair's memory.
+ * True when it had to be put together in the one place that there is for that. */
 static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;
@@ -73,7 +73,8 @@ static bool lend_next(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *p
     return alone;
 }
 
-/* False when these are no packets of UDP, or there is no whole one. Those that do not fit into the slot are lost. */
+/* False when these are no packets of UDP, or there is no whole one. Those that do not fit into the
+ * slot are lost. */
 static bool begin_several(struct uro_packet_rx *rx, const struct uro_packet_slot *slot)
 {
     const uint32_t head = uro_gso_head(slot->frame, slot->here);
@@ -109,7 +110,8 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
     return false;
 }
 
-/* Nothing is lent: the kernel may have all slots again but one of which packets were not lent yet. */
+/* Nothing is lent: the kernel may have all slots again but one of which packets were not lent
+ * yet. */
 static void give_back(struct uro_packet_rx *rx)
 {
     uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.at != NULL));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rx.h - what the ring has, as frames for the engine.
  *
- * A frame is lent from its slot. Of several packets in one (wire/gso.h) each becomes a frame: its headers are made, its
- * payload is read from where it is.
+ * A frame is lent from its slot. Of several packets in one (wire/gso.h) each becomes a frame: its
+ * headers are made, its payload is read from where it is.
  */
 #pragma once
 

@@ -81,7 +81,8 @@ static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t 
     };
 }
 
-/* The kernel counts the identification of the packets up; that of the first is 0, as the engine's all are. */
+/* The kernel counts the identification of the packets up; that of the first is 0, as the engine's
+ * all are. */
 static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, uint32_t payload)
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;
@@ -187,7 +188,8 @@ static void drop_first(struct uro_packet_tx *tx)
     tx->first++;
 }
 
-/* The kernel did not take the first one, it said @why. True when it may take the next, or the same again. */
+/* The kernel did not take the first one, it said @why. True when it may take the next, or the same
+ * again. */
 static bool recover(struct uro_packet_tx *tx, int why)
 {
     switch (why) {

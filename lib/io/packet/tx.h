@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h - the engine's frames, to a packet socket: packets of one flow that follow each other leave as one (wire/gso.h).
+/* tx.h - the engine's frames, to a packet socket: packets of one flow that follow each other leave
+ * as one (wire/gso.h).
  *
- * They are written into memory of ours, from which the kernel copies them; what it does not take now is tried again.
+ * They are written into memory of ours, from which the kernel copies them; what it does not take
+ * now is tried again.
  */
 #pragma once
 

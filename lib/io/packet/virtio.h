@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* virtio.h - struct virtio_net_hdr, by which a packet socket and the kernel tell each other of frames (PACKET_VNET_HDR). */
+/* virtio.h - struct virtio_net_hdr, by which a packet socket and the kernel tell each other of
+ * frames (PACKET_VNET_HDR). */
 #pragma once
 
 #include <linux/virtio_net.h>

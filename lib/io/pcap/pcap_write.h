@@ -38,7 +38,8 @@ URO_NODISCARD int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct 
 uint8_t *uro_pcap_write_room(struct uro_pcap_write *writer, uint32_t length, uro_time now,
                              int *result);
 
-/* Hands what is buffered to the kernel, so that others see it. Returns like uro_pcap_write_pkt(). */
+/* Hands what is buffered to the kernel, so that others see it. Returns like
+ * uro_pcap_write_pkt(). */
 URO_NODISCARD int uro_pcap_write_flush(struct uro_pcap_write *writer);
 
 /* Frames left out so far. */

@@ -83,8 +83,8 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 
 /* ---- reports of the network ------------------------------------------------ */
 
-/* The kernel does not look into the packet that an ICMP message quotes: it gives the report to any of
- * the sockets. So every member gets it. A member knows its own destinations. */
+/* The kernel does not look into the packet that an ICMP message quotes: it gives the report to any
+ * of the sockets. So every member gets it. A member knows its own destinations. */
 
 #define AT_ONCE     64u  /* from one socket, before others are looked at */
 #define SECOND_MOST 100u /* passed on in a second: anybody can write ICMP */

@@ -2,9 +2,9 @@
 /* broker.h - the broker of an address that several processes share; hub.h has the protocol.
  *
  * The broker makes a socket for each share, gives the sockets to the processes, and keeps a copy of
- * each: when a process dies, the sockets keep their order in the kernel, and the filter stays right.
- * The broker itself receives only packets to queue pair 1, and what the network reports at sockets
- * that no process has.
+ * each: when a process dies, the sockets keep their order in the kernel, and the filter stays
+ * right. The broker itself receives only packets to queue pair 1, and what the network reports at
+ * sockets that no process has.
  *
  *   broker.c             the loop: which member gets a datagram or a report
  *   broker_members.c     the listener, the sockets, and the processes that have them
@@ -47,8 +47,8 @@ URO_NODISCARD int uro_broker_open(struct uro_broker *broker, const struct uro_gi
                                   int64_t (*clock_s)(void), char error[static URO_PORT_ERROR_MAX]);
 void uro_broker_close(struct uro_broker *broker);
 
-/* Serves until there has been no member for @idle_ms (-1: for ever), and no program that `uroce run`
- * started is alive. */
+/* Serves until there has been no member for @idle_ms (-1: for ever), and no program that `uroce
+ * run` started is alive. */
 void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* ---- for broker*.c only -------------------------------------------------- */
@@ -68,9 +68,9 @@ void uro_broker_dismiss(struct uro_broker *broker, uint32_t share);
 
 /* broker.c */
 
-/* Returns the share that the datagram at @bth is for, or 0. The member that gets the datagram checks
- * all of it; the broker trusts nothing. Writes the message of connection
- * management to @msg; its kind is URO_CM_KIND_COUNT when the datagram has none. */
+/* Returns the share that the datagram at @bth is for, or 0. The member that gets the datagram
+ * checks all of it; the broker trusts nothing. Writes the message of connection management to @msg;
+ * its kind is URO_CM_KIND_COUNT when the datagram has none. */
 uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
                           struct uro_cm_msg *msg);
 

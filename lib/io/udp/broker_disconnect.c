@@ -4,9 +4,9 @@
  *
  * The broker passes on the messages of connection management that peers send, so it learns the
  * connections without asking the processes: a peer that accepts sends REP, a peer that was accepted
- * sends RTU after its REQ, and DREQ, DREP and REJ end a connection. A peer can forge these messages.
- * A DREQ for a connection that does not exist changes nothing at the peer, and the broker sends at
- * most TIMES of them for each message of the peer.
+ * sends RTU after its REQ, and DREQ, DREP and REJ end a connection. A peer can forge these
+ * messages. A DREQ for a connection that does not exist changes nothing at the peer, and the broker
+ * sends at most TIMES of them for each message of the peer.
  */
 #include <stdlib.h>
 #include <string.h>

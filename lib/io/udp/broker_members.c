@@ -57,8 +57,8 @@ void uro_broker_close(struct uro_broker *broker)
 
 bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
-    /* The kernel numbers the sockets in the order of their bind(). The filter must be attached before
-     * the second bind(): without it the kernel spreads packets at random. */
+    /* The kernel numbers the sockets in the order of their bind(). The filter must be attached
+     * before the second bind(): without it the kernel spreads packets at random. */
     for (uint32_t share = 0; share <= URO_BROKER_MEMBERS; share++) {
         broker->socks[share] = uro_sock_bind(&broker->address, true, error);
         if (broker->socks[share] < 0)

@@ -38,8 +38,8 @@ static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own
     return done == 0 || errno == EADDRINUSE;
 }
 
-/* Only what its own memberships let in, not what others on this machine have joined. And no reports of what could not be
- * delivered: it sends nothing, so they are not true, and nobody takes them. */
+/* Only what its own memberships let in, not what others on this machine have joined. And no reports
+ * of what could not be delivered: it sends nothing, so they are not true, and nobody takes them. */
 static bool set_options(int fd, bool v6)
 {
     return set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&

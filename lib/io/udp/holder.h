@@ -6,7 +6,7 @@
 
 #define URO_HOLDER_TEXT_MAX 96u
 
-/* "process 1234 (ib_send_bw)", "a hub of user nobody; one user can share an address", "a process of user nobody", "the
- * kernel (an rxe device?)", or "another process", as much as /proc tells. */
+/* "process 1234 (ib_send_bw)", "a hub of user nobody; one user can share an address", "a process of
+ * user nobody", "the kernel (an rxe device?)", or "another process", as much as /proc tells. */
 void uro_holder_find(const struct uro_gid *address, uint16_t port,
                      char text[static URO_HOLDER_TEXT_MAX]);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hub.h - what the processes that share an address and its broker, `uroce hub`, say to each other.
  *
- * The broker makes a socket for each share, all on port 4791 of the address (SO_REUSEPORT), with a filter
- * of the kernel's that picks one by the upper bits of the destination QPN, and gives each process one. So
- * it is in nobody's way but that of queue pair 1 (share 0): connection management, which it passes on by
- * service ID or by communication ID, and that of datagrams that the kernel joined and gave to the wrong
- * process.
+ * The broker makes a socket for each share, all on port 4791 of the address (SO_REUSEPORT), with a
+ * filter of the kernel's that picks one by the upper bits of the destination QPN, and gives each
+ * process one. So it is in nobody's way but that of queue pair 1 (share 0): connection management,
+ * which it passes on by service ID or by communication ID, and that of datagrams that the kernel
+ * joined and gave to the wrong process.
  *
- * What the network reports of packets that it could not deliver comes to any of the sockets. Who reads one, a process
- * or for what nobody has the broker, has all the others told.
+ * What the network reports of packets that it could not deliver comes to any of the sockets. Who
+ * reads one, a process or for what nobody has the broker, has all the others told.
  *
- * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (meet.h), and each makes sure that the other
- * is of the same user. A record is a header and what follows it.
+ * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (meet.h), and each makes
+ * sure that the other is of the same user. A record is a header and what follows it.
  */
 #pragma once
 
@@ -75,7 +75,8 @@ static inline uint32_t uro_hub_share_of(const uint8_t *bth)
     return bth[URO_HUB_AT_QPN] >> (8 - URO_SHARE_BITS);
 }
 
-/* Where the broker of @address is met in that directory. Returns false when the name is too long. */
+/* Where the broker of @address is met in that directory. Returns false when the name is too
+ * long. */
 static inline bool uro_hub_address(const struct uro_meet *meet, const struct uro_gid *address,
                                    struct sockaddr_un *out)
 {

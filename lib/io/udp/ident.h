@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ident.h - the one field of the IP header that a UDP socket neither sets nor sees, and that the ICRC
- * covers: identification, with the DF bit beside it, of IPv4.
+/* ident.h - the one field of the IP header that a UDP socket neither sets nor sees, and that the
+ * ICRC covers: identification, with the DF bit beside it, of IPv4.
  *
- * A CRC is linear: when octets of a packet differ by @delta, its register differs by what @delta alone
- * makes of an empty one. So a register can be moved from one identification to another, and what
- * a foreign sender wrote into the field can be read off the difference of two ICRCs.
+ * A CRC is linear: when octets of a packet differ by @delta, its register differs by what @delta
+ * alone makes of an empty one. So a register can be moved from one identification to another, and
+ * what a foreign sender wrote into the field can be read off the difference of two ICRCs.
  */
 #pragma once
 
@@ -25,16 +25,17 @@ enum uro_ident_rule {
 
 #define URO_IDENT_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
-/* By how much the register differs after @behind octets that follow the identification, when that is @id
- * instead of 0. */
+/* By how much the register differs after @behind octets that follow the identification, when that
+ * is @id instead of 0. */
 uint32_t uro_ident_change(uint16_t id, uint32_t behind);
 
-/* The identification, and whether DF differs, that explain why two registers differ by @difference after
- * @behind octets that follow the identification, the flags among them. False when none does: the packet
- * was damaged. Of damaged packets, one in 32768 has an explanation. */
+/* The identification, and whether DF differs, that explain why two registers differ by @difference
+ * after @behind octets that follow the identification, the flags among them. False when none does:
+ * the packet was damaged. Of damaged packets, one in 32768 has an explanation. */
 URO_NODISCARD bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id,
                                    bool *fragmentable);
 
-/* One more packet of a sender, @plain: with DF and an identification below URO_IDENT_BATCH. A sender that
- * was like us all the time is held to it until it is plain that it is another now. False: refuse it. */
+/* One more packet of a sender, @plain: with DF and an identification below URO_IDENT_BATCH. A
+ * sender that was like us all the time is held to it until it is plain that it is another now.
+ * False: refuse it. */
 URO_NODISCARD bool uro_ident_usual(struct uro_ident_habit *habit, bool plain);

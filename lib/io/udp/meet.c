@@ -37,7 +37,8 @@ static bool is_ours_alone(const char *path)
            (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/* The directory that is to have ours, and the name of ours in it. Returns false when there is none. */
+/* The directory that is to have ours, and the name of ours in it. Returns false when there is
+ * none. */
 static bool name_place(unsigned number, char parent[static 64], char name[static 32])
 {
     const unsigned user = (unsigned)geteuid();

@@ -21,8 +21,8 @@
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Asks the broker of @sock's address, if there is one, for the port's share, and waits so long for the answer; 0: takes
- * it when it is there, and else returns ASKED. */
+/* Asks the broker of @sock's address, if there is one, for the port's share, and waits so long for
+ * the answer; 0: takes it when it is there, and else returns ASKED. */
 static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock, int wait_ms,
                                   char error[static URO_PORT_ERROR_MAX])
 {
@@ -101,8 +101,8 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
     uro_udp_tx_send(&uro_udp_of(port)->tx, tx, count);
 }
 
-/* Sockets before all others, each where it stands in socks. One that is in an epoll instance all the time costs who
- * sends to it a call for each packet. */
+/* Sockets before all others, each where it stands in socks. One that is in an epoll instance all
+ * the time costs who sends to it a call for each packet. */
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
     const struct uro_udp_port *udp = uro_udp_of(port);
@@ -139,7 +139,8 @@ static bool arm(struct uro_port *port)
     return ready <= 0;
 }
 
-/* What was configured or found when it was opened, unless an interface carries less than it did then. rule PORT.MTU */
+/* What was configured or found when it was opened, unless an interface carries less than it did
+ * then. rule PORT.MTU */
 static void keep_mtu(struct uro_udp_port *udp)
 {
     uint32_t now = udp->addresses.mtu;
@@ -164,8 +165,8 @@ static bool is_there(struct uro_udp_port *udp)
     return absent < udp->sock_count;
 }
 
-/* Down while a broker is gone, and once at least, so that everybody is told: what was on its way is lost,
- * also when another broker is there at once. It is looked for each time somebody asks. */
+/* Down while a broker is gone, and once at least, so that everybody is told: what was on its way is
+ * lost, also when another broker is there at once. It is looked for each time somebody asks. */
 static bool link_up(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -232,8 +233,9 @@ static void close_socks(struct uro_udp_port *udp)
     udp->sock_count = 0;
 }
 
-/* Sends nothing and changes no socket: a forked child closes its copies, and the parent goes on with the sockets. When the
- * parent is dead, others may listen, have the share, and start another broker. */
+/* Sends nothing and changes no socket: a forked child closes its copies, and the parent goes on
+ * with the sockets. When the parent is dead, others may listen, have the share, and start another
+ * broker. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -274,9 +276,9 @@ static const struct uro_port_ops ops = {
     .forked = close_descriptors,
 };
 
-/* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours: a
- * window that it cannot hold is lost whenever its process is not running. The kernel charges memory, not
- * octets: up to twice the packet, and its own records. */
+/* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours:
+ * a window that it cannot hold is lost whenever its process is not running. The kernel charges
+ * memory, not octets: up to twice the packet, and its own records. */
 static uint32_t window_of(const struct uro_udp_port *udp)
 {
     uint32_t least = URO_WINDOW_DEFAULT;
@@ -354,8 +356,9 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
     return result;
 }
 
-/* Queue pairs have numbers of one share, whichever address they use. The first broker gives the lowest that is free: when
- * another process has it elsewhere, one of those above may be free at all of them. */
+/* Queue pairs have numbers of one share, whichever address they use. The first broker gives the
+ * lowest that is free: when another process has it elsewhere, one of those above may be free at all
+ * of them. */
 static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config, bool alone,
                       char error[static URO_PORT_ERROR_MAX])
 {

@@ -9,8 +9,8 @@
 #include "io/udp/sent.h"
 #include "io/udp/share.h"
 
-/* Says once that a path is too narrow, also when nobody watches: nothing else would explain why nothing arrives. What
- * the network says of it may be forged, and changes nothing but this line. */
+/* Says once that a path is too narrow, also when nobody watches: nothing else would explain why
+ * nothing arrives. What the network says of it may be forged, and changes nothing but this line. */
 static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
@@ -41,7 +41,8 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
-/* Keeps what the connection manager is to hear of. Whether the datagram was ours it finds out itself. */
+/* Keeps what the connection manager is to hear of. Whether the datagram was ours it finds out
+ * itself. */
 static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     struct uro_undelivered *kept = sock->undelivered;

@@ -170,8 +170,9 @@ static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t ind
     return WEAK;
 }
 
-/* Whether there is an identification that explains the ICRC of the packet at @network, @header with it; @doubled: the
- * one that rxe computes for FLUSH, which goes over what follows the UDP header twice. */
+/* Whether there is an identification that explains the ICRC of the packet at @network, @header with
+ * it; @doubled: the one that rxe computes for FLUSH, which goes over what follows the UDP header
+ * twice. */
 static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
                     struct uro_witness_header *header)
 {
@@ -193,8 +194,8 @@ static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
     return true;
 }
 
-/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if there is one
- * that the sender used, as far as can be said. */
+/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if
+ * there is one that the sender used, as far as can be said. */
 static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, uint32_t length,
                        struct uro_ip *ip, struct uro_pkt *pkt)
 {
@@ -307,8 +308,9 @@ static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_
            uro_hub_share_of(payload) == sock->share->number;
 }
 
-/* A message of @total octets did not fit. Whether slots as long as its packets would do better than the present
- * ones did: those between the first and the last packet of messages are most of what comes. */
+/* A message of @total octets did not fit. Whether slots as long as its packets would do better than
+ * the present ones did: those between the first and the last packet of messages are most of what
+ * comes. */
 static bool is_better(struct uro_rx *rx, uint32_t total)
 {
     bool better = rx->fitted < total && total > 4 * SLOT_LEAST;
@@ -414,7 +416,8 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
                              .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);
-            /* Others stood behind the first of a message, of which alone there is a header to see. */
+            /* Others stood behind the first of a message, of which alone there is a header to
+             * see. */
             if (length >= URO_BTH_LEN && uro_hub_share_of(payload) == 0)
                 note.witness = sock->witness;
             add_frame(rx, sock, &note, payload, length, 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rx.h - datagrams become the frames that an engine reads.
  *
- * The kernel may join packets of one size that came one after the other; they are scattered into slots
- * of the size that most of them have, with room for headers before each, so that these are not copied twice. The first
- * and the last packet of a message have other sizes and come alone, or the last with the next first.
- * While nothing is joined, a message is one slot.
+ * The kernel may join packets of one size that came one after the other; they are scattered into
+ * slots of the size that most of them have, with room for headers before each, so that these are
+ * not copied twice. The first and the last packet of a message have other sizes and come alone, or
+ * the last with the next first. While nothing is joined, a message is one slot.
  *
  * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
- * foreign sender's is worked out, and a witness asked whether it came with that. Without one 15 of the 32 bits of
- * protection are left, and a sender that never needed it is not granted it any more.
+ * foreign sender's is worked out, and a witness asked whether it came with that. Without one 15 of
+ * the 32 bits of protection are left, and a sender that never needed it is not granted it any more.
  */
 #pragma once
 
@@ -60,11 +60,13 @@ URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
                                enum uro_ident_rule idents);
 void uro_rx_close(struct uro_rx *rx);
 
-/* Takes what waits at @sock when everything taken earlier was lent. False when the network reported errors: the
- * kernel says so once, to whoever calls it next, and keeps the reports (uro_report_take()). */
+/* Takes what waits at @sock when everything taken earlier was lent. False when the network reported
+ * errors: the kernel says so once, to whoever calls it next, and keeps the reports
+ * (uro_report_take()). */
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
-/* Likewise what the broker of a shared address passes on; reports among it are told. False when the broker is gone. */
+/* Likewise what the broker of a shared address passes on; reports among it are told. False when the
+ * broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
 /* Makes frames of ICMP of these, when everything taken earlier was lent. */

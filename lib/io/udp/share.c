@@ -27,7 +27,8 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* The broker that is met there. Returns a connection to it, or -errno: -EAGAIN when too many wait for it. */
+/* The broker that is met there. Returns a connection to it, or -errno: -EAGAIN when too many wait
+ * for it. */
 static int call_there(const struct uro_meet *meet, const struct uro_gid *address)
 {
     struct sockaddr_un name;
@@ -60,8 +61,9 @@ static int call_broker(struct uro_share *share, const struct uro_gid *address)
     return -ENOENT;
 }
 
-/* The answer to HELLO; the socket that came with it in @sock, or -1. Returns 0, or -errno: -EAGAIN when there is none
- * yet, -EMFILE when this process has no descriptor for the socket, -EPROTO when it is no answer. */
+/* The answer to HELLO; the socket that came with it in @sock, or -1. Returns 0, or -errno: -EAGAIN
+ * when there is none yet, -EMFILE when this process has no descriptor for the socket, -EPROTO when
+ * it is no answer. */
 static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];

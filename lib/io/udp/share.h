@@ -25,15 +25,15 @@ enum uro_share_result {
     URO_SHARE_REFUSED
 };
 
-/* Asks the broker of @address for @wanted (0: any). When too many ask at once it tries again for so long; 0: it does
- * not wait. Returns ASKED, NO_BROKER, or REFUSED with a sentence in @error. */
+/* Asks the broker of @address for @wanted (0: any). When too many ask at once it tries again for so
+ * long; 0: it does not wait. Returns ASKED, NO_BROKER, or REFUSED with a sentence in @error. */
 URO_NODISCARD enum uro_share_result uro_share_ask(struct uro_share *share,
                                                   const struct uro_gid *address, uint32_t wanted,
                                                   int wait_ms,
                                                   char error[static URO_PORT_ERROR_MAX]);
 
-/* Takes the answer, and with JOINED the socket, for which it waits so long at most; 0: it does not. With TAKEN and
- * REFUSED a sentence is in @error, and the broker may be asked again. */
+/* Takes the answer, and with JOINED the socket, for which it waits so long at most; 0: it does not.
+ * With TAKEN and REFUSED a sentence is in @error, and the broker may be asked again. */
 URO_NODISCARD enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms,
                                                      int *sock,
                                                      char error[static URO_PORT_ERROR_MAX]);
@@ -48,8 +48,8 @@ void uro_share_services(struct uro_share *share, const struct uro_listened *serv
 /* Sends the services to the broker again if it had no room for them. Call it from time to time. */
 void uro_share_repeat(struct uro_share *share);
 
-/* The next datagram or report that the broker passed on, in share->record what is behind the header; 0 octets when
- * there is none. False when the broker is gone. */
+/* The next datagram or report that the broker passed on, in share->record what is behind the
+ * header; 0 octets when there is none. False when the broker is gone. */
 URO_NODISCARD bool uro_share_take(struct uro_share *share, struct uro_hub_header *header,
                                   uint32_t *octets);
 

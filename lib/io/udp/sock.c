@@ -77,9 +77,10 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
 }
 
-/* PROBE sets DF and sends as much as the interface carries, whatever ICMP "fragmentation needed" said of the peer:
- * any host can write such a message. With DF and without a peer the identification is 0, or for segments 0, 1, 2 ...
- * Over IPv6, too, most senders of RoCE leave the UDP checksum out, because the ICRC is there. */
+/* PROBE sets DF and sends as much as the interface carries, whatever ICMP "fragmentation needed"
+ * said of the peer: any host can write such a message. With DF and without a peer the
+ * identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most senders of RoCE leave the
+ * UDP checksum out, because the ICRC is there. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)

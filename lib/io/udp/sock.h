@@ -68,8 +68,8 @@ void uro_sock_set_multicast(int fd, const struct uro_gid *address);
 /* A socket that is bound to nothing yet, or -1. */
 int uro_sock_make(bool v6);
 
-/* A socket on port 4791 of @address, alone or, @shared, beside others of the same user. Returns it, or -1
- * with a sentence in @error. */
+/* A socket on port 4791 of @address, alone or, @shared, beside others of the same user. Returns it,
+ * or -1 with a sentence in @error. */
 URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
                                 char error[static URO_PORT_ERROR_MAX]);
 
@@ -77,8 +77,8 @@ URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
 void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
                     const struct uro_sock_options *options);
 
-/* Has the kernel look at the card itself for so long, @us, before it says that nothing is there (SO_BUSY_POLL).
- * False: it may not, and @error says what is missing. 0 changes nothing. */
+/* Has the kernel look at the card itself for so long, @us, before it says that nothing is there
+ * (SO_BUSY_POLL). False: it may not, and @error says what is missing. 0 changes nothing. */
 bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX]);
 
 /* The witness, too. */
@@ -97,6 +97,6 @@ struct uro_sock_report {
     union uro_sock_address to; /* where it was to go; of no family when that is not said */
 };
 
-/* Takes the next of what is reported (a port or host that cannot be reached, a packet too long), which else would be
- * the error of some call. False when there is no more. */
+/* Takes the next of what is reported (a port or host that cannot be reached, a packet too long),
+ * which else would be the error of some call. False when there is no more. */
 bool uro_sock_take_report(int fd, struct uro_sock_report *report);

@@ -268,18 +268,19 @@ static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
         drop_first(tx);
         return;
     }
-    /* EMSGSIZE: the path is too narrow, which each packet is told. EIO, EINVAL: it cannot cut, for example
-     * because the link makes no checksums. Kernels before 6.14 say EINVAL of a narrow path, too; they do not take the
-     * packets by themselves either, then. */
+    /* EMSGSIZE: the path is too narrow, which each packet is told. EIO, EINVAL: it cannot cut, for
+     * example because the link makes no checksums. Kernels before 6.14 say EINVAL of a narrow path,
+     * too; they do not take the packets by themselves either, then. */
     if (send_apart(tx, trials) && why != EMSGSIZE)
         by->segments = false;
 }
 
-/* The kernel did not take the first one, it said @why. True when it may take the next, or the same again.
+/* The kernel did not take the first one, it said @why. True when it may take the next, or the same
+ * again.
  *
- * What the network says of an earlier packet is the error of whatever is sent next, and anybody can write ICMP.
- * So the same is tried again when there are reports, and once when there are none, for a report that finds no room is
- * lost. Only an error that stays is about this datagram. */
+ * What the network says of an earlier packet is the error of whatever is sent next, and anybody can
+ * write ICMP. So the same is tried again when there are reports, and once when there are none, for
+ * a report that finds no room is lost. Only an error that stays is about this datagram. */
 static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
 {
     switch (why) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h - the frames of an engine leave as datagrams; those that follow each other to one peer and are of
- * one length leave in one, which the kernel, or the card, cuts into packets. */
+/* tx.h - the frames of an engine leave as datagrams; those that follow each other to one peer and
+ * are of one length leave in one, which the kernel, or the card, cuts into packets. */
 #pragma once
 
 #include <sys/socket.h>
@@ -39,6 +39,6 @@ void uro_udp_tx_close(struct uro_udp_tx *tx);
 /* True when everything has left, so that a burst may follow. */
 bool uro_udp_tx_flush(struct uro_udp_tx *tx);
 
-/* At most URO_PORT_BURST frames, after uro_udp_tx_flush() was true. What is not RoCE is the kernel's
- * business and does not leave. */
+/* At most URO_PORT_BURST frames, after uro_udp_tx_flush() was true. What is not RoCE is the
+ * kernel's business and does not leave. */
 void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_t count);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* udp.h - the inside of a port over UDP sockets, for lib/io/udp only.
  *
- * RoCEv2 is UDP from and to port 4791, so a socket for each address carries it, and the kernel does what
- * the engine's neighbours do elsewhere. The engine's frames keep their shape: what a socket does not
- * give (Ethernet, IP and UDP headers) is made here.
+ * RoCEv2 is UDP from and to port 4791, so a socket for each address carries it, and the kernel does
+ * what the engine's neighbours do elsewhere. The engine's frames keep their shape: what a socket
+ * does not give (Ethernet, IP and UDP headers) is made here.
  *
  *   port.c    opens and closes
  *   link_options.c  name and options of a link

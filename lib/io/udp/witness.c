@@ -42,8 +42,9 @@ struct uro_witness {
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* Only the headers are kept, of packets to the RoCE port that are not like ours: with another identification than those of
- * a batch, or without DF. On a shared address those of @share, and of share 0, which the broker passes on. */
+/* Only the headers are kept, of packets to the RoCE port that are not like ours: with another
+ * identification than those of a batch, or without DF. On a shared address those of @share, and of
+ * share 0, which the broker passes on. */
 static bool attach_filter(int fd, const struct uro_share *share)
 {
     const uint32_t own = share != NULL ? share->number : 0;
@@ -80,8 +81,8 @@ static bool listen_at(const struct uro_witness *witness, bool nowhere)
     return bind(witness->fd, &name.any, uro_sock_address_length(&name)) == 0;
 }
 
-/* A raw socket hears everything from the moment it is made. What came before it had a filter and an address is
- * harmless: nobody asks for it. */
+/* A raw socket hears everything from the moment it is made. What came before it had a filter and an
+ * address is harmless: nobody asks for it. */
 static bool start(struct uro_witness *witness, const struct uro_share *share)
 {
     const int octets = BUFFER_OCTETS;

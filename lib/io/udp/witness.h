@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* witness.h - a raw socket beside a UDP socket of IPv4, which sees the header that the other hides.
  *
- * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram: when that is read, the
- * copy waits already. So whether a packet of a foreign sender came with the identification that explains its ICRC
- * is known, and all of the ICRC is checked. It takes CAP_NET_RAW.
+ * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram: when
+ * that is read, the copy waits already. So whether a packet of a foreign sender came with the
+ * identification that explains its ICRC is known, and all of the ICRC is checked. It takes
+ * CAP_NET_RAW.
  *
- * A filter keeps out what is like our own packets (ident.h), but the kernel makes the copy before it asks the
- * filter: 0.1 us for each packet, for each process at the address. A witness that has met nothing but our like therefore rests
- * until it is woken.
+ * A filter keeps out what is like our own packets (ident.h), but the kernel makes the copy before
+ * it asks the filter: 0.1 us for each packet, for each process at the address. A witness that has
+ * met nothing but our like therefore rests until it is woken.
  */
 #pragma once
 
@@ -30,9 +31,9 @@ enum uro_witness_word {
     URO_WITNESS_CANNOT_SAY,  /* there is none, it rests, or it was not there when the packet came */
 };
 
-/* Gives @sock one, when that is of IPv4 and packets of foreign senders are wanted: of all that comes, or of what
- * comes to the share of a shared address. False, with errno, when it cannot be had, and all is as without.
- * uro_sock_close() ends it. */
+/* Gives @sock one, when that is of IPv4 and packets of foreign senders are wanted: of all that
+ * comes, or of what comes to the share of a shared address. False, with errno, when it cannot be
+ * had, and all is as without. uro_sock_close() ends it. */
 bool uro_witness_open(struct uro_sock *sock, enum uro_ident_rule rule);
 void uro_witness_close(struct uro_witness *witness);
 
