@@ -14,7 +14,7 @@ import mutants_results  # noqa: E402 (its folder is known only now)
 TREE = {
     "docs/PROTOCOL.md": "- **RSP.A**: a rule [here]\n- **RSP.B**: another (open: nobody needs it) [here]\n"
                         "- **RSP.C**: a table [here]\n- **RSP.D**: nobody asks [here]\n- **B01**: a bug\n",
-    "lib/core/a.c": 'void f(void)\n{\n    URO_MARK("RSP.A");\n    URO_MARK("RSP.D"); /* rule RSP.C */\n}\n',
+    "lib/core/a.c": 'void f(void)\n{\n    URO_MARK("RSP.A");\n    URO_MARK("RSP.D"); /* A table. rule RSP.C */\n}\n',
     "tests/test_a.c": 'void f(void)\n{\n    assert_true(uro_mark_hit("RSP.A")); /* rule RSP.C, RSP.D */\n}\n'
                       '/* bug B01: two are one */\nstatic void b01(void **state)\n{\n}\n',
     "tests/peer/a.peer": "title a script\nrule RSP.A\n",

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that each rule of docs/PROTOCOL.md has a line of code that keeps it, and a test.
 
-    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line keeps the rule
+    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line keeps the rule; the
+            words `rule RNR.TABLE` may also follow a sentence of a comment
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
 A script of tests/peer asks for the marks of the rules that it names: tests/peer/test_engine.c.
@@ -30,7 +31,7 @@ PAGE = "docs/PROTOCOL.md"
 ID = r"[A-Z][A-Z0-9]*(?:\.[A-Z0-9_]+)+"
 ROW = re.compile(rf"^- \*\*({ID})\*\*(.*)$", re.M)
 RULE = re.compile(r": (.+?)(?: \(open: (.+)\))? \[([^\]]+)\]")
-IN_CODE = re.compile(rf'URO_MARK\(\s*"([^"]+)"\s*\)|/\*\s*rule\s+({ID}(?:\s*,\s*{ID})*)')
+IN_CODE = re.compile(rf'URO_MARK\(\s*"([^"]+)"\s*\)|(?:/\*|[.;])\s+rule\s+({ID}(?:\s*,\s*{ID})*)')
 IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
