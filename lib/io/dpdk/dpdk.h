@@ -22,8 +22,8 @@
 #include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
 #include "io/dpdk/xdp.h"
+#include "io/kernel/icmp_suppress.h"
 #include "io/kernel/iface.h"
-#include "io/kernel/quiet.h"
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
@@ -43,7 +43,7 @@ struct uro_dpdk {
     struct uro_wait wait;
     struct uro_iface iface; /* ports over an interface of the kernel's */
     struct uro_source source;
-    struct uro_quiet quiet;
+    struct uro_icmp_suppress icmp_suppress;
     struct uro_filter filter;
     struct uro_xdp xdp;         /* af_xdp: what it takes from the kernel */
     struct uro_control control; /* and what both get */

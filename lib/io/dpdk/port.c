@@ -70,7 +70,7 @@ static void close_port(struct uro_port *port)
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
     pthread_mutex_lock(&ports_lock);
-    uro_quiet_stop(&dpdk->quiet);
+    uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_queue_drop_all(dpdk);
     uro_xdp_close(&dpdk->xdp); /* before the driver looks for a program of libxdp's to remove */
     uro_nic_stop(dpdk);
@@ -98,7 +98,7 @@ static void forked(struct uro_port *port)
         (void)close(dpdk->wait.epoll);
     dpdk->wait.news = dpdk->wait.epoll = -1;
     uro_filter_close(dpdk);
-    uro_quiet_stop(&dpdk->quiet);
+    uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_iface_close(&dpdk->iface);
 }
 
@@ -207,7 +207,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     if (dpdk->iface.name[0] != '\0') {
         uro_iface_open(&dpdk->iface);
         uro_source_find(&dpdk->source, dpdk->iface.name, &before);
-        uro_quiet_start(&dpdk->quiet, config, (uint32_t)state.index);
+        uro_icmp_suppress_start(&dpdk->icmp_suppress, config, (uint32_t)state.index);
     }
     uro_wait_start(dpdk);
     return 0;

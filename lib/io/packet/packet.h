@@ -11,8 +11,8 @@
 #pragma once
 
 #include "engine/port.h"
+#include "io/kernel/icmp_suppress.h"
 #include "io/kernel/iface.h"
-#include "io/kernel/quiet.h"
 #include "io/packet/ring.h"
 #include "io/packet/rx.h"
 #include "io/packet/tx.h"
@@ -31,7 +31,7 @@ struct uro_packet_options {
 struct uro_packet {
     struct uro_port port;
     struct uro_iface iface;
-    struct uro_quiet quiet;
+    struct uro_icmp_suppress icmp_suppress;
     uint32_t mtu; /* when it was opened */
     bool up;      /* as last seen */
     bool verbose;

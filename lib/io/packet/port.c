@@ -137,7 +137,7 @@ static void close_descriptors(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
 
-    uro_quiet_stop(&packet->quiet);
+    uro_icmp_suppress_stop(&packet->icmp_suppress);
     uro_packet_ring_close(&packet->ring);
     if (packet->fd >= 0)
         (void)close(packet->fd);
@@ -308,7 +308,7 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
         return -1;
     }
     uro_iface_open(&packet->iface);
-    uro_quiet_start(&packet->quiet, config, (uint32_t)state.index);
+    uro_icmp_suppress_start(&packet->icmp_suppress, config, (uint32_t)state.index);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quiet.c - keeps the kernel from answering what is sent to us. */
+/* icmp_suppress.c - keeps the kernel from answering what is sent to us. */
 #define _GNU_SOURCE /* Linux's socket options */
-#include "io/kernel/quiet.h"
+#include "io/kernel/icmp_suppress.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -65,13 +65,13 @@ static int deaf_socket(const union address *address, socklen_t length)
     return fd;
 }
 
-void uro_quiet_start(struct uro_quiet *quiet, const struct uro_port_config *config,
-                     uint32_t interface)
+void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
+                             uint32_t interface)
 {
     union address address;
 
     quiet->count = 0;
-    for (uint32_t i = 0; i < config->address_count && quiet->count < URO_QUIET_MAX; i++) {
+    for (uint32_t i = 0; i < config->address_count && quiet->count < URO_ICMP_SUPPRESS_MAX; i++) {
         socklen_t length = fill(&address, &config->addresses[i], interface);
         int fd = deaf_socket(&address, length);
 
@@ -81,7 +81,7 @@ void uro_quiet_start(struct uro_quiet *quiet, const struct uro_port_config *conf
     }
 }
 
-void uro_quiet_stop(struct uro_quiet *quiet)
+void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet)
 {
     for (uint32_t i = 0; i < quiet->count; i++)
         close(quiet->sockets[i]);

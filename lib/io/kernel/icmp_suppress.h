@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quiet.h - keeps the kernel from answering what is sent to us.
+/* icmp_suppress.h - keeps the kernel from answering what is sent to us.
  *
  * Where our address is the kernel's too, the kernel sees every RoCE packet as well, finds nobody
  * on UDP port 4791 and tells the peer so: ICMP port unreachable. A socket on that port that takes
@@ -10,14 +10,14 @@
 
 #include "engine/port.h"
 
-#define URO_QUIET_MAX 16u
+#define URO_ICMP_SUPPRESS_MAX 16u
 
-struct uro_quiet {
+struct uro_icmp_suppress {
     uint32_t count;
-    int sockets[URO_QUIET_MAX];
+    int sockets[URO_ICMP_SUPPRESS_MAX];
 };
 
 /* In the present network namespace. @interface: its index, for link-local addresses. */
-void uro_quiet_start(struct uro_quiet *quiet, const struct uro_port_config *config,
-                     uint32_t interface);
-void uro_quiet_stop(struct uro_quiet *quiet);
+void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
+                             uint32_t interface);
+void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet);
