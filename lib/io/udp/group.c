@@ -9,8 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "io/udp/raw_tap.h"
 #include "io/udp/share.h"
-#include "io/udp/witness.h"
 
 #define OPTION_V6_MULTICAST_ALL 29 /* which some C libraries have not */
 #define AT_SOURCE_QPN           (URO_BTH_LEN + 5u)
@@ -108,7 +108,7 @@ static void add(struct uro_groups *groups, const struct uro_gid *gid, const stru
     struct uro_group *group = &groups->all[groups->count++];
     *group = (struct uro_group){ .sock = { .group = true }, .wanted = true };
     uro_sock_start(&group->sock, fd, gid, options);
-    (void)uro_witness_open(&group->sock, options->idents);
+    (void)uro_raw_tap_open(&group->sock, options->idents);
 }
 
 void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint32_t count,

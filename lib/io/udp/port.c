@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "core/limits.h"
+#include "io/udp/raw_tap.h"
 #include "io/udp/report.h"
 #include "io/udp/udp.h"
-#include "io/udp/witness.h"
 
 #define WINDOW_LEAST    8u
 #define PACKET_OVERHEAD 512u /* of the kernel, for each */
@@ -190,7 +190,7 @@ static bool link_up(struct uro_port *port)
         }
         /* The right to these may be gone by now. */
         (void)uro_sock_busy_poll(sock, udp->options.busy_poll, error);
-        (void)uro_witness_open(sock, udp->options.idents);
+        (void)uro_raw_tap_open(sock, udp->options.idents);
         uro_share_services(sock->share, sock->share->services, sock->share->service_count);
     }
     return up;
@@ -306,7 +306,7 @@ static int call_witness(struct uro_sock *sock, enum uro_ident_rule rule,
 {
     char text[URO_GID_TEXT_MAX];
 
-    if (uro_witness_open(sock, rule) || rule != URO_IDENT_FULL)
+    if (uro_raw_tap_open(sock, rule) || rule != URO_IDENT_FULL)
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "link udp: ident=full: raw socket of %s: %s; it takes CAP_NET_RAW, which root "

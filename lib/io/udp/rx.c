@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "io/udp/group.h"
+#include "io/udp/raw_tap.h"
 #include "io/udp/report.h"
 #include "io/udp/share.h"
-#include "io/udp/witness.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
 #include "wire/ext.h"
@@ -90,7 +90,7 @@ struct note {
     uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
     uint8_t traffic_class;
     uint8_t hop_limit;
-    struct uro_witness *witness; /* of the first of its packets, or NULL */
+    struct uro_raw_tap *raw_tap; /* of the first of its packets, or NULL */
     bool first_known; /* what the first one came with, which was all that it should be: */
     bool first_fragmentable;
     uint16_t first_ident;
@@ -135,7 +135,7 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
 enum trust { REFUSED, WEAK, FULL };
 
 /* The kernel joins what is numbered one up, or all alike; older ones, anything. */
-static bool follows(const struct note *note, const struct uro_witness_header *header,
+static bool follows(const struct note *note, const struct uro_raw_tap_header *header,
                     uint32_t index)
 {
     return note->first_known && header->fragmentable == note->first_fragmentable &&
@@ -145,28 +145,28 @@ static bool follows(const struct note *note, const struct uro_witness_header *he
 
 /* Of packet @index of a message; @like: it is like ours. */
 static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
-                        const struct uro_witness_header *header)
+                        const struct uro_raw_tap_header *header)
 {
     const struct uro_gid from = uro_sock_gid_of(note->from);
     struct uro_ident_habit *habit = &source_of(rx, &from)->habit;
-    enum uro_witness_word word = URO_WITNESS_CANNOT_SAY;
+    enum uro_raw_tap_answer word = URO_RAW_TAP_UNKNOWN;
 
     if (like) {
-        uro_witness_count_plain(note->witness);
+        uro_raw_tap_count_plain(note->raw_tap);
         return uro_ident_usual(habit, true) ? FULL : REFUSED;
     }
     if (rx->idents == URO_IDENT_PLAIN)
         return REFUSED;
     if (index == 0)
-        word = uro_witness_ask(note->witness, header);
-    if (word == URO_WITNESS_SAW || (index > 0 && follows(note, header, index))) {
+        word = uro_raw_tap_ask(note->raw_tap, header);
+    if (word == URO_RAW_TAP_SAW || (index > 0 && follows(note, header, index))) {
         *habit = (struct uro_ident_habit){ 0 };
         return FULL;
     }
-    if (word == URO_WITNESS_DID_NOT_SEE || rx->idents == URO_IDENT_FULL ||
+    if (word == URO_RAW_TAP_DID_NOT_SEE || rx->idents == URO_IDENT_FULL ||
         !uro_ident_usual(habit, false))
         return REFUSED;
-    uro_witness_wake(note->witness);
+    uro_raw_tap_wake(note->raw_tap);
     return WEAK;
 }
 
@@ -174,7 +174,7 @@ static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t ind
  * it; @doubled: the one that rxe computes for FLUSH, which goes over what follows the UDP header
  * twice. */
 static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
-                    struct uro_witness_header *header)
+                    struct uro_raw_tap_header *header)
 {
     uint32_t behind = covered - AT_IPV4_IDENT - 2, icrc;
     uint16_t change = 0;
@@ -200,7 +200,7 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
                        struct uro_ip *ip, struct uro_pkt *pkt)
 {
     uint32_t index = ip->identification, covered = length - URO_ICRC_LEN;
-    struct uro_witness_header header = { .source = uro_get_be32(network + AT_IPV4_SOURCE),
+    struct uro_raw_tap_header header = { .source = uro_get_be32(network + AT_IPV4_SOURCE),
                                          .source_port = uro_sock_port_of(note->from),
                                          .identification = ip->identification,
                                          .bth = network + AT_IPV4_BTH };
@@ -327,7 +327,7 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     uint32_t total = message->msg_len, stride = rx->slot + HEADROOM, better = 0;
     uint8_t *region = rx->memory + (size_t)which * REGION;
 
-    note.witness = sock->witness;
+    note.raw_tap = sock->raw_tap;
     if (note.segment == 0 || note.segment >= total)
         note.segment = total;
     if ((message->msg_hdr.msg_flags & MSG_TRUNC) != 0 || total == 0 ||
@@ -419,7 +419,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
             /* Others stood behind the first of a message, of which alone there is a header to
              * see. */
             if (length >= URO_BTH_LEN && uro_hub_share_of(payload) == 0)
-                note.witness = sock->witness;
+                note.raw_tap = sock->raw_tap;
             add_frame(rx, sock, &note, payload, length, 0);
         }
     }

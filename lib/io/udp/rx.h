@@ -7,7 +7,7 @@
  * the last with the next first. While nothing is joined, a message is one slot.
  *
  * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
- * foreign sender's is worked out, and a witness asked whether it came with that. Without one 15 of
+ * foreign sender's is worked out, and a raw tap asked whether it came with that. Without one 15 of
  * the 32 bits of protection are left, and a sender that never needed it is not granted it any more.
  */
 #pragma once

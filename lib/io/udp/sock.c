@@ -13,7 +13,7 @@
 #include <linux/errqueue.h>
 
 #include "io/udp/holder.h"
-#include "io/udp/witness.h"
+#include "io/udp/raw_tap.h"
 #include "wire/ip.h"
 
 /* Of <netinet/udp.h> and <linux/udp.h>, which some C libraries have without them. */
@@ -226,8 +226,8 @@ void uro_sock_close(struct uro_sock *sock)
     if (sock->fd >= 0)
         (void)close(sock->fd);
     sock->fd = -1;
-    uro_witness_close(sock->witness);
-    sock->witness = NULL;
+    uro_raw_tap_close(sock->raw_tap);
+    sock->raw_tap = NULL;
 }
 
 /* Whether @at says why a packet is in the queue of errors. */

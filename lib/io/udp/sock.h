@@ -22,12 +22,12 @@ union uro_sock_address {
 struct uro_sent;
 struct uro_share;
 struct uro_undelivered;
-struct uro_witness;
+struct uro_raw_tap;
 
 struct uro_sock {
     int fd;                      /* -1: an address whose broker is gone */
     struct uro_share *share;     /* other processes have the address too, or NULL */
-    struct uro_witness *witness; /* sees the headers that it hides, or NULL: witness.h */
+    struct uro_raw_tap *raw_tap; /* sees the headers that it hides, or NULL: raw_tap.h */
     struct uro_undelivered
         *undelivered;            /* takes what the connection manager must hear of, or NULL */
     const struct uro_sent *sent; /* where the process sent to; NULL: not known */
@@ -81,7 +81,7 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
  * (SO_BUSY_POLL). False: it may not, and @error says what is missing. 0 changes nothing. */
 bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX]);
 
-/* The witness, too. */
+/* The raw tap, too. */
 void uro_sock_close(struct uro_sock *sock);
 
 /* As much of a packet as a datagram of the connection manager has. */

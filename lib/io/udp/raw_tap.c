@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* witness.c - see witness.h. */
+/* raw_tap.c - see raw_tap.h. */
 #define _GNU_SOURCE /* recvmmsg, SO_RCVBUFFORCE */
-#include "io/udp/witness.h"
+#include "io/udp/raw_tap.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #define NOWHERE       0xe0000000 /* 224.0.0.0, which no packet is for */
 #define BUFFER_OCTETS (8 * 1024 * 1024)
 
-struct uro_witness {
+struct uro_raw_tap {
     int fd;
     struct uro_gid address;
     bool rests;
@@ -71,75 +71,75 @@ static bool attach_filter(int fd, const struct uro_share *share)
 }
 
 /* A raw socket may be bound again. */
-static bool listen_at(const struct uro_witness *witness, bool nowhere)
+static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
 {
     uint8_t address[4];
 
     uro_put_be32(address, NOWHERE);
-    const struct uro_gid gid = nowhere ? uro_gid_from_ipv4(address) : witness->address;
+    const struct uro_gid gid = nowhere ? uro_gid_from_ipv4(address) : raw_tap->address;
     const union uro_sock_address name = uro_sock_address_of(&gid, 0);
-    return bind(witness->fd, &name.any, uro_sock_address_length(&name)) == 0;
+    return bind(raw_tap->fd, &name.any, uro_sock_address_length(&name)) == 0;
 }
 
 /* A raw socket hears everything from the moment it is made. What came before it had a filter and an
  * address is harmless: nobody asks for it. */
-static bool start(struct uro_witness *witness, const struct uro_share *share)
+static bool start(struct uro_raw_tap *raw_tap, const struct uro_share *share)
 {
     const int octets = BUFFER_OCTETS;
 
-    witness->fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
-    if (witness->fd < 0 || !attach_filter(witness->fd, share) || !listen_at(witness, false))
+    raw_tap->fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+    if (raw_tap->fd < 0 || !attach_filter(raw_tap->fd, share) || !listen_at(raw_tap, false))
         return false;
-    if (setsockopt(witness->fd, SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof octets) != 0)
-        (void)setsockopt(witness->fd, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets);
+    if (setsockopt(raw_tap->fd, SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof octets) != 0)
+        (void)setsockopt(raw_tap->fd, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets);
     return true;
 }
 
-bool uro_witness_open(struct uro_sock *sock, enum uro_ident_rule rule)
+bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ident_rule rule)
 {
     if (sock->v6 || rule == URO_IDENT_PLAIN)
         return true;
-    struct uro_witness *witness = calloc(1, sizeof *witness);
-    if (witness == NULL)
+    struct uro_raw_tap *raw_tap = calloc(1, sizeof *raw_tap);
+    if (raw_tap == NULL)
         return false;
-    witness->address = sock->address;
-    witness->never_rests = rule == URO_IDENT_FULL;
+    raw_tap->address = sock->address;
+    raw_tap->never_rests = rule == URO_IDENT_FULL;
     for (uint32_t i = 0; i < BATCH; i++) {
-        witness->octets[i] = (struct iovec){ witness->packets[i], KEPT };
-        witness->messages[i].msg_hdr =
-            (struct msghdr){ .msg_iov = &witness->octets[i], .msg_iovlen = 1 };
+        raw_tap->octets[i] = (struct iovec){ raw_tap->packets[i], KEPT };
+        raw_tap->messages[i].msg_hdr =
+            (struct msghdr){ .msg_iov = &raw_tap->octets[i], .msg_iovlen = 1 };
     }
-    if (start(witness, sock->share)) {
-        sock->witness = witness;
+    if (start(raw_tap, sock->share)) {
+        sock->raw_tap = raw_tap;
         return true;
     }
     int why = errno;
-    uro_witness_close(witness);
+    uro_raw_tap_close(raw_tap);
     errno = why;
     return false;
 }
 
-void uro_witness_close(struct uro_witness *witness)
+void uro_raw_tap_close(struct uro_raw_tap *raw_tap)
 {
-    if (witness == NULL)
+    if (raw_tap == NULL)
         return;
-    if (witness->fd >= 0)
-        (void)close(witness->fd);
-    free(witness->seen);
-    free(witness);
+    if (raw_tap->fd >= 0)
+        (void)close(raw_tap->fd);
+    free(raw_tap->seen);
+    free(raw_tap);
 }
 
 /* ---- what it saw -------------------------------------------------------- */
 
 /* Packets of one sender have an entry each until its counter comes round. */
-static uint32_t *entry_of(const struct uro_witness *witness,
-                          const struct uro_witness_header *header)
+static uint32_t *entry_of(const struct uro_raw_tap *raw_tap,
+                          const struct uro_raw_tap_header *header)
 {
-    return &witness->seen[(header->source * 2654435761u >> 16 ^ header->identification) % SEEN];
+    return &raw_tap->seen[(header->source * 2654435761u >> 16 ^ header->identification) % SEEN];
 }
 
 /* Never 0. */
-static uint32_t hash_of(const struct uro_witness_header *header)
+static uint32_t hash_of(const struct uro_raw_tap_header *header)
 {
     uint64_t hash = (uint64_t)header->source << 32 | (uint32_t)header->source_port << 16 |
                     header->identification;
@@ -153,71 +153,71 @@ static uint32_t hash_of(const struct uro_witness_header *header)
     return half != 0 ? half : 1;
 }
 
-static void note(struct uro_witness *witness, const uint8_t *packet, uint32_t length)
+static void note(struct uro_raw_tap *raw_tap, const uint8_t *packet, uint32_t length)
 {
     uint32_t network = (packet[0] & 0x0fu) * 4;
 
     if (length < network + URO_UDP_LEN + URO_BTH_LEN)
         return;
-    const struct uro_witness_header header = {
+    const struct uro_raw_tap_header header = {
         .source = uro_get_be32(packet + AT_SOURCE),
         .source_port = uro_get_be16(packet + network),
         .identification = uro_get_be16(packet + AT_IDENT),
         .fragmentable = (uro_get_be16(packet + AT_FLAGS) & FLAG_DF) == 0,
         .bth = packet + network + URO_UDP_LEN,
     };
-    *entry_of(witness, &header) = hash_of(&header);
+    *entry_of(raw_tap, &header) = hash_of(&header);
 }
 
 /* Notes what waits; no more than the table holds, should it come as fast. */
-static void look(struct uro_witness *witness)
+static void look(struct uro_raw_tap *raw_tap)
 {
     int got = BATCH;
 
-    if (witness->seen == NULL)
-        witness->seen = calloc(SEEN, sizeof *witness->seen);
-    if (witness->seen == NULL)
+    if (raw_tap->seen == NULL)
+        raw_tap->seen = calloc(SEEN, sizeof *raw_tap->seen);
+    if (raw_tap->seen == NULL)
         return;
     for (uint32_t all = 0; got == BATCH && all < SEEN; all += BATCH) {
-        got = recvmmsg(witness->fd, witness->messages, BATCH, MSG_DONTWAIT, NULL);
+        got = recvmmsg(raw_tap->fd, raw_tap->messages, BATCH, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++)
-            note(witness, witness->packets[i], witness->messages[i].msg_len);
+            note(raw_tap, raw_tap->packets[i], raw_tap->messages[i].msg_len);
     }
 }
 
-static bool saw(const struct uro_witness *witness, const struct uro_witness_header *header)
+static bool saw(const struct uro_raw_tap *raw_tap, const struct uro_raw_tap_header *header)
 {
-    return witness->seen != NULL && *entry_of(witness, header) == hash_of(header);
+    return raw_tap->seen != NULL && *entry_of(raw_tap, header) == hash_of(header);
 }
 
-enum uro_witness_word uro_witness_ask(struct uro_witness *witness,
-                                      const struct uro_witness_header *header)
+enum uro_raw_tap_answer uro_raw_tap_ask(struct uro_raw_tap *raw_tap,
+                                        const struct uro_raw_tap_header *header)
 {
-    if (witness == NULL || witness->rests)
-        return URO_WITNESS_CANNOT_SAY;
-    if (!saw(witness, header)) {
-        look(witness);
-        if (!saw(witness, header))
-            return witness->proven ? URO_WITNESS_DID_NOT_SEE : URO_WITNESS_CANNOT_SAY;
+    if (raw_tap == NULL || raw_tap->rests)
+        return URO_RAW_TAP_UNKNOWN;
+    if (!saw(raw_tap, header)) {
+        look(raw_tap);
+        if (!saw(raw_tap, header))
+            return raw_tap->proven ? URO_RAW_TAP_DID_NOT_SEE : URO_RAW_TAP_UNKNOWN;
     }
-    witness->proven = true;
-    return URO_WITNESS_SAW;
+    raw_tap->proven = true;
+    return URO_RAW_TAP_SAW;
 }
 
 /* ---- rest --------------------------------------------------------------- */
 
-void uro_witness_count_plain(struct uro_witness *witness)
+void uro_raw_tap_count_plain(struct uro_raw_tap *raw_tap)
 {
-    if (witness == NULL || witness->proven || witness->rests || witness->never_rests ||
-        ++witness->plain < REST_AFTER)
+    if (raw_tap == NULL || raw_tap->proven || raw_tap->rests || raw_tap->never_rests ||
+        ++raw_tap->plain < REST_AFTER)
         return;
-    witness->rests = listen_at(witness, true);
+    raw_tap->rests = listen_at(raw_tap, true);
 }
 
-void uro_witness_wake(struct uro_witness *witness)
+void uro_raw_tap_wake(struct uro_raw_tap *raw_tap)
 {
-    if (witness == NULL || !witness->rests)
+    if (raw_tap == NULL || !raw_tap->rests)
         return;
-    witness->plain = 0;
-    witness->rests = !listen_at(witness, false);
+    raw_tap->plain = 0;
+    raw_tap->rests = !listen_at(raw_tap, false);
 }

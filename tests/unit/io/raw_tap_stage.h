@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* witness_stage.h - a UDP socket with a witness on loopback, packets of a foreign sender to it, and what is thought of
- * each. For the tests of io/udp/witness.c, in a namespace of their own. */
+/* raw_tap_stage.h - a UDP socket with a raw tap on loopback, packets of a foreign sender to it, and what is thought of
+ * each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
 #pragma once
 
 #include "support/check.h"
 
+#include "io/udp/raw_tap.h"
 #include "io/udp/rx.h"
-#include "io/udp/witness.h"
 #include "support/make_frame.h"
 #include "support/own_net.h"
 
@@ -111,14 +111,14 @@ static inline enum verdict verdict(void)
     return verdict_by(&sock);
 }
 
-/* From now on the witness is known to see what comes. */
+/* From now on the raw tap is known to see what comes. */
 static inline void prove(void)
 {
     send_one(999, false);
     assert_int_equal(verdict(), FULL);
 }
 
-static inline void open_rx(enum uro_ident_rule idents, bool witness)
+static inline void open_rx(enum uro_ident_rule idents, bool raw_tap)
 {
     const struct uro_sock_options options = { .coalesces = true, .idents = idents };
     char error[URO_PORT_ERROR_MAX];
@@ -127,8 +127,8 @@ static inline void open_rx(enum uro_ident_rule idents, bool witness)
     assert_true(fd >= 0);
     sock = (struct uro_sock){ .fd = -1 };
     uro_sock_start(&sock, fd, &own, &options);
-    if (witness)
-        assert_true(uro_witness_open(&sock, idents));
+    if (raw_tap)
+        assert_true(uro_raw_tap_open(&sock, idents));
     assert_true(uro_rx_open(&rx, &(struct uro_mac){ { 2 } }, &sock, 1, idents));
 }
 
@@ -149,23 +149,23 @@ static inline int stop(void **state)
     return 0;
 }
 
-static inline void start_again(enum uro_ident_rule idents, bool witness)
+static inline void start_again(enum uro_ident_rule idents, bool raw_tap)
 {
     (void)stop(NULL);
-    open_rx(idents, witness);
+    open_rx(idents, raw_tap);
 }
 
-/* What the witness says of the packet that send_one() sends. */
-static inline enum uro_witness_word asked_of(uint16_t ident)
+/* What the raw tap says of the packet that send_one() sends. */
+static inline enum uro_raw_tap_answer asked_of(uint16_t ident)
 {
     struct sent sent;
 
     make(&sent, &own, ident, false, ident);
-    const struct uro_witness_header header = { .source = uro_get_be32(sent.packet + 12),
+    const struct uro_raw_tap_header header = { .source = uro_get_be32(sent.packet + 12),
                                                .source_port = PORT,
                                                .identification = ident,
                                                .bth = sent.packet + URO_IPV4_LEN + URO_UDP_LEN };
-    return uro_witness_ask(sock.witness, &header);
+    return uro_raw_tap_ask(sock.raw_tap, &header);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)

@@ -2,9 +2,9 @@
 /* Packets of foreign senders, which choose the identification as they like: those of which a raw socket saw the header are
  * checked in full; damage that an identification explains is not taken for one. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
-#include "witness_stage.h"
+#include "raw_tap_stage.h"
 
-#define REST     256 /* packets like ours after which a witness rests */
+#define REST     256 /* packets like ours after which a raw tap rests */
 #define RC_FLUSH 0x1c
 
 static void any_identification__is_checked_in_full(void **state)
@@ -167,9 +167,9 @@ static void like_ours__is_not_kept(void **state)
 {
     (void)state;
     send_one(URO_IDENT_BATCH - 1, false);
-    assert_int_equal(asked_of(URO_IDENT_BATCH - 1), URO_WITNESS_CANNOT_SAY);
+    assert_int_equal(asked_of(URO_IDENT_BATCH - 1), URO_RAW_TAP_UNKNOWN);
     send_one(URO_IDENT_BATCH, false);
-    assert_int_equal(asked_of(URO_IDENT_BATCH), URO_WITNESS_SAW);
+    assert_int_equal(asked_of(URO_IDENT_BATCH), URO_RAW_TAP_SAW);
 }
 
 static void other_udp_port__is_not_seen(void **state)
@@ -181,7 +181,7 @@ static void other_udp_port__is_not_seen(void **state)
     make(&sent, &own, 5001, false, 5001);
     uro_put_be16(sent.packet + URO_IPV4_LEN + 2, URO_ROCE_PORT + 1);
     send_made(&sent);
-    assert_int_equal(asked_of(5001), URO_WITNESS_DID_NOT_SEE);
+    assert_int_equal(asked_of(5001), URO_RAW_TAP_DID_NOT_SEE);
 }
 
 static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
@@ -255,7 +255,7 @@ static void ident_plain__has_no_raw_socket(void **state)
 {
     (void)state;
     start_again(URO_IDENT_PLAIN, true);
-    assert_null(sock.witness);
+    assert_null(sock.raw_tap);
     send_one(6003, false);
     assert_int_equal(verdict(), REFUSED);
 }
@@ -283,5 +283,5 @@ int main(void)
 
     if (!own_net_enter())
         return 0;
-    return cmocka_run_group_tests_name("io/witness", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("io/raw_tap", tests, NULL, NULL);
 }

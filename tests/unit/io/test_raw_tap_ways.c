@@ -2,7 +2,7 @@
 /* Where packets of foreign senders come from besides a socket of one's own: joined by the kernel, at a shared address, from its
  * broker, in a group. And what opening says that may have no raw socket. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare, syscall */
-#include "witness_stage.h"
+#include "raw_tap_stage.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -80,11 +80,11 @@ static void joined__the_first_is_not_right__others_do_not_follow_it(void **state
 
 static void share_address(uint32_t number)
 {
-    uro_witness_close(sock.witness);
-    sock.witness = NULL;
+    uro_raw_tap_close(sock.raw_tap);
+    sock.raw_tap = NULL;
     share = (struct uro_share){ .fd = -1, .number = number };
     sock.share = &share;
-    assert_true(uro_witness_open(&sock, URO_IDENT_ANY));
+    assert_true(uro_raw_tap_open(&sock, URO_IDENT_ANY));
 }
 
 static void shared_address__those_of_the_share_are_seen(void **state)
@@ -94,7 +94,7 @@ static void shared_address__those_of_the_share_are_seen(void **state)
         share_address(number);
         send_one(5000, false);
         assert_int_equal(asked_of(5000),
-                         number == SHARE_OF(qpn) ? URO_WITNESS_SAW : URO_WITNESS_CANNOT_SAY);
+                         number == SHARE_OF(qpn) ? URO_RAW_TAP_SAW : URO_RAW_TAP_UNKNOWN);
     }
     sock.share = NULL;
 }
@@ -207,11 +207,11 @@ static void no_right_to_raw_sockets__ident_full_says_so(void **state)
     struct uro_port *any = open_port("udp,hub=no", error);
     set_right_to_raw_sockets(true);
     assert_non_null(any);
-    assert_null(uro_udp_of(any)->socks[0].witness);
+    assert_null(uro_udp_of(any)->socks[0].raw_tap);
     any->ops->close(any);
     full = open_port("udp,hub=no,ident=full", error);
     assert_non_null(full);
-    assert_non_null(uro_udp_of(full)->socks[0].witness);
+    assert_non_null(uro_udp_of(full)->socks[0].raw_tap);
     full->ops->close(full);
 }
 
@@ -240,5 +240,5 @@ int main(void)
 
     if (!own_net_enter())
         return 0;
-    return cmocka_run_group_tests_name("io/witness_ways", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("io/raw_tap_ways", tests, NULL, NULL);
 }
