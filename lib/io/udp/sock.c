@@ -12,7 +12,7 @@
 
 #include <linux/errqueue.h>
 
-#include "io/udp/holder.h"
+#include "io/udp/port_owner.h"
 #include "io/udp/raw_tap.h"
 #include "wire/ip.h"
 
@@ -107,12 +107,12 @@ static void set_buffers(struct uro_sock *sock)
 
 static void explain(const struct uro_gid *address, int why, char error[static URO_PORT_ERROR_MAX])
 {
-    char text[URO_GID_TEXT_MAX], holder[URO_HOLDER_TEXT_MAX];
+    char text[URO_GID_TEXT_MAX], holder[URO_PORT_OWNER_TEXT_MAX];
 
     uro_gid_text(address, text);
     switch (why) {
     case EADDRINUSE:
-        uro_holder_find(address, URO_ROCE_PORT, holder);
+        uro_port_owner_find(address, URO_ROCE_PORT, holder);
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "UDP port %u of %s is taken by %s: give this process another address with "
                        "ip=, or end the other one",

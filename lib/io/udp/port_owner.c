@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* holder.c - looks the socket up in /proc/net, and its inode among everybody's descriptors. */
+/* port_owner.c - looks the socket up in /proc/net, and its inode among everybody's descriptors. */
 #define _GNU_SOURCE /* readlinkat, dirfd, strsep */
-#include "io/udp/holder.h"
+#include "io/udp/port_owner.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -92,7 +92,7 @@ static bool has_descriptor(const char *pid, const char *target)
     return has;
 }
 
-static bool find_process(unsigned long inode, char text[static URO_HOLDER_TEXT_MAX])
+static bool find_process(unsigned long inode, char text[static URO_PORT_OWNER_TEXT_MAX])
 {
     char target[64], path[300], name[32] = "?";
     DIR *processes = opendir("/proc");
@@ -111,14 +111,14 @@ static bool find_process(unsigned long inode, char text[static URO_HOLDER_TEXT_M
             name[strcspn(name, "\n")] = '\0';
         if (in != NULL)
             (void)fclose(in);
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "process %.20s (%s)", at->d_name, name);
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "process %.20s (%s)", at->d_name, name);
     }
     (void)closedir(processes);
     return found;
 }
 
-void uro_holder_find(const struct uro_gid *address, uint16_t port,
-                     char text[static URO_HOLDER_TEXT_MAX])
+void uro_port_owner_find(const struct uro_gid *address, uint16_t port,
+                         char text[static URO_PORT_OWNER_TEXT_MAX])
 {
     const bool v6 = !uro_gid_is_ipv4(address);
     char local[33], user[33];
@@ -129,12 +129,13 @@ void uro_holder_find(const struct uro_gid *address, uint16_t port,
         found = find_sockets("/proc/net/udp6", "", port);
     name_user(found.user, user);
     if (found.count == 0)
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "another process");
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "another process");
     else if (found.inode == 0)
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "the kernel (an rxe device? see `rdma link`)");
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX,
+                       "the kernel (an rxe device? see `rdma link`)");
     else if (found.count > 1 && found.user != geteuid())
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "a hub of user %s; one user can share an address",
-                       user);
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX,
+                       "a hub of user %s; one user can share an address", user);
     else if (!find_process(found.inode, text))
-        (void)snprintf(text, URO_HOLDER_TEXT_MAX, "a process of user %s", user);
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "a process of user %s", user);
 }
