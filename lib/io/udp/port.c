@@ -241,7 +241,7 @@ static void close_descriptors(struct uro_port *port)
     struct uro_udp_port *udp = uro_udp_of(port);
 
     close_socks(udp);
-    uro_claim_close(&udp->claims);
+    uro_service_lock_close(&udp->service_locks);
     uro_groups_close(&udp->groups);
     uro_addresses_close(&udp->addresses);
     if (udp->groups.epoll >= 0)
@@ -270,8 +270,8 @@ static const struct uro_port_ops ops = {
     .link_up = link_up,
     .groups = groups,
     .services = services,
-    .claim = uro_claim_take,
-    .unclaim = uro_claim_give,
+    .claim = uro_service_lock_take,
+    .unclaim = uro_service_lock_release,
     .route_mtu = uro_route_mtu,
     .forked = close_descriptors,
 };

@@ -12,7 +12,7 @@
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   meet.c    the directory where these processes find each other
- *   claim.c   what a process listens for there, and no other
+ *   service_lock.c  what a process listens for there, and no other
  *   route.c   how long packets may be on the way to a peer
  *   rx.c      datagrams -> frames
  *   tx.c      frames -> datagrams, those of one message in one call
@@ -25,11 +25,11 @@
 
 #include "engine/port.h"
 #include "io/udp/addresses.h"
-#include "io/udp/claim.h"
 #include "io/udp/group.h"
 #include "io/udp/report.h"
 #include "io/udp/route.h"
 #include "io/udp/rx.h"
+#include "io/udp/service_lock.h"
 #include "io/udp/share.h"
 #include "io/udp/sock.h"
 #include "io/udp/tx.h"
@@ -48,7 +48,7 @@ struct uro_udp_port {
     struct uro_sock socks[URO_UDP_SOCKS_MAX];
     uint32_t sock_count;
     struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
-    struct uro_claims claims;
+    struct uro_service_locks service_locks;
     struct uro_sock_options options;
     struct uro_addresses addresses; /* of socks */
     uint32_t mtu;                   /* as configured */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* claim.c - see claim.h. */
+/* service_lock.c - see service_lock.h. */
 #define _GNU_SOURCE /* struct mmsghdr, of udp.h */
-#include "io/udp/claim.h"
+#include "io/udp/service_lock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,10 +30,10 @@ static bool path_of(const struct uro_share *share, const struct uro_listened *wh
     return uro_meet_path(&share->meet, "listen", &what->address, suffix, path);
 }
 
-int uro_claim_take(struct uro_port *port, const struct uro_listened *what)
+int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct uro_claims *claims = &udp->claims;
+    struct uro_service_locks *claims = &udp->service_locks;
     const struct uro_share *share = share_of(udp, &what->address);
     char path[URO_MEET_PATH_MAX];
 
@@ -41,26 +41,26 @@ int uro_claim_take(struct uro_port *port, const struct uro_listened *what)
         return 0;
     if (!path_of(share, what, path))
         return -ENAMETOOLONG;
-    struct uro_claim *all = realloc(claims->all, (claims->count + 1) * sizeof *all);
+    struct uro_service_lock *all = realloc(claims->all, (claims->count + 1) * sizeof *all);
     if (all == NULL)
         return -ENOMEM;
     claims->all = all;
     int fd = uro_meet_lock(path, false);
     if (fd < 0)
         return fd == -EWOULDBLOCK ? -EADDRINUSE : fd;
-    all[claims->count++] = (struct uro_claim){ fd, *what };
+    all[claims->count++] = (struct uro_service_lock){ fd, *what };
     return 0;
 }
 
-void uro_claim_give(struct uro_port *port, const struct uro_listened *what)
+void uro_service_lock_release(struct uro_port *port, const struct uro_listened *what)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct uro_claims *claims = &udp->claims;
+    struct uro_service_locks *claims = &udp->service_locks;
     const struct uro_share *share = share_of(udp, &what->address);
     char path[URO_MEET_PATH_MAX];
 
     for (uint32_t i = 0; i < claims->count; i++) {
-        const struct uro_claim *claim = &claims->all[i];
+        const struct uro_service_lock *claim = &claims->all[i];
         if (claim->what.id != what->id || !uro_gid_equal(&claim->what.address, &what->address))
             continue;
         if (share != NULL && path_of(share, what, path))
@@ -72,7 +72,7 @@ void uro_claim_give(struct uro_port *port, const struct uro_listened *what)
     }
 }
 
-void uro_claim_close(struct uro_claims *claims)
+void uro_service_lock_close(struct uro_service_locks *claims)
 {
     while (claims->count > 0)
         (void)close(claims->all[--claims->count].fd);

@@ -38,21 +38,21 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    uro_claim_close(&first.claims);
-    uro_claim_close(&second.claims);
+    uro_service_lock_close(&first.service_locks);
+    uro_service_lock_close(&second.service_locks);
     return 0;
 }
 
 static void claim__of_another__is_refused_until_given_back(void **state)
 {
     (void)state;
-    assert_int_equal(uro_claim_take(&first.port, &what), 0);
-    assert_int_equal(uro_claim_take(&second.port, &what), -EADDRINUSE);
-    assert_int_equal(second.claims.count, 0);
-    uro_claim_give(&second.port, &what); /* which it has not */
-    assert_int_equal(uro_claim_take(&second.port, &what), -EADDRINUSE);
-    uro_claim_give(&first.port, &what);
-    assert_int_equal(uro_claim_take(&second.port, &what), 0);
+    assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
+    assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
+    assert_int_equal(second.service_locks.count, 0);
+    uro_service_lock_release(&second.port, &what); /* which it has not */
+    assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
+    uro_service_lock_release(&first.port, &what);
+    assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
 static void claims__of_several_services__each_is_given_back_by_itself(void **state)
@@ -62,33 +62,33 @@ static void claims__of_several_services__each_is_given_back_by_itself(void **sta
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         all[i].id += (uint64_t)i << 32;
-        assert_int_equal(uro_claim_take(&first.port, &all[i]), 0);
+        assert_int_equal(uro_service_lock_take(&first.port, &all[i]), 0);
     }
-    uro_claim_give(&first.port, &all[1]);
-    assert_int_equal(uro_claim_take(&second.port, &all[0]), -EADDRINUSE);
-    assert_int_equal(uro_claim_take(&second.port, &all[1]), 0);
-    assert_int_equal(uro_claim_take(&second.port, &all[2]), -EADDRINUSE);
-    uro_claim_give(&first.port, &all[0]);
-    assert_int_equal(uro_claim_take(&second.port, &all[0]), 0);
-    assert_int_equal(uro_claim_take(&second.port, &all[2]), -EADDRINUSE);
+    uro_service_lock_release(&first.port, &all[1]);
+    assert_int_equal(uro_service_lock_take(&second.port, &all[0]), -EADDRINUSE);
+    assert_int_equal(uro_service_lock_take(&second.port, &all[1]), 0);
+    assert_int_equal(uro_service_lock_take(&second.port, &all[2]), -EADDRINUSE);
+    uro_service_lock_release(&first.port, &all[0]);
+    assert_int_equal(uro_service_lock_take(&second.port, &all[0]), 0);
+    assert_int_equal(uro_service_lock_take(&second.port, &all[2]), -EADDRINUSE);
 }
 
 static void claim__at_an_address_of_its_own__is_none(void **state)
 {
     (void)state;
     what.address = own;
-    assert_int_equal(uro_claim_take(&first.port, &what), 0);
-    assert_int_equal(uro_claim_take(&second.port, &what), 0);
-    assert_int_equal(first.claims.count, 0);
-    uro_claim_give(&first.port, &what);
+    assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
+    assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
+    assert_int_equal(first.service_locks.count, 0);
+    uro_service_lock_release(&first.port, &what);
 }
 
 static void claims__of_a_port_that_is_closed__are_free(void **state)
 {
     (void)state;
-    assert_int_equal(uro_claim_take(&first.port, &what), 0);
-    uro_claim_close(&first.claims);
-    assert_int_equal(uro_claim_take(&second.port, &what), 0);
+    assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
+    uro_service_lock_close(&first.service_locks);
+    assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
 static void claim__without_a_descriptor_left__says_so(void **state)
@@ -99,10 +99,10 @@ static void claim__without_a_descriptor_left__says_so(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){ 0, before.rlim_max };
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int error = uro_claim_take(&first.port, &what);
+    int error = uro_service_lock_take(&first.port, &what);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(error, -EMFILE);
-    assert_int_equal(uro_claim_take(&first.port, &what), 0);
+    assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
 }
 
 int main(void)
