@@ -20,9 +20,9 @@ static const struct uro_link_option options[] = {
     { "gro", "receive packets of one message in one call", URO_OPTION_YES_NO,
       .member = offsetof(struct uro_udp_options, sock.coalesces) },
     { "ident", "IPv4 identifications that peers may send", URO_OPTION_CHOICE,
-      .choices = { [URO_IDENT_ANY] = "any",
-                   [URO_IDENT_PLAIN] = "plain",
-                   [URO_IDENT_FULL] = "full" },
+      .choices = { [URO_IP_ID_ANY] = "any",
+                   [URO_IP_ID_PLAIN] = "plain",
+                   [URO_IP_ID_FULL] = "full" },
       .member = offsetof(struct uro_udp_options, ident) },
     { "hub", "share the address with other processes of the user", URO_OPTION_CHOICE,
       .choices = { "auto", "no" }, .member = offsetof(struct uro_udp_options, alone) },
@@ -49,6 +49,6 @@ int uro_udp_options_read(const char *link, struct uro_udp_options *into,
     *into = (struct uro_udp_options){ .sock = { .segments = true, .coalesces = true } };
     if (uro_link_options_read(&driver, link, into, NULL, error) != 0)
         return -1;
-    into->sock.idents = (enum uro_ident_rule)into->ident;
+    into->sock.idents = (enum uro_ip_id_rule)into->ident;
     return 0;
 }

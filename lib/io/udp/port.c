@@ -301,12 +301,12 @@ static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gi
 }
 
 /* Foreign senders are checked in full where that can be had; with ident=full it must. */
-static int call_witness(struct uro_sock *sock, enum uro_ident_rule rule,
+static int call_witness(struct uro_sock *sock, enum uro_ip_id_rule rule,
                         char error[static URO_PORT_ERROR_MAX])
 {
     char text[URO_GID_TEXT_MAX];
 
-    if (uro_raw_tap_open(sock, rule) || rule != URO_IDENT_FULL)
+    if (uro_raw_tap_open(sock, rule) || rule != URO_IP_ID_FULL)
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "link udp: ident=full: raw socket of %s: %s; it takes CAP_NET_RAW, which root "

@@ -61,7 +61,7 @@ static bool attach_filter(int fd, const struct uro_share *share)
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT_FLAGS),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, FLAG_DF, 0, 3),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT_IDENT),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_IDENT_BATCH, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_IP_ID_BATCH, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, 0),
         BPF_STMT(BPF_RET | BPF_K, KEPT),
     };
@@ -95,15 +95,15 @@ static bool start(struct uro_raw_tap *raw_tap, const struct uro_share *share)
     return true;
 }
 
-bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ident_rule rule)
+bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule)
 {
-    if (sock->v6 || rule == URO_IDENT_PLAIN)
+    if (sock->v6 || rule == URO_IP_ID_PLAIN)
         return true;
     struct uro_raw_tap *raw_tap = calloc(1, sizeof *raw_tap);
     if (raw_tap == NULL)
         return false;
     raw_tap->address = sock->address;
-    raw_tap->never_rests = rule == URO_IDENT_FULL;
+    raw_tap->never_rests = rule == URO_IP_ID_FULL;
     for (uint32_t i = 0; i < BATCH; i++) {
         raw_tap->octets[i] = (struct iovec){ raw_tap->packets[i], KEPT };
         raw_tap->messages[i].msg_hdr =

@@ -6,7 +6,7 @@
  * identification that explains its ICRC is known, and all of the ICRC is checked. It takes
  * CAP_NET_RAW.
  *
- * A filter keeps out what is like our own packets (ident.h), but the kernel makes the copy before
+ * A filter keeps out what is like our own packets (ip_id.h), but the kernel makes the copy before
  * it asks the filter: 0.1 us for each packet, for each process at the address. A raw tap that has
  * met nothing but our like therefore rests until it is woken.
  */
@@ -34,7 +34,7 @@ enum uro_raw_tap_answer {
 /* Gives @sock one, when that is of IPv4 and packets of foreign senders are wanted: of all that
  * comes, or of what comes to the share of a shared address. False, with errno, when it cannot be
  * had, and all is as without. uro_sock_close() ends it. */
-bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ident_rule rule);
+bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule);
 void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 
 /* @raw_tap may be NULL. What it saw it says again, of a packet that the network repeats. */

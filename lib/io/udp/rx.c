@@ -59,7 +59,7 @@ static void lay_out(struct uro_rx *rx, uint32_t slot)
 }
 
 bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac, const struct uro_sock *own,
-                 uint32_t own_count, enum uro_ident_rule idents)
+                 uint32_t own_count, enum uro_ip_id_rule idents)
 {
     memset(rx, 0, sizeof *rx);
     rx->own = own;
@@ -148,23 +148,23 @@ static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t ind
                         const struct uro_raw_tap_header *header)
 {
     const struct uro_gid from = uro_sock_gid_of(note->from);
-    struct uro_ident_habit *habit = &source_of(rx, &from)->habit;
+    struct uro_ip_id_history *habit = &source_of(rx, &from)->habit;
     enum uro_raw_tap_answer word = URO_RAW_TAP_UNKNOWN;
 
     if (like) {
         uro_raw_tap_count_plain(note->raw_tap);
-        return uro_ident_usual(habit, true) ? FULL : REFUSED;
+        return uro_ip_id_accept(habit, true) ? FULL : REFUSED;
     }
-    if (rx->idents == URO_IDENT_PLAIN)
+    if (rx->idents == URO_IP_ID_PLAIN)
         return REFUSED;
     if (index == 0)
         word = uro_raw_tap_ask(note->raw_tap, header);
     if (word == URO_RAW_TAP_SAW || (index > 0 && follows(note, header, index))) {
-        *habit = (struct uro_ident_habit){ 0 };
+        *habit = (struct uro_ip_id_history){ 0 };
         return FULL;
     }
-    if (word == URO_RAW_TAP_DID_NOT_SEE || rx->idents == URO_IDENT_FULL ||
-        !uro_ident_usual(habit, false))
+    if (word == URO_RAW_TAP_DID_NOT_SEE || rx->idents == URO_IP_ID_FULL ||
+        !uro_ip_id_accept(habit, false))
         return REFUSED;
     uro_raw_tap_wake(note->raw_tap);
     return WEAK;
@@ -187,7 +187,7 @@ static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
         icrc = uro_icrc(network, false, covered);
     }
     uint32_t difference = icrc ^ uro_get_le32(network + covered);
-    if (difference != 0 && !uro_ident_solve(difference, behind, &change, &fragmentable))
+    if (difference != 0 && !uro_ip_id_solve(difference, behind, &change, &fragmentable))
         return false;
     header->identification ^= change;
     header->fragmentable = fragmentable;
@@ -209,7 +209,7 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
     if (!explain(network, covered, false, &header) &&
         !(flush && explain(network, covered, true, &header)))
         return;
-    bool like = header.identification < URO_IDENT_BATCH && !header.fragmentable;
+    bool like = header.identification < URO_IP_ID_BATCH && !header.fragmentable;
     enum trust trust = judge(rx, note, index, like, &header);
     if (trust == REFUSED)
         return;

@@ -6,7 +6,7 @@
  * not copied twice. The first and the last packet of a message have other sizes and come alone, or
  * the last with the next first. While nothing is joined, a message is one slot.
  *
- * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ident.h); a
+ * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ip_id.h); a
  * foreign sender's is worked out, and a raw tap asked whether it came with that. Without one 15 of
  * the 32 bits of protection are left, and a sender that never needed it is not granted it any more.
  */
@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 
 #include "engine/port.h"
-#include "io/udp/ident.h"
+#include "io/udp/ip_id.h"
 #include "io/udp/sock.h"
 
 #define URO_RX_MESSAGES 8u  /* taken by one call */
@@ -26,7 +26,7 @@
 /* What the ICRCs of a sender have been like. */
 struct uro_rx_source {
     struct uro_gid address;
-    struct uro_ident_habit habit;
+    struct uro_ip_id_history habit;
 };
 
 struct uro_undelivered;
@@ -35,7 +35,7 @@ struct uro_rx {
     struct uro_mac mac; /* ours: where frames go */
     const struct uro_sock *own;
     uint32_t own_count;
-    enum uro_ident_rule idents;
+    enum uro_ip_id_rule idents;
     bool many;     /* the last call brought all that it could */
     uint32_t slot; /* octets of payload a slot holds */
     uint32_t
@@ -57,7 +57,7 @@ struct uro_rx {
 /* The sockets of our addresses, @own, stay the caller's. False when there is no memory. */
 URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
                                const struct uro_sock *own, uint32_t own_count,
-                               enum uro_ident_rule idents);
+                               enum uro_ip_id_rule idents);
 void uro_rx_close(struct uro_rx *rx);
 
 /* Takes what waits at @sock when everything taken earlier was lent. False when the network reported

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "engine/port.h"
-#include "io/udp/ident.h"
+#include "io/udp/ip_id.h"
 #include "wire/bth.h"
 #include "wire/cm_msg.h"
 #include "wire/ext.h"
@@ -51,7 +51,7 @@ struct uro_sock_options {
     bool segments;
     bool coalesces;
     uint32_t busy_poll; /* us; 0: as the system does */
-    enum uro_ident_rule idents;
+    enum uro_ip_id_rule idents;
 };
 
 union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port);

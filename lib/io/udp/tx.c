@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "io/udp/hub.h"
-#include "io/udp/ident.h"
+#include "io/udp/ip_id.h"
 #include "io/udp/report.h"
 #include "wire/ether.h"
 #include "wire/ip.h"
 
 #define UDP_OPTION_SEGMENT 103
-#define SEGMENTS_MAX       URO_IDENT_BATCH
+#define SEGMENTS_MAX       URO_IP_ID_BATCH
 #define DATAGRAM_MAX       65507u /* octets that IPv4 and UDP carry */
 #define AT_IPV4_IDENT      4u
 #define ICRC_LEN           4u
@@ -234,7 +234,7 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
         if (!tx->by[i]->v6 && k > 0)
             uro_put_le32(icrc,
                          uro_get_le32(icrc) ^
-                             uro_ident_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
+                             uro_ip_id_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
                                                                URO_UDP_LEN + length - ICRC_LEN));
         part = (struct iovec){ at, length };
         lost += !send_part(tx, &header, trials);

@@ -18,7 +18,7 @@
  *   tx.c      frames -> datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
  *   raw_tap.c a raw socket that sees it, when there may be one
- *   ident.c   the identification of IPv4, which the ICRC covers
+ *   ip_id.c  the identification of IPv4, which the ICRC covers
  *   holder.c  who has the port when it is taken
  */
 #pragma once

@@ -59,7 +59,7 @@ static inline void damage(struct sent *sent)
 {
     uint8_t *icrc = sent->packet + COVERED;
 
-    uro_put_le32(icrc, uro_get_le32(icrc) ^ uro_ident_change(ANOTHER, BEHIND));
+    uro_put_le32(icrc, uro_get_le32(icrc) ^ uro_ip_id_change(ANOTHER, BEHIND));
 }
 
 static inline void send_made(const struct sent *sent)
@@ -118,7 +118,7 @@ static inline void prove(void)
     assert_int_equal(verdict(), FULL);
 }
 
-static inline void open_rx(enum uro_ident_rule idents, bool raw_tap)
+static inline void open_rx(enum uro_ip_id_rule idents, bool raw_tap)
 {
     const struct uro_sock_options options = { .coalesces = true, .idents = idents };
     char error[URO_PORT_ERROR_MAX];
@@ -137,7 +137,7 @@ static inline int start(void **state)
     (void)state;
     assert_true(uro_gid_parse("127.0.0.5", &own) && uro_gid_parse("127.0.0.9", &foreign));
     qpn = 0x123456;
-    open_rx(URO_IDENT_ANY, true);
+    open_rx(URO_IP_ID_ANY, true);
     return 0;
 }
 
@@ -149,7 +149,7 @@ static inline int stop(void **state)
     return 0;
 }
 
-static inline void start_again(enum uro_ident_rule idents, bool raw_tap)
+static inline void start_again(enum uro_ip_id_rule idents, bool raw_tap)
 {
     (void)stop(NULL);
     open_rx(idents, raw_tap);

@@ -37,7 +37,7 @@ static void many_that_wait__are_checked_in_full(void **state)
 static void without_a_raw_socket__is_weak(void **state)
 {
     (void)state;
-    start_again(URO_IDENT_ANY, false);
+    start_again(URO_IP_ID_ANY, false);
     send_one(1000, false);
     assert_int_equal(verdict(), WEAK);
     send_damaged(1001);
@@ -124,17 +124,17 @@ static void only_our_like_for_long__it_rests_until_another_comes(void **state)
 {
     (void)state;
     for (uint16_t i = 0; i < REST; i++) {
-        send_one(i % URO_IDENT_BATCH, false);
+        send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
-    start_again(URO_IDENT_ANY, true); /* not rested: the others are forgotten with it */
+    start_again(URO_IP_ID_ANY, true); /* not rested: the others are forgotten with it */
     send_one(4000, false);
     assert_int_equal(verdict(), FULL);
 
-    start_again(URO_IDENT_ANY, true);
+    start_again(URO_IP_ID_ANY, true);
     foreign.octets[15]++; /* whose like is not known */
     for (uint16_t i = 0; i < REST; i++) {
-        send_one(i % URO_IDENT_BATCH, false);
+        send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
     foreign.octets[15]++;
@@ -155,7 +155,7 @@ static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
     (void)state;
     prove();
     for (uint16_t i = 0; i < 2 * REST; i++) {
-        send_one(i % URO_IDENT_BATCH, false);
+        send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
     send_one(4005, false);
@@ -166,10 +166,10 @@ static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
 static void like_ours__is_not_kept(void **state)
 {
     (void)state;
-    send_one(URO_IDENT_BATCH - 1, false);
-    assert_int_equal(asked_of(URO_IDENT_BATCH - 1), URO_RAW_TAP_UNKNOWN);
-    send_one(URO_IDENT_BATCH, false);
-    assert_int_equal(asked_of(URO_IDENT_BATCH), URO_RAW_TAP_SAW);
+    send_one(URO_IP_ID_BATCH - 1, false);
+    assert_int_equal(asked_of(URO_IP_ID_BATCH - 1), URO_RAW_TAP_UNKNOWN);
+    send_one(URO_IP_ID_BATCH, false);
+    assert_int_equal(asked_of(URO_IP_ID_BATCH), URO_RAW_TAP_SAW);
 }
 
 static void other_udp_port__is_not_seen(void **state)
@@ -187,14 +187,14 @@ static void other_udp_port__is_not_seen(void **state)
 static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
 {
     (void)state;
-    start_again(URO_IDENT_FULL, false);
+    start_again(URO_IP_ID_FULL, false);
     send_one(6000, false);
     assert_int_equal(verdict(), REFUSED);
     send_one(60, false);
     assert_int_equal(verdict(), FULL);
-    start_again(URO_IDENT_FULL, true);
+    start_again(URO_IP_ID_FULL, true);
     for (uint16_t i = 0; i < REST; i++) {
-        send_one(i % URO_IDENT_BATCH, false);
+        send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
     send_one(6001, false); /* it did not rest */
@@ -243,10 +243,10 @@ static void flush_of_rxe__is_checked_in_full(void **state)
 static void flush_of_rxe_without_a_raw_socket__is_weak(void **state)
 {
     (void)state;
-    start_again(URO_IDENT_ANY, false);
+    start_again(URO_IP_ID_ANY, false);
     send_flush_as_rxe(5000, false, 0);
     assert_int_equal(verdict(), WEAK);
-    start_again(URO_IDENT_PLAIN, false);
+    start_again(URO_IP_ID_PLAIN, false);
     send_flush_as_rxe(5000, false, 0);
     assert_int_equal(verdict(), REFUSED);
 }
@@ -254,7 +254,7 @@ static void flush_of_rxe_without_a_raw_socket__is_weak(void **state)
 static void ident_plain__has_no_raw_socket(void **state)
 {
     (void)state;
-    start_again(URO_IDENT_PLAIN, true);
+    start_again(URO_IP_ID_PLAIN, true);
     assert_null(sock.raw_tap);
     send_one(6003, false);
     assert_int_equal(verdict(), REFUSED);

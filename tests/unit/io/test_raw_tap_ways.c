@@ -49,14 +49,14 @@ static void joined__those_that_follow_the_first_are_full(void **state)
 {
     static const uint16_t idents[] = { 62, 63, 64, 70, 66, 62 };
     static const enum verdict by_rule[][6] = {
-        [URO_IDENT_ANY] = { FULL, FULL, FULL, WEAK, FULL, FULL },
-        [URO_IDENT_PLAIN] = { FULL, FULL, REFUSED, REFUSED, REFUSED, FULL },
-        [URO_IDENT_FULL] = { FULL, FULL, FULL, REFUSED, FULL, FULL },
+        [URO_IP_ID_ANY] = { FULL, FULL, FULL, WEAK, FULL, FULL },
+        [URO_IP_ID_PLAIN] = { FULL, FULL, REFUSED, REFUSED, REFUSED, FULL },
+        [URO_IP_ID_FULL] = { FULL, FULL, FULL, REFUSED, FULL, FULL },
     };
 
     (void)state;
     for (uint32_t rule = 0; rule < URO_ARRAY_LEN(by_rule); rule++) {
-        start_again((enum uro_ident_rule)rule, true);
+        start_again((enum uro_ip_id_rule)rule, true);
         send_joined(idents, URO_ARRAY_LEN(idents));
         for (uint32_t i = 0; i < URO_ARRAY_LEN(idents); i++)
             assert_int_equal(verdict(), by_rule[rule][i]);
@@ -69,7 +69,7 @@ static void joined__the_first_is_not_right__others_do_not_follow_it(void **state
 
     (void)state;
     for (int full = 0; full < 2; full++) {
-        start_again(full ? URO_IDENT_FULL : URO_IDENT_ANY, true);
+        start_again(full ? URO_IP_ID_FULL : URO_IP_ID_ANY, true);
         send_joined(idents, URO_ARRAY_LEN(idents));
         assert_int_equal(verdict(), full ? REFUSED : WEAK);
         assert_int_equal(verdict(), full ? REFUSED : WEAK);
@@ -84,7 +84,7 @@ static void share_address(uint32_t number)
     sock.raw_tap = NULL;
     share = (struct uro_share){ .fd = -1, .number = number };
     sock.share = &share;
-    assert_true(uro_raw_tap_open(&sock, URO_IDENT_ANY));
+    assert_true(uro_raw_tap_open(&sock, URO_IP_ID_ANY));
 }
 
 static void shared_address__those_of_the_share_are_seen(void **state)
@@ -215,7 +215,7 @@ static void no_right_to_raw_sockets__ident_full_says_so(void **state)
     full->ops->close(full);
 }
 
-static void ident__another_word__the_three_are_named(void **state)
+static void ip_id__another_word__the_three_are_named(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -235,7 +235,7 @@ int main(void)
         TEST(passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full),
         TEST(group__is_checked_in_full),
         TEST(no_right_to_raw_sockets__ident_full_says_so),
-        TEST(ident__another_word__the_three_are_named),
+        TEST(ip_id__another_word__the_three_are_named),
     };
 
     if (!own_net_enter())

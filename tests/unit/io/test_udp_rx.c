@@ -40,7 +40,7 @@ static int start(void **state)
     assert_int_equal(connect(sender, &at.any, size), 0);
     sock = (struct uro_sock){ .fd = -1 };
     uro_sock_start(&sock, fd, &loopback, &options);
-    assert_true(uro_rx_open(&rx, &(struct uro_mac){ { 2 } }, &sock, 1, URO_IDENT_ANY));
+    assert_true(uro_rx_open(&rx, &(struct uro_mac){ { 2 } }, &sock, 1, URO_IP_ID_ANY));
     return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ident.c - what an IPv4 identification does to an ICRC, against ICRCs of whole packets. */
+/* test_ip_id.c - what an IPv4 identification does to an ICRC, against ICRCs of whole packets. */
 #include <string.h>
 
-#include "io/udp/ident.h"
+#include "io/udp/ip_id.h"
 #include "support/check.h"
 #include "wire/ether.h"
 #include "wire/icrc.h"
@@ -34,14 +34,14 @@ static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **sta
 
     (void)state;
     for (uint32_t length = URO_IPV4_LEN + 20; length < 120; length++)
-        for (uint16_t ident = 0; ident < URO_IDENT_BATCH; ident++) {
+        for (uint16_t ident = 0; ident < URO_IP_ID_BATCH; ident++) {
             uint32_t plain = icrc_of(packet, length, 0, false);
             assert_int_equal(icrc_of(packet, length, ident, false) ^ plain,
-                             uro_ident_change(ident, length - 6));
+                             uro_ip_id_change(ident, length - 6));
         }
     for (uint32_t length = 250; length < PACKET_MAX; length += 251)
         assert_int_equal(icrc_of(packet, length, 0x1234, false) ^ icrc_of(packet, length, 0, false),
-                         uro_ident_change(0x1234, length - 6));
+                         uro_ip_id_change(0x1234, length - 6));
 }
 
 static void solve__any_ident__is_found_with_df_or_without(void **state)
@@ -58,7 +58,7 @@ static void solve__any_ident__is_found_with_df_or_without(void **state)
                 uint16_t found;
                 bool fragmentable;
                 assert_true(
-                    uro_ident_solve(plain ^ foreign, lengths[i] - 6, &found, &fragmentable));
+                    uro_ip_id_solve(plain ^ foreign, lengths[i] - 6, &found, &fragmentable));
                 assert_int_equal(found, ident);
                 assert_int_equal(fragmentable, df == 0);
             }
@@ -79,7 +79,7 @@ static void solve__damage__is_not_taken_for_an_ident(void **state)
             bool fragmentable;
             packet[at] ^= (uint8_t)(1u << bit);
             uint32_t damaged = uro_icrc(packet, false, 1068);
-            explained += uro_ident_solve(plain ^ damaged, 1062, &found, &fragmentable);
+            explained += uro_ip_id_solve(plain ^ damaged, 1062, &found, &fragmentable);
             packet[at] ^= (uint8_t)(1u << bit);
         }
     assert_in_range(explained, 0, 3);
@@ -87,25 +87,25 @@ static void solve__damage__is_not_taken_for_an_ident(void **state)
 
 static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(void **state)
 {
-    struct uro_ident_habit habit = { 0 };
+    struct uro_ip_id_history habit = { 0 };
 
     (void)state;
     for (uint32_t i = 0; i < 3 * 65536; i++)
-        assert_true(uro_ident_usual(&habit, (uint16_t)i < URO_IDENT_BATCH));
+        assert_true(uro_ip_id_accept(&habit, (uint16_t)i < URO_IP_ID_BATCH));
 }
 
 static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **state)
 {
-    struct uro_ident_habit habit = { 0 };
+    struct uro_ip_id_history habit = { 0 };
     uint32_t refused = 0;
 
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
-        assert_true(uro_ident_usual(&habit, true));
-    while (refused < 1000 && !uro_ident_usual(&habit, false))
+        assert_true(uro_ip_id_accept(&habit, true));
+    while (refused < 1000 && !uro_ip_id_accept(&habit, false))
         refused++;
     assert_int_equal(refused, 63);
-    assert_true(uro_ident_usual(&habit, false));
+    assert_true(uro_ip_id_accept(&habit, false));
 }
 
 int main(void)

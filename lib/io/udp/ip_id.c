@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ident.c - moving CRC registers over octets of zeros, forwards and backwards. */
-#include "io/udp/ident.h"
+/* ip_id.c - moving CRC registers over octets of zeros, forwards and backwards. */
+#include "io/udp/ip_id.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define POWERS 17u /* distances below 2^17 octets */
 /* One that counts its packets is like us for a batch whenever its counter wraps. */
-#define PLAIN_ENOUGH   (4 * URO_IDENT_BATCH)
+#define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
 #define FOREIGN_ENOUGH 64u   /* refused: our like has become another */
 #define FLAG_DF        0x40u /* in the octet behind the identification */
 
@@ -51,7 +51,7 @@ static const struct map *backwards(void)
     return back;
 }
 
-uint32_t uro_ident_change(uint16_t id, uint32_t behind)
+uint32_t uro_ip_id_change(uint16_t id, uint32_t behind)
 {
     static const uint8_t zeros[256];
     const uint8_t octets[2] = { (uint8_t)(id >> 8), (uint8_t)id };
@@ -64,7 +64,7 @@ uint32_t uro_ident_change(uint16_t id, uint32_t behind)
     return change;
 }
 
-bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *fragmentable)
+bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *fragmentable)
 {
     const struct map *back = backwards();
     uint32_t octets = behind + 2; /* before the identification was fed */
@@ -82,7 +82,7 @@ bool uro_ident_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *f
     return true;
 }
 
-bool uro_ident_usual(struct uro_ident_habit *habit, bool plain)
+bool uro_ip_id_accept(struct uro_ip_id_history *habit, bool plain)
 {
     if (plain) {
         habit->plain++;
@@ -91,6 +91,6 @@ bool uro_ident_usual(struct uro_ident_habit *habit, bool plain)
     }
     if (habit->plain >= PLAIN_ENOUGH && ++habit->foreign < FOREIGN_ENOUGH)
         return false;
-    *habit = (struct uro_ident_habit){ 0 };
+    *habit = (struct uro_ip_id_history){ 0 };
     return true;
 }
