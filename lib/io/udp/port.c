@@ -348,7 +348,7 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
         struct uro_sock *sock = &udp->socks[udp->sock_count++];
         *sock = (struct uro_sock){ .fd = -1,
                                    .address = config->addresses[i],
-                                   .sent = &udp->tx.sent,
+                                   .recent_peers = &udp->tx.recent_peers,
                                    .undelivered = &udp->undelivered,
                                    .verbose = config->verbose };
         result = open_sock(udp, sock, alone, error);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/udp/sent.h"
+#include "io/udp/recent_peers.h"
 #include "io/udp/share.h"
 
 /* Says once that a path is too narrow, also when nobody watches: nothing else would explain why
@@ -32,8 +32,8 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
     const struct uro_gid gid = uro_sock_gid_of(&report->to);
 
     /* It may be of any process' packet. */
-    if (report->network && sock->share != NULL && sock->sent != NULL &&
-        !uro_sent_has(sock->sent, &gid))
+    if (report->network && sock->share != NULL && sock->recent_peers != NULL &&
+        !uro_recent_peers_has(sock->recent_peers, &gid))
         return;
     if (report->error == EMSGSIZE)
         tell_narrow(sock, report);

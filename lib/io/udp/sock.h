@@ -19,7 +19,7 @@ union uro_sock_address {
     struct sockaddr_in6 v6;
 };
 
-struct uro_sent;
+struct uro_recent_peers;
 struct uro_share;
 struct uro_undelivered;
 struct uro_raw_tap;
@@ -29,16 +29,16 @@ struct uro_sock {
     struct uro_share *share;     /* other processes have the address too, or NULL */
     struct uro_raw_tap *raw_tap; /* sees the headers that it hides, or NULL: raw_tap.h */
     struct uro_undelivered
-        *undelivered;            /* takes what the connection manager must hear of, or NULL */
-    const struct uro_sent *sent; /* where the process sent to; NULL: not known */
-    bool verbose;                /* somebody watches what is told */
-    bool group;                  /* its address is that of a multicast group */
-    int said_why;                /* that the kernel takes no packet was told, with this error */
-    bool said_narrow;            /* that a path carries less than was sent was told */
-    bool said_down;              /* that it is gone was said */
-    bool absent;                 /* its address is not there: addresses.h */
-    bool had_carrier;            /* the interface of its address, at some time */
-    uint32_t interface;          /* the kernel's number of it; 0: not known */
+        *undelivered; /* takes what the connection manager must hear of, or NULL */
+    const struct uro_recent_peers *recent_peers; /* where the process sent to; NULL: not known */
+    bool verbose;                                /* somebody watches what is told */
+    bool group;                                  /* its address is that of a multicast group */
+    int said_why;       /* that the kernel takes no packet was told, with this error */
+    bool said_narrow;   /* that a path carries less than was sent was told */
+    bool said_down;     /* that it is gone was said */
+    bool absent;        /* its address is not there: addresses.h */
+    bool had_carrier;   /* the interface of its address, at some time */
+    uint32_t interface; /* the kernel's number of it; 0: not known */
     struct uro_gid address;
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */

@@ -104,7 +104,7 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
     uint32_t i = tx->count++;
 
     if (way->by->share != NULL)
-        uro_sent_note(&tx->sent, &way->dest);
+        uro_recent_peers_note(&tx->recent_peers, &way->dest);
     tx->to[i] = uro_sock_address_of(&way->dest, URO_ROCE_PORT);
     tx->by[i] = way->by;
     tx->packets[i] = 0;

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "engine/port.h"
-#include "io/udp/sent.h"
+#include "io/udp/recent_peers.h"
 #include "io/udp/sock.h"
 
 /* Frames handed over and not taken by the kernel yet, as one or more datagrams. */
@@ -28,7 +28,7 @@ struct uro_udp_tx {
     uint32_t first;
     uint32_t count;
     uint64_t dropped;
-    struct uro_sent sent; /* by sockets of shared addresses */
+    struct uro_recent_peers recent_peers; /* by sockets of shared addresses */
 };
 
 /* @socks stays the caller's. False when there is no memory. */

@@ -8,7 +8,7 @@
  *   port.c    opens and closes
  *   link_options.c  name and options of a link
  *   sock.c    one socket: options, errors that the network reports
- *   report.c  to whom these are told; sent.h, who sent there
+ *   report.c  to whom these are told; recent_peers.h, who sent there
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   meet.c    the directory where these processes find each other

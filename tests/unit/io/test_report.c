@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/udp/recent_peers.h"
 #include "io/udp/report.h"
-#include "io/udp/sent.h"
 #include "io/udp/share.h"
 #include "support/own_net.h"
 #include "support/said.h"
@@ -24,7 +24,7 @@ struct record {
 
 static struct uro_sock sock;
 static struct uro_share share;
-static struct uro_sent sent;
+static struct uro_recent_peers recent_peers;
 static struct uro_gid own, peer, stranger;
 static struct said said;
 static int broker;
@@ -44,9 +44,11 @@ static int start(void **state)
         .fd = ends[0], .number = NUMBER, .address = own, .record = malloc(URO_HUB_RECORD)
     };
     assert_non_null(share.record);
-    memset(&sent, 0, sizeof sent);
-    uro_sent_note(&sent, &peer);
-    sock = (struct uro_sock){ .fd = -1, .share = &share, .sent = &sent, .verbose = true };
+    memset(&recent_peers, 0, sizeof recent_peers);
+    uro_recent_peers_note(&recent_peers, &peer);
+    sock = (struct uro_sock){
+        .fd = -1, .share = &share, .recent_peers = &recent_peers, .verbose = true
+    };
     int fd = uro_sock_bind(&own, false, error);
     assert_true(fd >= 0);
     uro_sock_start(&sock, fd, &own, &options);
@@ -221,17 +223,17 @@ static void sent_to_many__most_are_known(void **state)
     uint32_t known = 0;
 
     (void)state;
-    for (uint8_t last = 10; last < 10 + URO_SENT_PLACES / 2; last++) {
+    for (uint8_t last = 10; last < 10 + URO_RECENT_PEERS_MAX / 2; last++) {
         to.octets[15] = last;
-        uro_sent_note(&sent, &to);
-        assert_true(uro_sent_has(&sent, &to));
+        uro_recent_peers_note(&recent_peers, &to);
+        assert_true(uro_recent_peers_has(&recent_peers, &to));
     }
-    for (uint8_t last = 10; last < 10 + URO_SENT_PLACES / 2; last++) {
+    for (uint8_t last = 10; last < 10 + URO_RECENT_PEERS_MAX / 2; last++) {
         to.octets[15] = last;
-        known += uro_sent_has(&sent, &to);
+        known += uro_recent_peers_has(&recent_peers, &to);
     }
-    assert_in_range(known, URO_SENT_PLACES / 4, URO_SENT_PLACES / 2);
-    assert_false(uro_sent_has(&sent, &stranger));
+    assert_in_range(known, URO_RECENT_PEERS_MAX / 4, URO_RECENT_PEERS_MAX / 2);
+    assert_false(uro_recent_peers_has(&recent_peers, &stranger));
 }
 
 int main(void)

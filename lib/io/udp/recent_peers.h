@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* recent_peers.h - where a process sent to lately: of a shared address the network's reports come to all of
+ * its processes. */
+#pragma once
+
+#include "wire/gid.h"
+
+#define URO_RECENT_PEERS_MAX 256u /* of two in one place the later one is known */
+
+struct uro_recent_peers {
+    struct uro_gid to[URO_RECENT_PEERS_MAX];
+};
+
+static inline uint32_t uro_recent_peers_slot(const struct uro_gid *to)
+{
+    uint64_t hash = uro_gid_hash(to);
+
+    return (uint32_t)(hash ^ hash >> 32 ^ hash >> 56) % URO_RECENT_PEERS_MAX;
+}
+
+static inline void uro_recent_peers_note(struct uro_recent_peers *recent_peers,
+                                         const struct uro_gid *to)
+{
+    struct uro_gid *place = &recent_peers->to[uro_recent_peers_slot(to)];
+
+    if (!uro_gid_equal(place, to))
+        *place = *to;
+}
+
+static inline bool uro_recent_peers_has(const struct uro_recent_peers *recent_peers,
+                                        const struct uro_gid *to)
+{
+    return uro_gid_equal(&recent_peers->to[uro_recent_peers_slot(to)], to);
+}
