@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "io/udp/meet.h"
+#include "io/udp/hub_directory.h"
 #include "run.h"
 
 #define IDLE_SECONDS "10" /* longer than it takes to start the second process of a test */
@@ -56,12 +56,14 @@ static void start_broker(const struct uro_gid *address)
         (void)waitpid(child, NULL, 0);
 }
 
-/* Keeps the broker that was found in @meet. */
-static void hold_there(const struct uro_meet *meet, const struct uro_gid *address,
+/* Keeps the broker that was found in @directory. */
+static void hold_there(const struct uro_hub_directory *directory, const struct uro_gid *address,
                        struct held *held)
 {
-    char path[URO_MEET_PATH_MAX];
-    int fd = uro_meet_path(meet, "users", address, "", path) ? uro_meet_lock(path, true) : -ENOENT;
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
+    int fd = uro_hub_directory_path(directory, "users", address, "", path)
+                 ? uro_hub_directory_lock(path, true)
+                 : -ENOENT;
 
     if (fd >= 0)
         held->fds[held->count++] = fd;
@@ -69,19 +71,20 @@ static void hold_there(const struct uro_meet *meet, const struct uro_gid *addres
 
 static void hold_broker(const struct uro_gid *address, struct held *held)
 {
-    for (unsigned number = 0; number < URO_MEET_PLACES && held->count < HELD_MAX; number++) {
-        struct uro_meet meet;
-        char path[URO_MEET_PATH_MAX];
-        if (uro_meet_find(&meet, number, false) != 0 ||
-            !uro_meet_path(&meet, "hub", address, ".lock", path))
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES && held->count < HELD_MAX;
+         number++) {
+        struct uro_hub_directory directory;
+        char path[URO_HUB_DIRECTORY_PATH_MAX];
+        if (uro_hub_directory_find(&directory, number, false) != 0 ||
+            !uro_hub_directory_path(&directory, "hub", address, ".lock", path))
             continue;
-        int lock = uro_meet_lock(path, false);
+        int lock = uro_hub_directory_lock(path, false);
         if (lock == -EWOULDBLOCK) {
-            hold_there(&meet, address, held);
+            hold_there(&directory, address, held);
             return;
         }
         if (lock >= 0)
-            uro_meet_unlock(lock, path);
+            uro_hub_directory_unlock(lock, path);
     }
 }
 

@@ -37,7 +37,7 @@ def within(space: str):
 
 
 def places() -> list[pathlib.Path]:
-    """Where processes that share an address may meet (lib/io/udp/meet.h), of us and of a plain user."""
+    """Where processes that share an address may meet (lib/io/udp/hub_directory.h), of us and of a plain user."""
     runtime = [os.environ["XDG_RUNTIME_DIR"]] if "XDG_RUNTIME_DIR" in os.environ else []
     users = {os.geteuid(), pairs.NOBODY}
     names = [f"{place}/uroce" for place in (*runtime, *(f"/run/user/{user}" for user in users))]

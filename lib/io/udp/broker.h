@@ -28,8 +28,8 @@ struct uro_broker {
     struct uro_gid address;
     struct sockaddr_un name; /* of its listener */
     int lock;                /* on the file beside the listener; -1: another broker has it */
-    char lock_path[URO_MEET_PATH_MAX];
-    char users_path[URO_MEET_PATH_MAX]; /* of the lock that each `uroce run` shares */
+    char lock_path[URO_HUB_DIRECTORY_PATH_MAX];
+    char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
     int socks[URO_SHARES]; /* by share; [0] is the broker's; the last one is unused */

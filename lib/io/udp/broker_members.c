@@ -52,7 +52,7 @@ void uro_broker_close(struct uro_broker *broker)
     if (broker->lock < 0)
         return;
     (void)unlink(broker->name.sun_path);
-    uro_meet_unlock(broker->lock, broker->lock_path);
+    uro_hub_directory_unlock(broker->lock, broker->lock_path);
 }
 
 bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
@@ -95,16 +95,16 @@ static bool other_serves(const struct sockaddr_un *name)
 /* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
  * has it and serves, or -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor
  * goes. */
-static int lock_there(struct uro_broker *broker, const struct uro_meet *meet)
+static int lock_there(struct uro_broker *broker, const struct uro_hub_directory *directory)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
 
-    if (!uro_hub_address(meet, &broker->address, &broker->name) ||
-        !uro_meet_path(meet, "hub", &broker->address, ".lock", broker->lock_path) ||
-        !uro_meet_path(meet, "users", &broker->address, "", broker->users_path))
+    if (!uro_hub_address(directory, &broker->address, &broker->name) ||
+        !uro_hub_directory_path(directory, "hub", &broker->address, ".lock", broker->lock_path) ||
+        !uro_hub_directory_path(directory, "users", &broker->address, "", broker->users_path))
         return -ENAMETOOLONG;
     for (unsigned i = 0; i < TRIES; i++) {
-        broker->lock = uro_meet_lock(broker->lock_path, false);
+        broker->lock = uro_hub_directory_lock(broker->lock_path, false);
         if (broker->lock >= 0)
             return 1;
         if (broker->lock != -EWOULDBLOCK)
@@ -117,46 +117,46 @@ static int lock_there(struct uro_broker *broker, const struct uro_meet *meet)
 }
 
 /* Takes the lock in the first place there is, unless another broker has it in any of them. Returns
- * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has @meet. */
-static int lock_anywhere(struct uro_broker *broker, struct uro_meet *meet)
+ * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has @directory. */
+static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
 {
     int result = -ENOENT;
 
-    for (unsigned number = 0; number < URO_MEET_PLACES; number++) {
-        if (uro_meet_find(meet, number, false) != 0)
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES; number++) {
+        if (uro_hub_directory_find(directory, number, false) != 0)
             continue;
-        result = lock_there(broker, meet);
+        result = lock_there(broker, directory);
         if (result == 0 || result == -EWOULDBLOCK)
             return result;
         if (result == 1)
-            uro_meet_unlock(broker->lock, broker->lock_path);
+            uro_hub_directory_unlock(broker->lock, broker->lock_path);
         broker->lock = -1;
     }
     result = -ENOENT;
-    for (unsigned number = 0; number < URO_MEET_PLACES && result < 0; number++) {
-        struct uro_meet place;
-        int found = uro_meet_find(&place, number, true);
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES && result < 0; number++) {
+        struct uro_hub_directory place;
+        int found = uro_hub_directory_find(&place, number, true);
         if (found == 0)
-            uro_meet_sweep(&place);
+            uro_hub_directory_sweep(&place);
         if (found == 0)
             found = lock_there(broker, &place);
         if (found == 0 || found == 1 || result == -ENOENT)
             result = found;
         if (found == -EPERM)
-            *meet = place;
+            *directory = place;
     }
     return result;
 }
 
 /* Writes the reason why no directory can be used. Returns -1. */
-static int explain_place(int why, const struct uro_meet *meet,
+static int explain_place(int why, const struct uro_hub_directory *directory,
                          char error[static URO_PORT_ERROR_MAX])
 {
     if (why == -EPERM)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "%.100s belongs to another user, or others may write to it: set "
                        "XDG_RUNTIME_DIR to a directory of your own",
-                       meet->directory);
+                       directory->directory);
     else if (why == -ENOENT || why == -ENAMETOOLONG)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "there is no directory for its socket: set XDG_RUNTIME_DIR to one of your "
@@ -171,15 +171,15 @@ static int explain_place(int why, const struct uro_meet *meet,
 
 int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
-    struct uro_meet meet = { 0 };
-    int result = lock_anywhere(broker, &meet);
+    struct uro_hub_directory directory = { 0 };
+    int result = lock_anywhere(broker, &directory);
 
     if (result == 0)
         return 0;
     if (result < 0)
-        return explain_place(result, &meet, error);
+        return explain_place(result, &directory, error);
     if (other_serves(&broker->name)) { /* though somebody removed the file of its lock */
-        uro_meet_unlock(broker->lock, broker->lock_path);
+        uro_hub_directory_unlock(broker->lock, broker->lock_path);
         broker->lock = -1;
         return 0;
     }
@@ -191,16 +191,16 @@ int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PO
         broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
         return 1;
     }
-    return explain_place(-errno, &meet, error);
+    return explain_place(-errno, &directory, error);
 }
 
 bool uro_broker_has_users(const struct uro_broker *broker)
 {
-    int fd = uro_meet_lock(broker->users_path, false);
+    int fd = uro_hub_directory_lock(broker->users_path, false);
 
     if (fd < 0)
         return fd == -EWOULDBLOCK;
-    uro_meet_unlock(fd, broker->users_path);
+    uro_hub_directory_unlock(fd, broker->users_path);
     return false;
 }
 

@@ -10,7 +10,7 @@
  * What the network reports of packets that it could not deliver comes to any of the sockets. Who
  * reads one, a process or for what nobody has the broker, has all the others told.
  *
- * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (meet.h), and each makes
+ * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (hub_directory.h), and each makes
  * sure that the other is of the same user. A record is a header and what follows it.
  */
 #pragma once
@@ -22,7 +22,7 @@
 
 #include "core/shard.h"
 #include "engine/engine.h"
-#include "io/udp/meet.h"
+#include "io/udp/hub_directory.h"
 #include "io/udp/sock.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
@@ -77,14 +77,15 @@ static inline uint32_t uro_hub_share_of(const uint8_t *bth)
 
 /* Where the broker of @address is met in that directory. Returns false when the name is too
  * long. */
-static inline bool uro_hub_address(const struct uro_meet *meet, const struct uro_gid *address,
-                                   struct sockaddr_un *out)
+static inline bool uro_hub_address(const struct uro_hub_directory *directory,
+                                   const struct uro_gid *address, struct sockaddr_un *out)
 {
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     memset(out, 0, sizeof *out);
     out->sun_family = AF_UNIX;
-    if (!uro_meet_path(meet, "hub", address, "", path) || strlen(path) >= sizeof out->sun_path)
+    if (!uro_hub_directory_path(directory, "hub", address, "", path) ||
+        strlen(path) >= sizeof out->sun_path)
         return false;
     memcpy(out->sun_path, path, strlen(path));
     return true;

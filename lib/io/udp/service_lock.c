@@ -22,12 +22,12 @@ static const struct uro_share *share_of(const struct uro_udp_port *udp,
 }
 
 static bool path_of(const struct uro_share *share, const struct uro_listened *what,
-                    char path[static URO_MEET_PATH_MAX])
+                    char path[static URO_HUB_DIRECTORY_PATH_MAX])
 {
     char suffix[32];
 
     (void)snprintf(suffix, sizeof suffix, "-%" PRIx64, what->id);
-    return uro_meet_path(&share->meet, "listen", &what->address, suffix, path);
+    return uro_hub_directory_path(&share->directory, "listen", &what->address, suffix, path);
 }
 
 int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what)
@@ -35,7 +35,7 @@ int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what
     struct uro_udp_port *udp = uro_udp_of(port);
     struct uro_service_locks *claims = &udp->service_locks;
     const struct uro_share *share = share_of(udp, &what->address);
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     if (share == NULL)
         return 0;
@@ -45,7 +45,7 @@ int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what
     if (all == NULL)
         return -ENOMEM;
     claims->all = all;
-    int fd = uro_meet_lock(path, false);
+    int fd = uro_hub_directory_lock(path, false);
     if (fd < 0)
         return fd == -EWOULDBLOCK ? -EADDRINUSE : fd;
     all[claims->count++] = (struct uro_service_lock){ fd, *what };
@@ -57,14 +57,14 @@ void uro_service_lock_release(struct uro_port *port, const struct uro_listened *
     struct uro_udp_port *udp = uro_udp_of(port);
     struct uro_service_locks *claims = &udp->service_locks;
     const struct uro_share *share = share_of(udp, &what->address);
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct uro_service_lock *claim = &claims->all[i];
         if (claim->what.id != what->id || !uro_gid_equal(&claim->what.address, &what->address))
             continue;
         if (share != NULL && path_of(share, what, path))
-            uro_meet_unlock(claim->fd, path);
+            uro_hub_directory_unlock(claim->fd, path);
         else
             (void)close(claim->fd);
         claims->all[i] = claims->all[--claims->count];

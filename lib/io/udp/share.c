@@ -29,11 +29,11 @@ static bool is_ours(int fd)
 
 /* The broker that is met there. Returns a connection to it, or -errno: -EAGAIN when too many wait
  * for it. */
-static int call_there(const struct uro_meet *meet, const struct uro_gid *address)
+static int call_there(const struct uro_hub_directory *directory, const struct uro_gid *address)
 {
     struct sockaddr_un name;
 
-    if (!uro_hub_address(meet, address, &name))
+    if (!uro_hub_address(directory, address, &name))
         return -ENOENT;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -48,13 +48,13 @@ static int call_there(const struct uro_meet *meet, const struct uro_gid *address
 /* Returns a connection, or -errno; -ENOENT: there is no broker. */
 static int call_broker(struct uro_share *share, const struct uro_gid *address)
 {
-    for (unsigned number = 0; number < URO_MEET_PLACES; number++) {
-        struct uro_meet meet;
-        if (uro_meet_find(&meet, number, false) != 0)
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES; number++) {
+        struct uro_hub_directory directory;
+        if (uro_hub_directory_find(&directory, number, false) != 0)
             continue;
-        int fd = call_there(&meet, address);
+        int fd = call_there(&directory, address);
         if (fd >= 0)
-            share->meet = meet;
+            share->directory = directory;
         if (fd != -ENOENT && fd != -ECONNREFUSED)
             return fd;
     }

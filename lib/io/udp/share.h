@@ -5,10 +5,10 @@
 #include "io/udp/hub.h"
 
 struct uro_share {
-    int fd;               /* to the broker, or -1 */
-    bool asked;           /* it was asked for a share, and has not answered yet */
-    uint32_t wanted;      /* then: which; 0: any */
-    struct uro_meet meet; /* where it was met last */
+    int fd;                             /* to the broker, or -1 */
+    bool asked;                         /* it was asked for a share, and has not answered yet */
+    uint32_t wanted;                    /* then: which; 0: any */
+    struct uro_hub_directory directory; /* where it was met last */
     uint32_t number;
     struct uro_gid address;
     struct uro_listened *services; /* as told last, to be told again to another broker */

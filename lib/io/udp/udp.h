@@ -11,7 +11,7 @@
  *   report.c  to whom these are told; recent_peers.h, who sent there
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
- *   meet.c    the directory where these processes find each other
+ *   hub_directory.c   the directory where these processes find each other
  *   service_lock.c  what a process listens for there, and no other
  *   route.c   how long packets may be on the way to a peer
  *   rx.c      datagrams -> frames

@@ -21,7 +21,7 @@ static void fill(struct uro_udp_port *udp)
     udp->socks[0].address = own;
     udp->socks[1].address = what.address;
     udp->socks[1].share = &udp->shares[1];
-    assert_int_equal(uro_meet_find(&udp->shares[1].meet, 0, true), 0);
+    assert_int_equal(uro_hub_directory_find(&udp->shares[1].directory, 0, true), 0);
 }
 
 static int start(void **state)

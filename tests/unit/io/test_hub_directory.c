@@ -15,28 +15,28 @@
 #include "support/must.h"
 #include "support/own_runtime.h"
 
-static struct uro_meet meet;
+static struct uro_hub_directory directory;
 static struct uro_gid address;
-static char directory[64];
+static char folder[64];
 
 static int start(void **state)
 {
     (void)state;
     assert_true(uro_gid_parse("127.77.0.5", &address));
-    (void)snprintf(directory, sizeof directory, "%s/uroce", own_runtime);
-    assert_int_equal(uro_meet_find(&meet, 0, true), 0);
+    (void)snprintf(folder, sizeof folder, "%s/uroce", own_runtime);
+    assert_int_equal(uro_hub_directory_find(&directory, 0, true), 0);
     return 0;
 }
 
 static int stop(void **state)
 {
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     (void)state;
-    if (uro_meet_path(&meet, "hub", &address, "", path))
+    if (uro_hub_directory_path(&directory, "hub", &address, "", path))
         (void)unlink(path);
-    (void)unlink(directory);
-    (void)rmdir(directory);
+    (void)unlink(folder);
+    (void)rmdir(folder);
     return chmod(own_runtime, 0700);
 }
 
@@ -47,25 +47,25 @@ static void directory__that_is_made__is_the_users_alone(void **state)
     struct stat is;
 
     (void)state;
-    assert_string_equal(meet.directory, directory);
-    assert_int_equal(stat(directory, &is), 0);
+    assert_string_equal(directory.directory, folder);
+    assert_int_equal(stat(folder, &is), 0);
     assert_int_equal(is.st_mode & 0777, 0700);
 }
 
 static void directory__that_nobody_made__is_not_there(void **state)
 {
     (void)state;
-    assert_int_equal(rmdir(directory), 0);
-    assert_int_equal(uro_meet_find(&meet, 0, false), -ENOENT);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(uro_hub_directory_find(&directory, 0, false), -ENOENT);
 }
 
 static void directory__that_others_may_use__is_refused(void **state)
 {
     (void)state;
     for (mode_t others = 1; others <= 0070; others = others == 7 ? 0010 : others + 1) {
-        assert_int_equal(chmod(directory, 0700 | others), 0);
-        assert_int_equal(uro_meet_find(&meet, 0, true), -EPERM);
-        assert_string_equal(meet.directory, directory);
+        assert_int_equal(chmod(folder, 0700 | others), 0);
+        assert_int_equal(uro_hub_directory_find(&directory, 0, true), -EPERM);
+        assert_string_equal(directory.directory, folder);
     }
 }
 
@@ -75,9 +75,9 @@ static void directory__that_is_a_link_to_another_of_the_users__is_refused(void *
 
     (void)state;
     (void)snprintf(other, sizeof other, "%s/other", own_runtime);
-    assert_int_equal(rename(directory, other), 0);
-    assert_int_equal(symlink(other, directory), 0);
-    assert_int_equal(uro_meet_find(&meet, 0, true), -EPERM);
+    assert_int_equal(rename(folder, other), 0);
+    assert_int_equal(symlink(other, folder), 0);
+    assert_int_equal(uro_hub_directory_find(&directory, 0, true), -EPERM);
     assert_int_equal(rmdir(other), 0);
 }
 
@@ -85,19 +85,21 @@ static void directory__in_one_that_others_may_write_to__is_none(void **state)
 {
     (void)state;
     assert_int_equal(chmod(own_runtime, 0770), 0);
-    assert_int_equal(uro_meet_find(&meet, 0, true), -ENOENT);
+    assert_int_equal(uro_hub_directory_find(&directory, 0, true), -ENOENT);
     assert_int_equal(chmod(own_runtime, 01777), 0); /* as /tmp */
-    assert_int_equal(uro_meet_find(&meet, 0, true), 0);
+    assert_int_equal(uro_hub_directory_find(&directory, 0, true), 0);
 }
 
 static void look_from_another_net(void)
 {
-    char here[URO_MEET_PATH_MAX], there[URO_MEET_PATH_MAX];
+    char here[URO_HUB_DIRECTORY_PATH_MAX], there[URO_HUB_DIRECTORY_PATH_MAX];
 
-    MUST(uro_meet_find(&meet, 0, false) == 0 && uro_meet_path(&meet, "hub", &address, "", here));
+    MUST(uro_hub_directory_find(&directory, 0, false) == 0 &&
+         uro_hub_directory_path(&directory, "hub", &address, "", here));
     if (unshare(CLONE_NEWNET) != 0)
         exit(77);
-    MUST(uro_meet_find(&meet, 0, false) == 0 && uro_meet_path(&meet, "hub", &address, "", there));
+    MUST(uro_hub_directory_find(&directory, 0, false) == 0 &&
+         uro_hub_directory_path(&directory, "hub", &address, "", there));
     MUST(strcmp(here, there) != 0);
 }
 
@@ -114,36 +116,36 @@ static void path__in_another_network_namespace__is_another(void **state)
 
 static void lock__of_another__is_refused_at_once_until_it_is_given_back(void **state)
 {
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     (void)state;
-    assert_true(uro_meet_path(&meet, "listen", &address, "-1", path));
-    int fd = uro_meet_lock(path, false);
+    assert_true(uro_hub_directory_path(&directory, "listen", &address, "-1", path));
+    int fd = uro_hub_directory_lock(path, false);
     assert_true(fd >= 0);
-    assert_int_equal(uro_meet_lock(path, false), -EWOULDBLOCK);
-    assert_int_equal(uro_meet_lock(path, true), -EWOULDBLOCK);
-    uro_meet_unlock(fd, path);
+    assert_int_equal(uro_hub_directory_lock(path, false), -EWOULDBLOCK);
+    assert_int_equal(uro_hub_directory_lock(path, true), -EWOULDBLOCK);
+    uro_hub_directory_unlock(fd, path);
     assert_int_equal(access(path, F_OK), -1);
-    int first = uro_meet_lock(path, true), second = uro_meet_lock(path, true);
+    int first = uro_hub_directory_lock(path, true), second = uro_hub_directory_lock(path, true);
     assert_true(first >= 0 && second >= 0);
     (void)close(first);
-    uro_meet_unlock(second, path);
+    uro_hub_directory_unlock(second, path);
 }
 
 /* Who had it may remove the file of its successor: only if it is the same. */
 static void lock__whose_file_is_another_by_now__leaves_that(void **state)
 {
-    char path[URO_MEET_PATH_MAX];
+    char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     (void)state;
-    assert_true(uro_meet_path(&meet, "listen", &address, "-1", path));
-    int first = uro_meet_lock(path, false);
+    assert_true(uro_hub_directory_path(&directory, "listen", &address, "-1", path));
+    int first = uro_hub_directory_lock(path, false);
     assert_int_equal(unlink(path), 0);
-    int second = uro_meet_lock(path, false);
+    int second = uro_hub_directory_lock(path, false);
     assert_true(first >= 0 && second >= 0);
-    uro_meet_unlock(first, path);
-    assert_int_equal(uro_meet_lock(path, false), -EWOULDBLOCK);
-    uro_meet_unlock(second, path);
+    uro_hub_directory_unlock(first, path);
+    assert_int_equal(uro_hub_directory_lock(path, false), -EWOULDBLOCK);
+    uro_hub_directory_unlock(second, path);
 }
 
 /* ---- a broker that does not answer -------------------------------------- */
@@ -154,7 +156,7 @@ static int listen_there(void)
     struct sockaddr_un name;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    assert_true(uro_hub_address(&meet, &address, &name));
+    assert_true(uro_hub_address(&directory, &address, &name));
     assert_int_equal(bind(fd, (const struct sockaddr *)&name, sizeof name), 0);
     assert_int_equal(listen(fd, 0), 0);
     return fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet.c - see meet.h. */
+/* hub_directory.c - see hub_directory.h. */
 #define _GNU_SOURCE /* secure_getenv */
-#include "io/udp/meet.h"
+#include "io/udp/hub_directory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -72,34 +72,37 @@ static uint64_t net_number(void)
     return (uint64_t)is.st_ino;
 }
 
-int uro_meet_find(struct uro_meet *meet, unsigned number, bool make)
+int uro_hub_directory_find(struct uro_hub_directory *directory, unsigned number, bool make)
 {
     char parent[64], name[32];
 
-    meet->directory[0] = '\0';
-    meet->net = net_number();
+    directory->directory[0] = '\0';
+    directory->net = net_number();
     if (!name_place(number, parent, name) || !keeps_ours(parent))
         return -ENOENT;
-    int length = snprintf(meet->directory, sizeof meet->directory, "%s/%s", parent, name);
-    if (length < 0 || (size_t)length >= sizeof meet->directory)
+    int length = snprintf(directory->directory, sizeof directory->directory, "%s/%s", parent, name);
+    if (length < 0 || (size_t)length >= sizeof directory->directory)
         return -ENOENT;
-    if (make && mkdir(meet->directory, S_IRWXU) != 0 && errno != EEXIST)
+    if (make && mkdir(directory->directory, S_IRWXU) != 0 && errno != EEXIST)
         return -errno;
-    if (access(meet->directory, F_OK) != 0 && errno == ENOENT)
+    if (access(directory->directory, F_OK) != 0 && errno == ENOENT)
         return -ENOENT;
-    return is_ours_alone(meet->directory) ? 0 : -EPERM;
+    return is_ours_alone(directory->directory) ? 0 : -EPERM;
 }
 
 /* ---- names in it -------------------------------------------------------- */
 
-bool uro_meet_path(const struct uro_meet *meet, const char *kind, const struct uro_gid *address,
-                   const char *suffix, char path[static URO_MEET_PATH_MAX])
+bool uro_hub_directory_path(const struct uro_hub_directory *directory, const char *kind,
+                            const struct uro_gid *address, const char *suffix,
+                            char path[static URO_HUB_DIRECTORY_PATH_MAX])
 {
     char text[URO_GID_TEXT_MAX];
 
-    int length = snprintf(path, URO_MEET_PATH_MAX, "%s/%s-%" PRIu64 "-%s%s", meet->directory, kind,
-                          meet->net, uro_gid_text(address, text), suffix);
-    return meet->directory[0] != '\0' && length > 0 && (unsigned)length < URO_MEET_PATH_MAX;
+    int length =
+        snprintf(path, URO_HUB_DIRECTORY_PATH_MAX, "%s/%s-%" PRIu64 "-%s%s", directory->directory,
+                 kind, directory->net, uro_gid_text(address, text), suffix);
+    return directory->directory[0] != '\0' && length > 0 &&
+           (unsigned)length < URO_HUB_DIRECTORY_PATH_MAX;
 }
 
 /* ---- locks -------------------------------------------------------------- */
@@ -113,7 +116,7 @@ static bool is_same(int fd, const char *path)
            here.st_dev == there.st_dev;
 }
 
-int uro_meet_lock(const char *path, bool shared)
+int uro_hub_directory_lock(const char *path, bool shared)
 {
     for (int i = 0; i < REPLACED_MOST; i++) {
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
@@ -131,7 +134,7 @@ int uro_meet_lock(const char *path, bool shared)
     return -EWOULDBLOCK;
 }
 
-void uro_meet_unlock(int fd, const char *path)
+void uro_hub_directory_unlock(int fd, const char *path)
 {
     if (is_same(fd, path))
         (void)unlink(path);
@@ -153,28 +156,28 @@ static void cut_off(const char *name, const char *end, char out[static NAME_MAX 
 /* A lock that nobody holds is of no use. With that of a broker goes its socket. */
 static void sweep_file(int directory, const char *parent, const char *name)
 {
-    char path[URO_MEET_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];
+    char path[URO_HUB_DIRECTORY_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];
 
     cut_off(name, ".lock", socket);
     if (socket[0] == '\0' && strncmp(name, "listen-", strlen("listen-")) != 0 &&
         strncmp(name, "users-", strlen("users-")) != 0)
         return;
     (void)snprintf(path, sizeof path, "%s/%s", parent, name);
-    int fd = uro_meet_lock(path, false);
+    int fd = uro_hub_directory_lock(path, false);
     if (fd < 0)
         return;
     if (socket[0] != '\0')
         (void)unlinkat(directory, socket, 0);
-    uro_meet_unlock(fd, path);
+    uro_hub_directory_unlock(fd, path);
 }
 
-void uro_meet_sweep(const struct uro_meet *meet)
+void uro_hub_directory_sweep(const struct uro_hub_directory *directory)
 {
-    DIR *files = opendir(meet->directory);
+    DIR *files = opendir(directory->directory);
 
     if (files == NULL)
         return;
     for (struct dirent *at; (at = readdir(files)) != NULL;)
-        sweep_file(dirfd(files), meet->directory, at->d_name);
+        sweep_file(dirfd(files), directory->directory, at->d_name);
     (void)closedir(files);
 }

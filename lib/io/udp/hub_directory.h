@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet.h - the directory where the processes of one user that share an address find each other.
+/* hub_directory.h - the directory where the processes of one user that share an address find each other.
  *
  * It holds the socket of the broker, and a file for each service that a process listens for. Only
  * the user can create or open anything in it, so no other user can take a name first or make a
@@ -13,33 +13,35 @@
 #include "base/defs.h"
 #include "wire/gid.h"
 
-#define URO_MEET_PLACES   4u
-#define URO_MEET_PATH_MAX 192u
+#define URO_HUB_DIRECTORY_PLACES   4u
+#define URO_HUB_DIRECTORY_PATH_MAX 192u
 
-struct uro_meet {
+struct uro_hub_directory {
     char directory[64]; /* "": none */
     uint64_t net;       /* the network namespace of the thread that looked */
 };
 
-/* Looks at place @number of URO_MEET_PLACES: below XDG_RUNTIME_DIR, below /run/user, in /tmp and in
+/* Looks at place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in /tmp and in
  * /var/tmp. @make: creates it when it is missing. Returns 0, or
  *   -ENOENT  there is none, or its name is too long
- *   -EPERM   it exists, and somebody else owns it or may write to it; @meet names it
+ *   -EPERM   it exists, and somebody else owns it or may write to it; @directory names it
  *   another -errno of the kernel's */
-URO_NODISCARD int uro_meet_find(struct uro_meet *meet, unsigned number, bool make);
+URO_NODISCARD int uro_hub_directory_find(struct uro_hub_directory *directory, unsigned number,
+                                         bool make);
 
 /* Writes the path of the file @kind for @address. @suffix: "" or what makes it different from
  * others. Returns false when it is too long. */
-URO_NODISCARD bool uro_meet_path(const struct uro_meet *meet, const char *kind,
-                                 const struct uro_gid *address, const char *suffix,
-                                 char path[static URO_MEET_PATH_MAX]);
+URO_NODISCARD bool uro_hub_directory_path(const struct uro_hub_directory *directory,
+                                          const char *kind, const struct uro_gid *address,
+                                          const char *suffix,
+                                          char path[static URO_HUB_DIRECTORY_PATH_MAX]);
 
 /* Locks the file, which it creates, until the descriptor is closed everywhere. Never waits. Returns
  * the descriptor, or -EWOULDBLOCK when another process has it, or another -errno. */
-URO_NODISCARD int uro_meet_lock(const char *path, bool shared);
+URO_NODISCARD int uro_hub_directory_lock(const char *path, bool shared);
 
 /* Removes the file of a lock that nobody shares, and lets go of the lock. */
-void uro_meet_unlock(int fd, const char *path);
+void uro_hub_directory_unlock(int fd, const char *path);
 
 /* Removes the files that processes left which were killed. */
-void uro_meet_sweep(const struct uro_meet *meet);
+void uro_hub_directory_sweep(const struct uro_hub_directory *directory);
