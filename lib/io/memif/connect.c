@@ -253,7 +253,7 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
 
     if (uro_memif_get16(message, URO_MEMIF_RING_INDEX) != 0 || queue->ring != NULL)
         return "there is one ring each way";
-    if (*fd >= 0 && !uro_memif_given_is_eventfd(&memif->given, *fd))
+    if (*fd >= 0 && !uro_memif_peer_fd_is_eventfd(&memif->peer_fd, *fd))
         return "a ring is woken by an eventfd";
     const char *why =
         uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
@@ -262,7 +262,7 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
     if (why == NULL) {
         queue->doorbell = *fd;
         *fd = -1;
-        if (queue->doorbell >= 0 && uro_memif_given_waits(&memif->given))
+        if (queue->doorbell >= 0 && uro_memif_peer_fd_waits(&memif->peer_fd))
             (void)fcntl(queue->doorbell, F_SETFL, O_NONBLOCK);
     }
     return why;
@@ -315,7 +315,7 @@ static enum uro_memif_heard hear_next(const struct uro_memif *memif,
 {
     *fd = -1;
     return memif->step == URO_MEMIF_LEARNS
-               ? uro_memif_hear_with_fd(memif->control, message, &memif->given, fd)
+               ? uro_memif_hear_with_fd(memif->control, message, &memif->peer_fd, fd)
                : uro_memif_hear(memif->control, message);
 }
 
@@ -332,7 +332,7 @@ static void hear_all(struct uro_memif *memif)
         if (heard == URO_MEMIF_HEARD)
             why = hear(memif, &message, &fd);
         if (fd >= 0)
-            uro_memif_given_close(&memif->given, fd);
+            uro_memif_peer_fd_close(&memif->peer_fd, fd);
         if (why != NULL)
             uro_memif_leave(memif, why);
     }

@@ -37,7 +37,7 @@ bool uro_memif_say(int control, const struct uro_memif_message *message, int fd)
 }
 
 /* The first descriptor that came; -1 when there is none. Others are closed. */
-static int take_fd(struct msghdr *header, const struct uro_memif_given *given)
+static int take_fd(struct msghdr *header, const struct uro_memif_peer_fd *peer_fd)
 {
     int first = -1;
 
@@ -50,7 +50,7 @@ static int take_fd(struct msghdr *header, const struct uro_memif_given *given)
             if (first < 0)
                 first = fd;
             else
-                uro_memif_given_close(given, fd);
+                uro_memif_peer_fd_close(peer_fd, fd);
         }
     }
     return first;
@@ -66,7 +66,7 @@ enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *messa
 }
 
 enum uro_memif_heard uro_memif_hear_with_fd(int control, struct uro_memif_message *message,
-                                            const struct uro_memif_given *given, int *fd)
+                                            const struct uro_memif_peer_fd *peer_fd, int *fd)
 {
     union fds fds;
     struct iovec octets = { message, sizeof *message };
@@ -75,16 +75,16 @@ enum uro_memif_heard uro_memif_hear_with_fd(int control, struct uro_memif_messag
     };
 
     *fd = -1;
-    if (!uro_memif_given_may_take())
+    if (!uro_memif_peer_fd_may_take())
         return URO_MEMIF_GONE;
     ssize_t length = recvmsg(control, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0)
         return errno == EAGAIN || errno == EINTR ? URO_MEMIF_NOTHING : URO_MEMIF_GONE;
-    *fd = take_fd(&header, given);
+    *fd = take_fd(&header, peer_fd);
     if (length == (ssize_t)sizeof *message && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
         return URO_MEMIF_HEARD;
     if (*fd >= 0)
-        uro_memif_given_close(given, *fd);
+        uro_memif_peer_fd_close(peer_fd, *fd);
     *fd = -1;
     return URO_MEMIF_GONE;
 }

@@ -2,7 +2,7 @@
 /* control.h - messages between the two sides of a memif, with a descriptor beside some of them. */
 #pragma once
 
-#include "io/memif/given.h"
+#include "io/memif/peer_fd.h"
 #include "io/memif/proto.h"
 
 #define URO_MEMIF_ANY_USER UINT32_MAX
@@ -21,7 +21,7 @@ URO_NODISCARD enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_
 /* The same with a descriptor, which the caller owns: -1 when none came. */
 URO_NODISCARD enum uro_memif_heard uro_memif_hear_with_fd(int control,
                                                           struct uro_memif_message *message,
-                                                          const struct uro_memif_given *given,
+                                                          const struct uro_memif_peer_fd *peer_fd,
                                                           int *fd);
 
 /* Has @epoll wake for what there is to be read from @fd. False when it cannot, or @fd is none: then

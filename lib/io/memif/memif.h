@@ -9,7 +9,7 @@
  *   link_options.c  name and options of a link
  *   proto.h    the protocol's messages and rings
  *   control.c  messages between the two sides
- *   given.c    descriptors that the other side gave
+ *   peer_fd.c   descriptors that the other side gave
  *   listen.c   servers' sockets, each of which several interfaces of the process may have
  *   connect.c  how two sides find each other, and part
  *   memory.c   the memory that both have
@@ -19,8 +19,8 @@
 
 #include "engine/port.h"
 #include "io/memif/control.h"
-#include "io/memif/given.h"
 #include "io/memif/memory.h"
+#include "io/memif/peer_fd.h"
 #include "io/memif/proto.h"
 
 #define URO_MEMIF_PATH_MAX 108u /* of a UNIX socket */
@@ -95,7 +95,7 @@ struct uro_memif {
     int offered; /* a client that was found by a sibling, or -1; the listener's lock */
     int called; /* eventfd of a server: rung when there is one, for it may have slept since before */
 
-    struct uro_memif_given given;
+    struct uro_memif_peer_fd peer_fd;
     struct uro_memif_region regions[URO_MEMIF_REGIONS];
     struct uro_memif_queue in;
     struct uro_memif_queue out;

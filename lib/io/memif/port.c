@@ -112,7 +112,7 @@ static void close_waiting(struct uro_memif *memif)
     if (memif->epoll >= 0)
         (void)close(memif->epoll);
     memif->called = memif->timer = memif->epoll = -1;
-    uro_memif_given_stop(&memif->given);
+    uro_memif_peer_fd_stop(&memif->peer_fd);
 }
 
 static void forked(struct uro_port *port)
@@ -198,8 +198,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
         return -1;
     }
     memif->port.mac = choose_mac(memif, config);
-    uro_memif_given_start(&memif->given);
-    if (uro_memif_given_waits(&memif->given))
+    uro_memif_peer_fd_start(&memif->peer_fd);
+    if (uro_memif_peer_fd_waits(&memif->peer_fd))
         memif->options.user = geteuid();
     if (memif->options.server && uro_memif_listen(memif, error) != 0)
         return -1;
@@ -244,7 +244,7 @@ struct uro_port *uro_memif_open(const struct uro_port_config *config,
                                  .control = -1,
                                  .offered = -1,
                                  .called = -1,
-                                 .given = { .file = -1 },
+                                 .peer_fd = { .file = -1 },
                                  .in = { .doorbell = -1 },
                                  .out = { .doorbell = -1 } };
     for (uint32_t i = 0; i < URO_MEMIF_REGIONS; i++)

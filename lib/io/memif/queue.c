@@ -446,7 +446,7 @@ static void publish(struct uro_memif *memif)
     if ((atomic_load_explicit(&out->ring->flags, memory_order_relaxed) & URO_MEMIF_NO_INTERRUPT) ==
             0 &&
         out->doorbell >= 0)
-        uro_memif_given_ring(&memif->given, out->doorbell);
+        uro_memif_peer_fd_ring(&memif->peer_fd, out->doorbell);
 }
 
 void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* given.h - descriptors that the other side of a memif sent, or has too: nothing here waits for it.
+/* peer_fd.h - descriptors that the other side of a memif sent, or has too: nothing here waits for it.
  *
  * The other side may clear O_NONBLOCK of an eventfd that both have and may fill its counter, at any
  * time. So a doorbell is never written with write(): the kernel signals it as the completion of an
@@ -14,28 +14,28 @@
 #include "base/defs.h"
 
 /* What doorbells are rung with. */
-struct uro_memif_given {
+struct uro_memif_peer_fd {
     unsigned long requests; /* context of asynchronous requests; 0: the kernel offers none */
     int file;               /* empty, ours; or -1 */
 };
 
 /* Without memory, descriptors or such requests, doorbells are written: see
- * uro_memif_given_waits(). */
-void uro_memif_given_start(struct uro_memif_given *given);
-void uro_memif_given_stop(struct uro_memif_given *given);
+ * uro_memif_peer_fd_waits(). */
+void uro_memif_peer_fd_start(struct uro_memif_peer_fd *peer_fd);
+void uro_memif_peer_fd_stop(struct uro_memif_peer_fd *peer_fd);
 
 /* Whether ringing may wait: then only processes that may end this one anyway can be peers. */
-bool uro_memif_given_waits(const struct uro_memif_given *given);
+bool uro_memif_peer_fd_waits(const struct uro_memif_peer_fd *peer_fd);
 
 /* Whether @fd is an eventfd. */
-URO_NODISCARD bool uro_memif_given_is_eventfd(const struct uro_memif_given *given, int fd);
+URO_NODISCARD bool uro_memif_peer_fd_is_eventfd(const struct uro_memif_peer_fd *peer_fd, int fd);
 
 /* Adds 1 to an eventfd. One that is full stays full. */
-void uro_memif_given_ring(const struct uro_memif_given *given, int eventfd);
+void uro_memif_peer_fd_ring(const struct uro_memif_peer_fd *peer_fd, int eventfd);
 
 /* Closes a descriptor that may be of any kind; a thread of its own waits if it must. */
-void uro_memif_given_close(const struct uro_memif_given *given, int fd);
+void uro_memif_peer_fd_close(const struct uro_memif_peer_fd *peer_fd, int fd);
 
 /* Whether another descriptor may be received: not while too many threads wait for file systems that
  * do not answer. */
-URO_NODISCARD bool uro_memif_given_may_take(void);
+URO_NODISCARD bool uro_memif_peer_fd_may_take(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_given.c - descriptors that the other side of a memif gives, whatever they are and whatever it does to them
+/* test_memif_peer_fd.c - descriptors that the other side of a memif gives, whatever they are and whatever it does to them
  * later, keep nobody waiting; and processes of other users give none. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS, setresuid */
 #include "support/check.h"

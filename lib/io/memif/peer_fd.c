@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* given.c - see given.h. */
+/* peer_fd.c - see peer_fd.h. */
 #define _GNU_SOURCE /* memfd_create, F_GET_SEALS, syscall */
-#include "io/memif/given.h"
+#include "io/memif/peer_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,50 +18,50 @@
 #define CLOSERS_MAX   16u         /* threads that wait for a close() */
 #define UNKNOWN_FLAGS 0x40000000u /* of a read: no kernel knows them */
 
-void uro_memif_given_start(struct uro_memif_given *given)
+void uro_memif_peer_fd_start(struct uro_memif_peer_fd *peer_fd)
 {
     aio_context_t requests = 0;
 
-    *given = (struct uro_memif_given){ .file = memfd_create("uroce-doorbell", MFD_CLOEXEC) };
-    if (given->file >= 0 && syscall(SYS_io_setup, 1, &requests) == 0)
-        given->requests = requests;
+    *peer_fd = (struct uro_memif_peer_fd){ .file = memfd_create("uroce-doorbell", MFD_CLOEXEC) };
+    if (peer_fd->file >= 0 && syscall(SYS_io_setup, 1, &requests) == 0)
+        peer_fd->requests = requests;
 }
 
-void uro_memif_given_stop(struct uro_memif_given *given)
+void uro_memif_peer_fd_stop(struct uro_memif_peer_fd *peer_fd)
 {
-    if (given->requests != 0)
-        (void)syscall(SYS_io_destroy, given->requests);
-    if (given->file >= 0)
-        (void)close(given->file);
-    *given = (struct uro_memif_given){ .file = -1 };
+    if (peer_fd->requests != 0)
+        (void)syscall(SYS_io_destroy, peer_fd->requests);
+    if (peer_fd->file >= 0)
+        (void)close(peer_fd->file);
+    *peer_fd = (struct uro_memif_peer_fd){ .file = -1 };
 }
 
-bool uro_memif_given_waits(const struct uro_memif_given *given)
+bool uro_memif_peer_fd_waits(const struct uro_memif_peer_fd *peer_fd)
 {
-    return given->requests == 0;
+    return peer_fd->requests == 0;
 }
 
 /* Reads nothing from our own file, which completes at once and then signals @eventfd. Returns 0 or
  * errno. */
-static int submit(const struct uro_memif_given *given, int eventfd, __kernel_rwf_t flags)
+static int submit(const struct uro_memif_peer_fd *peer_fd, int eventfd, __kernel_rwf_t flags)
 {
     struct iocb request = { .aio_lio_opcode = IOCB_CMD_PREAD,
-                            .aio_fildes = (uint32_t)given->file,
-                            .aio_buf = (uintptr_t)given,
+                            .aio_fildes = (uint32_t)peer_fd->file,
+                            .aio_buf = (uintptr_t)peer_fd,
                             .aio_rw_flags = flags,
                             .aio_flags = IOCB_FLAG_RESFD,
                             .aio_resfd = (uint32_t)eventfd };
     struct iocb *list = &request;
 
-    return syscall(SYS_io_submit, given->requests, 1, &list) == 1 ? 0 : errno;
+    return syscall(SYS_io_submit, peer_fd->requests, 1, &list) == 1 ? 0 : errno;
 }
 
 /* Takes away the results of earlier requests; does not wait for more. */
-static void reap(const struct uro_memif_given *given)
+static void reap(const struct uro_memif_peer_fd *peer_fd)
 {
     struct io_event results[64];
 
-    while (syscall(SYS_io_getevents, given->requests, 0, URO_ARRAY_LEN(results), results, NULL) ==
+    while (syscall(SYS_io_getevents, peer_fd->requests, 0, URO_ARRAY_LEN(results), results, NULL) ==
            URO_ARRAY_LEN(results))
         continue;
 }
@@ -78,29 +78,29 @@ static bool is_named_eventfd(int fd)
 
 /* The kernel looks at the descriptor to be signalled before it looks at the flags of the read, and
  * refuses each with an error of its own. */
-bool uro_memif_given_is_eventfd(const struct uro_memif_given *given, int fd)
+bool uro_memif_peer_fd_is_eventfd(const struct uro_memif_peer_fd *peer_fd, int fd)
 {
     int error;
 
-    if (given->requests == 0)
+    if (peer_fd->requests == 0)
         return is_named_eventfd(fd);
-    error = submit(given, fd, UNKNOWN_FLAGS);
+    error = submit(peer_fd, fd, UNKNOWN_FLAGS);
     if (error == EAGAIN) {
-        reap(given);
-        error = submit(given, fd, UNKNOWN_FLAGS);
+        reap(peer_fd);
+        error = submit(peer_fd, fd, UNKNOWN_FLAGS);
     }
     return error == EOPNOTSUPP;
 }
 
-void uro_memif_given_ring(const struct uro_memif_given *given, int eventfd)
+void uro_memif_peer_fd_ring(const struct uro_memif_peer_fd *peer_fd, int eventfd)
 {
     const uint64_t one = 1;
 
-    if (given->requests == 0) {
+    if (peer_fd->requests == 0) {
         (void)!write(eventfd, &one, sizeof one);
-    } else if (submit(given, eventfd, 0) == EAGAIN) { /* its results fill their ring */
-        reap(given);
-        (void)submit(given, eventfd, 0);
+    } else if (submit(peer_fd, eventfd, 0) == EAGAIN) { /* its results fill their ring */
+        reap(peer_fd);
+        (void)submit(peer_fd, eventfd, 0);
     }
 }
 
@@ -139,15 +139,15 @@ static bool close_by_thread(int fd)
 
 /* A file in memory is the only kind that has seals. One that no thread could be made for stays
  * open. */
-void uro_memif_given_close(const struct uro_memif_given *given, int fd)
+void uro_memif_peer_fd_close(const struct uro_memif_peer_fd *peer_fd, int fd)
 {
-    if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_given_is_eventfd(given, fd))
+    if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_peer_fd_is_eventfd(peer_fd, fd))
         (void)close(fd);
     else
         (void)!close_by_thread(fd);
 }
 
-bool uro_memif_given_may_take(void)
+bool uro_memif_peer_fd_may_take(void)
 {
     return atomic_load(&closers) < CLOSERS_MAX;
 }
