@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "core/limits.h"
+#include "io/udp/network_error.h"
 #include "io/udp/raw_tap.h"
-#include "io/udp/report.h"
 #include "io/udp/udp.h"
 
 #define WINDOW_LEAST    8u
@@ -85,7 +85,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
         if (sock->share != NULL && listens)
             hear_broker(udp, sock);
         if (sock->fd >= 0 && !uro_rx_take(&udp->rx, sock))
-            (void)uro_report_take(sock, NULL);
+            (void)uro_network_error_take(sock, NULL);
         count = uro_rx_lend(&udp->rx, pkts, room);
     }
     return count > 0 ? count : receive_group(udp, pkts, room);
@@ -135,7 +135,7 @@ static bool arm(struct uro_port *port)
     int ready = poll(looks, count, 0);
     for (uint32_t i = 0; ready > 0 && i < udp->sock_count; i++)
         if ((looks[i].revents & POLLERR) != 0)
-            (void)uro_report_take(&udp->socks[i], NULL);
+            (void)uro_network_error_take(&udp->socks[i], NULL);
     return ready <= 0;
 }
 

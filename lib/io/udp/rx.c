@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "io/udp/group.h"
+#include "io/udp/network_error.h"
 #include "io/udp/raw_tap.h"
-#include "io/udp/report.h"
 #include "io/udp/share.h"
 #include "wire/bth.h"
 #include "wire/ether.h"
@@ -408,7 +408,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
         if (length == 0)
             break;
         if (header.kind == URO_HUB_REPORT) {
-            uro_report_hear(sock, &header, length);
+            uro_network_error_receive(sock, &header, length);
             continue;
         }
         struct note note = { .from = &header.from,

@@ -62,7 +62,7 @@ void uro_rx_close(struct uro_rx *rx);
 
 /* Takes what waits at @sock when everything taken earlier was lent. False when the network reported
  * errors: the kernel says so once, to whoever calls it next, and keeps the reports
- * (uro_report_take()). */
+ * (uro_network_error_take()). */
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
 /* Likewise what the broker of a shared address passes on; reports among it are told. False when the

@@ -10,7 +10,7 @@
 
 #include "io/udp/hub.h"
 #include "io/udp/ip_id.h"
-#include "io/udp/report.h"
+#include "io/udp/network_error.h"
 #include "wire/ether.h"
 #include "wire/ip.h"
 
@@ -209,7 +209,8 @@ static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct
     struct uro_sock *by = tx->by[tx->first];
 
     while (sendmsg(by->fd, header, MSG_DONTWAIT) < 0)
-        if (uro_report_take(by, header->msg_name) == 0 || trials->reports++ >= URO_PORT_BURST)
+        if (uro_network_error_take(by, header->msg_name) == 0 ||
+            trials->reports++ >= URO_PORT_BURST)
             return false;
     return true;
 }
@@ -296,7 +297,7 @@ static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
     default:
         break;
     }
-    if (uro_report_take(tx->by[tx->first], &tx->to[tx->first]) > 0) {
+    if (uro_network_error_take(tx->by[tx->first], &tx->to[tx->first]) > 0) {
         if (trials->reports++ >= URO_PORT_BURST)
             drop_first(tx);
     } else if (!trials->again) {

@@ -8,7 +8,7 @@
  *   port.c    opens and closes
  *   link_options.c  name and options of a link
  *   sock.c    one socket: options, errors that the network reports
- *   report.c  to whom these are told; recent_peers.h, who sent there
+ *   network_error.c  to whom these are told; recent_peers.h, who sent there
  *   addresses.c  whether they are still there
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   hub_directory.c   the directory where these processes find each other
@@ -26,7 +26,7 @@
 #include "engine/port.h"
 #include "io/udp/addresses.h"
 #include "io/udp/group.h"
-#include "io/udp/report.h"
+#include "io/udp/network_error.h"
 #include "io/udp/route.h"
 #include "io/udp/rx.h"
 #include "io/udp/service_lock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report.h - what the network says of packets that could not be delivered is told, once, when
+/* network_error.h - what the network says of packets that could not be delivered is told, once, when
  * somebody watches. The transport finds out by itself.
  *
  * The kernel does not look into the packet that a report quotes: on a shared address it gives it to
@@ -23,7 +23,8 @@ struct uro_undelivered {
 /* Takes all that is reported at @sock; @tried, or NULL: what the kernel refuses now was to go
  * there. Returns how many came from the network, which leaves out what the kernel says of its own
  * sends. */
-uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried);
+uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_address *tried);
 
 /* The broker passed one on, in the record of @sock's share. */
-void uro_report_hear(struct uro_sock *sock, const struct uro_hub_header *header, uint32_t octets);
+void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_header *header,
+                               uint32_t octets);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report.c - see report.h. */
-#include "io/udp/report.h"
+/* network_error.c - see network_error.h. */
+#include "io/udp/network_error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
     kept->reports[kept->count++] = *report;
 }
 
-uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tried)
+uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_address *tried)
 {
     struct uro_sock_report report;
     uint32_t count = 0;
@@ -77,7 +77,8 @@ uint32_t uro_report_take(struct uro_sock *sock, const union uro_sock_address *tr
     return count;
 }
 
-void uro_report_hear(struct uro_sock *sock, const struct uro_hub_header *header, uint32_t octets)
+void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_header *header,
+                               uint32_t octets)
 {
     struct uro_sock_report report = { .network = true, .to = header->from };
     struct uro_hub_report body;

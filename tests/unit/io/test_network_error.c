@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/udp/network_error.h"
 #include "io/udp/recent_peers.h"
-#include "io/udp/report.h"
 #include "io/udp/share.h"
 #include "support/own_net.h"
 #include "support/said.h"
@@ -84,7 +84,7 @@ static void hear(const struct record *record, size_t length)
     assert_int_equal(send(broker, record, length, 0), length);
     assert_true(uro_share_take(&share, &header, &octets));
     if (octets > 0)
-        uro_report_hear(&sock, &header, octets);
+        uro_network_error_receive(&sock, &header, octets);
 }
 
 static void own_packet__is_told_and_the_others_hear_of_it(void **state)
@@ -93,7 +93,7 @@ static void own_packet__is_told_and_the_others_hear_of_it(void **state)
 
     (void)state;
     assert_true(own_net_report(&own, &peer, OWN_NET_NO_PORT, 0));
-    assert_int_equal(uro_report_take(&sock, NULL), 1);
+    assert_int_equal(uro_network_error_take(&sock, NULL), 1);
     assert_string_equal(said_words(said), REFUSED);
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT | MSG_TRUNC), sizeof got);
     assert_int_equal(got.header.version, URO_HUB_VERSION);
@@ -111,7 +111,7 @@ static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
     (void)state;
     assert_true(own_net_report(&own, &stranger, OWN_NET_NARROW, NARROW));
     assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
-    assert_int_equal(uro_report_take(&sock, NULL), 2);
+    assert_int_equal(uro_network_error_take(&sock, NULL), 2);
     assert_string_equal(said_words(said), "");
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), sizeof got);
     assert_int_equal(got.body.error, EMSGSIZE);
@@ -130,7 +130,7 @@ static void refused_by_the_kernel__stays_here(void **state)
     (void)state;
     assert_int_equal(
         sendto(sock.fd, packet, sizeof packet, 0, &to.any, uro_sock_address_length(&to)), -1);
-    assert_int_equal(uro_report_take(&sock, &to), 0);
+    assert_int_equal(uro_network_error_take(&sock, &to), 0);
     assert_non_null(strstr(said_words(said), "the path to 127.0.0.8 carries"));
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), -1);
 }
@@ -140,7 +140,7 @@ static void address_that_is_not_shared__all_is_told(void **state)
     (void)state;
     sock.share = NULL;
     assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
-    assert_int_equal(uro_report_take(&sock, NULL), 1);
+    assert_int_equal(uro_network_error_take(&sock, NULL), 1);
     assert_string_equal(said_words(said), "uroce: 127.0.0.8: Connection refused\n");
 }
 
