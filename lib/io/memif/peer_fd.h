@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer_fd.h - descriptors that the other side of a memif sent, or has too: nothing here waits for it.
+/* peer_fd.h - descriptors that the other side of a memif sent, or has too: nothing here waits for
+ * it.
  *
  * The other side may clear O_NONBLOCK of an eventfd that both have and may fill its counter, at any
  * time. So a doorbell is never written with write(): the kernel signals it as the completion of an

@@ -117,7 +117,8 @@ static int lock_there(struct uro_broker *broker, const struct uro_hub_directory 
 }
 
 /* Takes the lock in the first place there is, unless another broker has it in any of them. Returns
- * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has @directory. */
+ * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has
+ * @directory. */
 static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
 {
     int result = -ENOENT;

@@ -10,8 +10,8 @@
  * What the network reports of packets that it could not deliver comes to any of the sockets. Who
  * reads one, a process or for what nobody has the broker, has all the others told.
  *
- * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (hub_directory.h), and each makes
- * sure that the other is of the same user. A record is a header and what follows it.
+ * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (hub_directory.h), and
+ * each makes sure that the other is of the same user. A record is a header and what follows it.
  */
 #pragma once
 

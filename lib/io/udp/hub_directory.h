@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_directory.h - the directory where the processes of one user that share an address find each other.
+/* hub_directory.h - the directory where the processes of one user that share an address find each
+ * other.
  *
  * It holds the socket of the broker, and a file for each service that a process listens for. Only
  * the user can create or open anything in it, so no other user can take a name first or make a
@@ -21,8 +22,8 @@ struct uro_hub_directory {
     uint64_t net;       /* the network namespace of the thread that looked */
 };
 
-/* Looks at place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in /tmp and in
- * /var/tmp. @make: creates it when it is missing. Returns 0, or
+/* Looks at place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in
+ * /tmp and in /var/tmp. @make: creates it when it is missing. Returns 0, or
  *   -ENOENT  there is none, or its name is too long
  *   -EPERM   it exists, and somebody else owns it or may write to it; @directory names it
  *   another -errno of the kernel's */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* network_error.h - what the network says of packets that could not be delivered is told, once, when
- * somebody watches. The transport finds out by itself.
+/* network_error.h - what the network says of packets that could not be delivered is told, once,
+ * when somebody watches. The transport finds out by itself.
  *
  * The kernel does not look into the packet that a report quotes: on a shared address it gives it to
  * any of the sockets. So each process passes on what it gets, the broker what came to sockets that

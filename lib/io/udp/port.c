@@ -301,7 +301,7 @@ static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gi
 }
 
 /* Foreign senders are checked in full where that can be had; with ident=full it must. */
-static int call_witness(struct uro_sock *sock, enum uro_ip_id_rule rule,
+static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
                         char error[static URO_PORT_ERROR_MAX])
 {
     char text[URO_GID_TEXT_MAX];
@@ -331,7 +331,7 @@ static enum uro_share_result open_sock(struct uro_udp_port *udp, struct uro_sock
         uro_sock_start(sock, fd, &sock->address, &udp->options);
     }
     if (!uro_sock_busy_poll(sock, udp->options.busy_poll, error) ||
-        call_witness(sock, udp->options.idents, error) != 0)
+        open_raw_tap(sock, udp->options.idents, error) != 0)
         return URO_SHARE_REFUSED;
     return URO_SHARE_JOINED;
 }

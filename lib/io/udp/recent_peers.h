@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recent_peers.h - where a process sent to lately: of a shared address the network's reports come to all of
- * its processes. */
+/* recent_peers.h - where a process sent to lately: of a shared address the network's reports come
+ * to all of its processes. */
 #pragma once
 
 #include "wire/gid.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* service_lock.h - at an address that several processes share, one of them at most listens for a service.
+/* service_lock.h - at an address that several processes share, one of them at most listens for a
+ * service.
  *
  * The process that listens holds a lock on a file whose name contains network namespace, address
- * and service, in a directory of the user's (hub_directory.h). The kernel frees the lock when the process
- * dies. The broker has no part in it, so that a claim holds while there is none.
+ * and service, in a directory of the user's (hub_directory.h). The kernel frees the lock when the
+ * process dies. The broker has no part in it, so that a claim holds while there is none.
  */
 #pragma once
 

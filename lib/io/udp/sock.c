@@ -107,16 +107,16 @@ static void set_buffers(struct uro_sock *sock)
 
 static void explain(const struct uro_gid *address, int why, char error[static URO_PORT_ERROR_MAX])
 {
-    char text[URO_GID_TEXT_MAX], holder[URO_PORT_OWNER_TEXT_MAX];
+    char text[URO_GID_TEXT_MAX], owner[URO_PORT_OWNER_TEXT_MAX];
 
     uro_gid_text(address, text);
     switch (why) {
     case EADDRINUSE:
-        uro_port_owner_find(address, URO_ROCE_PORT, holder);
+        uro_port_owner_find(address, URO_ROCE_PORT, owner);
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "UDP port %u of %s is taken by %s: give this process another address with "
                        "ip=, or end the other one",
-                       URO_ROCE_PORT, text, holder);
+                       URO_ROCE_PORT, text, owner);
         break;
     case EADDRNOTAVAIL:
         (void)snprintf(error, URO_PORT_ERROR_MAX,

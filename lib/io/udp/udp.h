@@ -19,7 +19,7 @@
  *   group.c   multicast: a socket for each group
  *   raw_tap.c a raw socket that sees it, when there may be one
  *   ip_id.c  the identification of IPv4, which the ICRC covers
- *   holder.c  who has the port when it is taken
+ *   port_owner.c  which process has the port
  */
 #pragma once
 
