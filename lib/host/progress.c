@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.c - the engine lock, and the rounds that callers of verbs run.
+/* progress.c - the engine lock, whose holder runs the engine, and the rounds of callers of verbs.
  *
- * The holder of the engine lock runs the engine. ibv_poll_cq on an empty CQ and ibv_post_* try the
- * lock and run a round, so that a polling program receives its packets without a thread switch. The
- * service thread (service.c) serves programs that wait for events, spin on their own memory, or do
- * nothing while a peer reads from them. sched.h decides between the two.
+ * ibv_poll_cq on an empty CQ and ibv_post_* try the lock and run a round, so that a polling program
+ * receives without a thread switch. sched.h decides when the service thread runs rounds instead.
  */
 #include "host/progress.h"
 
@@ -54,9 +52,8 @@ static uint64_t completions(const struct uro_device *device)
     return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
 }
 
-/* Receives until the peer's WRITE arrives, which makes the count of served requests exceed @served.
- * Receives once more after the time limit, since the peer may have had this processor until then.
- * Returns the number of frames. Engine lock held. */
+/* Receives until the peer's WRITE changes the count @served, and once after the time limit, since
+ * the peer may have had this processor. Returns the number of frames. Engine lock held. */
 static uint32_t await_reply(struct uro_device *device, uint64_t served)
 {
     struct uro_sched_words words = uro_sched_load(&device->shared);
@@ -75,7 +72,7 @@ static uint32_t await_reply(struct uro_device *device, uint64_t served)
     return all;
 }
 
-/* Engine lock held. Returns how many frames came. */
+/* Runs a round, and waits for an expected reply. Returns the frames received. Engine lock held. */
 static uint32_t receive_and_send(struct uro_device *device, bool posted, bool receive, uro_time now)
 {
     uint64_t completed = completions(device), served = uro_round_served(device);
@@ -88,8 +85,8 @@ static uint32_t receive_and_send(struct uro_device *device, bool posted, bool re
     return received;
 }
 
-/* Engine lock held. Returns the end of the round that started at @now. The clock is read again only
- * after a long round, so that the caller inside it does not count as silent. */
+/* Returns the end of the round that started at @now. The clock is read again only after a long
+ * round, so that the caller inside it does not count as silent. Engine lock held. */
 static uro_time end_of_round(const struct uro_device *device, uro_time now, uint32_t received)
 {
     uro_time sent = atomic_load_explicit(&device->shared.sent_at, memory_order_relaxed);
